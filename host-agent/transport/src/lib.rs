@@ -1,0 +1,1 @@
+//! NDP, SCDP, the TCP family and the pacer as state machines without I/O or clock.

@@ -1,0 +1,1 @@
+//! Wire formats: Ethernet, IPv4, TCP and the receiver-driven header.

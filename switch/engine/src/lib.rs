@@ -1,0 +1,1 @@
+//! Hosts switches and the links between them and drives them under a clock.

@@ -1,0 +1,1 @@
+//! The P4Runtime service and Ebb's traffic-manager service.
