@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test vectors of the wire format, shared by P4, Rust and Python.
+
+`python ptf-tests/wire_vectors.py` writes docs/wire-vectors.json; tests/unit checks that the committed
+file is what this program makes.
+
+Every vector has `frame` (hex, from the Ethernet header on, no FCS) and `fields` (the values an
+implementation must read out of it, or must be able to build it from). `ebb_checksum_ok` and
+`payload_crc_ok` say what a receiver must find; they are null where there is nothing to check.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet
+
+from ebb_scapy import Dscp, Ebb, Ecn, Flag, Type, crc32c, internet_checksum, tos, trimmed
+
+FILE = Path(__file__).resolve().parent.parent / "docs" / "wire-vectors.json"
+
+SENDER = "10.0.0.2"
+RECEIVER = "10.3.1.3"
+TRIM_SIZE = 128
+SYMBOL_SIZE = 1432
+"""Payload of a full packet at MTU 1500: 1500 - 20 - 48."""
+
+
+def payload_bytes(length: int) -> bytes:
+    """A pattern without a short period, so that a shifted copy shows."""
+    return bytes((i * 7 + (i >> 8) * 13 + 3) & 0xFF for i in range(length))
+
+
+def _frame(layer: Packet, *, dscp: int, ecn: int = Ecn.ECT0, reply: bool = False) -> bytes:
+    source, target = (RECEIVER, SENDER) if reply else (SENDER, RECEIVER)
+    ether = Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01")
+    ip = IP(src=source, dst=target, tos=tos(dscp, ecn), ttl=64, id=0, flags="DF")
+    return bytes(ether / ip / layer)
+
+
+_COMMON: dict[str, Any] = {"sport": 49152, "dport": 7000, "session": 0xC0FFEE42}
+
+
+def _control(kind: Type, **fields: Any) -> bytes:
+    ports = {"sport": _COMMON["dport"], "dport": _COMMON["sport"]}
+    header = Ebb(**(_COMMON | ports | {"type": kind} | fields))
+    return _frame(header, dscp=Dscp.CONTROL, reply=True)
+
+
+def _frames() -> list[tuple[str, str, bytes]]:
+    ndp: dict[str, Any] = _COMMON | {"type": Type.DATA, "object_length": 100_000, "symbol_size": SYMBOL_SIZE}
+    scdp: dict[str, Any] = _COMMON | {
+        "type": Type.SYMBOL,
+        "object_length": 8_000_000_000,
+        "symbol_size": SYMBOL_SIZE,
+        "block_symbols": 100,
+    }
+
+    def data(body: bytes, **fields: Any) -> bytes:
+        return _frame(Ebb(**(ndp | fields)) / body, dscp=Dscp.TRIMMABLE)
+
+    def symbol(body: bytes, **fields: Any) -> bytes:
+        return _frame(Ebb(**(scdp | fields)) / body, dscp=Dscp.TRIMMABLE)
+
+    full = payload_bytes(SYMBOL_SIZE)
+    repair = symbol(full, flags=Flag.REPAIR, level=2, block=300, symbol=0x010203, entropy=0xBEEF)
+    first = data(full, flags=Flag.SYN, symbol=0, entropy=0x1234)
+    bad_checksum = bytearray(_control(Type.PULL, pull=7))
+    bad_checksum[14 + 20 + 20 + 3] ^= 0x01  # the pull counter, after the checksum was made
+    bad_crc = bytearray(data(full, symbol=9))
+    bad_crc[-1] ^= 0x80
+    tcp = TCP(sport=49152, dport=5001, seq=0x01020304, ack=0x0A0B0C0D, flags="EA", window=1000)
+    return [
+        ("ndp-data-syn", "NDP, first packet of the initial window", first),
+        (
+            "ndp-data-fin-retransmit",
+            "NDP, last and short packet of the object, sent again",
+            data(payload_bytes(1189), flags=Flag.FIN | Flag.RETRANSMIT, symbol=69, level=1),
+        ),
+        ("ndp-data-trimmed", "ndp-data-syn after a trim to 128 bytes", trimmed(first, TRIM_SIZE)),
+        (
+            "ndp-data-trimmed-min",
+            "ndp-data-syn after a trim to MIN_TRIM_SIZE on a host-facing port",
+            trimmed(first, 82, Dscp.TRIMMED_LASTHOP),
+        ),
+        (
+            "ndp-data-small",
+            "NDP object that fits one packet shorter than the trim size: never cut",
+            data(payload_bytes(30), flags=Flag.SYN | Flag.FIN, object_length=30),
+        ),
+        ("scdp-symbol-full", "SCDP repair symbol; block above 255, 24-bit ESI, object above 4 GB", repair),
+        ("scdp-symbol-trimmed", "scdp-symbol-full after a trim to 128 bytes", trimmed(repair, TRIM_SIZE)),
+        (
+            "scdp-symbol-multicast-syn",
+            "SCDP source symbol of a one-to-many session",
+            symbol(full, flags=Flag.SYN | Flag.MULTICAST, multicast_group=12, symbol=1),
+        ),
+        (
+            "scdp-symbol-multi-source",
+            "SCDP symbol from sender 2 of 3",
+            symbol(full, flags=Flag.MULTI_SOURCE, sender=2, senders=3, symbol=14, level=3),
+        ),
+        ("pull", "cumulative pull counter close to its limit", _control(Type.PULL, pull=0xFFFFFFF0, entropy=5)),
+        ("pull-fin", "last pull of a session", _control(Type.PULL, flags=Flag.FIN, pull=112)),
+        ("ack", "NDP acknowledgement of packet 69", _control(Type.ACK, symbol=69)),
+        ("nack", "NDP negative acknowledgement of trimmed packet 68", _control(Type.NACK, symbol=68)),
+        ("reset", "session refused, reason 3", _control(Type.RESET, symbol=3)),
+        ("pull-bad-checksum", "pull counter changed after the checksum was made", bytes(bad_checksum)),
+        ("data-bad-crc", "last payload byte changed: header right, payload wrong", bytes(bad_crc)),
+        (
+            "data-bad-version",
+            "version 2: dropped by switch and host",
+            data(payload_bytes(100), version=2, symbol=1),
+        ),
+        (
+            "tcp-ce-ece",
+            "TCP segment, CE set by a switch, ECE echoed, 100 bytes",
+            _frame(tcp / payload_bytes(100), dscp=Dscp.DEFAULT, ecn=Ecn.CE),
+        ),
+    ]
+
+
+def _ebb_fields(header: Ebb) -> dict[str, int]:
+    return {field.name: int(header.getfieldval(field.name)) for field in header.fields_desc}
+
+
+def _vector(name: str, description: str, frame: bytes) -> dict[str, Any]:
+    packet = Ether(frame)
+    ip = packet[IP]
+    fields: dict[str, Any] = {
+        "ethernet": {"dst": packet.dst, "src": packet.src, "type": packet.type},
+        "ipv4": {
+            "dscp": ip.tos >> 2,
+            "ecn": ip.tos & 0b11,
+            "total_length": ip.len,
+            "id": ip.id,
+            "ttl": ip.ttl,
+            "protocol": ip.proto,
+            "checksum": ip.chksum,
+            "src": ip.src,
+            "dst": ip.dst,
+        },
+    }
+    checksum_ok: bool | None = None
+    crc_ok: bool | None = None
+    if Ebb in packet:
+        header = packet[Ebb]
+        body = bytes(header.payload)
+        fields["ebb"] = _ebb_fields(header)
+        checksum_ok = internet_checksum(frame[34:82]) == 0
+        if not int(header.flags) & Flag.TRIMMED:
+            crc_ok = header.payload_crc == crc32c(body)
+    else:
+        tcp = packet[TCP]
+        body = bytes(tcp.payload)
+        fields["tcp"] = {
+            "sport": tcp.sport,
+            "dport": tcp.dport,
+            "seq": tcp.seq,
+            "ack": tcp.ack,
+            "flags": int(tcp.flags),
+            "window": tcp.window,
+            "checksum": tcp.chksum,
+        }
+    fields["payload_bytes"] = len(body)
+    return {
+        "name": name,
+        "description": description,
+        "frame": frame.hex(),
+        "fields": fields,
+        "ebb_checksum_ok": checksum_ok,
+        "payload_crc_ok": crc_ok,
+    }
+
+
+def vectors() -> list[dict[str, Any]]:
+    """All vectors, in the order of the file."""
+    return [_vector(*frame) for frame in _frames()]
+
+
+def render() -> str:
+    """The text of docs/wire-vectors.json."""
+    return json.dumps(vectors(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(render())
