@@ -1,0 +1,61 @@
+"""Time dilation: the one module that knows D.
+
+Experiments are written in nominal units. A fabric that runs at 1/D of nominal speed has every time
+multiplied by D and every rate divided by D, and bytes unchanged; whatever it reports is converted
+back. Which number is a time and which a rate is told by the unit in its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TIME_SUFFIXES = ("_ns", "_us", "_ms", "_s")
+RATE_SUFFIXES = ("_bps", "_hz")
+
+
+@dataclass(frozen=True, slots=True)
+class Dilation:
+    """D: how many times slower than nominal the fabric runs. 1 is real time."""
+
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.factor > 0:
+            raise ValueError(f"dilation must be a positive number, not {self.factor}")
+
+    def slow(self, parameters: Any) -> Any:
+        """Nominal parameters (nested dicts and lists) as the slowed fabric must run them."""
+        return _convert(parameters, self.time, self.rate)
+
+    def nominal(self, record: Any) -> Any:
+        """A record measured in the slowed fabric, in nominal units."""
+        return _convert(record, lambda t: t / self.factor, lambda r: r * self.factor)
+
+    def time(self, nominal: float) -> float:
+        """How long a nominal time takes here, in the same unit."""
+        return nominal * self.factor
+
+    def rate(self, nominal: float) -> float:
+        """What a nominal rate is here, in the same unit."""
+        return nominal / self.factor
+
+
+def _convert(
+    value: Any, time: Callable[[float], float], rate: Callable[[float], float], key: str = ""
+) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _convert(item, time, rate, str(name)) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_convert(item, time, rate, key) for item in value]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if key.endswith(RATE_SUFFIXES):
+        converted = rate(value)
+    elif key.endswith(TIME_SUFFIXES):
+        converted = time(value)
+    else:
+        return value
+    # Integers stay integers: the programs that read them count whole ns and whole bit/s.
+    return round(converted) if isinstance(value, int) else converted

@@ -1,0 +1,85 @@
+"""Reading what humans write (TOML) and what programs exchange (JSON), with errors for people."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+
+class InputError(Exception):
+    """Something a user wrote is wrong. The message is one line a person can act on."""
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The table in a TOML or JSON file, chosen by the file's extension."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    try:
+        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: {error}") from error
+    if not isinstance(data, dict):
+        raise InputError(
+            f"{path}: the top level must be a table of keys, not a {type(data).__name__}"
+        )
+    return data
+
+
+def validate(model: type[Model], data: dict[str, Any], where: str) -> Model:
+    """`data` as a `model`; every finding is named by its key path."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise InputError(f"{where}: {describe(error, model)}") from error
+
+
+def describe(error: ValidationError, model: type[BaseModel]) -> str:
+    """Pydantic's findings as one line: key path, what was wrong, what would be right."""
+    findings = []
+    for item in error.errors(include_url=False):
+        path = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            known = _keys_at(model, item["loc"][:-1])
+            hint = f"; valid keys: {', '.join(known)}" if known else ""
+            findings.append(f"unknown key '{path}'{hint}")
+        elif item["type"] == "missing":
+            findings.append(f"'{path}' is missing")
+        else:
+            message = item["msg"].removeprefix("Value error, ")
+            findings.append(f"'{path}': {message}" if path else message)
+    return "; ".join(findings)
+
+
+def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The keys that are valid at `location` inside `model`, if that can be told."""
+    current: Any = model
+    for part in location:
+        if isinstance(part, int):
+            continue
+        field = getattr(current, "model_fields", {}).get(part)
+        if field is None:
+            return []
+        current = _model_in(field.annotation)
+    return sorted(getattr(current, "model_fields", {}))
+
+
+def _model_in(annotation: Any) -> Any:
+    """The model class inside `X`, `X | None`, `list[X]`, `dict[str, X]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in getattr(annotation, "__args__", ()):
+        found = _model_in(argument)
+        if found is not None:
+            return found
+    return None

@@ -1,0 +1,427 @@
+"""The topology: hosts, switches and links, in nominal units.
+
+A topology file (TOML) either names a generator or lists the nodes:
+
+    [fat_tree]                      [[switch]]
+    k = 4                           name = "s1"
+                                    [[host]]
+    [link_defaults]                 name = "h1"
+    rate_bps = 1_000_000_000        [[link]]
+    delay_ns = 10_000               ends = ["h1", "s1"]
+
+Both give the same `Topology`: every name, port, address and MAC is decided here, once, so that
+Mininet, the controller and the simulator cannot disagree about one.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ebb_topologies.files import InputError, load, validate
+
+# Linux limits an interface name to 15 characters; ours are "{node}-eth{port}".
+MAX_INTERFACE_NAME = 15
+NAME = re.compile(r"[a-z][a-z0-9]{0,8}")
+FIRST_GRPC_PORT = 9559
+
+
+class Spec(BaseModel):
+    """A part of a topology file. Unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LinkDefaults(Spec):
+    rate_bps: Annotated[int, Field(gt=0)] = 1_000_000_000
+    """Rate of every link that names none, bit/s (SCDP section IV: 1 Gbit/s)."""
+    delay_ns: Annotated[int, Field(ge=0)] = 10_000
+    """Propagation delay of every link that names none, ns (SCDP section IV: 10 us)."""
+
+
+class FatTreeSpec(Spec):
+    k: Annotated[int, Field(ge=2, le=32)] = 4
+    """Ports per switch; even. k^3/4 hosts, 5k^2/4 switches."""
+
+    @model_validator(mode="after")
+    def _even(self) -> FatTreeSpec:
+        if self.k % 2:
+            raise ValueError(f"k must be even, not {self.k}")
+        return self
+
+
+class LeafSpineSpec(Spec):
+    leaves: Annotated[int, Field(ge=1, le=64)] = 4
+    spines: Annotated[int, Field(ge=1, le=64)] = 2
+    hosts_per_leaf: Annotated[int, Field(ge=1, le=250)] = 4
+
+
+class SingleRackSpec(Spec):
+    hosts: Annotated[int, Field(ge=1, le=250)] = 4
+
+
+class HostSpec(Spec):
+    name: str
+    ip: str | None = None
+
+
+class SwitchSpec(Spec):
+    name: str
+
+
+class LinkSpec(Spec):
+    ends: tuple[str, str]
+    ports: tuple[int, int] | None = None
+    rate_bps: Annotated[int, Field(gt=0)] | None = None
+    delay_ns: Annotated[int, Field(ge=0)] | None = None
+
+
+class TopologySpec(Spec):
+    """What a topology file may contain."""
+
+    name: str | None = None
+    link_defaults: LinkDefaults = LinkDefaults()
+    fat_tree: FatTreeSpec | None = None
+    leaf_spine: LeafSpineSpec | None = None
+    single_rack: SingleRackSpec | None = None
+    host: list[HostSpec] = []
+    switch: list[SwitchSpec] = []
+    link: list[LinkSpec] = []
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TopologySpec:
+        generators = [g for g in ("fat_tree", "leaf_spine", "single_rack") if getattr(self, g)]
+        explicit = bool(self.host or self.switch or self.link)
+        if len(generators) + explicit != 1:
+            raise ValueError(
+                "give exactly one of [fat_tree], [leaf_spine], [single_rack], "
+                "or the lists [[switch]], [[host]], [[link]]"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    name: str
+    ip: str
+    mac: str
+    gateway_ip: str
+    gateway_mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    name: str
+    device_id: int
+    """P4Runtime device id, from 1 in the order of the topology."""
+
+    @property
+    def grpc_port(self) -> int:
+        return FIRST_GRPC_PORT + self.device_id - 1
+
+    def port_mac(self, port: int) -> str:
+        return f"02:01:{self.device_id >> 8:02x}:{self.device_id & 255:02x}:00:{port:02x}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Endpoint:
+    node: str
+    port: int
+
+    @property
+    def interface(self) -> str:
+        return f"{self.node}-eth{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    a: Endpoint
+    b: Endpoint
+    rate_bps: int
+    delay_ns: int
+
+    @property
+    def ends(self) -> tuple[Endpoint, Endpoint]:
+        return self.a, self.b
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Hosts, switches and links, checked: names unique, ports unique, everything reachable."""
+
+    name: str
+    hosts: tuple[Host, ...]
+    switches: tuple[Switch, ...]
+    links: tuple[Link, ...]
+
+    @property
+    def nodes(self) -> tuple[Host | Switch, ...]:
+        return (*self.hosts, *self.switches)
+
+    @cached_property
+    def neighbours(self) -> dict[str, dict[int, tuple[Endpoint, Link]]]:
+        """node -> port -> (the endpoint at the other side, the link)."""
+        table: dict[str, dict[int, tuple[Endpoint, Link]]] = {node.name: {} for node in self.nodes}
+        for link in self.links:
+            table[link.a.node][link.a.port] = (link.b, link)
+            table[link.b.node][link.b.port] = (link.a, link)
+        return {node: dict(sorted(ports.items())) for node, ports in table.items()}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Host | Switch]:
+        return {node.name: node for node in self.nodes}
+
+    def host(self, name: str) -> Host:
+        node = self._by_name.get(name)
+        if not isinstance(node, Host):
+            raise InputError(f"topology {self.name} has no host '{name}'")
+        return node
+
+    def switch(self, name: str) -> Switch:
+        node = self._by_name.get(name)
+        if not isinstance(node, Switch):
+            raise InputError(f"topology {self.name} has no switch '{name}'")
+        return node
+
+    def is_host(self, name: str) -> bool:
+        return isinstance(self._by_name[name], Host)
+
+    def attachment(self, host: Host) -> Endpoint:
+        """The switch port that a host hangs on."""
+        ((far, _link),) = self.neighbours[host.name].values()
+        return far
+
+    def distances(self, target: str) -> dict[str, int]:
+        """Hops to `target` from every node, over switches only."""
+        distance = {target: 0}
+        queue = deque([target])
+        while queue:
+            node = queue.popleft()
+            for far, _link in self.neighbours[node].values():
+                if far.node not in distance:
+                    distance[far.node] = distance[node] + 1
+                    if not self.is_host(far.node):
+                        queue.append(far.node)
+        return distance
+
+    def next_hops(self, switch: str, host: str) -> list[int]:
+        """Ports of `switch` on a shortest path to `host`.
+
+        In a fat-tree or leaf-spine the shortest paths are exactly the up/down paths: up to any
+        common ancestor, then down.
+        """
+        distance = self.distances(host)
+        here = distance.get(switch)
+        return [
+            port
+            for port, (far, _link) in self.neighbours[switch].items()
+            if here is not None and distance.get(far.node, here) < here
+        ]
+
+    def host_pairs(self) -> Iterator[tuple[Host, Host]]:
+        return ((a, b) for a in self.hosts for b in self.hosts if a is not b)
+
+
+def load_topology(path: Path) -> Topology:
+    spec = validate(TopologySpec, load(path), str(path))
+    return build(spec, default_name=path.stem)
+
+
+def from_table(table: dict[str, Any], where: str) -> Topology:
+    """A topology given inline, in another file."""
+    return build(validate(TopologySpec, table, where), default_name="inline")
+
+
+def build(spec: TopologySpec, default_name: str = "topology") -> Topology:
+    """Expands the generator, or checks the lists, and names everything."""
+    draft = _Draft(spec)
+    if spec.fat_tree:
+        _fat_tree(draft, spec.fat_tree)
+        default_name = f"fat-tree-k{spec.fat_tree.k}"
+    elif spec.leaf_spine:
+        _leaf_spine(draft, spec.leaf_spine)
+        default_name = "leaf-spine"
+    elif spec.single_rack:
+        _single_rack(draft, spec.single_rack)
+        default_name = "single-rack"
+    else:
+        _explicit(draft, spec)
+    return draft.finish(spec.name or default_name)
+
+
+class _Draft:
+    """Collects nodes and links, gives out ports, and refuses what is wrong."""
+
+    def __init__(self, spec: TopologySpec) -> None:
+        self.defaults = spec.link_defaults
+        self.host_ips: dict[str, str] = {}
+        self.gateways: dict[str, str] = {}
+        self.switches: list[str] = []
+        self.links: list[Link] = []
+        self.used: dict[str, set[int]] = {}
+
+    def add_switch(self, name: str) -> None:
+        self._add(name)
+        self.switches.append(name)
+
+    def add_host(self, name: str, ip: str, gateway: str) -> None:
+        self._add(name)
+        for other, taken in self.host_ips.items():
+            if taken == ip:
+                raise InputError(f"hosts '{other}' and '{name}' have the same address {ip}")
+        self.host_ips[name] = ip
+        self.gateways[name] = gateway
+
+    def _add(self, name: str) -> None:
+        if not NAME.fullmatch(name):
+            raise InputError(
+                f"node name '{name}' must be a lower-case letter and up to 8 letters or digits "
+                f"(interface names are limited to {MAX_INTERFACE_NAME} characters)"
+            )
+        if name in self.used:
+            raise InputError(f"two nodes are named '{name}'")
+        self.used[name] = set()
+
+    def connect(
+        self,
+        a: str,
+        b: str,
+        ports: tuple[int, int] | None = None,
+        rate_bps: int | None = None,
+        delay_ns: int | None = None,
+    ) -> None:
+        for node in (a, b):
+            if node not in self.used:
+                raise InputError(f"link {a} - {b}: there is no node '{node}'")
+        if a == b:
+            raise InputError(f"link {a} - {b} joins a node to itself")
+        wanted = ports or (None, None)
+        ends = [Endpoint(n, self._take(n, p)) for n, p in zip((a, b), wanted, strict=True)]
+        self.links.append(
+            Link(
+                ends[0],
+                ends[1],
+                self.defaults.rate_bps if rate_bps is None else rate_bps,
+                self.defaults.delay_ns if delay_ns is None else delay_ns,
+            )
+        )
+
+    def _take(self, node: str, port: int | None) -> int:
+        used = self.used[node]
+        if port is None:
+            port = next(p for p in range(1, 512) if p not in used)
+        if port in used:
+            raise InputError(f"port {port} of '{node}' is used by two links")
+        if not 1 <= port <= 510:
+            raise InputError(f"port {port} of '{node}' is outside 1..510 (511 is the drop port)")
+        used.add(port)
+        return port
+
+    def finish(self, name: str) -> Topology:
+        switches = tuple(Switch(n, i) for i, n in enumerate(self.switches, start=1))
+        by_name = {s.name: s for s in switches}
+        hosts = []
+        for index, (host, ip) in enumerate(self.host_ips.items(), start=1):
+            far = self._only_neighbour(host)
+            if far.node not in by_name:
+                raise InputError(f"host '{host}' must hang on a switch, not on '{far.node}'")
+            gateway_mac = by_name[far.node].port_mac(far.port)
+            mac = f"02:00:00:00:{index >> 8:02x}:{index & 255:02x}"
+            hosts.append(Host(host, ip, mac, self.gateways[host], gateway_mac))
+        topology = Topology(name, tuple(hosts), switches, tuple(self.links))
+        _check_connected(topology)
+        return topology
+
+    def _only_neighbour(self, host: str) -> Endpoint:
+        far = [
+            link.b if link.a.node == host else link.a
+            for link in self.links
+            if host in (link.a.node, link.b.node)
+        ]
+        if len(far) != 1:
+            raise InputError(f"host '{host}' has {len(far)} links; it needs exactly one")
+        return far[0]
+
+
+def _check_connected(topology: Topology) -> None:
+    if not topology.hosts or not topology.switches:
+        raise InputError(f"topology {topology.name} needs at least one host and one switch")
+    reached = topology.distances(topology.hosts[0].name)
+    lost = [node.name for node in topology.nodes if node.name not in reached]
+    if lost:
+        raise InputError(
+            f"topology {topology.name}: no path from '{topology.hosts[0].name}' to "
+            + ", ".join(lost)
+        )
+
+
+def _fat_tree(draft: _Draft, spec: FatTreeSpec) -> None:
+    """The k-ary fat-tree of Al-Fares et al.: k pods of k/2 edge and k/2 aggregation switches."""
+    half = spec.k // 2
+    for pod in range(spec.k):
+        for edge in range(half):
+            draft.add_switch(f"p{pod}e{edge}")
+    for pod in range(spec.k):
+        for aggregation in range(half):
+            draft.add_switch(f"p{pod}a{aggregation}")
+    for core in range(half * half):
+        draft.add_switch(f"c{core}")
+    number = 0
+    for pod in range(spec.k):
+        for edge in range(half):
+            for index in range(half):
+                number += 1
+                draft.add_host(f"h{number}", f"10.{pod}.{edge}.{index + 2}", f"10.{pod}.{edge}.1")
+                draft.connect(f"h{number}", f"p{pod}e{edge}")
+            for aggregation in range(half):
+                draft.connect(f"p{pod}e{edge}", f"p{pod}a{aggregation}")
+        for aggregation in range(half):
+            for up in range(half):
+                draft.connect(f"p{pod}a{aggregation}", f"c{aggregation * half + up}")
+
+
+def _leaf_spine(draft: _Draft, spec: LeafSpineSpec) -> None:
+    for leaf in range(spec.leaves):
+        draft.add_switch(f"l{leaf}")
+    for spine in range(spec.spines):
+        draft.add_switch(f"s{spine}")
+    number = 0
+    for leaf in range(spec.leaves):
+        for index in range(spec.hosts_per_leaf):
+            number += 1
+            draft.add_host(f"h{number}", f"10.0.{leaf}.{index + 2}", f"10.0.{leaf}.1")
+            draft.connect(f"h{number}", f"l{leaf}")
+        for spine in range(spec.spines):
+            draft.connect(f"l{leaf}", f"s{spine}")
+
+
+def _single_rack(draft: _Draft, spec: SingleRackSpec) -> None:
+    draft.add_switch("s1")
+    for index in range(spec.hosts):
+        draft.add_host(f"h{index + 1}", f"10.0.0.{index + 2}", "10.0.0.1")
+        draft.connect(f"h{index + 1}", "s1")
+
+
+def _explicit(draft: _Draft, spec: TopologySpec) -> None:
+    for switch in spec.switch:
+        draft.add_switch(switch.name)
+    for index, host in enumerate(spec.host):
+        ip = host.ip or f"10.0.{index // 250}.{index % 250 + 2}"
+        try:
+            address = ipaddress.IPv4Address(ip)
+        except ValueError as error:
+            raise InputError(f"host '{host.name}': '{ip}' is not an IPv4 address") from error
+        gateway = str(ipaddress.IPv4Network(f"{address}/24", strict=False).network_address + 1)
+        if gateway == ip:
+            raise InputError(f"host '{host.name}': {ip} is the gateway's address of its /24")
+        draft.add_host(host.name, ip, gateway)
+    for link in spec.link:
+        draft.connect(*link.ends, link.ports, link.rate_bps, link.delay_ns)

@@ -1,0 +1,48 @@
+"""Dilation: times stretch, rates shrink, bytes stay, and the way back is the identity."""
+
+from __future__ import annotations
+
+import pytest
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.model import from_table
+from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
+from hypothesis import given
+from hypothesis import strategies as st
+
+NUMBERS = st.integers(min_value=0, max_value=10**12)
+KEYS = st.sampled_from(["rto_ns", "rate_bps", "capacity_bytes", "window_packets", "beta_hz"])
+
+
+@given(st.dictionaries(KEYS, NUMBERS), st.integers(min_value=1, max_value=1000))
+def test_there_and_back(parameters: dict[str, int], factor: int) -> None:
+    dilation = Dilation(factor)
+    back = dilation.nominal(dilation.slow(parameters))
+    for key, value in parameters.items():
+        # A rate divided by D is rounded to whole bit/s; times D that is off by D/2 at most.
+        assert abs(back[key] - value) <= factor / 2 + 1
+    for key in ("capacity_bytes", "window_packets"):
+        assert back.get(key) == parameters.get(key)
+
+
+def test_nested_and_lists() -> None:
+    slow = Dilation(50).slow({"tcp": [{"min_rto_ns": 10_000_000, "g": 0.0625}], "on": True})
+    assert slow == {"tcp": [{"min_rto_ns": 500_000_000, "g": 0.0625}], "on": True}
+
+
+def test_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="positive"):
+        Dilation(0)
+
+
+def test_traffic_manager_config_is_dilated_by_its_units() -> None:
+    topology = from_table({"fat_tree": {"k": 4}}, "test")
+    config = traffic_manager_config(topology, topology.switch("p0e0"), PortParameters())
+    assert config["ports"] == {"1": "host-0", "2": "host-0", "3": "fabric-1", "4": "fabric-1"}
+    host, fabric = Dilation(50).slow(config)["profile"]
+    assert (host["rate_bps"], host["delay_ns"], host["rx_delay_ns"]) == (
+        20_000_000,
+        500_000,
+        500_000,
+    )
+    assert fabric["rx_delay_ns"] == 0
+    assert host["queue"][0]["capacity_packets"] == 250

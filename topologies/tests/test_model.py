@@ -1,0 +1,104 @@
+"""The topology model: what the generators build, and what is refused with which words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ebb_topologies.files import InputError
+from ebb_topologies.model import MAX_INTERFACE_NAME, from_table, load_topology
+
+HERE = Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize(
+    ("k", "hosts", "switches", "paths"),
+    [(2, 2, 5, 1), (4, 16, 20, 4), (6, 54, 45, 9), (10, 250, 125, 25)],
+)
+def test_fat_tree_sizes(k: int, hosts: int, switches: int, paths: int) -> None:
+    """The table of the thesis with its two misprints put right (25 core paths at k = 10)."""
+    topology = from_table({"fat_tree": {"k": k}}, "test")
+    assert (len(topology.hosts), len(topology.switches)) == (hosts, switches)
+    assert len(topology.links) == 3 * hosts
+    first, last = topology.hosts[0], topology.hosts[-1]
+    up = topology.next_hops(topology.attachment(first).node, last.name)
+    aggregation, _ = topology.neighbours[topology.attachment(first).node][up[0]]
+    assert len(up) * len(topology.next_hops(aggregation.node, last.name)) == paths
+
+
+def test_every_hop_comes_nearer() -> None:
+    topology = load_topology(HERE / "fat-tree-k4.toml")
+    for host in topology.hosts:
+        distance = topology.distances(host.name)
+        for switch in topology.switches:
+            ports = topology.next_hops(switch.name, host.name)
+            assert ports, f"{switch.name} has no way to {host.name}"
+            for port in ports:
+                far, _ = topology.neighbours[switch.name][port]
+                assert distance[far.node] == distance[switch.name] - 1
+
+
+def test_addresses_and_names_follow_the_architecture_page() -> None:
+    topology = load_topology(HERE / "fat-tree-k4.toml")
+    h16 = topology.host("h16")
+    assert (h16.ip, h16.gateway_ip) == ("10.3.1.3", "10.3.1.1")
+    edge = topology.attachment(h16)
+    assert edge.node == "p3e1"
+    assert h16.gateway_mac == topology.switch("p3e1").port_mac(edge.port)
+    assert len({h.mac for h in topology.hosts}) == 16
+    interfaces = [end.interface for link in topology.links for end in link.ends]
+    assert len(set(interfaces)) == 96
+    assert max(map(len, interfaces)) <= MAX_INTERFACE_NAME
+
+
+@pytest.mark.parametrize("name", ["fat-tree-k4", "leaf-spine", "single-rack"])
+def test_shipped_files_load(name: str) -> None:
+    assert load_topology(HERE / f"{name}.toml").hosts
+
+
+BASE = {
+    "switch": [{"name": "s1"}],
+    "host": [{"name": "h1"}, {"name": "h2"}],
+    "link": [{"ends": ["h1", "s1"]}, {"ends": ["h2", "s1"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fat_tree": {"k": 4}}, "exactly one of"),
+        ({"link": [{"ends": ["h1", "s9"]}]}, "there is no node 's9'"),
+        ({"link": [{"ends": ["h1", "s1"]}]}, "host 'h2' has 0 links"),
+        (
+            {
+                "link": [
+                    {"ends": ["h1", "s1"], "ports": [1, 1]},
+                    {"ends": ["h2", "s1"], "ports": [1, 1]},
+                ]
+            },
+            "port 1 of 's1' is used by two links",
+        ),
+        ({"host": [{"name": "h1"}, {"name": "h1"}]}, "two nodes are named 'h1'"),
+        ({"host": [{"name": "h1", "ip": "10.0.0.300"}]}, "'10.0.0.300' is not an IPv4 address"),
+        ({"host": [{"name": "h1"}, {"name": "h2", "ip": "10.0.0.2"}]}, "same address 10.0.0.2"),
+        ({"switch": [{"name": "s1"}, {"name": "s2"}]}, "no path from 'h1' to s2"),
+        ({"switch": [{"name": "a-very-long-name"}]}, "must be a lower-case letter"),
+        ({"link": [{"ends": ["h1", "h2"]}]}, "must hang on a switch"),
+        ({"lnik": []}, "unknown key 'lnik'; valid keys: fat_tree"),
+        (
+            {"link": [{"ends": ["h1", "s1"], "rate": 1}]},
+            "valid keys: delay_ns, ends, ports, rate_bps",
+        ),
+    ],
+)
+def test_wrong_topologies_are_named(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=None) as caught:
+        from_table({**BASE, **change}, "test.toml")
+    assert message in str(caught.value)
+
+
+def test_odd_k_and_missing_file() -> None:
+    with pytest.raises(InputError, match="k must be even, not 5"):
+        from_table({"fat_tree": {"k": 5}}, "test.toml")
+    with pytest.raises(InputError, match="cannot be read"):
+        load_topology(Path("no-such-file.toml"))
