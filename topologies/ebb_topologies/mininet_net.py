@@ -1,0 +1,204 @@
+"""A topology as a Mininet network: namespaces, veths and switch processes.
+
+Mininet realises nodes and links; names, addresses and ports come from `model`. There is no shaping
+by the kernel: rate, delay and queues are the switch's, where P4 can see them.
+"""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from mininet.link import Link as MininetLink
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.node import Host as MininetHost
+from mininet.node import Switch as MininetSwitch
+
+from ebb_topologies import model
+from ebb_topologies.processes import Process, ProcessTable, end_leftovers
+from ebb_topologies.targets import Target
+
+START_SECONDS = 15.0
+"""How long the switches may take to listen on their gRPC ports."""
+# Checksums and segmentation are never left to the (virtual) wire: a raw socket would see packets
+# without checksums and larger than the MTU, and TCP through the fabric would break.
+OFFLOADS = "rx off tx off sg off tso off gso off gro off"
+
+
+class FabricHost(MininetHost):  # type: ignore[misc]
+    """A host with a /32 address behind its gateway, and no ARP and no IPv6."""
+
+    def attach(self, host: model.Host, interface: str) -> None:
+        script = [
+            "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
+            "ip link set lo up",
+            f"ip link set {interface} address {host.mac} up",
+            f"ip address flush dev {interface}",
+            f"ip address add {host.ip}/32 dev {interface}",
+            f"ip neighbour replace {host.gateway_ip} lladdr {host.gateway_mac} "
+            f"dev {interface} nud permanent",
+            f"ip route replace {host.gateway_ip}/32 dev {interface}",
+            f"ip route replace default via {host.gateway_ip} dev {interface} onlink",
+            f"ethtool -K {interface} {OFFLOADS} >/dev/null 2>&1",
+        ]
+        output = self.cmd("; ".join(script)).strip()
+        if output:
+            raise RuntimeError(f"host {host.name}: {output}")
+
+
+class FabricSwitch(MininetSwitch):  # type: ignore[misc]
+    """A switch process of any target; started and stopped by `FabricNet`."""
+
+    def start(self, controllers: Sequence[Any]) -> None:
+        """Nothing to do: the process needs all links first, and all start in parallel."""
+
+
+class FabricNet:
+    """The running network: a context manager that leaves nothing behind."""
+
+    def __init__(
+        self,
+        topology: model.Topology,
+        target: Target,
+        run_dir: Path,
+        config_for: Callable[[model.Switch], Path | None] = lambda _switch: None,
+        pcap: bool = False,
+    ) -> None:
+        """`config_for` gives a switch's traffic-manager file."""
+        self.topology = topology
+        self.target = target
+        self.run_dir = run_dir
+        self.config_for = config_for
+        self.pcap = pcap
+        run_dir.mkdir(parents=True, exist_ok=True)
+        self.processes = ProcessTable(run_dir)
+        self.switch_processes: dict[str, Process] = {}
+        self.net: Any = None
+
+    def __enter__(self) -> FabricNet:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        clean_up(self.topology, self.run_dir)
+        setLogLevel("critical")
+        self.net = Mininet(controller=None, link=MininetLink, build=False)
+        for host in self.topology.hosts:
+            self.net.addHost(host.name, cls=FabricHost, ip=None, mac=host.mac)
+        for switch in self.topology.switches:
+            dpid = f"{switch.device_id:016x}"
+            self.net.addSwitch(switch.name, cls=FabricSwitch, dpid=dpid, inNamespace=False)
+        for link in self.topology.links:
+            a, b = link.ends
+            self.net.addLink(
+                self.net[a.node], self.net[b.node], a.port, b.port,
+                intfName1=a.interface, intfName2=b.interface,
+            )  # fmt: skip
+        self._bring_up_switch_ports()
+        for host in self.topology.hosts:
+            (port,) = self.topology.neighbours[host.name]
+            self.net[host.name].attach(host, model.Endpoint(host.name, port).interface)
+        self._start_switches()
+
+    def _bring_up_switch_ports(self) -> None:
+        script = []
+        for switch in self.topology.switches:
+            for port in self.topology.neighbours[switch.name]:
+                name = model.Endpoint(switch.name, port).interface
+                script += [
+                    f"echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6 2>/dev/null",
+                    f"ethtool -K {name} {OFFLOADS} >/dev/null 2>&1",
+                    f"ip link set {name} up",
+                ]
+        subprocess.run(["sh", "-c", "\n".join(script)], check=True)
+
+    def _start_switches(self) -> None:
+        for switch in self.topology.switches:
+            self.start_switch(switch)
+        deadline = time.monotonic() + START_SECONDS
+        for switch in self.topology.switches:
+            self._wait_until_listening(switch, deadline)
+
+    def start_switch(self, switch: model.Switch) -> None:
+        """Starts one switch process without waiting for it."""
+        interfaces = {
+            port: model.Endpoint(switch.name, port).interface
+            for port in self.topology.neighbours[switch.name]
+        }
+        pcap = self.run_dir / "pcaps" / switch.name if self.pcap else None
+        if pcap:
+            pcap.mkdir(parents=True, exist_ok=True)
+        command = self.target.command(switch, interfaces, self.config_for(switch), pcap)
+        self.switch_processes[switch.name] = self.processes.spawn(switch.name, command)
+
+    def _wait_until_listening(self, switch: model.Switch, deadline: float) -> None:
+        process = self.switch_processes[switch.name]
+        while True:
+            if not process.running:
+                raise process.died()
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", switch.grpc_port)) == 0:
+                    return
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"switch {switch.name} does not listen on 127.0.0.1:{switch.grpc_port} after "
+                    f"{START_SECONDS:.0f} s: {process.last_words()} (log: {process.log})"
+                )
+            time.sleep(0.02)
+
+    def spawn_on(
+        self, host: str, name: str, command: Sequence[str], stdout: IO[bytes] | None = None
+    ) -> Process:
+        """Starts a command in the namespace of a host."""
+        attach = ["mnexec", "-a", str(self.net[host].pid)]
+        return self.processes.spawn(name, [*attach, *command], stdout=stdout)
+
+    def run_on(self, host: str, command: Sequence[str], timeout: float) -> tuple[int, str]:
+        """Runs a command in the namespace of a host to its end: (exit code, output)."""
+        attach = ["mnexec", "-a", str(self.net[host].pid)]
+        done = subprocess.run(
+            [*attach, *command], capture_output=True, text=True, timeout=timeout, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def prompt(self) -> None:
+        """Mininet's interactive prompt."""
+        from mininet.cli import CLI
+
+        CLI(self.net)
+
+    def stop(self) -> None:
+        self.processes.stop()
+        self.switch_processes.clear()
+        if self.net is not None:
+            self.net.stop()
+            self.net = None
+        remove_interfaces(self.topology)
+
+
+def clean_up(topology: model.Topology, run_dir: Path) -> list[str]:
+    """Removes what a crashed run left, by our own names only; returns what was removed."""
+    return [*end_leftovers(run_dir), *remove_interfaces(topology)]
+
+
+def remove_interfaces(topology: model.Topology) -> list[str]:
+    """Deletes the veths of this topology that are in our namespace (their peers go with them)."""
+    present = {path.name for path in Path("/sys/class/net").iterdir()}
+    ours = [end.interface for link in topology.links for end in link.ends]
+    stale = [name for name in ours if name in present]
+    for name in stale:
+        # A peer that is in the list too has gone with the first one: not an error.
+        subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
+    return stale

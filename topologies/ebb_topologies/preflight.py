@@ -1,0 +1,67 @@
+"""What a Mininet run needs, checked before anything is started; all findings at once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from ebb_topologies.model import Topology
+
+# command -> the distribution package that brings it
+COMMANDS = {"ip": "iproute2", "ethtool": "ethtool", "mnexec": "mininet", "ping": "iputils-ping"}
+PROBE = "ebbprobe"
+
+
+def findings(topology: Topology, binaries: Iterable[Path]) -> list[str]:
+    """Every reason why a run of `topology` cannot start, each with its remedy."""
+    found = []
+    if os.geteuid() != 0:
+        found.append("network namespaces need root: run with sudo")
+    for command, package in COMMANDS.items():
+        if shutil.which(command) is None:
+            found.append(f"command '{command}' is missing: apt-get install {package}")
+    if importlib.util.find_spec("mininet") is None:
+        found.append(
+            "Python module 'mininet' is missing: apt-get install mininet, then `make setup` "
+            "(the environment must see the distribution's packages)"
+        )
+    for binary in binaries:
+        if not binary.exists():
+            found.append(f"{binary} is not there: run `make build`")
+    busy = [s for s in topology.switches if not _port_is_free(s.grpc_port)]
+    if busy:
+        ports = ", ".join(f"{s.grpc_port} ({s.name})" for s in busy)
+        found.append(
+            f"gRPC port already in use: {ports}. End what listens there "
+            f"(`ss -ltnp 'sport = :{busy[0].grpc_port}'` names it)"
+        )
+    if not found and not _can_make_veth():
+        found.append("this kernel refuses veth interfaces or network namespaces (container?)")
+    return found
+
+
+def _port_is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _can_make_veth() -> bool:
+    made = _quiet("ip", "netns", "add", PROBE) and _quiet(
+        *("ip", "-n", PROBE, "link", "add", "p0", "type", "veth", "peer", "name", "p1")
+    )
+    _quiet("ip", "netns", "del", PROBE)
+    return made
+
+
+def _quiet(*command: str) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0

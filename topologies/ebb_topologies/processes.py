@@ -1,0 +1,133 @@
+"""Child processes of a run: started in order, stopped in order, found again after a crash.
+
+Every process is written into the run directory with its start time, so that the next run can end
+what a killed run left behind, and only that: a recycled pid has another start time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+PID_FILE = "pids"
+STOP_SECONDS = 3.0
+"""How long a process may take to end after SIGTERM before it gets SIGKILL."""
+
+
+class ProcessDied(Exception):
+    """A process ended before it was ready, with the reason it gave."""
+
+
+@dataclass
+class Process:
+    name: str
+    popen: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def running(self) -> bool:
+        return self.popen.poll() is None
+
+    def last_words(self, lines: int = 6) -> str:
+        """The end of its log, for an error message."""
+        with contextlib.suppress(OSError):
+            text = self.log.read_text(errors="replace").strip().splitlines()
+            return " | ".join(line.strip() for line in text[-lines:]) or "it printed nothing"
+        return "it left no log"
+
+    def died(self) -> ProcessDied:
+        return ProcessDied(
+            f"{self.name} ended with exit code {self.popen.returncode}: "
+            f"{self.last_words()} (log: {self.log})"
+        )
+
+
+@dataclass
+class ProcessTable:
+    """The processes of one run directory."""
+
+    run_dir: Path
+    processes: list[Process] = field(default_factory=list)
+
+    def spawn(
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path | None = None,
+        stdout: IO[bytes] | None = None,
+    ) -> Process:
+        """Starts `command` in a session of its own, so that Ctrl-C reaches us first.
+
+        stderr goes to the log; stdout too, unless the caller wants it elsewhere.
+        """
+        log = log or self.run_dir / "logs" / f"{name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("wb") as sink:
+            try:
+                popen = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout or sink,
+                    stderr=sink,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ProcessDied(f"{name}: cannot start {command[0]}: {error.strerror}") from error
+        with (self.run_dir / PID_FILE).open("a") as file:
+            file.write(f"{popen.pid} {_start_time(popen.pid)} {name}\n")
+        process = Process(name, popen, log)
+        self.processes.append(process)
+        return process
+
+    def stop(self, processes: Sequence[Process] | None = None) -> None:
+        """SIGTERM to all, then SIGKILL to those that do not go."""
+        chosen = list(self.processes if processes is None else processes)
+        for process in chosen:
+            if process.running:
+                process.popen.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for process in chosen:
+            try:
+                process.popen.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.popen.kill()
+                process.popen.wait()
+        self.processes = [p for p in self.processes if p not in chosen]
+        if not self.processes:
+            (self.run_dir / PID_FILE).unlink(missing_ok=True)
+
+
+def end_leftovers(run_dir: Path) -> list[str]:
+    """Ends what a crashed run of the same directory left running; returns the names."""
+    pid_file = run_dir / PID_FILE
+    if not pid_file.exists():
+        return []
+    ended = []
+    for line in pid_file.read_text().splitlines():
+        pid_text, start, name = line.split(" ", 2)
+        pid = int(pid_text)
+        if start != "0" and _start_time(pid) == int(start):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            ended.append(name)
+    pid_file.unlink()
+    return ended
+
+
+def _start_time(pid: int) -> int:
+    """Clock ticks after boot at which `pid` was started; 0 if there is no such process.
+
+    proc(5): field 22 of /proc/PID/stat; the command in field 2 may contain spaces.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[19])

@@ -1,0 +1,93 @@
+"""The switches a topology can be built of: ebb-switch and BMv2's simple_switch_grpc."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Switch
+
+DROP_PORT = 511
+CPU_PORT = 510
+PRIORITY_QUEUES = 8
+FIRST_THRIFT_PORT = 9090
+
+
+class Target(Protocol):
+    """How to start one switch."""
+
+    @property
+    def binary(self) -> Path: ...
+
+    @property
+    def has_traffic_manager(self) -> bool:
+        """Whether the target has byte-accurate queues, deflection and our gRPC service."""
+        ...
+
+    def command(
+        self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
+    ) -> list[str]:
+        """The command line; `config` is a traffic-manager configuration file."""
+        ...
+
+
+def _interfaces(interfaces: dict[int, str]) -> list[str]:
+    return [part for port, name in interfaces.items() for part in ("-i", f"{port}@{name}")]
+
+
+@dataclass(frozen=True)
+class EbbTarget:
+    binary: Path
+    has_traffic_manager: bool = True
+
+    def command(
+        self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
+    ) -> list[str]:
+        return [
+            str(self.binary),
+            *("--no-p4", "--device-id", str(switch.device_id)),
+            *_interfaces(interfaces),
+            *("--grpc-server-addr", f"127.0.0.1:{switch.grpc_port}"),
+            *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
+            *(("--tm", str(config)) if config else ()),
+            *(("--pcap", str(pcap)) if pcap else ()),
+        ]
+
+
+@dataclass(frozen=True)
+class Bmv2Target:
+    binary: Path
+    has_traffic_manager: bool = False
+
+    def command(
+        self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
+    ) -> list[str]:
+        return [
+            str(self.binary),
+            *("--no-p4", "--device-id", str(switch.device_id)),
+            *_interfaces(interfaces),
+            *("--thrift-port", str(FIRST_THRIFT_PORT + switch.device_id)),
+            *(("--pcap", str(pcap)) if pcap else ()),
+            "--",
+            *("--grpc-server-addr", f"127.0.0.1:{switch.grpc_port}"),
+            *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
+            *("--priority-queues", str(PRIORITY_QUEUES)),
+        ]
+
+
+def target(kind: str, build_dir: Path) -> Target:
+    """The target named `ebb` or `bmv2`."""
+    if kind == "ebb":
+        return EbbTarget(build_dir / "ebb-switch")
+    if kind == "bmv2":
+        found = shutil.which("simple_switch_grpc")
+        if found is None:
+            raise InputError(
+                "SWITCH=bmv2 needs simple_switch_grpc on PATH (p4lang/behavioral-model); "
+                "without it use SWITCH=ebb"
+            )
+        return Bmv2Target(Path(found))
+    raise InputError(f"SWITCH must be 'ebb' or 'bmv2', not '{kind}'")
