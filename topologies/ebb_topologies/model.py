@@ -212,13 +212,13 @@ class Topology:
                         queue.append(far.node)
         return distance
 
-    def next_hops(self, switch: str, host: str) -> list[int]:
-        """Ports of `switch` on a shortest path to `host`.
+    def next_hops(self, switch: str, target: str) -> list[int]:
+        """Ports of `switch` on a shortest path to `target`.
 
         In a fat-tree or leaf-spine the shortest paths are exactly the up/down paths: up to any
         common ancestor, then down.
         """
-        distance = self.distances(host)
+        distance = self.distances(target)
         here = distance.get(switch)
         return [
             port

@@ -1,0 +1,85 @@
+"""Every mechanism parameter of the fabric, with unit, default and source, in one place.
+
+A scheme of a scenario is one `FabricParameters`: what the switches do for it. Values are nominal;
+whoever runs the fabric slower passes them through `ebb_topologies.dilation` first.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from ebb_topologies.traffic_manager import PortParameters
+from pydantic import BaseModel, ConfigDict, Field
+
+Dscp = Annotated[int, Field(ge=0, le=63)]
+QueueId = Annotated[int, Field(ge=0, le=7)]
+
+MLFQ = {"off": 0, "sender": 1, "in-switch": 2}
+"""How `set_traffic_class` encodes who assigns the MLFQ level."""
+
+
+class Parameters(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TrafficClass(Parameters):
+    """What the switch does with packets of one DSCP."""
+
+    dscp: Dscp
+    queue: QueueId = 0
+    spray: bool = False
+    """Per-packet path choice; otherwise per flow."""
+    trimmable: bool = False
+    """Eligible for trimming (UEC DSCP_TRIMMABLE)."""
+    mlfq: Literal["off", "sender", "in-switch"] = "off"
+    """Who assigns the MLFQ level that then chooses the queue."""
+
+
+class StepMarking(Parameters):
+    """DCTCP's marking: CE when the queue is deeper than K."""
+
+    threshold_bytes: Annotated[int, Field(ge=0)] = 30_000
+    """K. 30 KB at 1 Gbit/s, 6 KB aggressive with pacing (HULL section 2.2)."""
+
+
+class PhantomQueue(Parameters):
+    """HULL's phantom queue on every port."""
+
+    drain_fraction: Annotated[float, Field(gt=0, le=1)] = 0.95
+    """gamma: drain rate as a share of the link rate (HULL section 5.1)."""
+    threshold_bytes: Annotated[int, Field(ge=0)] = 1_000
+    """Marking threshold (HULL section 6.1)."""
+    count_self: bool = False
+    """Whether the passing packet counts before the comparison (the EPFL reading) or after."""
+
+
+class Trimming(Parameters):
+    """SONiC SWITCH_TRIMMING."""
+
+    size: Annotated[int, Field(ge=82, le=1500)] = 128
+    """Bytes of the frame that are kept (SAI_SWITCH_ATTR_PACKET_TRIM_SIZE)."""
+    dscp_value: Dscp = 12
+    """DSCP_TRIMMED."""
+    lasthop_dscp_value: Dscp | None = 14
+    """DSCP_TRIMMED_LASTHOP on host-facing ports; none: the same as elsewhere."""
+    queue_index: QueueId = 7
+    trigger: Literal["deflect", "occupancy"] = "deflect"
+    """Who notices that a packet does not fit: the traffic manager, or the program's own counter."""
+    occupancy_limit_bytes: Annotated[int, Field(gt=0)] = 12_000
+    """Data bytes queued on a port above which the `occupancy` trigger trims: 8 full packets."""
+
+
+class FabricParameters(Parameters):
+    """What the switches do for one scheme."""
+
+    classes: list[TrafficClass] = [TrafficClass(dscp=0)]
+    ports: PortParameters = PortParameters()
+    step_marking: StepMarking | None = None
+    phantom_queue: PhantomQueue | None = None
+    trimming: Trimming | None = None
+    mlfq_queues: list[QueueId] = [5, 4, 3, 2, 1]
+    """Queue of each MLFQ level, most urgent first (SCDP: 5 symbol queues)."""
+    mlfq_thresholds_bytes: list[int] = [10_000, 100_000, 1_000_000, 10_000_000]
+    """Bytes of a flow after which in-switch demotion moves it a level down (SCDP section IV)."""
+    hash_seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
+    """Seed of the path hash; each switch adds its device id, against polarisation."""
