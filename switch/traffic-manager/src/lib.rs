@@ -1,1 +1,38 @@
-//! The per-port traffic manager: queues, scheduler, serialiser, deflect-on-drop. Without I/O or clock.
+//! The per-port traffic manager: queues, scheduler, serialiser and deflect-on-drop.
+//!
+//! It sits between ingress and egress. Like every core it has no clock and does no I/O: time is an
+//! argument and never goes back. A caller drives one port like this:
+//!
+//! 1. [`TrafficManager::enqueue`] offers a packet. It is queued, handed back for deflection, or
+//!    handed back as dropped with a reason.
+//! 2. [`TrafficManager::next_deadline`] says when the port's next transmission starts.
+//! 3. At that time [`TrafficManager::dequeue`] gives the packet the scheduler chose. The caller
+//!    runs egress on it.
+//! 4. [`TrafficManager::transmit`] occupies the serialiser for the length that egress left and says
+//!    when the last bit arrives at the other end. If egress dropped the packet,
+//!    [`TrafficManager::egress_dropped`] counts it and the serialiser stays free.
+//!
+//! A transmission starts when the link became free or the packet was there, whichever is later,
+//! whenever `dequeue` happens to be called: a process that wakes up late keeps the configured rate
+//! and the scheduler's decisions.
+//!
+//! The packet being serialised is no longer in its queue: depths and capacities count waiting
+//! packets only.
+
+mod config;
+mod manager;
+mod port;
+mod queue;
+mod scheduler;
+mod statistics;
+
+pub use config::{
+    ConfigError, DepthUnit, Group, OnFull, Profile, QueueConfig, TrafficManagerConfig,
+};
+pub use manager::{PortId, TrafficManager};
+pub use port::{Admission, Arrival, Departure, Transmission};
+pub use queue::Depth;
+pub use statistics::{Count, DropReason, PortStatistics, QueueStatistics};
+
+/// Queues a port can have: v1model's `standard_metadata.priority` has three bits.
+pub const MAX_QUEUES: usize = 8;

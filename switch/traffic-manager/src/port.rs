@@ -1,0 +1,253 @@
+//! One port: admission to its queues, and the serialiser.
+
+use ebb_units::{BitRate, Duration, Instant};
+
+use crate::MAX_QUEUES;
+use crate::config::{OnFull, Profile};
+use crate::queue::{Depth, Limit, Queue};
+use crate::scheduler::{QueueSet, Scheduler};
+use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
+
+/// What is known about a packet that is offered.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// v1model's priority; only the three low bits count.
+    pub queue: u8,
+    pub len: u64,
+    /// The packet has been deflected before: if it does not fit now, it is dropped.
+    pub was_deflected: bool,
+}
+
+/// What became of an offered packet. The depth is that of its queue without the packet.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a packet that was not queued is handed back"]
+pub enum Admission<P> {
+    Enqueued { depth: Depth },
+    Deflected { packet: P, depth: Depth },
+    Dropped { packet: P, reason: DropReason },
+}
+
+/// A packet whose transmission starts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Departure<P> {
+    pub packet: P,
+    pub queue: u8,
+    pub enqueued_at: Instant,
+    /// When the transmission starts; may lie before the time of the call.
+    pub start: Instant,
+    /// What the packet leaves behind in its queue.
+    pub depth: Depth,
+}
+
+/// The occupation of the serialiser by one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmission {
+    pub start: Instant,
+    /// When the last bit has left.
+    pub end: Instant,
+    /// When the last bit is at the other end of the link.
+    pub arrival: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) struct Port<P> {
+    profile_name: String,
+    rate: BitRate,
+    delay: Duration,
+    rx_delay: Duration,
+    overhead: u64,
+    queues: [Queue<P>; MAX_QUEUES],
+    scheduler: Scheduler,
+    pool_limit: Limit,
+    pool: Depth,
+    /// When the serialiser has finished what it was given.
+    free_at: Instant,
+    transmitted: Count,
+    busy: Duration,
+}
+
+impl<P> Port<P> {
+    pub(crate) fn new(now: Instant, profile: &Profile) -> Self {
+        let mut port = Self {
+            profile_name: String::new(),
+            rate: BitRate::default(),
+            delay: Duration::ZERO,
+            rx_delay: Duration::ZERO,
+            overhead: 0,
+            queues: std::array::from_fn(|_| Queue::new()),
+            scheduler: Scheduler::new(profile),
+            pool_limit: Limit::default(),
+            pool: Depth::default(),
+            free_at: Instant::ZERO,
+            transmitted: Count::default(),
+            busy: Duration::ZERO,
+        };
+        port.configure(now, profile);
+        port
+    }
+
+    /// Takes over a profile. Packets stay, even above a smaller capacity, except those of queues
+    /// that no longer exist.
+    pub(crate) fn configure(&mut self, now: Instant, profile: &Profile) {
+        self.profile_name.clone_from(&profile.name);
+        self.rate = profile.rate_bps;
+        self.delay = Duration::from_nanos(profile.delay_ns);
+        self.rx_delay = Duration::from_nanos(profile.rx_delay_ns);
+        self.overhead = profile.frame_overhead_bytes;
+        self.scheduler = Scheduler::new(profile);
+        self.pool_limit = Limit {
+            packets: profile.pool_packets,
+            bytes: profile.pool_bytes,
+        };
+        self.pool = Depth::default();
+        for (id, queue) in self.queues.iter_mut().enumerate() {
+            queue.configure(profile.queue.iter().find(|q| usize::from(q.id) == id));
+            if !queue.exists {
+                queue.clear(now);
+            }
+            if queue.pooled {
+                self.pool.packets += queue.depth.packets;
+                self.pool.bytes += queue.depth.bytes;
+            }
+        }
+    }
+
+    pub(crate) fn rx_delay(&self) -> Duration {
+        self.rx_delay
+    }
+
+    pub(crate) fn enqueue(&mut self, now: Instant, arrival: Arrival, packet: P) -> Admission<P> {
+        let Arrival { len, .. } = arrival;
+        let queue = &mut self.queues[usize::from(arrival.queue) % MAX_QUEUES];
+        let depth = queue.depth;
+        queue.recorder.offered(depth);
+        let problem = if !queue.exists {
+            Some(DropReason::NoSuchQueue)
+        } else if !queue.limit.admits(depth, len) {
+            Some(DropReason::QueueFull)
+        } else if queue.pooled && !self.pool_limit.admits(self.pool, len) {
+            Some(DropReason::PoolFull)
+        } else {
+            None
+        };
+        let Some(reason) = problem else {
+            queue.push(now, packet, len);
+            if queue.pooled {
+                self.pool.add(len);
+            }
+            return Admission::Enqueued { depth };
+        };
+        let full = reason != DropReason::NoSuchQueue;
+        if full && queue.on_full == OnFull::Deflect && !arrival.was_deflected {
+            queue.recorder.deflected.add(len);
+            queue.check();
+            return Admission::Deflected { packet, depth };
+        }
+        let reason = match full && arrival.was_deflected {
+            true => DropReason::DeflectFailed,
+            false => reason,
+        };
+        queue.recorder.dropped(reason, len);
+        queue.check();
+        Admission::Dropped { packet, reason }
+    }
+
+    /// When the next transmission starts: the link is free and a packet is there.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let first = self.queues.iter().filter_map(Queue::ready_at).min()?;
+        Some(first.max(self.free_at))
+    }
+
+    /// The packet whose transmission starts at the deadline, if that has come.
+    pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Departure<P>> {
+        let start = self.next_deadline().filter(|start| *start <= now)?;
+        // Only packets that were there at the start take part, however late this call is.
+        let mut ready: QueueSet = 0;
+        for (id, queue) in self.queues.iter().enumerate() {
+            if queue.ready_at().is_some_and(|at| at <= start) {
+                ready |= 1 << id;
+            }
+        }
+        let id = self.scheduler.pick(ready)?;
+        let queue = &mut self.queues[id];
+        let item = queue.pop(start)?;
+        if queue.pooled {
+            self.pool.remove(item.len);
+        }
+        Some(Departure {
+            packet: item.packet,
+            queue: id as u8,
+            enqueued_at: item.enqueued_at,
+            start,
+            depth: queue.depth,
+        })
+    }
+
+    pub(crate) fn transmit(
+        &mut self,
+        queue: u8,
+        start: Instant,
+        len: u64,
+        ecn_ce: bool,
+    ) -> Transmission {
+        let start = start.max(self.free_at);
+        let time = self.rate.time_for(len + self.overhead);
+        self.free_at = start + time;
+        self.busy += time;
+        self.transmitted.add(len);
+        let recorder = &mut self.queues[usize::from(queue) % MAX_QUEUES].recorder;
+        recorder.transmitted.add(len);
+        if ecn_ce {
+            recorder.ecn_ce.add(len);
+        }
+        Transmission {
+            start,
+            end: self.free_at,
+            arrival: self.free_at + self.delay,
+        }
+    }
+
+    pub(crate) fn egress_dropped(&mut self, queue: u8, len: u64) {
+        let recorder = &mut self.queues[usize::from(queue) % MAX_QUEUES].recorder;
+        recorder.egress_dropped.add(len);
+    }
+
+    pub(crate) fn set_paused(&mut self, now: Instant, queue: u8, paused: bool) {
+        let queue = &mut self.queues[usize::from(queue) % MAX_QUEUES];
+        if queue.paused && !paused {
+            queue.resumed_at = now;
+        }
+        queue.paused = paused;
+    }
+
+    pub(crate) fn queued(&self) -> Depth {
+        self.queues.iter().fold(Depth::default(), |sum, q| Depth {
+            packets: sum.packets + q.depth.packets,
+            bytes: sum.bytes + q.depth.bytes,
+        })
+    }
+
+    pub(crate) fn statistics(&self, port: u16) -> PortStatistics {
+        let used =
+            |q: &Queue<P>| q.exists || q.recorder.dropped.iter().any(|count| !count.is_zero());
+        PortStatistics {
+            port,
+            profile: self.profile_name.clone(),
+            transmitted: self.transmitted,
+            busy_ns: self.busy.as_nanos(),
+            queues: (0..)
+                .zip(&self.queues)
+                .filter(|(_, q)| used(q))
+                .map(|(id, q)| q.recorder.snapshot(id, q.depth))
+                .collect(),
+        }
+    }
+
+    pub(crate) fn reset_statistics(&mut self, now: Instant) {
+        self.transmitted = Count::default();
+        self.busy = Duration::ZERO;
+        for queue in &mut self.queues {
+            queue.recorder = Recorder::restart(now, queue.depth);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Weighted round robin, in packets, between groups; strict priority inside a group.
+
+use crate::MAX_QUEUES;
+use crate::config::Profile;
+
+/// A set of queues, one bit each.
+pub(crate) type QueueSet = u8;
+
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    groups: Vec<Group>,
+    current: usize,
+}
+
+#[derive(Debug)]
+struct Group {
+    queues: QueueSet,
+    weight: u32,
+    /// Packets the group may still send in this round.
+    credit: u32,
+}
+
+impl Group {
+    fn new(queues: QueueSet, weight: u32) -> Self {
+        Self {
+            queues,
+            weight,
+            credit: weight,
+        }
+    }
+}
+
+impl Scheduler {
+    pub(crate) fn new(profile: &Profile) -> Self {
+        let set = |ids: &[u8]| ids.iter().fold(0, |set, id| set | 1 << id);
+        let mut groups: Vec<_> = profile
+            .group
+            .iter()
+            .map(|g| Group::new(set(&g.queues), g.weight))
+            .collect();
+        if groups.is_empty() {
+            groups.push(Group::new(QueueSet::MAX, 1));
+        }
+        Self { groups, current: 0 }
+    }
+
+    /// Chooses among the queues that have a packet. A group that has none when its turn comes
+    /// loses what is left of its round, so the link never idles for it.
+    pub(crate) fn pick(&mut self, ready: QueueSet) -> Option<usize> {
+        // One step more than there are groups: the current one may come round with new credit.
+        for _ in 0..=self.groups.len() {
+            let group = &mut self.groups[self.current];
+            let candidates = group.queues & ready;
+            if candidates != 0 && group.credit > 0 {
+                group.credit -= 1;
+                return Some(MAX_QUEUES - 1 - candidates.leading_zeros() as usize);
+            }
+            group.credit = group.weight;
+            self.current = (self.current + 1) % self.groups.len();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    fn scheduler(groups: &[(&[u8], u32)]) -> Scheduler {
+        let group = |&(queues, weight): &(&[u8], u32)| config::Group {
+            queues: queues.to_vec(),
+            weight,
+        };
+        Scheduler::new(&Profile {
+            group: groups.iter().map(group).collect(),
+            ..Profile::default()
+        })
+    }
+
+    #[test]
+    fn without_groups_the_highest_queue_wins() {
+        let mut s = scheduler(&[]);
+        assert_eq!(s.pick(0b1001_0001), Some(7));
+        assert_eq!(s.pick(0b0001_0001), Some(4));
+        assert_eq!(s.pick(0b0000_0001), Some(0));
+        assert_eq!(s.pick(0), None);
+    }
+
+    #[test]
+    fn backlogged_groups_share_by_weight() {
+        let mut s = scheduler(&[(&[7], 10), (&[1, 0], 1)]);
+        let picks: Vec<_> = (0..22).filter_map(|_| s.pick(0b1000_0001)).collect();
+        assert_eq!(picks.iter().filter(|q| **q == 7).count(), 20);
+        assert_eq!((picks[10], picks[21]), (0, 0));
+    }
+
+    #[test]
+    fn an_empty_group_gives_up_its_turn() {
+        let mut s = scheduler(&[(&[7], 10), (&[0], 1)]);
+        assert_eq!(s.pick(0b0000_0001), Some(0));
+        assert_eq!(s.pick(0b0000_0001), Some(0));
+        assert_eq!(s.pick(0b1000_0001), Some(7));
+    }
+}
