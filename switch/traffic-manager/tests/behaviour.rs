@@ -1,0 +1,283 @@
+//! What a port does with packets, one rule per test.
+
+use std::collections::BTreeMap;
+
+use ebb_traffic_manager::{
+    Admission, Arrival, Count, Depth, DropReason, Group, OnFull, Profile, QueueConfig,
+    TrafficManager, TrafficManagerConfig,
+};
+use ebb_units::{BitRate, Instant};
+
+const PORT: u16 = 1;
+
+fn queue(id: u8) -> QueueConfig {
+    QueueConfig {
+        id,
+        ..QueueConfig::default()
+    }
+}
+
+fn manager(profile: Profile) -> TrafficManager<u32> {
+    TrafficManager::new(config(profile)).expect("valid")
+}
+
+fn config(profile: Profile) -> TrafficManagerConfig {
+    TrafficManagerConfig {
+        ports: BTreeMap::from([("default".into(), profile.name.clone())]),
+        profile: vec![profile],
+        ..TrafficManagerConfig::default()
+    }
+}
+
+fn us(us: u64) -> Instant {
+    Instant::from_micros(us)
+}
+
+fn offer(tm: &mut TrafficManager<u32>, now: Instant, queue: u8, id: u32) -> Admission<u32> {
+    let arrival = Arrival {
+        queue,
+        len: 1500,
+        was_deflected: false,
+    };
+    tm.enqueue(now, PORT, arrival, id)
+}
+
+fn accept(tm: &mut TrafficManager<u32>, now: Instant, queue: u8, id: u32) {
+    assert!(matches!(
+        offer(tm, now, queue, id),
+        Admission::Enqueued { .. }
+    ));
+}
+
+/// Dequeues and transmits everything due; start times and packets.
+fn run(tm: &mut TrafficManager<u32>, now: Instant) -> Vec<(Instant, u32)> {
+    let mut sent = Vec::new();
+    while let Some(d) = tm.dequeue(now, PORT) {
+        let t = tm.transmit(PORT, d.queue, d.start, 1500, false);
+        assert_eq!(t.start, d.start);
+        sent.push((d.start, d.packet));
+    }
+    sent
+}
+
+fn gigabit() -> Profile {
+    Profile {
+        name: "p".into(),
+        rate_bps: BitRate::from_mbps(1000),
+        delay_ns: 10_000,
+        queue: vec![queue(0), queue(1)],
+        ..Profile::default()
+    }
+}
+
+#[test]
+fn serialisation_and_propagation_are_exact() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(5), 0, 1);
+    assert_eq!(tm.next_deadline(PORT), Some(us(5)));
+    let d = tm.dequeue(us(5), PORT).expect("due");
+    let t = tm.transmit(PORT, d.queue, d.start, 1500, false);
+    assert_eq!((t.start, t.end, t.arrival), (us(5), us(17), us(27)));
+}
+
+#[test]
+fn a_late_call_does_not_lower_the_rate() {
+    let mut tm = manager(gigabit());
+    for id in 0..3 {
+        accept(&mut tm, us(0), 0, id);
+    }
+    let starts: Vec<_> = run(&mut tm, us(1000)).into_iter().map(|s| s.0).collect();
+    assert_eq!(starts, [us(0), us(12), us(24)]);
+}
+
+#[test]
+fn a_late_call_does_not_let_a_later_packet_overtake() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 0, 1);
+    accept(&mut tm, us(5), 1, 2);
+    let order: Vec<_> = run(&mut tm, us(100)).into_iter().map(|s| s.1).collect();
+    assert_eq!(order, [1, 2]);
+}
+
+#[test]
+fn a_packet_that_egress_drops_leaves_the_serialiser_free() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 0, 1);
+    accept(&mut tm, us(0), 0, 2);
+    let d = tm.dequeue(us(0), PORT).expect("due");
+    tm.egress_dropped(PORT, d.queue, 1500);
+    assert_eq!(tm.next_deadline(PORT), Some(us(0)));
+    assert_eq!(run(&mut tm, us(0)), [(us(0), 2)]);
+    let statistics = tm.statistics();
+    assert_eq!(statistics[0].queues[0].egress_dropped.packets, 1);
+    assert_eq!(statistics[0].transmitted.packets, 1);
+}
+
+#[test]
+fn egress_decides_the_length() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 0, 1);
+    let d = tm.dequeue(us(0), PORT).expect("due");
+    assert_eq!(tm.transmit(PORT, d.queue, d.start, 125, false).end, us(1));
+}
+
+#[test]
+fn overhead_costs_time_but_no_capacity() {
+    let mut profile = gigabit();
+    profile.frame_overhead_bytes = 125;
+    profile.queue[0].capacity_bytes = Some(1500);
+    let mut tm = manager(profile);
+    accept(&mut tm, us(0), 0, 1);
+    let d = tm.dequeue(us(0), PORT).expect("due");
+    assert_eq!(tm.transmit(PORT, d.queue, d.start, 1500, false).end, us(13));
+}
+
+#[test]
+fn a_full_queue_drops_with_its_reason() {
+    let mut profile = gigabit();
+    profile.queue[0].capacity_packets = Some(1);
+    let mut tm = manager(profile);
+    accept(&mut tm, us(0), 0, 1);
+    let reason = DropReason::QueueFull;
+    assert_eq!(
+        offer(&mut tm, us(0), 0, 2),
+        Admission::Dropped { packet: 2, reason }
+    );
+    let reason = DropReason::NoSuchQueue;
+    assert_eq!(
+        offer(&mut tm, us(0), 5, 3),
+        Admission::Dropped { packet: 3, reason }
+    );
+    let statistics = tm.statistics();
+    let ids: Vec<_> = statistics[0].queues.iter().map(|q| q.queue).collect();
+    assert_eq!(ids, [0, 1, 5]);
+}
+
+#[test]
+fn deflection_hands_back_the_packet_and_the_depth_once() {
+    let mut profile = gigabit();
+    profile.queue[0].capacity_packets = Some(1);
+    profile.queue[0].on_full = OnFull::Deflect;
+    let mut tm = manager(profile);
+    accept(&mut tm, us(0), 0, 1);
+    let depth = Depth {
+        packets: 1,
+        bytes: 1500,
+    };
+    let deflected = Admission::Deflected { packet: 2, depth };
+    assert_eq!(offer(&mut tm, us(0), 0, 2), deflected);
+    let again = Arrival {
+        queue: 0,
+        len: 64,
+        was_deflected: true,
+    };
+    let reason = DropReason::DeflectFailed;
+    assert_eq!(
+        tm.enqueue(us(0), PORT, again, 2),
+        Admission::Dropped { packet: 2, reason }
+    );
+    let q = &tm.statistics()[0].queues[0];
+    assert_eq!(q.deflected.packets, 1);
+    let expected = Count {
+        packets: 1,
+        bytes: 64,
+    };
+    assert_eq!(q.dropped[&reason], expected);
+}
+
+#[test]
+fn the_pool_limits_its_members_only() {
+    let mut profile = gigabit();
+    profile.pool_packets = Some(2);
+    profile.queue = vec![queue(0), queue(1), queue(7)];
+    profile.queue[0].pool = true;
+    profile.queue[1].pool = true;
+    let mut tm = manager(profile);
+    accept(&mut tm, us(0), 0, 1);
+    accept(&mut tm, us(0), 1, 2);
+    let reason = DropReason::PoolFull;
+    assert_eq!(
+        offer(&mut tm, us(0), 0, 3),
+        Admission::Dropped { packet: 3, reason }
+    );
+    accept(&mut tm, us(0), 7, 4);
+    assert_eq!(tm.dequeue(us(0), PORT).map(|d| d.packet), Some(4));
+    assert_eq!(tm.dequeue(us(0), PORT).map(|d| d.packet), Some(2));
+    accept(&mut tm, us(0), 0, 5);
+}
+
+#[test]
+fn a_paused_queue_waits_and_others_pass() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 1, 1);
+    accept(&mut tm, us(0), 0, 2);
+    tm.set_paused(us(0), PORT, 1, true);
+    assert_eq!(run(&mut tm, us(50)), [(us(0), 2)]);
+    assert_eq!(tm.next_deadline(PORT), None);
+    tm.set_paused(us(60), PORT, 1, false);
+    assert_eq!(run(&mut tm, us(100)), [(us(60), 1)]);
+}
+
+#[test]
+fn averages_and_delays() {
+    let mut tm = manager(gigabit());
+    for id in 0..3 {
+        accept(&mut tm, us(0), 0, id);
+    }
+    run(&mut tm, us(100));
+    let q = &tm.statistics()[0].queues[0];
+    // Waiting: two packets for 12 us, then one for 12 us.
+    assert_eq!(q.average_depth_packets, 1.5);
+    assert_eq!(q.arrival_depth_packets, 1.0);
+    assert_eq!((q.max_depth_packets, q.max_depth_bytes), (3, 4500));
+    assert_eq!((q.average_delay_ns, q.max_delay_ns), (12_000.0, 24_000));
+    assert_eq!(q.delay_histogram_ns[0], 1);
+    assert_eq!(q.delay_histogram_ns[14], 1); // 12 us is in [2^13, 2^14) ns
+    assert_eq!(q.delay_histogram_ns[15], 1);
+}
+
+#[test]
+fn a_reset_starts_from_what_is_queued() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 0, 1);
+    accept(&mut tm, us(0), 0, 2);
+    tm.dequeue(us(0), PORT).expect("due");
+    tm.reset_statistics(us(100));
+    let d = tm.dequeue(us(100), PORT).expect("due");
+    tm.transmit(PORT, d.queue, d.start, 1500, true);
+    let q = &tm.statistics()[0].queues[0];
+    assert_eq!((q.enqueued.packets, q.dequeued.packets), (0, 1));
+    assert_eq!((q.max_depth_packets, q.ecn_ce.packets), (1, 1));
+}
+
+#[test]
+fn reconfiguration_keeps_what_still_has_a_queue() {
+    let mut tm = manager(gigabit());
+    accept(&mut tm, us(0), 0, 1);
+    accept(&mut tm, us(0), 1, 2);
+    let mut profile = gigabit();
+    profile.queue = vec![queue(0)];
+    tm.reconfigure(us(1), config(profile)).expect("valid");
+    let order: Vec<_> = run(&mut tm, us(100)).into_iter().map(|s| s.1).collect();
+    assert_eq!(order, [1]);
+    let q = &tm.statistics()[0].queues[1];
+    assert_eq!(q.dropped[&DropReason::QueueRemoved].packets, 1);
+}
+
+#[test]
+fn groups_share_by_weight_when_both_are_backlogged() {
+    let mut profile = gigabit();
+    let group = |queues: &[u8], weight| Group {
+        queues: queues.to_vec(),
+        weight,
+    };
+    profile.group = vec![group(&[1], 10), group(&[0], 1)];
+    let mut tm = manager(profile);
+    for id in 0..30 {
+        accept(&mut tm, us(0), 0, id);
+        accept(&mut tm, us(0), 1, 100 + id);
+    }
+    let order: Vec<_> = run(&mut tm, us(10_000)).into_iter().map(|s| s.1).collect();
+    assert_eq!(order[..22].iter().filter(|id| **id < 100).count(), 2);
+    assert_eq!(order.len(), 60);
+}
