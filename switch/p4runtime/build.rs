@@ -1,0 +1,59 @@
+//! Generates the gRPC code: P4Runtime from the descriptors that `descriptors.py` writes, the
+//! traffic-manager service from its own `.proto`.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
+
+const FDS_VARIABLE: &str = "EBB_P4RUNTIME_FDS";
+const TM_PROTO: &str = "proto/ebb_tm.proto";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-env-changed={FDS_VARIABLE}");
+    println!("cargo::rerun-if-changed={TM_PROTO}");
+
+    let path = descriptors_path()?;
+    println!("cargo::rerun-if-changed={}", path.display());
+    let mut descriptors = read_descriptors(&path)?;
+    descriptors
+        .file
+        .extend(protox::compile([TM_PROTO], ["proto"])?.file);
+
+    // Tests read P4Info as text, which needs descriptors at run time.
+    let out = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.fds");
+    fs::write(out, descriptors.encode_to_vec())?;
+
+    tonic_prost_build::configure()
+        .include_file("protos.rs")
+        .compile_fds(descriptors)?;
+    Ok(())
+}
+
+fn descriptors_path() -> Result<PathBuf, Box<dyn Error>> {
+    if let Some(path) = env::var_os(FDS_VARIABLE) {
+        return Ok(path.into());
+    }
+    let crate_dir = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let workspace = crate_dir.ancestors().nth(2).ok_or("no workspace folder")?;
+    Ok(workspace.join("build/p4runtime.fds"))
+}
+
+fn read_descriptors(path: &Path) -> Result<FileDescriptorSet, Box<dyn Error>> {
+    let bytes = fs::read(path).map_err(|error| {
+        format!(
+            "P4Runtime descriptors {}: {error}; run `make setup`, which writes them \
+             (or set {FDS_VARIABLE})",
+            path.display()
+        )
+    })?;
+    FileDescriptorSet::decode(bytes.as_slice()).map_err(|error| {
+        format!(
+            "P4Runtime descriptors {}: {error}; delete the file and run `make setup`",
+            path.display()
+        )
+        .into()
+    })
+}

@@ -1,0 +1,11 @@
+//! The generated messages and services.
+
+#[allow(clippy::all, clippy::doc_lazy_continuation)]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/protos.rs"));
+}
+
+pub use generated::ebb::tm::v1 as tm;
+pub use generated::google::rpc;
+pub use generated::p4::config::v1 as config;
+pub use generated::p4::v1 as p4;
