@@ -1,0 +1,1 @@
+"""Scenarios, their runner and their report."""

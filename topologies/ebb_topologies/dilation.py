@@ -8,8 +8,10 @@ back. Which number is a time and which a rate is told by the unit in its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from ebb_topologies.model import Topology
 
 TIME_SUFFIXES = ("_ns", "_us", "_ms", "_s")
 RATE_SUFFIXES = ("_bps", "_hz")
@@ -32,6 +34,18 @@ class Dilation:
     def nominal(self, record: Any) -> Any:
         """A record measured in the slowed fabric, in nominal units."""
         return _convert(record, lambda t: t / self.factor, lambda r: r * self.factor)
+
+    def topology(self, nominal: Topology) -> Topology:
+        """The topology whose links are as slow as they run."""
+        links = tuple(
+            replace(
+                link,
+                rate_bps=max(1, round(self.rate(link.rate_bps))),
+                delay_ns=round(self.time(link.delay_ns)),
+            )
+            for link in nominal.links
+        )
+        return replace(nominal, links=links)
 
     def time(self, nominal: float) -> float:
         """How long a nominal time takes here, in the same unit."""

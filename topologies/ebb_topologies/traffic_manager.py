@@ -63,7 +63,7 @@ class PortParameters(BaseModel):
 def traffic_manager_config(
     topology: Topology, switch: Switch, parameters: PortParameters
 ) -> dict[str, Any]:
-    """The nominal configuration of one switch, ready to be slowed by `Dilation.slow`.
+    """The configuration of one switch, with the rates and delays of `topology`'s links.
 
     Hosts do not delay what they send, so a host-facing port delays what it receives.
     """

@@ -34,15 +34,11 @@ def test_zero_is_refused() -> None:
         Dilation(0)
 
 
-def test_traffic_manager_config_is_dilated_by_its_units() -> None:
-    topology = from_table({"fat_tree": {"k": 4}}, "test")
+def test_a_slowed_topology_gives_slowed_ports() -> None:
+    topology = Dilation(50).topology(from_table({"fat_tree": {"k": 4}}, "test"))
     config = traffic_manager_config(topology, topology.switch("p0e0"), PortParameters())
     assert config["ports"] == {"1": "host-0", "2": "host-0", "3": "fabric-1", "4": "fabric-1"}
-    host, fabric = Dilation(50).slow(config)["profile"]
-    assert (host["rate_bps"], host["delay_ns"], host["rx_delay_ns"]) == (
-        20_000_000,
-        500_000,
-        500_000,
-    )
-    assert fabric["rx_delay_ns"] == 0
+    host, fabric = config["profile"]
+    assert (host["rate_bps"], host["delay_ns"]) == (20_000_000, 500_000)
+    assert (host["rx_delay_ns"], fabric["rx_delay_ns"]) == (500_000, 0)
     assert host["queue"][0]["capacity_packets"] == 250

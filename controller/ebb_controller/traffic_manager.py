@@ -1,0 +1,126 @@
+"""Client of the traffic-manager service that every ebb-switch serves next to P4Runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from ebb_topologies.model import Switch, Topology
+
+from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.reconcile import ControllerError
+
+SERVICE = "/ebb.tm.v1.TrafficManager"
+CALL_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """One queue of a port since the last reset; depths in bytes."""
+
+    queue: int
+    enqueued_packets: int
+    deflected_packets: int
+    dropped_packets: dict[str, int]
+    """By reason."""
+    ce_packets: int
+    """Transmitted with the ECN field at CE."""
+    max_depth_bytes: int
+    average_depth_bytes: float
+    average_delay_ns: float
+
+
+@dataclass(frozen=True, slots=True)
+class PortStatistics:
+    port: int
+    transmitted_packets: int
+    transmitted_bytes: int
+    queues: list[QueueStatistics]
+
+
+Statistics = dict[str, dict[int, PortStatistics]]
+"""switch -> port -> statistics"""
+
+
+class TrafficManagers:
+    """The traffic managers of all switches of a topology. Used inside one event loop."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._switches = topology.switches
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def configure(self, configs: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replaces the configuration of the named switches."""
+        await asyncio.gather(
+            *(
+                self._call(switch, "SetConfig", tm.SetConfigResponse, tm.SetConfigRequest(
+                    device_id=switch.device_id, config=json.dumps(configs[switch.name])
+                ))
+                for switch in self._switches
+                if switch.name in configs
+            )
+        )  # fmt: skip
+
+    async def statistics(self, *, reset: bool = False) -> Statistics:
+        """Counters of every port; with `reset` they start from zero afterwards."""
+        replies = await asyncio.gather(
+            *(
+                self._call(switch, "GetStats", tm.Stats, tm.GetStatsRequest(
+                    device_id=switch.device_id, reset=reset
+                ))
+                for switch in self._switches
+            )
+        )  # fmt: skip
+        return {
+            switch.name: {port.port: _port(port) for port in reply.ports}
+            for switch, reply in zip(self._switches, replies, strict=True)
+        }
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+        self._channels.clear()
+
+    async def _call(self, switch: Switch, method: str, reply: Any, request: Any) -> Any:
+        address = f"127.0.0.1:{switch.grpc_port}"
+        channel = self._channels.get(switch.name)
+        if channel is None:
+            channel = self._channels[switch.name] = grpc.aio.insecure_channel(address)
+        call = channel.unary_unary(
+            f"{SERVICE}/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=reply.FromString,
+        )
+        try:
+            return await call(request, timeout=CALL_SECONDS, wait_for_ready=True)
+        except grpc.aio.AioRpcError as error:
+            raise ControllerError(
+                f"switch {switch.name} at {address}: {method} failed: "
+                f"{error.code().name}: {error.details()}"
+            ) from error
+
+
+def _port(message: tm.PortStats) -> PortStatistics:
+    return PortStatistics(
+        port=message.port,
+        transmitted_packets=message.transmitted.packets,
+        transmitted_bytes=message.transmitted.bytes,
+        queues=[_queue(queue) for queue in message.queues],
+    )
+
+
+def _queue(message: tm.QueueStats) -> QueueStatistics:
+    return QueueStatistics(
+        queue=message.queue,
+        enqueued_packets=message.enqueued.packets,
+        deflected_packets=message.deflected.packets,
+        dropped_packets={drop.reason: drop.count.packets for drop in message.drops},
+        ce_packets=message.ecn_ce.packets,
+        max_depth_bytes=message.max_depth_bytes,
+        average_depth_bytes=message.average_depth_bytes,
+        average_delay_ns=message.average_delay_ns,
+    )

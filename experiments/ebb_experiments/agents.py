@@ -1,0 +1,129 @@
+"""The host agents of a run: started in the hosts' namespaces, read line by line.
+
+An agent prints one JSON object per line: `{"event": "ready"}` once it listens, then a record per
+finished or failed flow (docs/agent-records.md).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ebb_topologies.mininet_net import FabricNet
+from ebb_topologies.processes import Process
+
+POLL_SECONDS = 0.02
+Record = dict[str, Any]
+
+
+class AgentError(Exception):
+    """An agent did not do what it was started for; the message says which and why."""
+
+
+@dataclass
+class Agent:
+    """A running `ebb-agent` and what it has printed so far."""
+
+    process: Process
+    output: Path
+
+    def lines(self) -> list[Record]:
+        """Every complete line so far."""
+        text = self.output.read_bytes()
+        complete = text[: text.rfind(b"\n") + 1]
+        return [json.loads(line) for line in complete.splitlines() if line.strip()]
+
+    def records(self) -> list[Record]:
+        return [line for line in self.lines() if line.get("event") != "ready"]
+
+    def wait_ready(self, seconds: float = 10.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not any(line.get("event") == "ready" for line in self.lines()):
+            if not self.process.running:
+                raise AgentError(str(self.process.died()))
+            if time.monotonic() > deadline:
+                raise AgentError(
+                    f"{self.process.name} is not ready after {seconds:.0f} s: "
+                    f"{self.process.last_words()} (log: {self.process.log})"
+                )
+            time.sleep(POLL_SECONDS)
+
+
+@dataclass(frozen=True)
+class AgentRunner:
+    """Starts agents on the hosts of a network, all with the same scheme and parameters."""
+
+    net: FabricNet
+    binary: Path
+    transport: str
+    parameters: Path
+    port: int
+    prefix: str
+    """Goes into process names and output files: one per scheme and phase."""
+
+    def receiver(self, host: str, directory: Path | None = None) -> Agent:
+        arguments = ["recv", "--port", str(self.port)]
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+            arguments += ["--dir", str(directory)]
+        return self._start(host, f"recv-{host}", arguments)
+
+    def sender(
+        self,
+        host: str,
+        name: str,
+        to: str,
+        source: Path | int,
+        start_at_ns: int | None = None,
+        seed: int = 1,
+    ) -> Agent:
+        """Sends a file, or a generated object of that size; `start_at_ns` is CLOCK_MONOTONIC."""
+        what = (
+            ["--file", str(source)]
+            if isinstance(source, Path)
+            else ["--generate", str(source), "--seed", str(seed)]
+        )
+        arguments = ["send", "--to", f"{self.net.topology.host(to).ip}:{self.port}", *what]
+        if start_at_ns is not None:
+            arguments += ["--start-at-ns", str(start_at_ns)]
+        return self._start(host, name, arguments)
+
+    def _start(self, host: str, name: str, arguments: list[str]) -> Agent:
+        (port,) = self.net.topology.neighbours[host]
+        full_name = f"{self.prefix}-{name}"
+        output = self.net.run_dir / "records" / f"{full_name}.jsonl"
+        output.parent.mkdir(parents=True, exist_ok=True)
+        command = [
+            str(self.binary),
+            arguments[0],
+            *("--interface", f"{host}-eth{port}"),
+            *("--scheme", self.transport),
+            *("--params", str(self.parameters)),
+            *arguments[1:],
+        ]
+        with output.open("wb") as sink:
+            process = self.net.spawn_on(host, full_name, command, stdout=sink)
+        return Agent(process, output)
+
+
+def wait_all(agents: list[Agent], seconds: float) -> list[Record]:
+    """Waits until every sender has ended; returns the last record of each, failed ones included."""
+    deadline = time.monotonic() + seconds
+    for agent in agents:
+        while agent.process.running:
+            if time.monotonic() > deadline:
+                raise AgentError(
+                    f"{agent.process.name} is still sending after {seconds:.0f} s "
+                    f"(log: {agent.process.log})"
+                )
+            time.sleep(POLL_SECONDS)
+    found = []
+    for agent in agents:
+        records = agent.records()
+        if not records:
+            raise AgentError(str(agent.process.died()))
+        found.append(records[-1])
+    return found

@@ -1,0 +1,186 @@
+"""`ebb-run`: brings up the fabric, runs the schemes, prints the table; `make run` calls it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+
+from ebb_controller.controller import Controller, Program
+from ebb_controller.reconcile import ControllerError
+from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies import preflight
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.files import InputError
+from ebb_topologies.mininet_net import FabricNet
+from ebb_topologies.model import Topology, from_table
+from ebb_topologies.processes import ProcessDied
+from ebb_topologies.targets import target
+from rich.console import Console
+
+from ebb_experiments import report
+from ebb_experiments.agents import AgentError
+from ebb_experiments.checks import checks
+from ebb_experiments.scenario import Scenario, load_scenario
+from ebb_experiments.tour import Fabric, LoopThread, SchemeResult, switch_config_writer
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+RUN_DIR = ROOT / "results" / "run"
+DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
+EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, TimeoutError)
+"""Errors with a message for people; anything else is a bug and shows its traceback."""
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="ebb-run", description=__doc__)
+    parser.add_argument("--scenario", type=Path, default=DEFAULT_SCENARIO, help="scenario file")
+    parser.add_argument("--k", help="ports per switch of the fat-tree, instead of the topology's")
+    parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
+    parser.add_argument("--dilation", help="how many times slower than nominal")
+    parser.add_argument("--switch", default="ebb", help="ebb or bmv2")
+    parser.add_argument("--cli", action="store_true", help="stay in the Mininet prompt")
+    parser.add_argument("--pcap", action="store_true", help="write a pcap per switch port")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = arguments(argv)
+    console = Console(highlight=False)
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return run(options, console)
+    except EXPECTED as error:
+        console.print(f"ebb: {error}", style="bold red", markup=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.print("ebb: interrupted; everything was taken down")
+        return 130
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def run(options: argparse.Namespace, console: Console) -> int:
+    scenario = load_scenario(
+        options.scenario,
+        topology=_fat_tree(options.k),
+        schemes=_names(options.schemes),
+        dilation=_number("DILATION", options.dilation),
+    )
+    chosen = target(options.switch, BUILD)
+    dilation = Dilation(scenario.spec.dilation)
+    slowed = dilation.topology(scenario.topology)
+    agent = BUILD / "ebb-agent"
+    problems = preflight.findings(slowed, [chosen.binary, agent])
+    if problems:
+        raise InputError("cannot start:\n  - " + "\n  - ".join(problems))
+
+    started = time.monotonic()
+    first = next(iter(scenario.schemes.values()))
+    writer = switch_config_writer(slowed, first, RUN_DIR / "traffic-manager")
+    config_for = writer if chosen.has_traffic_manager else (lambda _switch: None)
+    program = Program(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
+    with ExitStack() as stack:
+        say(console, started, _headline(scenario))
+        net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, config_for, options.pcap))
+        loop = stack.enter_context(LoopThread())
+        controller = Controller(
+            slowed, program, "bytes" if chosen.has_traffic_manager else "packets"
+        )
+        loop.run(controller.__aenter__())
+        stack.callback(lambda: loop.run(controller.__aexit__()))
+        managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
+        if managers is not None:
+            stack.callback(lambda: loop.run(managers.close()))
+        fabric = Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent)
+        return _tour(fabric, console, started, stay=options.cli)
+
+
+def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
+    scenario = fabric.scenario
+    switches = len(fabric.topology.switches)
+    say(console, started, f"{switches} switches and {len(fabric.topology.hosts)} hosts are up")
+    fabric.configure(next(iter(scenario.schemes.values())))
+    say(console, started, f"pipeline and tables installed and read back on {switches} switches")
+    pings = fabric.ping_all()
+    say(
+        console,
+        started,
+        f"{pings.pairs - len(pings.lost)} of {pings.pairs} host pairs reach each other",
+    )
+    failed = bool(pings.lost)
+    if failed:
+        console.print(f"ebb: no answer: {', '.join(pings.lost[:10])}", style="bold red")
+    results = {}
+    for name in scenario.schemes:
+        with console.status(name) as status:
+            results[name] = fabric.run_scheme(
+                name,
+                lambda step, name=name: status.update(f"{name}: {step}"),  # type: ignore[misc]
+            )
+        say(console, started, f"{name} done")
+    rate = min(link.rate_bps for link in scenario.topology.links)
+    console.print(report.table(results, rate))
+    for check in checks(results, fabric.net.target.has_traffic_manager):
+        verdict = "[green]ok  [/]" if check.holds else "[bold red]FAIL[/]"
+        console.print(f"{verdict} {check.claim}: {check.seen}")
+        failed |= not check.holds
+    _save(fabric, results, rate)
+    console.print(f"records, logs and parameters: {RUN_DIR.relative_to(ROOT)}/")
+    if stay:
+        fabric.net.prompt()
+    return int(failed)
+
+
+def _save(fabric: Fabric, results: dict[str, SchemeResult], rate_bps: int) -> None:
+    directory = fabric.net.run_dir
+    (directory / "table.md").write_text(report.markdown(results, rate_bps))
+    (directory / "results.json").write_text(json.dumps(report.as_json(results), indent=2))
+
+
+def say(console: Console, started: float, text: str) -> None:
+    console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}")
+
+
+def _headline(scenario: Scenario) -> str:
+    link = scenario.topology.links[0]
+    return (
+        f"{scenario.topology.name}: {link.rate_bps / 1e9:g} Gbit/s links, "
+        f"{link.delay_ns / 1e3:g} us each, run {scenario.spec.dilation:g} times slower"
+    )
+
+
+def _fat_tree(k: str | None) -> Topology | None:
+    if k is None:
+        return None
+    number = _number("K", k)
+    return from_table({"fat_tree": {"k": number}}, "K") if number is not None else None
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _number(name: str, text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError as error:
+        raise InputError(f"{name} must be a number, not '{text}'") from error
+    return int(value) if value.is_integer() else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

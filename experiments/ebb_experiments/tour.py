@@ -1,0 +1,342 @@
+"""The tour: every scheme moves a file across pods, then meets an incast on a loaded port.
+
+One fabric is brought up for all schemes; between schemes the controller changes the tables and the
+traffic managers' queues at run time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ebb_controller.controller import Controller
+from ebb_controller.parameters import FabricParameters, Trimming
+from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.mininet_net import FabricNet
+from ebb_topologies.model import Host, Switch, Topology
+from ebb_topologies.traffic_manager import traffic_manager_config
+
+from ebb_experiments.agents import Agent, AgentRunner, Record, wait_all
+from ebb_experiments.measure import FabricCounts, Flow, pair
+from ebb_experiments.scenario import Scenario, Scheme
+
+T = TypeVar("T")
+Progress = Callable[[str], None]
+
+AGENT_PORT = 7000
+MARK_COUNTERS = ("phantom_marked", "step_marked")
+TRIM_COUNTERS = ("trimmed", "trim_sent")
+SETTLE_NS = 2_000_000
+"""Nominal time between 'all agents are ready' and the first packet of a phase."""
+SLOWEST = 40
+"""A phase is given up after this many times its duration at line rate (plus timeouts)."""
+
+
+@dataclass
+class SchemeResult:
+    """What one scheme did in both phases."""
+
+    scheme: Scheme
+    file: Flow
+    incast: list[Flow]
+    background: list[Flow]
+    file_fabric: FabricCounts
+    incast_fabric: FabricCounts
+
+    @property
+    def flows(self) -> list[Flow]:
+        return [self.file, *self.incast, *self.background]
+
+
+@dataclass(frozen=True, slots=True)
+class PingResult:
+    pairs: int
+    lost: list[str]
+
+
+@dataclass
+class Roles:
+    """Who does what: spread over the fabric so that flows meet at the receiver's port only."""
+
+    file_from: Host
+    file_to: Host
+    receiver: Host
+    background: Host
+    senders: list[Host]
+
+    @classmethod
+    def of(cls, topology: Topology, senders: int) -> Roles:
+        first, *others, last = topology.hosts
+        # The background flow comes from the far end, the senders from everywhere between.
+        step = max(1, len(others) // senders)
+        chosen = others[::step][:senders]
+        chosen += [h for h in others if h not in chosen][: senders - len(chosen)]
+        return cls(first, last, receiver=first, background=last, senders=chosen)
+
+
+@dataclass
+class Fabric:
+    """The running network with everything that steers it."""
+
+    scenario: Scenario
+    net: FabricNet
+    topology: Topology
+    """As slow as it runs."""
+    dilation: Dilation
+    controller: Controller
+    traffic_managers: TrafficManagers | None
+    loop: LoopThread
+    agent_binary: Path
+    results: list[SchemeResult] = field(default_factory=list)
+
+    # -- bring-up ---------------------------------------------------------------------------
+
+    def configure(self, scheme: Scheme) -> None:
+        """Puts a scheme in force: queues first, so that no entry names one that is missing."""
+        if self.traffic_managers is not None:
+            configs = {
+                switch.name: traffic_manager_config(self.topology, switch, scheme.fabric.ports)
+                for switch in self.topology.switches
+            }
+            self.loop.run(self.traffic_managers.configure(configs))
+        self.loop.run(self.controller.configure(self._parameters(scheme)))
+
+    def _parameters(self, scheme: Scheme) -> FabricParameters:
+        trimming = scheme.fabric.trimming
+        if trimming is None or self.net.target.has_traffic_manager:
+            return scheme.fabric
+        by_counter = Trimming(**{**trimming.model_dump(), "trigger": "occupancy"})
+        return scheme.fabric.model_copy(update={"trimming": by_counter})
+
+    def ping_all(self) -> PingResult:
+        """Every host pings every other one, all at the same time."""
+        hosts = self.topology.hosts
+        outputs: dict[str, str] = {}
+
+        def ping_from(host: Host) -> None:
+            each = "; ".join(
+                f"ping -n -q -c 1 -W 3 {other.ip} >/dev/null || echo {host.name}-{other.name}"
+                for other in hosts
+                if other is not host
+            )
+            outputs[host.name] = self.net.run_on(host.name, ["sh", "-c", each], timeout=60)[1]
+
+        threads = [threading.Thread(target=ping_from, args=(host,)) for host in hosts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        lost = [line for text in outputs.values() for line in text.split()]
+        return PingResult(len(hosts) * (len(hosts) - 1), lost)
+
+    # -- one scheme -------------------------------------------------------------------------
+
+    def run_scheme(self, name: str, progress: Progress) -> SchemeResult:
+        scheme = self.scenario.schemes[name]
+        progress("tables and queues")
+        self.configure(scheme)
+        agents = self._agent_runner(name, scheme)
+        roles = Roles.of(self.topology, self.scenario.spec.incast.senders)
+        progress(f"file {self.scenario.spec.file.bytes / 1e6:g} MB")
+        file_flow, file_fabric = self._file(agents, roles)
+        rounds = self.scenario.spec.incast.rounds
+        incast: list[Flow] = []
+        background: list[Flow] = []
+        counts: list[FabricCounts] = []
+        for index in range(rounds):
+            progress(f"incast {len(roles.senders)} to 1, round {index + 1}/{rounds}")
+            flows, fabric = self._incast(agents, roles, index)
+            split = len(roles.senders)
+            incast += flows[:split]
+            background += flows[split:]
+            counts.append(fabric)
+        result = SchemeResult(scheme, file_flow, incast, background, file_fabric, _combine(counts))
+        self.results.append(result)
+        return result
+
+    def _agent_runner(self, name: str, scheme: Scheme) -> AgentRunner:
+        rates = {link.rate_bps for link in self.topology.links}
+        parameters = self.dilation.slow(scheme.agent)
+        nic = {"rate_bps": min(rates), "mtu_bytes": self.scenario.spec.mtu_bytes}
+        parameters["nic"] = {**nic, **parameters.get("nic", {})}
+        path = self.net.run_dir / "params" / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(parameters, indent=2))
+        return AgentRunner(
+            self.net, self.agent_binary, scheme.transport, path, AGENT_PORT, prefix=name
+        )
+
+    def _file(self, agents: AgentRunner, roles: Roles) -> tuple[Flow, FabricCounts]:
+        spec = self.scenario.spec
+        source = self.net.run_dir / "files" / f"{agents.prefix}.bin"
+        source.parent.mkdir(exist_ok=True)
+        content = random.Random(spec.seed).randbytes(spec.file.bytes)
+        source.write_bytes(content)
+        directory = self.net.run_dir / "received" / agents.prefix
+        receiver = agents.receiver(roles.file_to.name, directory)
+        receiver.wait_ready()
+        before = self._begin()
+        sender = agents.sender(roles.file_from.name, "file", roles.file_to.name, source)
+        limit = self._time_limit(spec.file.bytes)
+        sent = wait_all([sender], limit)
+        (flow,) = self._collect(sent, receiver, limit)
+        counts = self._end(before, roles.file_to)
+        arrived = directory / source.name
+        if flow.ok and not _same_file(arrived, content):
+            flow = replace(flow, ok=False, why=f"{arrived} differs from what was sent")
+        return flow, counts
+
+    def _incast(
+        self, agents: AgentRunner, roles: Roles, index: int
+    ) -> tuple[list[Flow], FabricCounts]:
+        spec = self.scenario.spec.incast
+        receiver = agents.receiver(roles.receiver.name)
+        receiver.wait_ready()
+        before = self._begin()
+        start = time.monotonic_ns() + 400_000_000 + round(self.dilation.time(SETTLE_NS))
+        lead = round(self.dilation.time(spec.background_lead_ns))
+        to = roles.receiver.name
+        sending: list[Agent] = [
+            agents.sender(
+                host.name,
+                f"incast{index}-{host.name}",
+                to,
+                spec.bytes,
+                start_at_ns=start + lead,
+                seed=self.scenario.spec.seed + 1000 * index + number,
+            )
+            for number, host in enumerate(roles.senders)
+        ]
+        if spec.background_bytes:
+            name, size = f"background{index}", spec.background_bytes
+            host = roles.background.name
+            sending.append(
+                agents.sender(
+                    host, name, to, size, start, seed=self.scenario.spec.seed + 1000 * index + 999
+                )
+            )
+        total = len(roles.senders) * spec.bytes + spec.background_bytes
+        limit = self._time_limit(total)
+        sent = wait_all(sending, limit)
+        flows = self._collect(sent, receiver, limit)
+        return flows, self._end(before, roles.receiver)
+
+    def _collect(self, sent: list[Record], receiver: Agent, limit: float) -> list[Flow]:
+        """Waits for the receiver's records of what was sent, then stops it."""
+        expected = {(record["local"], record["session"]) for record in sent}
+        deadline = time.monotonic() + limit
+        while time.monotonic() < deadline and receiver.process.running:
+            seen = {(record["peer"], record["session"]) for record in receiver.records()}
+            if expected <= seen:
+                break
+            time.sleep(0.02)
+        self.net.processes.stop([receiver.process])
+        return pair(sent, receiver.records(), self.dilation)
+
+    def _time_limit(self, size: int) -> float:
+        """Seconds of wall clock after which a phase counts as stuck."""
+        slowest_link = min(link.rate_bps for link in self.topology.links)
+        return 10 + SLOWEST * size * 8 / slowest_link
+
+    # -- counting ---------------------------------------------------------------------------
+
+    def _begin(self) -> dict[str, int]:
+        if self.traffic_managers is not None:
+            self.loop.run(self.traffic_managers.statistics(reset=True))
+        return self._counter_sums()
+
+    def _end(self, before: dict[str, int], receiver: Host) -> FabricCounts:
+        after = self._counter_sums()
+        delta = {name: after[name] - before[name] for name in after}
+        marks = sum(delta[name] for name in MARK_COUNTERS)
+        trims = delta["trimmed"]
+        if self.traffic_managers is None:
+            return FabricCounts(0, 0.0, 0, trims, trims - delta["trim_sent"], marks)
+        statistics = self.loop.run(self.traffic_managers.statistics())
+        bottleneck = self.topology.attachment(receiver)
+        queues = statistics[bottleneck.node][bottleneck.port].queues
+        everywhere = [q for s in statistics.values() for port in s.values() for q in port.queues]
+        return FabricCounts(
+            max_queue_bytes=max((q.max_depth_bytes for q in queues), default=0),
+            average_queue_bytes=sum(q.average_depth_bytes for q in queues),
+            dropped_packets=sum(sum(q.dropped_packets.values()) for q in everywhere),
+            trimmed_packets=trims,
+            trim_dropped_packets=trims - delta["trim_sent"],
+            ce_marks=marks,
+        )
+
+    def _counter_sums(self) -> dict[str, int]:
+        names = (*MARK_COUNTERS, *TRIM_COUNTERS)
+        tables = self.loop.run(self.controller.counters(*names))
+        return {
+            name: sum(packets for table in tables.values() for packets, _ in table[name])
+            for name in names
+        }
+
+
+def _combine(counts: Sequence[FabricCounts]) -> FabricCounts:
+    """Rounds of one phase: sums, the highest maximum, the mean of the averages."""
+    return FabricCounts(
+        max_queue_bytes=max(c.max_queue_bytes for c in counts),
+        average_queue_bytes=sum(c.average_queue_bytes for c in counts) / len(counts),
+        dropped_packets=sum(c.dropped_packets for c in counts),
+        trimmed_packets=sum(c.trimmed_packets for c in counts),
+        trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
+        ce_marks=sum(c.ce_marks for c in counts),
+    )
+
+
+def _same_file(path: Path, content: bytes) -> bool:
+    """Whether a received file has the SHA-256 of what was sent; ours, not the agent's word."""
+    if not path.exists():
+        return False
+    return hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest()
+
+
+class LoopThread:
+    """An event loop in a thread of its own: the controller goes on while the runner waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> LoopThread:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+def switch_config_writer(
+    topology: Topology, scheme: Scheme, directory: Path
+) -> Callable[[Switch], Path]:
+    """Writes the traffic-manager file with which each switch starts."""
+
+    def write(switch: Switch) -> Path:
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / f"{switch.name}.json"
+        config = traffic_manager_config(topology, switch, scheme.fabric.ports)
+        path.write_text(json.dumps(config, indent=2))
+        return path
+
+    return write
