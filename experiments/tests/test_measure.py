@@ -1,0 +1,106 @@
+"""Joining the two records of a flow, percentiles, and the checks on the results."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ebb_experiments.checks import checks
+from ebb_experiments.measure import FabricCounts, Flow, pair, percentile
+from ebb_experiments.report import COLUMNS, markdown, row
+from ebb_experiments.scenario import load_scheme
+from ebb_experiments.tour import SchemeResult
+from ebb_topologies.dilation import Dilation
+
+SENT = {
+    "role": "sender", "status": "ok", "local": "10.0.0.2", "peer": "10.0.0.3", "session": 7,
+    "object_bytes": 1000, "started_at_ns": 5_000, "finished_at_ns": 9_000,
+    "retransmitted": 2, "timeouts": 1,
+}  # fmt: skip
+RECEIVED = {
+    "role": "receiver", "status": "ok", "local": "10.0.0.3", "peer": "10.0.0.2", "session": 7,
+    "object_bytes": 1000, "started_at_ns": 6_000, "finished_at_ns": 8_000, "decodes": 3,
+}  # fmt: skip
+
+
+def test_a_flow_lasts_from_the_first_send_to_the_last_arrival() -> None:
+    (flow,) = pair([SENT], [RECEIVED], Dilation(10))
+    assert flow.ok
+    assert flow.fct_ns == 300  # 3000 ns of wall clock, ten times slower than nominal
+    assert (flow.retransmitted, flow.timeouts, flow.decodes) == (2, 1, 3)
+    assert math.isclose(flow.goodput_fraction(10**9), 1000 * 8 / 300)
+
+
+def test_sessions_are_not_mixed_up() -> None:
+    other = {**RECEIVED, "session": 8, "finished_at_ns": 1}
+    (flow,) = pair([SENT], [other, RECEIVED], Dilation(1))
+    assert flow.fct_ns == 3_000
+
+
+def test_a_flow_without_a_receivers_record_has_failed() -> None:
+    (flow,) = pair([SENT], [], Dilation(1))
+    assert not flow.ok
+    assert "no record" in flow.why
+
+
+def test_a_failed_receiver_is_named_with_its_reason() -> None:
+    bad = {**RECEIVED, "status": "failed", "reason": "hash mismatch"}
+    (flow,) = pair([SENT], [bad], Dilation(1))
+    assert flow.why == "receiver: hash mismatch"
+
+
+def test_nearest_rank() -> None:
+    values = [float(v) for v in range(1, 101)]
+    assert [percentile(values, p) for p in (50, 99, 100)] == [50, 99, 100]
+    assert percentile([3.0], 99) == 3
+    assert math.isnan(percentile([], 50))
+
+
+GOOD = Flow(100_000, 1e6, 0, 0, 0, ok=True)
+QUIET = FabricCounts(1000, 100.0, 0, 0, 0, 0)
+
+
+def result(name: str, *, queue: float = 100.0, timeouts: int = 0, drops: int = 0) -> SchemeResult:
+    flow = replace(GOOD, timeouts=timeouts)
+    fabric = replace(QUIET, average_queue_bytes=queue, dropped_packets=drops)
+    return SchemeResult(load_scheme(name), GOOD, [flow] * 8, [GOOD], QUIET, fabric)
+
+
+def verdicts(results: dict[str, SchemeResult]) -> dict[str, bool]:
+    return {check.claim: check.holds for check in checks(results, has_traffic_manager=True)}
+
+
+def test_what_the_papers_say_passes() -> None:
+    results = {
+        "tcp-droptail": result("tcp-droptail", queue=300, timeouts=3, drops=40),
+        "dctcp": result("dctcp", queue=200),
+        "hull": result("hull", queue=100),
+        "ndp": result("ndp"),
+        "scdp": result("scdp"),
+    }
+    seen = verdicts(results)
+    assert len(seen) == 12
+    assert all(seen.values()), seen
+
+
+def test_each_claim_can_fail() -> None:
+    worse = {
+        "tcp-droptail": result("tcp-droptail", queue=100, timeouts=0),
+        "dctcp": result("dctcp", queue=200),
+        "hull": result("hull", queue=300),
+        "ndp": result("ndp", timeouts=1, drops=1),
+    }
+    worse["ndp"].incast[0] = replace(GOOD, ok=False, why="sender: peer vanished")
+    seen = verdicts(worse)
+    expected_to_hold = {
+        f"{name}: every object arrived with the right SHA-256"
+        for name in ("tcp-droptail", "dctcp", "hull")
+    }
+    assert {claim for claim, holds in seen.items() if holds} == expected_to_hold
+
+
+def test_the_table_has_a_cell_per_column() -> None:
+    results = {"ndp": result("ndp")}
+    assert len(row("ndp", results["ndp"], 10**9)) == len(COLUMNS)
+    table = markdown(results, 10**9).splitlines()
+    assert len({line.count("|") for line in table}) == 1

@@ -1,0 +1,82 @@
+"""Scenario and scheme files: the shipped ones load, wrong ones are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ebb_experiments.cli import main
+from ebb_experiments.scenario import known_schemes, load_scenario, load_scheme
+from ebb_experiments.tour import Roles
+from ebb_topologies.files import InputError
+from ebb_topologies.model import from_table
+from ebb_topologies.traffic_manager import traffic_manager_config
+
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
+
+
+@pytest.mark.parametrize("path", sorted(SCENARIOS.glob("*.toml")), ids=lambda p: p.stem)
+def test_shipped_scenarios_load(path: Path) -> None:
+    scenario = load_scenario(path)
+    assert list(scenario.schemes) == scenario.spec.schemes
+
+
+@pytest.mark.parametrize("name", known_schemes())
+def test_every_queue_that_a_scheme_names_exists(name: str) -> None:
+    fabric = load_scheme(name).fabric
+    queues = {queue.id for queue in fabric.ports.queue}
+    named = {c.queue for c in fabric.classes}
+    if any(c.mlfq != "off" for c in fabric.classes):
+        named |= set(fabric.mlfq_queues)
+    if fabric.trimming:
+        named.add(fabric.trimming.queue_index)
+    assert named <= queues
+    topology = from_table({"single_rack": {"hosts": 2}}, "test")
+    config = traffic_manager_config(topology, topology.switches[0], fabric.ports)
+    assert {q["id"] for q in config["profile"][0]["queue"]} == queues
+
+
+def test_only_trimmable_queues_deflect() -> None:
+    """A deflected packet of a class that may not be trimmed would be lost silently."""
+    for name in known_schemes():
+        fabric = load_scheme(name).fabric
+        deflecting = {q.id for q in fabric.ports.queue if q.on_full == "deflect"}
+        plain = {c.queue for c in fabric.classes if not c.trimmable}
+        assert not deflecting & plain, name
+        assert bool(deflecting) == bool(fabric.trimming), name
+
+
+def test_roles_are_distinct_hosts_and_fill_up_small_topologies() -> None:
+    for hosts in range(10, 17):
+        topology = from_table({"single_rack": {"hosts": hosts}}, "test")
+        roles = Roles.of(topology, 8)
+        names = {h.name for h in (roles.receiver, roles.background, *roles.senders)}
+        assert len(names) == 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--k", "5"], "k must be even, not 5"),
+        (["--k", "four"], "K must be a number, not 'four'"),
+        (["--schemes", "dctpc"], "unknown scheme 'dctpc'; known: dctcp, hull"),
+        (["--dilation", "-1"], "DILATION must be a positive number, not -1"),
+        (["--switch", "tofino"], "SWITCH must be 'ebb' or 'bmv2', not 'tofino'"),
+        (["--scenario", "nowhere.toml"], "nowhere.toml: cannot be read"),
+        (["--k", "2"], "needs 10"),
+    ],
+)
+def test_wrong_options_get_one_clear_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 1
+    printed = capsys.readouterr().out
+    assert message in printed
+    assert len(printed.splitlines()) == 1
+
+
+def test_unknown_keys_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text('topology = "x.toml"\nschemes = ["ndp"]\n[incast]\nsender = 8\n')
+    with pytest.raises(InputError, match=r"unknown key 'incast.sender'; valid keys: background"):
+        load_scenario(path)
