@@ -1,1 +1,28 @@
 //! NDP, SCDP, the TCP family and the pacer as state machines without I/O or clock.
+//!
+//! A [`Transport`] hosts all flows of one scheme on one host. Whoever drives it (the agent over a
+//! raw socket, a test, a simulation) does, whenever something happened or a deadline passed:
+//!
+//! ```text
+//!  transport.handle_packet(now, ipv4_packet)          for every packet that arrived
+//!  transport.handle_timeout(now)                      when next_deadline() <= now
+//!  while let Some(job) = transport.poll_job()         run it anywhere, then handle_job(now, result)
+//!  while let Some(event) = transport.poll_event()     deliver bytes, note finished flows
+//!  while nic.is_free(now)                             the serialiser of the host's link
+//!      transport.poll_transmit(now, &mut packet)      None: nothing to send
+//!  sleep until min(transport.next_deadline(), nic.free_at() if something waits)
+//! ```
+//!
+//! Packets are complete IPv4 packets; the caller adds and removes the link layer.
+
+pub mod nic;
+pub mod object;
+pub mod record;
+pub mod scdp;
+mod transport;
+
+pub use record::{Counters, FlowRecord, Role, Status};
+pub use transport::{
+    DecodeResult, Event, FlowId, Job, ListenError, PacketKind, SendError, SendRequest, Transport,
+    TxInfo,
+};

@@ -1,0 +1,90 @@
+//! What is told about a flow when it ends. One JSON object per flow; see `docs/agent-records.md`.
+
+use std::net::SocketAddrV4;
+
+use ebb_units::Instant;
+use serde::Serialize;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Sender,
+    Receiver,
+}
+
+/// How a flow ended.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[serde(tag = "status", content = "reason", rename_all = "lowercase")]
+pub enum Status {
+    Finished,
+    /// Why, in words for a person.
+    Failed(String),
+}
+
+/// A flow that has ended.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowRecord {
+    pub role: Role,
+    pub scheme: &'static str,
+    pub local: SocketAddrV4,
+    pub peer: SocketAddrV4,
+    /// Session id of the receiver-driven header; TCP: the initial sequence number of the sender.
+    pub session: u32,
+    /// Bytes of the stream: envelope and content.
+    pub stream_bytes: u64,
+    /// Sender: when it was asked to send. Receiver: arrival of the first packet.
+    pub started_at_ns: u64,
+    /// Sender: everything confirmed. Receiver: everything delivered. Either: given up.
+    pub finished_at_ns: u64,
+    pub duration_ns: u64,
+    #[serde(flatten)]
+    pub status: Status,
+    #[serde(flatten)]
+    pub counters: Counters,
+}
+
+impl FlowRecord {
+    /// Sets the three times from start and end.
+    pub fn set_times(&mut self, started: Instant, finished: Instant) {
+        self.started_at_ns = started.as_nanos();
+        self.finished_at_ns = finished.as_nanos();
+        self.duration_ns = finished.since(started).as_nanos();
+    }
+}
+
+/// Counted per flow and role. What a scheme does not have stays 0.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Counters {
+    /// DATA, SYMBOL or TCP segments with payload that were sent, retransmissions included.
+    pub packets_sent: u64,
+    /// The same received whole; duplicates included, trimmed ones not.
+    pub packets_received: u64,
+    /// Payload bytes sent, retransmissions and repair symbols included.
+    pub payload_bytes_sent: u64,
+    /// Receiver: packets that arrived trimmed. NDP sender: NACKs that named an unacknowledged packet.
+    pub trimmed: u64,
+    /// Packets sent again (NDP, TCP). SCDP sends nothing again.
+    pub retransmitted: u64,
+    /// TCP: of those, sent by fast retransmit or SACK recovery, not by a timeout.
+    pub fast_retransmitted: u64,
+    /// SCDP: repair symbols sent or received.
+    pub repair_symbols: u64,
+    /// Receiver: pulls that asked for a packet. The closing pull of SCDP asks for none.
+    pub pulls_sent: u64,
+    /// Sender: pulls that asked for a packet.
+    pub pulls_received: u64,
+    /// Acknowledgments sent by the receiver or received by the sender (NDP, TCP).
+    pub acks: u64,
+    /// Expiries of the retransmission timer or of the receiver's idle timer.
+    pub timeouts: u64,
+    /// Received packets with CE. TCP sender: acknowledgments with ECE.
+    pub ce_marks: u64,
+    /// Source blocks that needed decoding.
+    pub decodes: u64,
+    /// Processor time of those decodings.
+    pub decode_ns: u64,
+    /// Packets received that brought nothing new.
+    pub duplicates: u64,
+    /// Packets of the flow that were dropped for a wrong checksum or a contradiction.
+    pub rejected: u64,
+}

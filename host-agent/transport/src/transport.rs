@@ -1,0 +1,143 @@
+//! The interface that every scheme offers to whoever drives it.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use ebb_units::Instant;
+
+use crate::object::ObjectSource;
+use crate::record::FlowRecord;
+
+/// All flows of one scheme on one host.
+///
+/// Time never goes back between calls. No method blocks, and no packet, however malformed, panics
+/// or is an error: what cannot be understood is counted and dropped.
+pub trait Transport {
+    /// Accept flows to `port`. Listening twice on the same port is not an error.
+    fn listen(&mut self, port: u16) -> Result<(), ListenError>;
+
+    /// Start to send an object. The flow ends with [`Event::Finished`] or [`Event::Failed`].
+    fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError>;
+
+    /// Give a flow up and tell the peer. `reason` goes into the [`Event::Failed`] that follows.
+    /// A flow that has ended already is left alone, except that a receiver that has not yet
+    /// confirmed the last bytes tells the peer that they were of no use.
+    fn abort(&mut self, now: Instant, flow: FlowId, reason: &str);
+
+    /// A complete IPv4 packet arrived.
+    fn handle_packet(&mut self, now: Instant, packet: &[u8]);
+
+    /// Do what was due by `now`. Harmless when nothing was.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// When [`handle_timeout`](Self::handle_timeout) or
+    /// [`poll_transmit`](Self::poll_transmit) has something to do although nothing arrived.
+    /// Packets that could leave at once have no deadline: poll until `None` first.
+    fn next_deadline(&self) -> Option<Instant>;
+
+    /// The next packet to leave, written over `packet`. To be called when the NIC is free, so that
+    /// the order of calls is the order on the wire: control before data, flows in turn.
+    fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo>;
+
+    /// What happened to the flows, in order.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// Work that takes long enough to be done elsewhere. Results come back in any order.
+    fn poll_job(&mut self) -> Option<Job> {
+        None
+    }
+
+    /// The result of a [`Job`].
+    fn handle_job(&mut self, _now: Instant, _result: DecodeResult) {}
+
+    /// True while a flow is open or an ended one still answers late packets.
+    fn is_active(&self) -> bool;
+}
+
+/// Names a flow on this host, for both roles. Never reused.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowId(pub u64);
+
+impl fmt::Display for FlowId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flow {}", self.0)
+    }
+}
+
+/// An object to be sent.
+#[derive(Clone)]
+pub struct SendRequest {
+    pub to: SocketAddrV4,
+    /// `None`: the transport picks a free ephemeral port.
+    pub source_port: Option<u16>,
+    /// The byte stream: an envelope and its content (see [`crate::object`]).
+    pub source: Arc<dyn ObjectSource>,
+}
+
+/// What a polled packet is to the stages behind the transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TxInfo {
+    pub flow: FlowId,
+    pub kind: PacketKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PacketKind {
+    /// Pulls, acknowledgments, resets, pure TCP ACKs: never paced.
+    Control,
+    /// Carries payload.
+    Data,
+}
+
+/// What happened to a flow.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A peer opened a flow to us.
+    Opened {
+        flow: FlowId,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+    },
+    /// The next bytes of the stream, in order and without gaps.
+    Delivered { flow: FlowId, bytes: Vec<u8> },
+    /// Sender: the peer has confirmed everything. Receiver: everything has been delivered.
+    Finished { flow: FlowId, record: FlowRecord },
+    /// The flow ended otherwise; `record.status` says why.
+    Failed { flow: FlowId, record: FlowRecord },
+}
+
+/// Work for a processor rather than for the protocol.
+#[derive(Debug)]
+pub enum Job {
+    /// Decode a source block.
+    Decode(crate::scdp::DecodeJob),
+}
+
+pub use crate::scdp::DecodeResult;
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ListenError {
+    #[error("port 0 cannot be listened on; choose 1..65535")]
+    PortZero,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SendError {
+    #[error(
+        "source port {port} is in use by another flow to {to}; leave it unset to get a free one"
+    )]
+    PortInUse { port: u16, to: SocketAddrV4 },
+    #[error("no free source port for a flow to {to}")]
+    NoFreePort { to: SocketAddrV4 },
+    #[error("the object has {bytes} bytes; this scheme carries at most {limit} per flow")]
+    TooLarge { bytes: u64, limit: u64 },
+    #[error(
+        "{address} is not a host to send to (own, multicast, broadcast or unspecified address)"
+    )]
+    BadDestination { address: Ipv4Addr },
+    #[error("port 0 cannot be sent to; choose 1..65535")]
+    PortZero,
+    #[error("{open} flows are open, as many as `max_flows` allows")]
+    TooManyFlows { open: usize },
+}
