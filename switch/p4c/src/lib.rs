@@ -1,1 +1,9 @@
-//! P4_16 (v1model) to BMv2 JSON and P4Info.
+pub mod ast;
+pub mod diagnostics;
+pub mod lex;
+pub mod parse;
+pub mod preprocess;
+pub mod source;
+pub mod eval;
+pub mod ir;
+pub mod types;

@@ -1,0 +1,455 @@
+//! The syntax tree: P4_16 as it was written, names not yet resolved.
+
+use num_bigint::BigInt;
+
+use crate::lex::{LiteralWidth, Token};
+use crate::source::Span;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ident {
+    pub text: String,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub declarations: Vec<Declaration>,
+}
+
+/// `@name(...)` or `@name[...]`. The body is kept as tokens, since its grammar depends on the name.
+#[derive(Clone, Debug)]
+pub struct Annotation {
+    pub name: Ident,
+    pub body: Vec<Token>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    In,
+    Out,
+    InOut,
+    /// No direction: compile-time argument, or action data from the control plane.
+    None,
+}
+
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub annotations: Vec<Annotation>,
+    pub direction: Direction,
+    pub ty: Type,
+    pub name: Ident,
+    pub default: Option<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Type {
+    pub kind: TypeKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum TypeKind {
+    Void,
+    Bool,
+    /// `int`, of any size, at compile time only.
+    Int,
+    Bits {
+        signed: bool,
+        width: Box<Expr>,
+    },
+    Varbit(Box<Expr>),
+    Error,
+    MatchKind,
+    String,
+    /// `_`
+    DontCare,
+    Name {
+        name: Ident,
+        args: Vec<Type>,
+        /// Written with a leading dot: looked up at the top level.
+        global: bool,
+    },
+    Stack {
+        element: Box<Type>,
+        size: Box<Expr>,
+    },
+    Tuple(Vec<Type>),
+    List(Box<Type>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Expr {
+    pub kind: ExprKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    Number {
+        value: BigInt,
+        width: Option<LiteralWidth>,
+    },
+    Bool(bool),
+    Str(String),
+    Name {
+        name: Ident,
+        global: bool,
+    },
+    /// A type where an expression is written: `bit<8>.minSizeInBits()`, `Pair<bit<8>>(...)`.
+    Type(Box<Type>),
+    Member(Box<Expr>, Ident),
+    Index(Box<Expr>, Box<Expr>),
+    Slice {
+        base: Box<Expr>,
+        high: Box<Expr>,
+        low: Box<Expr>,
+    },
+    Call {
+        callee: Box<Expr>,
+        type_args: Vec<Type>,
+        args: Vec<Arg>,
+    },
+    Unary(UnaryOp, Box<Expr>),
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
+    Cast(Box<Type>, Box<Expr>),
+    /// `{ a, b }`; `rest` when it ends with `...`
+    List {
+        items: Vec<Expr>,
+        rest: bool,
+    },
+    /// `{ a = 1, b = 2 }`
+    Record {
+        fields: Vec<(Ident, Expr)>,
+        rest: bool,
+    },
+    /// `{#}`
+    InvalidHeader,
+    /// `_`
+    DontCare,
+    /// `default`, in keysets and switches
+    Default,
+    /// `...` as a value
+    Dots,
+    Mask(Box<Expr>, Box<Expr>),
+    Range(Box<Expr>, Box<Expr>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Arg {
+    pub name: Option<Ident>,
+    pub value: Expr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnaryOp {
+    Not,
+    Complement,
+    Minus,
+    Plus,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    Mul,
+    Div,
+    Mod,
+    Add,
+    Sub,
+    SatAdd,
+    SatSub,
+    Shl,
+    Shr,
+    Le,
+    Ge,
+    Lt,
+    Gt,
+    Eq,
+    Ne,
+    BitAnd,
+    BitXor,
+    BitOr,
+    Concat,
+    And,
+    Or,
+}
+
+impl BinaryOp {
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Mod => "%",
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::SatAdd => "|+|",
+            BinaryOp::SatSub => "|-|",
+            BinaryOp::Shl => "<<",
+            BinaryOp::Shr => ">>",
+            BinaryOp::Le => "<=",
+            BinaryOp::Ge => ">=",
+            BinaryOp::Lt => "<",
+            BinaryOp::Gt => ">",
+            BinaryOp::Eq => "==",
+            BinaryOp::Ne => "!=",
+            BinaryOp::BitAnd => "&",
+            BinaryOp::BitXor => "^",
+            BinaryOp::BitOr => "|",
+            BinaryOp::Concat => "++",
+            BinaryOp::And => "&&",
+            BinaryOp::Or => "||",
+        }
+    }
+}
+
+impl UnaryOp {
+    pub fn symbol(self) -> &'static str {
+        match self {
+            UnaryOp::Not => "!",
+            UnaryOp::Complement => "~",
+            UnaryOp::Minus => "-",
+            UnaryOp::Plus => "+",
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Statement {
+    pub kind: StatementKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum StatementKind {
+    Empty,
+    /// `op` is set for `+=` and its kin.
+    Assign {
+        target: Expr,
+        op: Option<BinaryOp>,
+        value: Expr,
+    },
+    Call(Expr),
+    If {
+        condition: Expr,
+        then: Box<Statement>,
+        otherwise: Option<Box<Statement>>,
+    },
+    Block {
+        annotations: Vec<Annotation>,
+        body: Vec<Statement>,
+    },
+    Switch {
+        subject: Expr,
+        cases: Vec<SwitchCase>,
+    },
+    For {
+        init: Vec<Statement>,
+        condition: Expr,
+        update: Vec<Statement>,
+        body: Box<Statement>,
+    },
+    ForIn {
+        ty: Type,
+        name: Ident,
+        collection: Expr,
+        body: Box<Statement>,
+    },
+    Return(Option<Expr>),
+    Exit,
+    Break,
+    Continue,
+    Declaration(Box<Declaration>),
+}
+
+#[derive(Clone, Debug)]
+pub struct SwitchCase {
+    pub label: Expr,
+    /// `None`: falls through to the next case.
+    pub body: Option<Statement>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Declaration {
+    pub annotations: Vec<Annotation>,
+    pub name: Ident,
+    pub kind: DeclarationKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StructKind {
+    Struct,
+    Header,
+    Union,
+}
+
+#[derive(Clone, Debug)]
+pub enum DeclarationKind {
+    Const {
+        ty: Type,
+        value: Expr,
+    },
+    Variable {
+        ty: Type,
+        init: Option<Expr>,
+    },
+    /// `initializer`: abstract methods implemented at instantiation.
+    Instance {
+        ty: Type,
+        args: Vec<Arg>,
+        initializer: Option<Vec<Declaration>>,
+    },
+    Struct {
+        kind: StructKind,
+        type_params: Vec<Ident>,
+        fields: Vec<Field>,
+    },
+    Enum {
+        members: Vec<Ident>,
+    },
+    SerializableEnum {
+        underlying: Type,
+        members: Vec<(Ident, Expr)>,
+    },
+    Error {
+        members: Vec<Ident>,
+    },
+    MatchKind {
+        members: Vec<Ident>,
+    },
+    Typedef(Type),
+    NewType(Type),
+    ExternObject {
+        type_params: Vec<Ident>,
+        methods: Vec<Prototype>,
+    },
+    ExternFunction(Prototype),
+    Function {
+        prototype: Prototype,
+        body: Vec<Statement>,
+    },
+    Action {
+        params: Vec<Param>,
+        body: Vec<Statement>,
+    },
+    Table(Vec<TableProperty>),
+    /// Parser and control types; `body` when it is a declaration with a body.
+    Parser {
+        type_params: Vec<Ident>,
+        params: Vec<Param>,
+        body: Option<ParserBody>,
+    },
+    Control {
+        type_params: Vec<Ident>,
+        params: Vec<Param>,
+        body: Option<ControlBody>,
+    },
+    Package {
+        type_params: Vec<Ident>,
+        params: Vec<Param>,
+    },
+    ValueSet {
+        ty: Type,
+        size: Expr,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Field {
+    pub annotations: Vec<Annotation>,
+    pub ty: Type,
+    pub name: Ident,
+}
+
+/// A method, an extern function, or the head of a function. Constructors return `Void`.
+#[derive(Clone, Debug)]
+pub struct Prototype {
+    pub annotations: Vec<Annotation>,
+    pub name: Ident,
+    pub type_params: Vec<Ident>,
+    pub return_type: Type,
+    pub params: Vec<Param>,
+    pub is_constructor: bool,
+    pub is_abstract: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct ParserBody {
+    pub constructor_params: Vec<Param>,
+    pub locals: Vec<Declaration>,
+    pub states: Vec<State>,
+}
+
+#[derive(Clone, Debug)]
+pub struct State {
+    pub annotations: Vec<Annotation>,
+    pub name: Ident,
+    pub body: Vec<Statement>,
+    pub transition: Option<Transition>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum Transition {
+    Direct(Ident),
+    Select {
+        keys: Vec<Expr>,
+        cases: Vec<SelectCase>,
+        span: Span,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct SelectCase {
+    pub keyset: Vec<Expr>,
+    pub state: Ident,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct ControlBody {
+    pub constructor_params: Vec<Param>,
+    pub locals: Vec<Declaration>,
+    pub apply: Vec<Statement>,
+    pub apply_span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct TableProperty {
+    pub annotations: Vec<Annotation>,
+    pub is_const: bool,
+    pub name: Ident,
+    pub value: TablePropertyValue,
+}
+
+#[derive(Clone, Debug)]
+pub enum TablePropertyValue {
+    Key(Vec<KeyElement>),
+    Actions(Vec<ActionReference>),
+    Entries(Vec<Entry>),
+    Expression(Expr),
+}
+
+#[derive(Clone, Debug)]
+pub struct KeyElement {
+    pub annotations: Vec<Annotation>,
+    pub expr: Expr,
+    pub match_kind: Ident,
+}
+
+/// `a` or `a(hdr.x)` in an `actions` list.
+#[derive(Clone, Debug)]
+pub struct ActionReference {
+    pub annotations: Vec<Annotation>,
+    pub expr: Expr,
+}
+
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub annotations: Vec<Annotation>,
+    pub is_const: bool,
+    pub priority: Option<Expr>,
+    pub keyset: Vec<Expr>,
+    pub action: Expr,
+    pub span: Span,
+}

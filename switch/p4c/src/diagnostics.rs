@@ -1,0 +1,289 @@
+//! Errors and warnings for people: what, where, what was expected, what to do.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
+
+use crate::source::{SourceMap, Span};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// One message. `code` names the cause and is stable: tests and users may rely on it.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    pub code: &'static str,
+    pub message: String,
+    pub span: Option<Span>,
+    /// What the caret says.
+    pub label: String,
+    /// Other places that matter ("declared here").
+    pub notes: Vec<(Span, String)>,
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    pub fn error(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Diagnostic {
+            severity: Severity::Error,
+            code,
+            message: message.into(),
+            span: Some(span),
+            label: "here".into(),
+            notes: Vec::new(),
+            help: None,
+        }
+    }
+
+    pub fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Diagnostic {
+            severity: Severity::Warning,
+            ..Diagnostic::error(code, span, message)
+        }
+    }
+
+    /// An error that belongs to no place in a file, such as an unreadable input.
+    pub fn global(code: &'static str, message: impl Into<String>) -> Self {
+        Diagnostic {
+            span: None,
+            ..Diagnostic::error(code, Span::default(), message)
+        }
+    }
+
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    pub fn note(mut self, span: Span, text: impl Into<String>) -> Self {
+        self.notes.push((span, text.into()));
+        self
+    }
+
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// "did you mean ..." when one of `candidates` is close to `name`.
+    pub fn suggest<'a>(
+        self,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+    ) -> Diagnostic {
+        match nearest(name, candidates) {
+            Some(found) => self.help(format!("did you mean `{found}`?")),
+            None => self,
+        }
+    }
+}
+
+/// How many errors are shown before the compiler gives up.
+pub const MAX_ERRORS: usize = 50;
+
+/// Collects the messages of one run. Shared by all passes, hence the interior mutability.
+#[derive(Debug, Default)]
+pub struct Diagnostics {
+    list: RefCell<Vec<Diagnostic>>,
+}
+
+impl Diagnostics {
+    pub fn report(&self, diagnostic: Diagnostic) {
+        let mut list = self.list.borrow_mut();
+        // One cause is reported once per place, however many passes or instances meet it.
+        let repeated = list
+            .iter()
+            .any(|d| d.code == diagnostic.code && d.span == diagnostic.span);
+        if !repeated {
+            list.push(diagnostic);
+        }
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.error_count() > 0
+    }
+
+    pub fn error_count(&self) -> usize {
+        let list = self.list.borrow();
+        list.iter()
+            .filter(|d| d.severity == Severity::Error)
+            .count()
+    }
+
+    pub fn too_many(&self) -> bool {
+        self.error_count() >= MAX_ERRORS
+    }
+
+    pub fn list(&self) -> Vec<Diagnostic> {
+        self.list.borrow().clone()
+    }
+
+    /// All messages as text, in the order they were found.
+    pub fn render(&self, sources: &SourceMap, color: bool) -> String {
+        let mut out = String::new();
+        for diagnostic in self.list.borrow().iter() {
+            render_one(&mut out, diagnostic, sources, color);
+        }
+        let (errors, all) = (self.error_count(), self.list.borrow().len());
+        let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        if all > 0 {
+            let warnings = all - errors;
+            let mut summary = Vec::new();
+            if errors > 0 {
+                summary.push(plural(errors, "error"));
+            }
+            if warnings > 0 {
+                summary.push(plural(warnings, "warning"));
+            }
+            out.push_str(&summary.join(", "));
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// Adapter that shows a [`Diagnostic`] through miette's source snippets.
+struct Shown<'a> {
+    diagnostic: &'a Diagnostic,
+    head: String,
+    source: Option<NamedSource<String>>,
+}
+
+impl fmt::Debug for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.head)
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.head)
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl miette::Diagnostic for Shown<'_> {
+    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(self.diagnostic.code))
+    }
+
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.diagnostic.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        self.diagnostic
+            .help
+            .as_ref()
+            .map(|h| Box::new(h) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn miette::SourceCode> {
+        self.source.as_ref().map(|s| s as &dyn miette::SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let main = self.diagnostic.span?;
+        let label = |span: Span, text: &str| {
+            LabeledSpan::new(
+                Some(text.to_owned()),
+                span.start as usize,
+                (span.end - span.start) as usize,
+            )
+        };
+        let others = self
+            .diagnostic
+            .notes
+            .iter()
+            .filter(move |(span, _)| span.file == main.file)
+            .map(move |(span, text)| label(*span, text));
+        Some(Box::new(
+            std::iter::once(label(main, &self.diagnostic.label)).chain(others),
+        ))
+    }
+}
+
+fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, color: bool) {
+    let head = match diagnostic.span {
+        Some(span) => {
+            let (file, line, column) = sources.position(span);
+            format!("{file}:{line}:{column}: {}", diagnostic.message)
+        }
+        None => diagnostic.message.clone(),
+    };
+    let source = diagnostic.span.map(|span| {
+        let file = sources.file(span.file);
+        NamedSource::new(&file.name, file.text.clone())
+    });
+    let theme = if color {
+        GraphicalTheme::unicode()
+    } else {
+        GraphicalTheme::unicode_nocolor()
+    };
+    let handler = GraphicalReportHandler::new_themed(theme)
+        .with_width(120)
+        .with_context_lines(0)
+        .with_links(false);
+    let shown = Shown {
+        diagnostic,
+        head,
+        source,
+    };
+    if handler.render_report(out, &shown).is_err() {
+        out.push_str(&shown.head);
+        out.push('\n');
+    }
+    for (span, text) in &diagnostic.notes {
+        if diagnostic.span.is_some_and(|main| main.file != span.file) {
+            let (file, line, column) = sources.position(*span);
+            out.push_str(&format!("  {file}:{line}:{column}: {text}\n"));
+        }
+    }
+}
+
+/// The candidate with the smallest edit distance, if it is close enough to be a typing error.
+fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = 1 + name.chars().count() / 4;
+    candidates
+        .into_iter()
+        .filter(|c| *c != name)
+        .map(|c| (edit_distance(name, c), c))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, c)| c)
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, ca) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, cb) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(ca != *cb);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_close_names_only() {
+        assert_eq!(nearest("ipv4_dst", ["ipv4_src", "ipv4_dts"]), Some("ipv4_dts"));
+        assert_eq!(nearest("x", ["ethernet"]), None);
+    }
+}

@@ -1,0 +1,443 @@
+//! The checked program: names resolved, every expression typed, casts explicit, arguments in order.
+//!
+//! Variables, actions, tables and instances are numbered through the whole program, so that later
+//! stages never look at scopes.
+
+use crate::ast::Annotation;
+pub use crate::ast::{BinaryOp, Direction, UnaryOp};
+use crate::eval::Value;
+use crate::source::Span;
+use crate::types::{Type, TypeVar};
+
+pub type VarId = usize;
+pub type ActionId = usize;
+pub type TableId = usize;
+pub type FunctionId = usize;
+pub type ControlId = usize;
+pub type ParserId = usize;
+pub type InstanceId = usize;
+pub type ExternId = usize;
+pub type BlockId = usize;
+pub type ExternFunctionId = usize;
+pub type ValueSetId = usize;
+
+#[derive(Debug, Default)]
+pub struct Program {
+    pub vars: Vec<Var>,
+    pub functions: Vec<Function>,
+    pub actions: Vec<Action>,
+    pub tables: Vec<Table>,
+    pub controls: Vec<Control>,
+    pub parsers: Vec<Parser>,
+    pub instances: Vec<Instance>,
+    pub externs: Vec<ExternType>,
+    pub extern_functions: Vec<Signature>,
+    pub blocks: Vec<BlockType>,
+    pub value_sets: Vec<ValueSet>,
+    pub errors: Vec<String>,
+    pub enums: Vec<std::rc::Rc<crate::types::EnumType>>,
+    /// Headers with `@controller_header` are part of P4Info whether used or not.
+    pub headers: Vec<std::rc::Rc<crate::types::StructType>>,
+    /// Annotations of the package instance `main`.
+    pub main: Option<InstanceId>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Var {
+    pub name: String,
+    pub ty: Type,
+    pub span: Span,
+    /// Constants, `in` parameters and constructor parameters cannot be written.
+    pub writable: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Param {
+    pub var: VarId,
+    pub name: String,
+    pub ty: Type,
+    pub direction: Direction,
+    pub default: Option<Expr>,
+    pub annotations: Vec<Annotation>,
+    pub span: Span,
+}
+
+/// What a caller sees of a function, method or constructor.
+#[derive(Clone, Debug)]
+pub struct Signature {
+    pub name: String,
+    pub type_params: Vec<TypeVar>,
+    pub params: Vec<Param>,
+    pub return_type: Type,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct Function {
+    pub signature: Signature,
+    pub body: Vec<Stmt>,
+}
+
+#[derive(Debug)]
+pub struct ExternType {
+    pub name: String,
+    pub type_params: Vec<TypeVar>,
+    pub constructors: Vec<Signature>,
+    pub methods: Vec<Signature>,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockKind {
+    Parser,
+    Control,
+    Package,
+}
+
+/// A parser, control or package type.
+#[derive(Debug)]
+pub struct BlockType {
+    pub kind: BlockKind,
+    pub signature: Signature,
+}
+
+#[derive(Debug)]
+pub struct Action {
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub params: Vec<Param>,
+    pub body: Vec<Stmt>,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub key: Vec<Key>,
+    pub actions: Vec<ActionRef>,
+    pub default_action: Option<ActionCall>,
+    pub default_is_const: bool,
+    pub entries: Vec<Entry>,
+    pub entries_are_const: bool,
+    /// Numeric properties by name: `size`, `priority_delta`, ...
+    pub size: Option<u64>,
+    pub largest_priority_wins: bool,
+    pub priority_delta: u64,
+    pub support_timeout: bool,
+    /// `implementation`, `counters`, `meters`: extern objects
+    pub implementation: Option<Expr>,
+    pub counters: Option<Expr>,
+    pub meters: Option<Expr>,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct Key {
+    pub expr: Expr,
+    pub match_kind: String,
+    /// `@name`, or the expression as it was written; `None` if it has no natural name.
+    pub name: Option<String>,
+    pub annotations: Vec<Annotation>,
+}
+
+/// An action in a table's list; `args` are the directional arguments that the program binds.
+#[derive(Debug)]
+pub struct ActionRef {
+    pub action: ActionId,
+    pub args: Vec<Expr>,
+    pub annotations: Vec<Annotation>,
+    pub span: Span,
+}
+
+/// An action with its control-plane arguments.
+#[derive(Debug)]
+pub struct ActionCall {
+    /// Index in [`Table::actions`].
+    pub action_ref: usize,
+    pub data: Vec<Expr>,
+}
+
+#[derive(Debug)]
+pub struct Entry {
+    pub keyset: Vec<Expr>,
+    pub action: ActionCall,
+    pub priority: Option<u64>,
+    pub is_const: bool,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct ValueSet {
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub ty: Type,
+    pub size: Expr,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct Control {
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub params: Vec<Param>,
+    pub constructor_params: Vec<Param>,
+    pub instances: Vec<InstanceId>,
+    pub actions: Vec<ActionId>,
+    pub tables: Vec<TableId>,
+    /// Declarations of local variables, in order.
+    pub locals: Vec<Stmt>,
+    pub body: Vec<Stmt>,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct Parser {
+    pub name: String,
+    pub params: Vec<Param>,
+    pub constructor_params: Vec<Param>,
+    pub instances: Vec<InstanceId>,
+    pub value_sets: Vec<ValueSetId>,
+    pub locals: Vec<Stmt>,
+    pub states: Vec<State>,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct State {
+    pub name: String,
+    pub body: Vec<Stmt>,
+    pub transition: Transition,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    Accept,
+    Reject,
+    /// Index in [`Parser::states`].
+    State(usize),
+}
+
+#[derive(Debug)]
+pub enum Transition {
+    Direct(Target),
+    Select {
+        keys: Vec<Expr>,
+        cases: Vec<SelectCase>,
+        span: Span,
+    },
+}
+
+#[derive(Debug)]
+pub struct SelectCase {
+    /// One set for each key, or a single `default`.
+    pub keyset: Vec<Expr>,
+    pub target: Target,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct Instance {
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub construct: Construct,
+    pub ty: Type,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Constructed {
+    Extern(ExternId),
+    Control(ControlId),
+    Parser(ParserId),
+    Package(BlockId),
+}
+
+/// A constructor call.
+#[derive(Clone, Debug)]
+pub struct Construct {
+    pub what: Constructed,
+    pub type_args: Vec<Type>,
+    pub args: Vec<Expr>,
+    /// Parameter names, in the order of `args`.
+    pub names: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Expr {
+    pub kind: ExprKind,
+    pub ty: Type,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum ExprKind {
+    /// Already reported as wrong.
+    Poison,
+    Const(Value),
+    Var(VarId),
+    Instance(InstanceId),
+    Construct(Box<Construct>),
+    Table(TableId),
+    ValueSet(ValueSetId),
+    Field(Box<Expr>, String),
+    Index(Box<Expr>, Box<Expr>),
+    /// `stack.next`, `stack.last`, `stack.lastIndex`
+    StackNext(Box<Expr>),
+    StackLast(Box<Expr>),
+    StackLastIndex(Box<Expr>),
+    Slice {
+        base: Box<Expr>,
+        high: u32,
+        low: u32,
+    },
+    Unary(UnaryOp, Box<Expr>),
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// To the type of the expression.
+    Cast(Box<Expr>),
+    /// The members of a tuple, struct, header, stack or list value.
+    List(Vec<Expr>),
+    InvalidHeader,
+    /// `_` as an `out` argument, or as a set.
+    DontCare,
+    /// The default value of the type (`...`).
+    DefaultValue,
+    /// In keysets.
+    Default,
+    Mask(Box<Expr>, Box<Expr>),
+    Range(Box<Expr>, Box<Expr>),
+    Call(Box<Call>),
+    /// `t.apply().hit`, or `.miss`
+    TableHit {
+        table: TableId,
+        miss: bool,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub callee: Callee,
+    pub type_args: Vec<Type>,
+    pub args: Vec<Expr>,
+}
+
+#[derive(Clone, Debug)]
+pub enum Callee {
+    Function(FunctionId),
+    Action(ActionId),
+    ExternFunction(ExternFunctionId),
+    Method {
+        object: Expr,
+        extern_type: ExternId,
+        method: usize,
+    },
+    /// `.apply(...)` of a parser or control
+    Apply(Expr),
+    ApplyTable(TableId),
+    IsValid(Expr),
+    SetValid(Expr),
+    SetInvalid(Expr),
+    PushFront(Expr),
+    PopFront(Expr),
+}
+
+#[derive(Clone, Debug)]
+pub struct Stmt {
+    pub kind: StmtKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum StmtKind {
+    Assign(Expr, Expr),
+    Call(Call),
+    If(Expr, Vec<Stmt>, Vec<Stmt>),
+    Block {
+        atomic: bool,
+        body: Vec<Stmt>,
+    },
+    /// On a value; `None` is `default`.
+    Switch(Expr, Vec<(Vec<Option<Expr>>, Vec<Stmt>)>),
+    /// On `t.apply().action_run`; labels are indices in [`Table::actions`].
+    SwitchAction(TableId, Vec<(Vec<Option<usize>>, Vec<Stmt>)>),
+    Declare(VarId, Option<Expr>),
+    Return(Option<Expr>),
+    Exit,
+}
+
+impl Expr {
+    pub fn poison(span: Span) -> Expr {
+        Expr {
+            kind: ExprKind::Poison,
+            ty: Type::Poison,
+            span,
+        }
+    }
+
+    pub fn constant(value: Value, ty: Type, span: Span) -> Expr {
+        Expr {
+            kind: ExprKind::Const(value),
+            ty,
+            span,
+        }
+    }
+
+    pub fn int(value: impl Into<num_bigint::BigInt>, ty: Type, span: Span) -> Expr {
+        Expr::constant(Value::Int(value.into()), ty, span)
+    }
+
+    pub fn bool(value: bool, span: Span) -> Expr {
+        Expr::constant(Value::Bool(value), Type::Bool, span)
+    }
+
+    pub fn var(id: VarId, ty: Type, span: Span) -> Expr {
+        Expr {
+            kind: ExprKind::Var(id),
+            ty,
+            span,
+        }
+    }
+
+    pub fn field(base: Expr, name: &str, ty: Type) -> Expr {
+        Expr {
+            span: base.span,
+            kind: ExprKind::Field(Box::new(base), name.to_owned()),
+            ty,
+        }
+    }
+
+    pub fn as_value(&self) -> Option<&Value> {
+        match &self.kind {
+            ExprKind::Const(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    pub fn as_int(&self) -> Option<&num_bigint::BigInt> {
+        match &self.kind {
+            ExprKind::Const(Value::Int(value)) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl Program {
+    /// A type as the user wrote it.
+    pub fn type_name(&self, ty: &Type) -> String {
+        let with_args = |name: &str, args: &[Type]| {
+            let args: Vec<String> = args.iter().map(|a| self.type_name(a)).collect();
+            if args.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{name}<{}>", args.join(", "))
+            }
+        };
+        match ty {
+            Type::Extern(id, args) => with_args(&self.externs[*id].name, args),
+            Type::Block(id, args) => with_args(&self.blocks[*id].signature.name, args),
+            other => other.to_string(),
+        }
+    }
+}

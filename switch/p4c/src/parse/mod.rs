@@ -1,0 +1,330 @@
+//! Tokens to syntax tree: a recursive-descent parser that goes on after an error.
+//!
+//! Two places of the P4 grammar need to know whether a name is a type: `(Name) x` is a cast if it is,
+//! and `f<T>(x)` is a generic call if what stands between the angles can be types. The parser keeps the
+//! set of type names seen so far for the first and tries the second.
+
+mod declarations;
+mod expressions;
+mod statements;
+mod tables;
+mod types;
+
+use std::collections::HashSet;
+
+use crate::ast::{Annotation, Ident, Program};
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::lex::{Tok, Token};
+use crate::source::Span;
+
+/// Marks that an error was reported; the caller skips to a place where parsing can go on.
+pub(crate) struct Failed;
+
+pub(crate) type Parsed<T> = Result<T, Failed>;
+
+/// Words that can never be names (specification, section 6.3.1, without the contextual ones).
+const RESERVED: &[&str] = &[
+    "abstract", "action", "bit", "bool", "break", "const", "continue", "control", "default", "else",
+    "enum", "error", "exit", "extern", "false", "for", "header", "header_union", "if", "in", "inout",
+    "int", "match_kind", "out", "package", "parser", "return", "select", "string", "struct", "switch",
+    "table", "this", "transition", "true", "tuple", "typedef", "value_set", "varbit", "void", "_",
+];
+
+/// Expressions, types and statements nested deeper than this are refused, to save the stack.
+const MAX_DEPTH: usize = 120;
+
+pub(crate) struct Parser<'a> {
+    tokens: &'a [Token],
+    pos: usize,
+    depth: usize,
+    diagnostics: &'a Diagnostics,
+    type_names: HashSet<String>,
+    /// While a construct is only tried, errors stay silent.
+    trying: bool,
+}
+
+/// `tokens` must end with `Eof`.
+pub fn parse(tokens: &[Token], diagnostics: &Diagnostics) -> Program {
+    let mut parser = Parser::new(tokens, diagnostics);
+    let mut declarations = Vec::new();
+    while !parser.at_end() && !diagnostics.too_many() {
+        if parser.eat(";") {
+            continue;
+        }
+        match parser.declaration() {
+            Ok(declaration) => declarations.push(declaration),
+            Err(Failed) => parser.skip_declaration(),
+        }
+    }
+    Program { declarations }
+}
+
+impl<'a> Parser<'a> {
+    pub(crate) fn new(tokens: &'a [Token], diagnostics: &'a Diagnostics) -> Self {
+        Parser {
+            tokens,
+            pos: 0,
+            depth: 0,
+            diagnostics,
+            type_names: HashSet::new(),
+            trying: false,
+        }
+    }
+
+    fn peek(&self) -> &'a Token {
+        // The last token is Eof and is never passed.
+        &self.tokens[self.pos.min(self.tokens.len() - 1)]
+    }
+
+    fn peek_at(&self, ahead: usize) -> &'a Token {
+        &self.tokens[(self.pos + ahead).min(self.tokens.len() - 1)]
+    }
+
+    fn at_end(&self) -> bool {
+        matches!(self.peek().tok, Tok::Eof)
+    }
+
+    fn next(&mut self) -> &'a Token {
+        let token = self.peek();
+        if !self.at_end() {
+            self.pos += 1;
+        }
+        token
+    }
+
+    /// The span of the token before the current one.
+    fn last_span(&self) -> Span {
+        self.tokens[self.pos.saturating_sub(1)].span
+    }
+
+    fn at(&self, punct: &str) -> bool {
+        self.peek().is(punct)
+    }
+
+    fn at_word(&self, word: &str) -> bool {
+        self.peek().is_word(word)
+    }
+
+    fn eat(&mut self, punct: &str) -> bool {
+        let found = self.at(punct);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.at_word(word);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    fn report(&self, diagnostic: Diagnostic) {
+        if !self.trying {
+            self.diagnostics.report(diagnostic);
+        }
+    }
+
+    /// Reports that something else was expected at the current token.
+    fn expected<T>(&self, what: &str) -> Parsed<T> {
+        let found = self.peek();
+        let message = format!("expected {what}, found {}", found.describe());
+        let mut diagnostic =
+            Diagnostic::error("syntax", found.span, message).label(format!("expected {what}"));
+        // A missing `;` or `)` belongs behind the last token, not on the next line.
+        let is_closing = [";", ")", "}", ","].iter().any(|p| what == format!("`{p}`"));
+        if is_closing && found.starts_line && self.pos > 0 {
+            let last = self.last_span();
+            diagnostic = diagnostic.note(last, format!("{what} is missing after this"));
+        }
+        self.report(diagnostic);
+        Err(Failed)
+    }
+
+    fn expect(&mut self, punct: &str) -> Parsed<Span> {
+        if self.at(punct) {
+            Ok(self.next().span)
+        } else {
+            self.expected(&format!("`{punct}`"))
+        }
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parsed<Span> {
+        if self.at_word(word) {
+            Ok(self.next().span)
+        } else {
+            self.expected(&format!("`{word}`"))
+        }
+    }
+
+    fn ident(&mut self, what: &str) -> Parsed<Ident> {
+        match &self.peek().tok {
+            Tok::Ident(name) if !RESERVED.contains(&name.as_str()) => {
+                let span = self.next().span;
+                Ok(Ident {
+                    text: name.clone(),
+                    span,
+                })
+            }
+            Tok::Ident(name) => {
+                let message = format!("expected {what}, but `{name}` is a keyword of P4");
+                self.report(
+                    Diagnostic::error("syntax", self.peek().span, message)
+                        .label("reserved word")
+                        .help("choose another name"),
+                );
+                Err(Failed)
+            }
+            _ => self.expected(what),
+        }
+    }
+
+    /// Names after a dot may be any word: `error`, `apply`, `default`...
+    fn member_name(&mut self) -> Parsed<Ident> {
+        match &self.peek().tok {
+            Tok::Ident(name) => {
+                let span = self.next().span;
+                Ok(Ident {
+                    text: name.clone(),
+                    span,
+                })
+            }
+            _ => self.expected("a name"),
+        }
+    }
+
+    /// Runs `body` one level deeper and refuses absurd nesting.
+    fn nested<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= MAX_DEPTH {
+            let message = format!("this is nested more than {MAX_DEPTH} levels deep");
+            self.report(Diagnostic::error("too-deep", self.peek().span, message));
+            return Err(Failed);
+        }
+        self.depth += 1;
+        let result = body(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Tries `body` silently; on failure the position is as before.
+    fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> Option<T> {
+        let (pos, was_trying, depth) = (self.pos, self.trying, self.depth);
+        self.trying = true;
+        let result = body(self);
+        self.trying = was_trying;
+        self.depth = depth;
+        if result.is_err() {
+            self.pos = pos;
+        }
+        result.ok()
+    }
+
+    /// `item, item, ... close`; the opening token is already read.
+    fn list<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.at(close) {
+            items.push(item(self)?);
+            if !self.eat(",") {
+                break;
+            }
+        }
+        if !self.at(close) {
+            return self.expected(&format!("`,` or `{close}`"));
+        }
+        self.next();
+        Ok(items)
+    }
+
+    /// After an error inside a declaration: goes on behind its `;` or `}`.
+    fn skip_declaration(&mut self) {
+        let mut depth = 0usize;
+        while !self.at_end() {
+            let token = self.next();
+            if token.is("{") {
+                depth += 1;
+            } else if token.is("}") {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return;
+                }
+            } else if token.is(";") && depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// After an error in a statement: goes on behind the next `;`, or before the `}` of the block.
+    fn skip_statement(&mut self) {
+        let mut depth = 0usize;
+        while !self.at_end() {
+            if self.at("}") && depth == 0 {
+                return;
+            }
+            let token = self.next();
+            if token.is("{") {
+                depth += 1;
+            } else if token.is("}") {
+                depth -= 1;
+                if depth == 0 {
+                    return;
+                }
+            } else if token.is(";") && depth == 0 {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn annotations(&mut self) -> Parsed<Vec<Annotation>> {
+        let mut annotations = Vec::new();
+        while self.at("@") {
+            self.next();
+            let name = self.member_name()?;
+            let mut body = Vec::new();
+            if name.text == "pragma" {
+                // The old form ends with its line.
+                while !self.peek().starts_line && !self.at_end() {
+                    body.push(self.next().clone());
+                }
+            } else if self.at("(") || self.at("[") {
+                body = self.balanced()?;
+            }
+            annotations.push(Annotation { name, body });
+        }
+        Ok(annotations)
+    }
+
+    /// Everything between the bracket at the current position and its partner.
+    fn balanced(&mut self) -> Parsed<Vec<Token>> {
+        let open = self.next().span;
+        let mut depth = 1usize;
+        let mut body = Vec::new();
+        loop {
+            if self.at_end() {
+                self.report(
+                    Diagnostic::error("syntax", open, "this bracket is never closed")
+                        .label("opened here"),
+                );
+                return Err(Failed);
+            }
+            let token = self.next();
+            if ["(", "[", "{"].iter().any(|p| token.is(p)) {
+                depth += 1;
+            } else if [")", "]", "}"].iter().any(|p| token.is(p)) {
+                depth -= 1;
+                if depth == 0 {
+                    return Ok(body);
+                }
+            }
+            body.push(token.clone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! Statements.
+
+use super::{Failed, Parsed, Parser};
+use crate::ast::{BinaryOp, DeclarationKind, ExprKind, Statement, StatementKind, SwitchCase};
+use crate::diagnostics::Diagnostic;
+use crate::lex::Tok;
+
+const ASSIGNMENTS: &[(&str, BinaryOp)] = &[
+    ("+=", BinaryOp::Add),
+    ("-=", BinaryOp::Sub),
+    ("*=", BinaryOp::Mul),
+    ("/=", BinaryOp::Div),
+    ("%=", BinaryOp::Mod),
+    ("&=", BinaryOp::BitAnd),
+    ("|=", BinaryOp::BitOr),
+    ("^=", BinaryOp::BitXor),
+    ("<<=", BinaryOp::Shl),
+    ("|+|=", BinaryOp::SatAdd),
+    ("|-|=", BinaryOp::SatSub),
+];
+
+impl Parser<'_> {
+    /// `{ ... }`; an error inside costs one statement, not the block.
+    pub(super) fn block(&mut self) -> Parsed<Vec<Statement>> {
+        self.expect("{")?;
+        let mut body = Vec::new();
+        while !self.at("}") {
+            if self.at_end() {
+                return self.expected("`}`");
+            }
+            match self.statement() {
+                Ok(statement) => body.push(statement),
+                Err(Failed) if self.trying => return Err(Failed),
+                Err(Failed) => self.skip_statement(),
+            }
+        }
+        self.next();
+        Ok(body)
+    }
+
+    pub(super) fn statement(&mut self) -> Parsed<Statement> {
+        self.nested(Self::statement_inner)
+    }
+
+    fn statement_inner(&mut self) -> Parsed<Statement> {
+        let start = self.peek().span;
+        let annotations = self.annotations()?;
+        let kind = if self.at("{") {
+            let body = self.block()?;
+            StatementKind::Block { annotations, body }
+        } else if self.eat(";") {
+            StatementKind::Empty
+        } else {
+            let word = match &self.peek().tok {
+                Tok::Ident(word) => word.as_str(),
+                _ => "",
+            };
+            match word {
+                "if" => self.if_statement()?,
+                "switch" => self.switch_statement()?,
+                "for" => self.for_statement()?,
+                "return" => {
+                    self.next();
+                    let value = if self.at(";") { None } else { Some(self.expr()?) };
+                    self.expect(";")?;
+                    StatementKind::Return(value)
+                }
+                "exit" | "break" | "continue" => {
+                    self.next();
+                    self.expect(";")?;
+                    match word {
+                        "exit" => StatementKind::Exit,
+                        "break" => StatementKind::Break,
+                        _ => StatementKind::Continue,
+                    }
+                }
+                _ if word == "const" || self.starts_variable() => {
+                    let declaration = self.local_declaration(annotations)?;
+                    StatementKind::Declaration(Box::new(declaration))
+                }
+                _ => {
+                    let kind = self.simple_statement()?;
+                    self.expect(";")?;
+                    kind
+                }
+            }
+        };
+        Ok(Statement {
+            kind,
+            span: start.to(self.last_span()),
+        })
+    }
+
+    /// `type name` comes next.
+    fn starts_variable(&mut self) -> bool {
+        let pos = self.pos;
+        let found = self
+            .attempt(|p| {
+                p.ty()?;
+                p.ident("a name")
+            })
+            .is_some();
+        self.pos = pos;
+        found
+    }
+
+    /// An assignment or a call, without its `;`.
+    fn simple_statement(&mut self) -> Parsed<StatementKind> {
+        let target = self.operand()?;
+        if self.eat("=") {
+            let value = self.expr()?;
+            return Ok(StatementKind::Assign {
+                target,
+                op: None,
+                value,
+            });
+        }
+        let op = match ASSIGNMENTS.iter().find(|(text, _)| self.at(text)) {
+            Some((_, op)) => {
+                self.next();
+                Some(*op)
+            }
+            None if self.at(">") && self.peek_at(1).is(">=") => {
+                self.next();
+                self.next();
+                Some(BinaryOp::Shr)
+            }
+            None => None,
+        };
+        if op.is_some() {
+            let value = self.expr()?;
+            return Ok(StatementKind::Assign { target, op, value });
+        }
+        if !matches!(target.kind, ExprKind::Call { .. }) {
+            if self.at(";") {
+                self.report(
+                    Diagnostic::error("useless-expression", target.span, "this does nothing")
+                        .label("neither an assignment nor a call")
+                        .help("a table is applied with `.apply()`, an action called with `()`"),
+                );
+                return Err(Failed);
+            }
+            return self.expected("`=` or `(`");
+        }
+        Ok(StatementKind::Call(target))
+    }
+
+    fn if_statement(&mut self) -> Parsed<StatementKind> {
+        self.next();
+        self.expect("(")?;
+        let condition = self.expr()?;
+        self.expect(")")?;
+        let then = Box::new(self.statement()?);
+        let otherwise = if self.eat_word("else") {
+            Some(Box::new(self.statement()?))
+        } else {
+            None
+        };
+        Ok(StatementKind::If {
+            condition,
+            then,
+            otherwise,
+        })
+    }
+
+    fn switch_statement(&mut self) -> Parsed<StatementKind> {
+        self.next();
+        self.expect("(")?;
+        let subject = self.expr()?;
+        self.expect(")")?;
+        self.expect("{")?;
+        let mut cases = Vec::new();
+        while !self.eat("}") {
+            let label = self.expr()?;
+            self.expect(":")?;
+            let body = if self.at("{") { Some(self.statement()?) } else { None };
+            cases.push(SwitchCase { label, body });
+        }
+        Ok(StatementKind::Switch { subject, cases })
+    }
+
+    fn for_statement(&mut self) -> Parsed<StatementKind> {
+        self.next();
+        self.expect("(")?;
+        let annotations = self.annotations()?;
+        let for_in = self.attempt(|p| {
+            let ty = p.ty()?;
+            let name = p.ident("a name")?;
+            p.expect_word("in")?;
+            Ok((ty, name))
+        });
+        if let Some((ty, name)) = for_in {
+            let low = self.expr()?;
+            let collection = if self.eat("..") {
+                let high = self.expr()?;
+                crate::ast::Expr {
+                    span: low.span.to(high.span),
+                    kind: ExprKind::Range(Box::new(low), Box::new(high)),
+                }
+            } else {
+                low
+            };
+            self.expect(")")?;
+            let body = Box::new(self.statement()?);
+            return Ok(StatementKind::ForIn {
+                ty,
+                name,
+                collection,
+                body,
+            });
+        }
+        let mut init = Vec::new();
+        while !self.at(";") {
+            let start = self.peek().span;
+            let kind = if self.starts_variable() {
+                let declaration = self.variable(annotations.clone())?;
+                StatementKind::Declaration(Box::new(declaration))
+            } else {
+                self.simple_statement()?
+            };
+            init.push(Statement {
+                kind,
+                span: start.to(self.last_span()),
+            });
+            if !self.eat(",") {
+                break;
+            }
+        }
+        self.expect(";")?;
+        let condition = self.expr()?;
+        self.expect(";")?;
+        let update = self.list(")", |p| {
+            let start = p.peek().span;
+            let kind = p.simple_statement()?;
+            Ok(Statement {
+                kind,
+                span: start.to(p.last_span()),
+            })
+        })?;
+        let body = Box::new(self.statement()?);
+        Ok(StatementKind::For {
+            init,
+            condition,
+            update,
+            body,
+        })
+    }
+
+    /// A constant, a variable or an instance inside a block.
+    fn local_declaration(
+        &mut self,
+        annotations: Vec<crate::ast::Annotation>,
+    ) -> Parsed<crate::ast::Declaration> {
+        if self.at_word("const") {
+            return self.constant(annotations);
+        }
+        let declaration = self.variable(annotations)?;
+        debug_assert!(matches!(
+            declaration.kind,
+            DeclarationKind::Variable { .. }
+        ));
+        self.expect(";")?;
+        Ok(declaration)
+    }
+}

@@ -1,0 +1,115 @@
+//! Tables.
+
+use super::{Parsed, Parser};
+use crate::ast::{
+    ActionReference, Annotation, Entry, KeyElement, TableProperty, TablePropertyValue,
+};
+
+impl Parser<'_> {
+    /// `{ key = ...; actions = ...; ... }`
+    pub(super) fn table_properties(&mut self) -> Parsed<Vec<TableProperty>> {
+        self.expect("{")?;
+        let mut properties = Vec::new();
+        while !self.eat("}") {
+            let annotations = self.annotations()?;
+            properties.push(self.table_property(annotations)?);
+        }
+        Ok(properties)
+    }
+
+    fn table_property(&mut self, annotations: Vec<Annotation>) -> Parsed<TableProperty> {
+        let is_const = self.eat_word("const");
+        let name = self.ident("a table property")?;
+        self.expect("=")?;
+        let value = match name.text.as_str() {
+            "key" => {
+                self.expect("{")?;
+                TablePropertyValue::Key(self.until_brace(Self::key_element)?)
+            }
+            "actions" => {
+                self.expect("{")?;
+                TablePropertyValue::Actions(self.until_brace(Self::action_reference)?)
+            }
+            "entries" => {
+                self.expect("{")?;
+                TablePropertyValue::Entries(self.until_brace(Self::entry)?)
+            }
+            _ => {
+                let value = self.expr()?;
+                self.expect(";")?;
+                TablePropertyValue::Expression(value)
+            }
+        };
+        if !matches!(value, TablePropertyValue::Expression(_)) {
+            self.eat(";");
+        }
+        Ok(TableProperty {
+            annotations,
+            is_const,
+            name,
+            value,
+        })
+    }
+
+    fn until_brace<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.eat("}") {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    fn key_element(&mut self) -> Parsed<KeyElement> {
+        let before = self.annotations()?;
+        let expr = self.expr()?;
+        self.expect(":")?;
+        let match_kind = self.ident("a match kind")?;
+        let mut annotations = self.annotations()?;
+        annotations.extend(before);
+        self.expect(";")?;
+        Ok(KeyElement {
+            annotations,
+            expr,
+            match_kind,
+        })
+    }
+
+    fn action_reference(&mut self) -> Parsed<ActionReference> {
+        let annotations = self.annotations()?;
+        let expr = self.operand()?;
+        // Old programs separate with commas; the grammar wants semicolons.
+        if !self.eat(";") {
+            return self.expected("`;`");
+        }
+        Ok(ActionReference { annotations, expr })
+    }
+
+    fn entry(&mut self) -> Parsed<Entry> {
+        let start = self.peek().span;
+        let is_const = self.eat_word("const");
+        let priority = if self.at_word("priority") && self.peek_at(1).is("=") {
+            self.next();
+            self.next();
+            // Either `priority = 10: key : action` or `priority = (expr): ...`
+            let value = self.expr()?;
+            self.expect(":")?;
+            Some(value)
+        } else {
+            None
+        };
+        let keyset = self.key_sets()?;
+        self.expect(":")?;
+        let action = self.operand()?;
+        let annotations = self.annotations()?;
+        let span = start.to(self.last_span());
+        self.expect(";")?;
+        Ok(Entry {
+            annotations,
+            is_const,
+            priority,
+            keyset,
+            action,
+            span,
+        })
+    }
+}

@@ -1,0 +1,608 @@
+//! The C-like preprocessor of P4_16 (specification, section 6.2), on tokens.
+//!
+//! Working on tokens instead of text keeps every token's place in its original file. Tokens that come
+//! out of a macro carry the place where the macro was used, since that is the line the user wrote.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::lex::{Tok, Token, lex};
+use crate::source::{FileId, SourceMap, Span};
+
+mod condition;
+
+/// The library files that live inside the compiler.
+const EMBEDDED: &[(&str, &str)] = &[
+    ("core.p4", include_str!("../p4include/core.p4")),
+    ("v1model.p4", include_str!("../p4include/v1model.p4")),
+];
+
+/// Deep enough for any real program, shallow enough for the stack.
+const MAX_INCLUDE_DEPTH: usize = 64;
+const MAX_EXPANSION_DEPTH: usize = 200;
+/// Bounds the output of macros that double themselves.
+const MAX_TOKENS: usize = 4_000_000;
+
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub include_dirs: Vec<PathBuf>,
+    /// `-D NAME[=VALUE]`
+    pub defines: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug)]
+struct Macro {
+    /// `None`: object-like.
+    params: Option<Vec<String>>,
+    body: Vec<Token>,
+}
+
+/// State of one `#if` group.
+struct Conditional {
+    /// This branch is being read.
+    active: bool,
+    /// Some branch of the group was read already.
+    taken: bool,
+    seen_else: bool,
+    span: Span,
+}
+
+pub struct Preprocessor<'a> {
+    sources: &'a mut SourceMap,
+    diagnostics: &'a Diagnostics,
+    options: &'a Options,
+    macros: HashMap<String, Macro>,
+    output: Vec<Token>,
+}
+
+/// Reads `file` (already in `sources`) and everything it includes. The result ends with `Eof`.
+pub fn preprocess(
+    file: FileId,
+    sources: &mut SourceMap,
+    options: &Options,
+    diagnostics: &Diagnostics,
+) -> Vec<Token> {
+    let mut preprocessor = Preprocessor {
+        sources,
+        diagnostics,
+        options,
+        macros: HashMap::new(),
+        output: Vec::new(),
+    };
+    preprocessor.predefine();
+    preprocessor.run_file(file, 0);
+    let text_len = preprocessor.sources.file(file).text.len() as u32;
+    let end = Span {
+        file,
+        start: text_len,
+        end: text_len,
+    };
+    let mut output = preprocessor.output;
+    output.push(Token {
+        tok: Tok::Eof,
+        span: end,
+        starts_line: true,
+        joint: false,
+    });
+    output
+}
+
+impl Preprocessor<'_> {
+    fn predefine(&mut self) {
+        let builtin = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
+        for (name, value) in std::iter::once(&builtin).chain(&self.options.defines) {
+            let file = self
+                .sources
+                .add(format!("<command line: {name}>"), value.clone());
+            let mut body = lex(file, value);
+            body.pop();
+            self.macros
+                .insert(name.clone(), Macro { params: None, body });
+        }
+    }
+
+    fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.diagnostics
+            .report(Diagnostic::error(code, span, message));
+    }
+
+    fn run_file(&mut self, file: FileId, depth: usize) {
+        let text = self.sources.file(file).text.clone();
+        let mut tokens = lex(file, &text);
+        tokens.pop();
+        let mut conditionals: Vec<Conditional> = Vec::new();
+        let mut i = 0;
+        while i < tokens.len() {
+            let line_end = (i + 1..tokens.len())
+                .find(|&j| tokens[j].starts_line)
+                .unwrap_or(tokens.len());
+            if tokens[i].is("#") && tokens[i].starts_line {
+                self.directive(&tokens[i..line_end], &mut conditionals, depth);
+                i = line_end;
+                continue;
+            }
+            if conditionals.iter().all(|c| c.active) {
+                // Macro arguments may go on over the following lines, up to the next directive.
+                let block_end = (i..tokens.len())
+                    .find(|&j| tokens[j].is("#") && tokens[j].starts_line)
+                    .unwrap_or(tokens.len());
+                let block = tokens[i..block_end].to_vec();
+                let expanded = self.expand(&block, &mut Vec::new());
+                self.output.extend(expanded);
+                i = block_end;
+            } else {
+                i = line_end;
+            }
+        }
+        if let Some(open) = conditionals.last() {
+            self.error(
+                "unterminated-conditional",
+                open.span,
+                "`#if` without `#endif`",
+            );
+        }
+    }
+
+    /// `line` is one directive from `#` to the end of its line.
+    fn directive(&mut self, line: &[Token], conditionals: &mut Vec<Conditional>, depth: usize) {
+        let active = conditionals.iter().all(|c| c.active);
+        let Some(keyword) = line.get(1) else { return };
+        let name = match &keyword.tok {
+            Tok::Ident(name) => name.as_str(),
+            _ => "",
+        };
+        let args = &line[2.min(line.len())..];
+        let span = line[0].span.to(keyword.span);
+        match name {
+            "if" | "ifdef" | "ifndef" => {
+                let holds = active
+                    && match name {
+                        "if" => self.condition(args, span),
+                        _ => self.is_defined(args, span) == (name == "ifdef"),
+                    };
+                conditionals.push(Conditional {
+                    active: holds,
+                    // A group inside a skipped one is skipped as a whole.
+                    taken: holds || !active,
+                    seen_else: false,
+                    span,
+                });
+            }
+            "elif" | "else" | "endif" => self.branch(name, args, span, conditionals),
+            _ if !active => {}
+            "define" => self.define(args, span),
+            "undef" => {
+                if let Some(Tok::Ident(name)) = args.first().map(|t| &t.tok) {
+                    self.macros.remove(name);
+                } else {
+                    self.error("bad-directive", span, "`#undef` needs a name");
+                }
+            }
+            "include" => self.include(args, span, depth),
+            "error" => {
+                let text = self.rest_of_line(args);
+                self.error("error-directive", span, format!("#error {text}"));
+            }
+            "warning" => {
+                let text = self.rest_of_line(args);
+                self.diagnostics.report(Diagnostic::warning(
+                    "warning-directive",
+                    span,
+                    format!("#warning {text}"),
+                ));
+            }
+            // Line markers of an earlier preprocessor, and pragmas, have nothing to say to us.
+            "line" | "pragma" => {}
+            "" if matches!(keyword.tok, Tok::Number { .. }) => {}
+            _ => self.diagnostics.report(
+                Diagnostic::error(
+                    "bad-directive",
+                    span,
+                    format!("unknown directive {}", keyword.describe()),
+                )
+                .suggest(
+                    name,
+                    [
+                        "if", "ifdef", "ifndef", "elif", "else", "endif", "define", "undef",
+                        "include", "error",
+                    ],
+                ),
+            ),
+        }
+    }
+
+    fn branch(&self, name: &str, args: &[Token], span: Span, conditionals: &mut Vec<Conditional>) {
+        if name == "endif" {
+            if conditionals.pop().is_none() {
+                self.error(
+                    "unmatched-conditional",
+                    span,
+                    "`#endif` without `#if`",
+                );
+            }
+            return;
+        }
+        let misplaced = conditionals.last().is_none_or(|c| c.seen_else);
+        let Some(current) = conditionals.last_mut().filter(|_| !misplaced) else {
+            let message = format!("`#{name}` without `#if`");
+            self.error("unmatched-conditional", span, message);
+            return;
+        };
+        let holds = !current.taken && (name == "else" || self.condition(args, span));
+        current.active = holds;
+        current.taken |= holds;
+        current.seen_else = name == "else";
+    }
+
+    fn is_defined(&self, args: &[Token], span: Span) -> bool {
+        match args.first().map(|t| &t.tok) {
+            Some(Tok::Ident(name)) => self.macros.contains_key(name),
+            _ => {
+                self.error("bad-directive", span, "a macro name is expected here");
+                false
+            }
+        }
+    }
+
+    /// The value of an `#if` expression.
+    fn condition(&self, args: &[Token], span: Span) -> bool {
+        let mut tokens = Vec::new();
+        let mut i = 0;
+        while i < args.len() {
+            if !args[i].is_word("defined") {
+                tokens.push(args[i].clone());
+                i += 1;
+                continue;
+            }
+            let parenthesised = args.get(i + 1).is_some_and(|t| t.is("("));
+            let name_at = i + 1 + usize::from(parenthesised);
+            let known = matches!(args.get(name_at).map(|t| &t.tok),
+                Some(Tok::Ident(name)) if self.macros.contains_key(name));
+            tokens.push(Token {
+                tok: Tok::Number {
+                    value: u8::from(known).into(),
+                    width: None,
+                },
+                ..args[i].clone()
+            });
+            i = name_at + 1 + usize::from(parenthesised);
+        }
+        let expanded = self.expand(&tokens, &mut Vec::new());
+        condition::evaluate(&expanded).unwrap_or_else(|problem| {
+            let place = problem.span.unwrap_or(span);
+            self.error("bad-condition", place, problem.message);
+            false
+        })
+    }
+
+    fn define(&mut self, args: &[Token], span: Span) {
+        let Some((
+            Token {
+                tok: Tok::Ident(name),
+                joint,
+                ..
+            },
+            mut rest,
+        )) = args.split_first()
+        else {
+            self.error("bad-directive", span, "`#define` needs a name");
+            return;
+        };
+        let mut params = None;
+        // Only a parenthesis that touches the name starts a parameter list.
+        if *joint && rest.first().is_some_and(|t| t.is("(")) {
+            let Some(close) = rest.iter().position(|t| t.is(")")) else {
+                self.error("bad-directive", span, "macro parameters without `)`");
+                return;
+            };
+            let names = rest[1..close].iter().filter_map(|t| match &t.tok {
+                Tok::Ident(name) => Some(name.clone()),
+                _ => None,
+            });
+            params = Some(names.collect());
+            rest = &rest[close + 1..];
+        }
+        self.macros.insert(
+            name.clone(),
+            Macro {
+                params,
+                body: rest.to_vec(),
+            },
+        );
+    }
+
+    fn rest_of_line(&self, args: &[Token]) -> String {
+        match (args.first(), args.last()) {
+            (Some(first), Some(last)) => self.sources.text(first.span.to(last.span)).to_owned(),
+            _ => String::new(),
+        }
+    }
+
+    fn include(&mut self, args: &[Token], span: Span, depth: usize) {
+        let (path, system) = match args.first().map(|t| &t.tok) {
+            Some(Tok::Str(path)) => (path.clone(), false),
+            Some(Tok::Punct("<")) => {
+                let text = self.rest_of_line(args);
+                match text.strip_prefix('<').and_then(|t| t.split_once('>')) {
+                    Some((path, _)) => (path.to_owned(), true),
+                    None => {
+                        self.error("bad-directive", span, "`#include <` without `>`");
+                        return;
+                    }
+                }
+            }
+            _ => {
+                let message = "`#include` needs \"file\" or <file>";
+                self.error("bad-directive", span, message);
+                return;
+            }
+        };
+        if depth >= MAX_INCLUDE_DEPTH {
+            let message = format!("includes are nested more than {MAX_INCLUDE_DEPTH} deep");
+            self.diagnostics.report(
+                Diagnostic::error("include-depth", span, message)
+                    .help("does a file include itself? guard it with #ifndef"),
+            );
+            return;
+        }
+        match self.find_include(&path, system, span.file) {
+            Ok((name, text)) => {
+                let file = self.sources.add(name, text);
+                self.run_file(file, depth + 1);
+            }
+            Err(searched) => {
+                let message = format!("cannot find the include file `{path}`");
+                self.diagnostics.report(
+                    Diagnostic::error("include-not-found", span, message)
+                        .help(format!("searched in: {}; add a folder with -I", searched.join(", "))),
+                );
+            }
+        }
+    }
+
+    fn find_include(
+        &self,
+        path: &str,
+        system: bool,
+        from: FileId,
+    ) -> Result<(String, String), Vec<String>> {
+        let own_folder = Path::new(&self.sources.file(from).name)
+            .parent()
+            .map(Path::to_path_buf)
+            .filter(|_| !system);
+        let mut searched = Vec::new();
+        for dir in own_folder.iter().chain(&self.options.include_dirs) {
+            let candidate = dir.join(path);
+            if let Ok(text) = std::fs::read_to_string(&candidate) {
+                return Ok((candidate.display().to_string(), text));
+            }
+            let shown = dir.display().to_string();
+            searched.push(if shown.is_empty() { ".".into() } else { shown });
+        }
+        searched.push("the compiler's own files".into());
+        EMBEDDED
+            .iter()
+            .find(|(name, _)| *name == path)
+            .map(|(name, text)| (format!("<{name}>"), (*text).to_owned()))
+            .ok_or(searched)
+    }
+
+    /// Replaces macros. `hidden` are the macros being expanded, which do not expand again (C, 6.10.3.4).
+    fn expand(&self, tokens: &[Token], hidden: &mut Vec<String>) -> Vec<Token> {
+        let mut out = Vec::new();
+        let mut i = 0;
+        while i < tokens.len() {
+            let token = &tokens[i];
+            i += 1;
+            let Tok::Ident(name) = &token.tok else {
+                out.push(token.clone());
+                continue;
+            };
+            if name == "__LINE__" {
+                let (_, line, _) = self.sources.position(token.span);
+                let tok = Tok::Number {
+                    value: line.into(),
+                    width: None,
+                };
+                out.push(Token {
+                    tok,
+                    ..token.clone()
+                });
+                continue;
+            }
+            let usable = !hidden.contains(name) && hidden.len() < MAX_EXPANSION_DEPTH;
+            let Some(definition) = self.macros.get(name).filter(|_| usable) else {
+                out.push(token.clone());
+                continue;
+            };
+            let mut replaced = match &definition.params {
+                None => definition.body.clone(),
+                Some(params) => {
+                    if !tokens.get(i).is_some_and(|t| t.is("(")) {
+                        out.push(token.clone());
+                        continue;
+                    }
+                    let Some((args, after)) = macro_arguments(tokens, i) else {
+                        self.error(
+                            "macro-arguments",
+                            token.span,
+                            format!("the arguments of macro `{name}` have no closing `)`"),
+                        );
+                        return out;
+                    };
+                    i = after;
+                    let given = if params.is_empty() && args.iter().all(Vec::is_empty) {
+                        0
+                    } else {
+                        args.len()
+                    };
+                    if given != params.len() {
+                        self.error(
+                            "macro-arguments",
+                            token.span,
+                            format!(
+                                "macro `{name}` takes {} arguments, {given} given",
+                                params.len()
+                            ),
+                        );
+                        continue;
+                    }
+                    let expanded: Vec<_> = args.iter().map(|a| self.expand(a, hidden)).collect();
+                    substitute(&definition.body, params, &args, &expanded)
+                }
+            };
+            paste(&mut replaced);
+            for t in &mut replaced {
+                t.span = token.span;
+                t.starts_line = false;
+            }
+            hidden.push(name.clone());
+            let expanded = self.expand(&replaced, hidden);
+            hidden.pop();
+            if out.len() + expanded.len() + self.output.len() > MAX_TOKENS {
+                self.error(
+                    "macro-too-large",
+                    token.span,
+                    format!("the expansion of macro `{name}` is too large"),
+                );
+                return out;
+            }
+            out.extend(expanded);
+        }
+        out
+    }
+}
+
+/// `tokens[open]` is `(`. Returns the arguments and the index after `)`.
+fn macro_arguments(tokens: &[Token], open: usize) -> Option<(Vec<Vec<Token>>, usize)> {
+    let mut args = vec![Vec::new()];
+    let mut depth = 0usize;
+    for (i, token) in tokens.iter().enumerate().skip(open) {
+        let is_open = token.is("(");
+        if is_open {
+            depth += 1;
+            if depth == 1 {
+                continue;
+            }
+        } else if token.is(")") {
+            depth -= 1;
+            if depth == 0 {
+                return Some((args, i + 1));
+            }
+        } else if token.is(",") && depth == 1 {
+            args.push(Vec::new());
+            continue;
+        }
+        if let Some(last) = args.last_mut() {
+            last.push(token.clone());
+        }
+    }
+    None
+}
+
+/// Puts the arguments in place of the parameters; next to `##` they go in unexpanded.
+fn substitute(
+    body: &[Token],
+    params: &[String],
+    raw: &[Vec<Token>],
+    expanded: &[Vec<Token>],
+) -> Vec<Token> {
+    let mut out = Vec::new();
+    for (i, token) in body.iter().enumerate() {
+        let param = params.iter().position(|p| token.is_word(p));
+        let pasted =
+            (i > 0 && body[i - 1].is("##")) || body.get(i + 1).is_some_and(|t| t.is("##"));
+        match param {
+            Some(p) if pasted => out.extend(raw[p].iter().cloned()),
+            Some(p) => out.extend(expanded[p].iter().cloned()),
+            None => out.push(token.clone()),
+        }
+    }
+    out
+}
+
+/// Joins the two neighbours of each `##`.
+fn paste(tokens: &mut Vec<Token>) {
+    while let Some(at) = tokens.iter().position(|t| t.is("##")) {
+        if at == 0 || at + 1 >= tokens.len() {
+            tokens.remove(at);
+            continue;
+        }
+        let spelling = |t: &Token| match &t.tok {
+            Tok::Ident(name) => name.clone(),
+            Tok::Number { value, .. } => value.to_string(),
+            Tok::Punct(p) => (*p).to_owned(),
+            _ => String::new(),
+        };
+        let text = spelling(&tokens[at - 1]) + &spelling(&tokens[at + 1]);
+        let mut joined = lex(tokens[at].span.file, &text);
+        joined.pop();
+        tokens.splice(at - 1..=at + 1, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(text: &str) -> (Vec<String>, Vec<&'static str>) {
+        let mut sources = SourceMap::default();
+        let file = sources.add("t.p4", text);
+        let diagnostics = Diagnostics::default();
+        let tokens = preprocess(file, &mut sources, &Options::default(), &diagnostics);
+        let words = tokens[..tokens.len() - 1]
+            .iter()
+            .map(|t| t.describe().trim_matches('`').replace("number ", ""))
+            .collect();
+        (words, diagnostics.list().iter().map(|d| d.code).collect())
+    }
+
+    #[test]
+    fn function_macros_nest_and_do_not_recurse() {
+        let (words, errors) = run("#define ADD(a, b) a + b\n#define X ADD(1, X)\nX ADD(ADD(2,3),\n4)");
+        assert_eq!(words.join(" "), "1 + X 2 + 3 + 4");
+        assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn conditionals_choose_one_branch() {
+        let text = "#define V 3\n#if V < 3 || !defined(V)\na\n#elif (V & 2) == 2 && defined V\nb\n#else\nc\n#endif\n#ifdef W\nd\n#endif";
+        assert_eq!(run(text).0, ["b"]);
+    }
+
+    #[test]
+    fn skipped_text_may_be_anything() {
+        let (words, errors) = run("#if 0\n#error don't\n' \"\n#endif\nx");
+        assert_eq!(words, ["x"]);
+        assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(run("#if 1\nx").1, ["unterminated-conditional"]);
+        assert_eq!(run("#endif").1, ["unmatched-conditional"]);
+        assert_eq!(run("#include <nope.p4>").1, ["include-not-found"]);
+        assert_eq!(run("#define F(a) a\nF(1,2)").1, ["macro-arguments"]);
+        assert_eq!(run("#if 1 +\n#endif").1, ["bad-condition"]);
+        assert_eq!(run("#error stop here").1, ["error-directive"]);
+    }
+
+    #[test]
+    fn tokens_of_a_macro_point_to_its_use() {
+        let mut sources = SourceMap::default();
+        let file = sources.add("t.p4", "#define N 1 + 2\n\n  N");
+        let tokens = preprocess(
+            file,
+            &mut sources,
+            &Options::default(),
+            &Diagnostics::default(),
+        );
+        assert_eq!(sources.position(tokens[2].span), ("t.p4", 3, 3));
+    }
+
+    #[test]
+    fn pasting_makes_one_name() {
+        assert_eq!(run("#define J(a,b) a##b\nJ(x, y)").0, ["xy"]);
+    }
+}

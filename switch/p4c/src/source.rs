@@ -1,0 +1,113 @@
+//! Source files and positions in them.
+
+use std::ops::Range;
+
+/// Index of a file in [`SourceMap`].
+pub type FileId = u16;
+
+/// A byte range in one source file. Every token, expression and declaration carries one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Span {
+    pub file: FileId,
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    /// The smallest span that covers both. Spans of different files (a macro, an include) keep the first.
+    pub fn to(self, other: Span) -> Span {
+        if self.file != other.file {
+            return self;
+        }
+        Span {
+            file: self.file,
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// One file as it was read.
+#[derive(Debug)]
+pub struct SourceFile {
+    pub name: String,
+    pub text: String,
+    line_starts: Vec<u32>,
+}
+
+/// All files of one compilation.
+#[derive(Debug, Default)]
+pub struct SourceMap {
+    files: Vec<SourceFile>,
+}
+
+impl SourceMap {
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
+        let text = text.into();
+        let line_starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(i, _)| i as u32 + 1))
+            .collect();
+        self.files.push(SourceFile {
+            name: name.into(),
+            text,
+            line_starts,
+        });
+        (self.files.len() - 1) as FileId
+    }
+
+    pub fn file(&self, id: FileId) -> &SourceFile {
+        &self.files[id as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The text a span covers.
+    pub fn text(&self, span: Span) -> &str {
+        self.files
+            .get(span.file as usize)
+            .and_then(|f| f.text.get(span.range()))
+            .unwrap_or("")
+    }
+
+    /// File name, line and column (both from 1).
+    pub fn position(&self, span: Span) -> (&str, usize, usize) {
+        let Some(file) = self.files.get(span.file as usize) else {
+            return ("", 0, 0);
+        };
+        let line = file.line_starts.partition_point(|&s| s <= span.start);
+        let start = file.line_starts[line.saturating_sub(1)] as usize;
+        let column = file
+            .text
+            .get(start..span.start as usize)
+            .map_or(0, |t| t.chars().count());
+        (&file.name, line, column + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_from_one() {
+        let mut map = SourceMap::default();
+        let file = map.add("a.p4", "ab\ncd\n");
+        let span = Span {
+            file,
+            start: 4,
+            end: 5,
+        };
+        assert_eq!(map.position(span), ("a.p4", 2, 2));
+        assert_eq!(map.text(span), "d");
+    }
+}

@@ -1,0 +1,319 @@
+//! Types after name resolution. All of P4_16's types are here; what BMv2 cannot hold is refused by the backend.
+
+use std::fmt;
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+
+pub use crate::ast::StructKind;
+use crate::ast::Annotation;
+use crate::ir::{BlockId, ExternId};
+use crate::source::Span;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    /// The type of what was already reported as wrong. Fits everywhere, so that one mistake is one error.
+    Poison,
+    Void,
+    Bool,
+    /// Integer of any size, compile time only.
+    Int,
+    Bits {
+        width: u32,
+        signed: bool,
+    },
+    Varbit(u32),
+    String,
+    Error,
+    MatchKind,
+    /// `_`
+    DontCare,
+    /// Type of `{#}` before it meets a header type.
+    InvalidHeader,
+    /// Type of `...` before it meets a type.
+    Dots,
+    Enum(Rc<EnumType>),
+    New(Rc<NewType>),
+    Struct(Rc<StructType>),
+    Stack(Rc<Type>, u32),
+    Tuple(Rc<Vec<Type>>),
+    List(Rc<Type>),
+    Var(TypeVar),
+    Extern(ExternId, Vec<Type>),
+    /// A parser, control or package type.
+    Block(BlockId, Vec<Type>),
+}
+
+/// A type parameter, or an unknown that inference has to find.
+#[derive(Clone, Debug)]
+pub struct TypeVar {
+    pub id: u32,
+    pub name: Rc<str>,
+}
+
+impl PartialEq for TypeVar {
+    fn eq(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+}
+
+#[derive(Debug)]
+pub struct EnumType {
+    pub name: String,
+    pub members: Vec<String>,
+    /// Representation of a serializable enum: its type and the value of each member.
+    pub underlying: Option<(Type, Vec<BigInt>)>,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct NewType {
+    pub name: String,
+    pub underlying: Type,
+    pub annotations: Vec<Annotation>,
+}
+
+#[derive(Debug)]
+pub struct StructType {
+    pub kind: StructKind,
+    /// Empty for the type of a `{ a = 1 }` that has not met its struct yet.
+    pub name: String,
+    pub args: Vec<Type>,
+    pub fields: Vec<FieldType>,
+    pub annotations: Vec<Annotation>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct FieldType {
+    pub name: String,
+    pub ty: Type,
+    pub annotations: Vec<Annotation>,
+}
+
+// P4 types are equal by name; the definition behind a name is unique.
+impl PartialEq for EnumType {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl PartialEq for NewType {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl PartialEq for StructType {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.args == other.args
+            && (!self.name.is_empty()
+                || self.fields.len() == other.fields.len()
+                    && self.fields.iter().zip(&other.fields).all(|(a, b)| a.name == b.name && a.ty == b.ty))
+    }
+}
+
+impl StructType {
+    pub fn field(&self, name: &str) -> Option<(usize, &FieldType)> {
+        self.fields.iter().enumerate().find(|(_, f)| f.name == name)
+    }
+}
+
+impl Type {
+    pub const fn bit(width: u32) -> Type {
+        Type::Bits {
+            width,
+            signed: false,
+        }
+    }
+
+    pub fn is_poison(&self) -> bool {
+        matches!(self, Type::Poison)
+    }
+
+    pub fn as_struct(&self) -> Option<&Rc<StructType>> {
+        match self {
+            Type::Struct(s) => Some(s),
+            _ => None,
+        }
+    }
+
+    fn is_struct_kind(&self, kind: StructKind) -> bool {
+        self.as_struct().is_some_and(|s| s.kind == kind)
+    }
+
+    pub fn is_header(&self) -> bool {
+        self.is_struct_kind(StructKind::Header)
+    }
+
+    pub fn is_union(&self) -> bool {
+        self.is_struct_kind(StructKind::Union)
+    }
+
+    /// A value that one BMv2 field can hold.
+    pub fn is_scalar(&self) -> bool {
+        matches!(
+            self.representation(),
+            Type::Bool | Type::Bits { .. } | Type::Error | Type::Enum(_)
+        )
+    }
+
+    /// Looks through `type` declarations.
+    pub fn representation(&self) -> &Type {
+        match self {
+            Type::New(n) => n.underlying.representation(),
+            other => other,
+        }
+    }
+
+    /// Looks through `type` and serializable enums: the bits that are stored.
+    pub fn stored(&self) -> &Type {
+        match self.representation() {
+            Type::Enum(e) => match &e.underlying {
+                Some((ty, _)) => ty.stored(),
+                None => self.representation(),
+            },
+            other => other,
+        }
+    }
+
+    /// Width in bits, for types that have one (specification, section 9: `minSizeInBits`).
+    pub fn width(&self) -> Option<u32> {
+        match self.stored() {
+            Type::Bool => Some(1),
+            Type::Bits { width, .. } => Some(*width),
+            Type::Varbit(max) => Some(*max),
+            // Enums and errors without representation take 32 bits on BMv2.
+            Type::Enum(_) | Type::Error => Some(32),
+            Type::Struct(s) if s.kind == StructKind::Union => {
+                s.fields.iter().map(|f| f.ty.width()).collect::<Option<Vec<_>>>()?.into_iter().max()
+            }
+            Type::Struct(s) => s.fields.iter().map(|f| f.ty.width()).sum(),
+            Type::Tuple(items) => items.iter().map(Type::width).sum(),
+            Type::Stack(element, size) => element.width()?.checked_mul(*size),
+            _ => None,
+        }
+    }
+
+    /// Replaces type parameters.
+    pub fn substitute(&self, map: &[(TypeVar, Type)]) -> Type {
+        if map.is_empty() {
+            return self.clone();
+        }
+        let all = |types: &[Type]| types.iter().map(|t| t.substitute(map)).collect::<Vec<_>>();
+        match self {
+            Type::Var(var) => map
+                .iter()
+                .find(|(v, _)| v == var)
+                .map_or_else(|| self.clone(), |(_, t)| t.clone()),
+            Type::Struct(s) if !s.args.is_empty() || s.name.is_empty() => Type::Struct(Rc::new(StructType {
+                kind: s.kind,
+                name: s.name.clone(),
+                args: all(&s.args),
+                fields: s
+                    .fields
+                    .iter()
+                    .map(|f| FieldType {
+                        ty: f.ty.substitute(map),
+                        ..f.clone()
+                    })
+                    .collect(),
+                annotations: s.annotations.clone(),
+                span: s.span,
+            })),
+            Type::Stack(element, size) => Type::Stack(Rc::new(element.substitute(map)), *size),
+            Type::Tuple(items) => Type::Tuple(Rc::new(all(items))),
+            Type::List(item) => Type::List(Rc::new(item.substitute(map))),
+            Type::Extern(id, args) => Type::Extern(*id, all(args)),
+            Type::Block(id, args) => Type::Block(*id, all(args)),
+            other => other.clone(),
+        }
+    }
+
+    /// Mentions an unknown or a compile-time integer.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Type::Var(_) | Type::Int | Type::Dots | Type::InvalidHeader => true,
+            Type::Struct(s) => {
+                s.args.iter().any(Type::is_open)
+                    || (s.name.is_empty() && s.fields.iter().any(|f| f.ty.is_open()))
+            }
+            Type::Stack(element, _) | Type::List(element) => element.is_open(),
+            Type::Tuple(items) => items.iter().any(Type::is_open),
+            Type::Extern(_, args) | Type::Block(_, args) => args.iter().any(Type::is_open),
+            _ => false,
+        }
+    }
+}
+
+fn write_args(f: &mut fmt::Formatter<'_>, args: &[Type]) -> fmt::Result {
+    if args.is_empty() {
+        return Ok(());
+    }
+    f.write_str("<")?;
+    for (i, arg) in args.iter().enumerate() {
+        let comma = if i > 0 { ", " } else { "" };
+        write!(f, "{comma}{arg}")?;
+    }
+    f.write_str(">")
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Poison => f.write_str("?"),
+            Type::Void => f.write_str("void"),
+            Type::Bool => f.write_str("bool"),
+            Type::Int => f.write_str("int"),
+            Type::Bits { width, signed } => write!(f, "{}<{width}>", if *signed { "int" } else { "bit" }),
+            Type::Varbit(width) => write!(f, "varbit<{width}>"),
+            Type::String => f.write_str("string"),
+            Type::Error => f.write_str("error"),
+            Type::MatchKind => f.write_str("match_kind"),
+            Type::DontCare => f.write_str("_"),
+            Type::InvalidHeader => f.write_str("{#}"),
+            Type::Dots => f.write_str("..."),
+            Type::Enum(e) => f.write_str(&e.name),
+            Type::New(n) => f.write_str(&n.name),
+            Type::Struct(s) if s.name.is_empty() => {
+                f.write_str("struct { ")?;
+                for field in &s.fields {
+                    write!(f, "{} {}; ", field.ty, field.name)?;
+                }
+                f.write_str("}")
+            }
+            Type::Struct(s) => {
+                f.write_str(&s.name)?;
+                write_args(f, &s.args)
+            }
+            Type::Stack(element, size) => write!(f, "{element}[{size}]"),
+            Type::Tuple(items) => {
+                f.write_str("tuple")?;
+                if items.is_empty() { f.write_str("<>") } else { write_args(f, items) }
+            }
+            Type::List(item) => write!(f, "list<{item}>"),
+            Type::Var(var) => f.write_str(&var.name),
+            // Names of externs and blocks live in the program; messages use `Program::type_name`.
+            Type::Extern(..) => f.write_str("extern object"),
+            Type::Block(..) => f.write_str("parser, control or package"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn substitution_reaches_inside() {
+        let var = TypeVar {
+            id: 7,
+            name: "T".into(),
+        };
+        let ty = Type::Tuple(Rc::new(vec![Type::Var(var.clone()), Type::Bool]));
+        let found = ty.substitute(&[(var, Type::bit(8))]);
+        assert_eq!(found.to_string(), "tuple<bit<8>, bool>");
+        assert_eq!(found.width(), Some(9));
+    }
+}
