@@ -1,1 +1,119 @@
 //! The BMv2 JSON format, as data: what the compiler emits and the switch loads.
+//!
+//! Field names, their order and the spelling of values are those of behavioral-model's
+//! `docs/JSON_format.md`, version 2.23, so that a [`Program`] written here is read by
+//! `simple_switch_grpc` and a file written by `p4c-bm2-ss` is read here. Unknown keys are ignored,
+//! absent lists are empty: older and newer files still load.
+
+mod control;
+mod externs;
+mod headers;
+mod parsers;
+mod value;
+
+use serde::{Deserialize, Serialize};
+
+pub use control::*;
+pub use externs::*;
+pub use headers::*;
+pub use parsers::*;
+pub use value::*;
+
+/// Version of the format that [`Meta::default`] announces.
+pub const FORMAT_VERSION: (u32, u32) = (2, 23);
+
+/// A compiled P4 program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Program {
+    pub header_types: Vec<HeaderType>,
+    pub headers: Vec<Header>,
+    pub header_stacks: Vec<HeaderStack>,
+    pub header_union_types: Vec<HeaderUnionType>,
+    pub header_unions: Vec<HeaderUnion>,
+    pub header_union_stacks: Vec<HeaderUnionStack>,
+    pub field_lists: Vec<FieldList>,
+    /// Name and number of every P4 error.
+    pub errors: Vec<(String, u32)>,
+    pub enums: Vec<Enum>,
+    pub parsers: Vec<Parser>,
+    pub parse_vsets: Vec<ParseVset>,
+    pub deparsers: Vec<Deparser>,
+    pub meter_arrays: Vec<MeterArray>,
+    pub counter_arrays: Vec<CounterArray>,
+    pub register_arrays: Vec<RegisterArray>,
+    pub calculations: Vec<Calculation>,
+    pub learn_lists: Vec<FieldList>,
+    pub actions: Vec<Action>,
+    pub pipelines: Vec<Pipeline>,
+    pub checksums: Vec<Checksum>,
+    /// Headers whose fields BMv2 must keep as numbers. Always so here.
+    pub force_arith: Vec<serde_json::Value>,
+    pub extern_instances: Vec<ExternInstance>,
+    /// The name a target knows a field by, and the field.
+    pub field_aliases: Vec<(String, FieldRef)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
+    #[serde(rename = "__meta__", skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Meta>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    pub version: (u32, u32),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiler: Option<String>,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Meta {
+            version: FORMAT_VERSION,
+            compiler: None,
+        }
+    }
+}
+
+/// Where in the P4 source an object comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceInfo {
+    #[serde(default)]
+    pub filename: String,
+    #[serde(default)]
+    pub line: u32,
+    #[serde(default)]
+    pub column: u32,
+    #[serde(default)]
+    pub source_fragment: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    #[error("not a BMv2 JSON program: {0}; compile the P4 source with ebb-p4c or p4c-bm2-ss")]
+    Json(#[from] serde_json::Error),
+    #[error(
+        "BMv2 JSON of version {0}.{1} cannot be read: major version 2 is expected; \
+         compile the P4 source again with ebb-p4c or p4c-bm2-ss"
+    )]
+    Version(u32, u32),
+}
+
+impl Program {
+    pub fn from_json(text: &[u8]) -> Result<Program, FormatError> {
+        let program: Program = serde_json::from_slice(text)?;
+        match &program.meta {
+            Some(meta) if meta.version.0 != FORMAT_VERSION.0 => {
+                Err(FormatError::Version(meta.version.0, meta.version.1))
+            }
+            _ => Ok(program),
+        }
+    }
+
+    /// Indented text, as p4c writes it.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a Program has only string keys")
+    }
+}
+
+#[cfg(test)]
+mod tests;

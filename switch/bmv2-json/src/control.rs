@@ -1,0 +1,201 @@
+//! Actions and pipelines: tables, action profiles, conditions.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use crate::{FieldRef, HexStr, SourceInfo, Value};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Action {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    pub runtime_data: Vec<ActionParameter>,
+    pub primitives: Vec<Primitive>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionParameter {
+    pub name: String,
+    pub bitwidth: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Primitive {
+    pub op: String,
+    pub parameters: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pipeline {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    /// First table or condition; `None`: the pipeline does nothing.
+    pub init_table: Option<String>,
+    pub tables: Vec<Table>,
+    #[serde(default)]
+    pub action_profiles: Vec<ActionProfile>,
+    #[serde(default)]
+    pub conditionals: Vec<Conditional>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub action_calls: Vec<ActionCall>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Table {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    pub key: Vec<KeyField>,
+    /// Of the whole table: the strongest of its fields (range > ternary > lpm > exact).
+    pub match_type: MatchType,
+    #[serde(rename = "type")]
+    pub kind: TableKind,
+    /// Only when the table is not `simple`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_profile: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_size: Option<u32>,
+    #[serde(default)]
+    pub with_counters: bool,
+    #[serde(default)]
+    pub support_timeout: bool,
+    #[serde(default)]
+    pub direct_meters: Option<String>,
+    /// `id`s of the actions, parallel to `actions`.
+    #[serde(default)]
+    pub action_ids: Vec<u32>,
+    pub actions: Vec<String>,
+    #[serde(default)]
+    pub base_default_next: Option<String>,
+    /// By action name, or by `__HIT__` and `__MISS__`.
+    pub next_tables: IndexMap<String, Option<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default_entry: Option<DefaultEntry>,
+    /// Makes the table immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Vec<Entry>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MatchType {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+    Valid,
+    Optional,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableKind {
+    Simple,
+    Indirect,
+    IndirectWs,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeyField {
+    pub match_type: MatchType,
+    /// The name the control plane uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub target: KeyTarget,
+    /// A static mask over the field.
+    #[serde(default)]
+    pub mask: Option<HexStr>,
+}
+
+/// A field, or a header when the match type is `valid`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum KeyTarget {
+    Field(FieldRef),
+    Header(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DefaultEntry {
+    pub action_id: u32,
+    /// The control plane may not choose another action.
+    #[serde(default)]
+    pub action_const: bool,
+    #[serde(default)]
+    pub action_data: Vec<HexStr>,
+    /// The control plane may not change the arguments either.
+    #[serde(default)]
+    pub action_entry_const: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    pub match_key: Vec<EntryKey>,
+    pub action_entry: ActionEntry,
+    /// Lower numbers win, other than in P4Runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "match_type", rename_all = "snake_case")]
+pub enum EntryKey {
+    Exact { key: HexStr },
+    Lpm { key: HexStr, prefix_length: u32 },
+    Ternary { key: HexStr, mask: HexStr },
+    Range { start: HexStr, end: HexStr },
+    Valid { key: bool },
+    Optional { key: HexStr, mask: HexStr },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionEntry {
+    pub action_id: u32,
+    pub action_data: Vec<HexStr>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionProfile {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    pub max_size: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub selector: Option<Selector>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Selector {
+    pub algo: String,
+    pub input: Vec<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Conditional {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    pub expression: Value,
+    pub true_next: Option<String>,
+    pub false_next: Option<String>,
+}
+
+/// A direct call of an action without parameters. p4c writes a table without key instead.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActionCall {
+    pub name: String,
+    pub id: u32,
+    pub action_id: u32,
+    pub next_node: Option<String>,
+}

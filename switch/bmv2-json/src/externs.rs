@@ -1,0 +1,135 @@
+//! Counters, meters, registers, calculations, checksums and extern instances.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FieldRef, SourceInfo, Value};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeterArray {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    #[serde(default)]
+    pub is_direct: bool,
+    pub size: u32,
+    pub rate_count: u32,
+    #[serde(rename = "type")]
+    pub unit: MeterUnit,
+    /// The table of a direct meter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
+    /// Where a direct meter writes its colour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_target: Option<FieldRef>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MeterUnit {
+    Bytes,
+    Packets,
+}
+
+/// Counters always count both packets and bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CounterArray {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    /// Absent for direct counters, which are as many as their table has entries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u32>,
+    #[serde(default)]
+    pub is_direct: bool,
+    /// The table of a direct counter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegisterArray {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    pub size: u32,
+    pub bitwidth: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calculation {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    /// Name of the hash algorithm: `crc16`, `crc32`, `csum16`, `xor16`, `identity`, ...
+    pub algo: String,
+    pub input: Vec<CalculationInput>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CalculationInput {
+    #[serde(flatten)]
+    pub value: Value,
+    /// Bits of a constant, which its digits do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bitwidth: Option<u32>,
+}
+
+impl From<Value> for CalculationInput {
+    fn from(value: Value) -> Self {
+        CalculationInput {
+            value,
+            bitwidth: None,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checksum {
+    pub name: String,
+    pub id: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    pub target: FieldRef,
+    /// Always `generic`.
+    #[serde(rename = "type", default = "generic")]
+    pub kind: String,
+    pub calculation: String,
+    #[serde(default = "yes")]
+    pub verify: bool,
+    #[serde(default = "yes")]
+    pub update: bool,
+    #[serde(default)]
+    pub if_cond: Option<Value>,
+}
+
+fn generic() -> String {
+    "generic".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExternInstance {
+    pub name: String,
+    pub id: u32,
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_info: Option<SourceInfo>,
+    #[serde(default)]
+    pub attribute_values: Vec<ExternAttribute>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExternAttribute {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub value: serde_json::Value,
+}

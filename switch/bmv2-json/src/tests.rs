@@ -1,0 +1,115 @@
+use super::*;
+
+const SMALL: &str = include_str!("../testdata/small.json");
+
+/// Drops what the model does not carry on purpose: nothing but nulls and key order.
+fn normalised(v: &serde_json::Value) -> serde_json::Value {
+    use serde_json::Value as J;
+    match v {
+        J::Array(a) => J::Array(a.iter().map(normalised).collect()),
+        J::Object(o) => J::Object(
+            o.iter()
+                .filter(|(k, v)| !(v.is_null() && k.as_str() != "value"))
+                .map(|(k, v)| (k.clone(), normalised(v)))
+                .collect(),
+        ),
+        other => other.clone(),
+    }
+}
+
+fn assert_round_trip(text: &str, name: &str) {
+    let program = Program::from_json(text.as_bytes()).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let written: serde_json::Value = serde_json::from_str(&program.to_json()).unwrap();
+    let read: serde_json::Value = serde_json::from_str(text).unwrap();
+    assert!(
+        normalised(&written) == normalised(&read),
+        "{name} is not the same after reading and writing"
+    );
+    assert_eq!(
+        Program::from_json(program.to_json().as_bytes()).unwrap(),
+        program,
+        "{name}"
+    );
+}
+
+#[test]
+fn a_program_survives_reading_and_writing() {
+    assert_round_trip(SMALL, "small.json");
+}
+
+#[test]
+fn keys_are_written_in_the_order_of_the_format() {
+    let text = Program::from_json(SMALL.as_bytes()).unwrap().to_json();
+    let at = |key: &str| {
+        text.find(&format!("\n  \"{key}\""))
+            .unwrap_or_else(|| panic!("{key}"))
+    };
+    let order = [
+        "header_types",
+        "headers",
+        "field_lists",
+        "parsers",
+        "deparsers",
+        "actions",
+        "pipelines",
+        "checksums",
+        "field_aliases",
+        "__meta__",
+    ];
+    assert!(order.windows(2).all(|w| at(w[0]) < at(w[1])));
+}
+
+#[test]
+fn unknown_keys_and_absent_lists_are_tolerated() {
+    let program = Program::from_json(br#"{"config_options":{},"headers":[{"name":"h","id":0,"header_type":"t","metadata":false,"new":1}]}"#).unwrap();
+    assert_eq!(program.headers[0].name, "h");
+    assert!(program.pipelines.is_empty());
+}
+
+#[test]
+fn a_field_may_have_two_three_or_four_parts() {
+    let fields: Vec<FieldDecl> =
+        serde_json::from_str(r#"[["a",4],["b",8,true],["c","*"],["d",9,false,false]]"#).unwrap();
+    assert_eq!(fields[0], FieldDecl::bits("a", 4, false));
+    assert_eq!(fields[1], FieldDecl::bits("b", 8, true));
+    assert_eq!(fields[2], FieldDecl::variable("c"));
+    assert_eq!(fields[3], FieldDecl::bits("d", 9, false));
+    assert_eq!(
+        serde_json::to_string(&fields[2]).unwrap(),
+        r#"["c","*",false]"#
+    );
+    let error = serde_json::from_str::<FieldDecl>(r#"["a",-1]"#).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("expected [\"name\", width, signed]")
+    );
+}
+
+#[test]
+fn another_major_version_is_refused() {
+    let error = Program::from_json(br#"{"__meta__":{"version":[3,0]}}"#).unwrap_err();
+    assert!(matches!(error, FormatError::Version(3, 0)));
+    assert!(Program::from_json(b"[1").is_err());
+}
+
+/// Run with EBB_BMV2_JSON_DIR=<folder of p4c output> to check every file of a folder.
+#[test]
+fn files_of_a_folder_survive() {
+    let Ok(dir) = std::env::var("EBB_BMV2_JSON_DIR") else {
+        return;
+    };
+    let mut n = 0;
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == "json") {
+            assert_round_trip(
+                &std::fs::read_to_string(&path).unwrap(),
+                &path.display().to_string(),
+            );
+            n += 1;
+        }
+    }
+    assert!(n > 0, "no .json file in the folder");
+    println!("{n} files");
+}

@@ -1,0 +1,274 @@
+//! The type-value objects that the format uses for operands, and the expressions built from them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// `["header", "field"]`. The pseudo field `$valid$` is the header's validity bit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct FieldRef(pub String, pub String);
+
+impl FieldRef {
+    pub fn new(header: impl Into<String>, field: impl Into<String>) -> Self {
+        FieldRef(header.into(), field.into())
+    }
+    pub fn header(&self) -> &str {
+        &self.0
+    }
+    pub fn field(&self) -> &str {
+        &self.1
+    }
+}
+
+impl fmt::Display for FieldRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
+    }
+}
+
+/// An object of the form `{"type": ..., "value": ...}`: an operand of an expression, an argument of
+/// a primitive, a parameter of a parser operation, an input of a calculation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", content = "value", rename_all = "snake_case")]
+pub enum Value {
+    Field(FieldRef),
+    Hexstr(HexStr),
+    Bool(bool),
+    String(String),
+    Header(String),
+    HeaderStack(String),
+    HeaderUnion(String),
+    HeaderUnionStack(String),
+    /// Field of the last valid header of a stack: `["stack", "field"]`.
+    StackField(FieldRef),
+    /// `["union stack", "member", "field"]`, only in transition keys.
+    UnionStackField(String, String, String),
+    /// `[bit offset, bit width]`, only in parsers.
+    Lookahead(u32, u32),
+    /// `["register array", index]`.
+    Register(String, Box<Value>),
+    RegisterArray(String),
+    CounterArray(String),
+    MeterArray(String),
+    Calculation(String),
+    Extern(String),
+    Expression(Box<Expression>),
+    /// Index into the action data, inside an expression.
+    Local(usize),
+    /// Index into the action data, as an argument of a primitive.
+    RuntimeData(usize),
+    ParametersVector(Vec<Value>),
+    FieldList(Vec<Value>),
+    /// `extract` to a header instance.
+    Regular(String),
+    /// `extract` to the next element of a header stack.
+    Stack(String),
+    /// `extract` to the next element of a header union stack: `["union stack", "member"]`.
+    UnionStack(String, String),
+    /// The rest of the packet, in a calculation.
+    Payload(()),
+}
+
+impl Value {
+    pub fn field(header: impl Into<String>, field: impl Into<String>) -> Self {
+        Value::Field(FieldRef::new(header, field))
+    }
+
+    pub fn binary(op: impl Into<String>, left: Value, right: Value) -> Self {
+        Value::Expression(Box::new(Expression::Op(Operation {
+            op: op.into(),
+            left: Some(Operand::Value(left)),
+            right: Some(Operand::Value(right)),
+            cond: None,
+        })))
+    }
+
+    pub fn unary(op: impl Into<String>, right: Value) -> Self {
+        Value::Expression(Box::new(Expression::Op(Operation {
+            op: op.into(),
+            left: None,
+            right: Some(Operand::Value(right)),
+            cond: None,
+        })))
+    }
+
+    pub fn ternary(cond: Value, then: Value, otherwise: Value) -> Self {
+        Value::Expression(Box::new(Expression::Op(Operation {
+            op: "?".into(),
+            left: Some(Operand::Value(then)),
+            right: Some(Operand::Value(otherwise)),
+            cond: Some(Box::new(cond)),
+        })))
+    }
+
+    /// `access_field` or `access_union_header`: `left` is a header or union, `offset` a member index.
+    pub fn access(op: impl Into<String>, left: Value, offset: usize) -> Self {
+        Value::Expression(Box::new(Expression::Op(Operation {
+            op: op.into(),
+            left: Some(Operand::Value(left)),
+            right: Some(Operand::Offset(offset)),
+            cond: None,
+        })))
+    }
+
+    /// The extra `{"type": "expression", "value": self}` that arguments of primitives have around
+    /// an expression.
+    pub fn wrapped(self) -> Self {
+        Value::Expression(Box::new(Expression::Value(self)))
+    }
+}
+
+/// The value of an `expression` object: an operation, or another type-value object in a wrapper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Expression {
+    Op(Operation),
+    Value(Value),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    pub op: String,
+    /// `None` for unary operations.
+    #[serde(default)]
+    pub left: Option<Operand>,
+    #[serde(default)]
+    pub right: Option<Operand>,
+    /// Only for the ternary operator `?`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cond: Option<Box<Value>>,
+}
+
+/// An operand; the right one of `access_field` and `access_union_header` is a bare integer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Operand {
+    Value(Value),
+    Offset(usize),
+}
+
+/// A number in hexadecimal, `0x` in front, big-endian, a `-` before it when negative. The number of
+/// digits carries the width where the format wants one (match keys, transition values).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct HexStr(pub String);
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a hexadecimal number: expected digits 0-9, a-f after an optional `-` and `0x`"
+)]
+pub struct BadHex(pub String);
+
+impl HexStr {
+    /// As few digits as the number needs.
+    pub fn number(value: u128) -> Self {
+        HexStr(format!("{value:#x}"))
+    }
+
+    /// Exactly `bytes.len()` bytes.
+    pub fn bytes(bytes: &[u8]) -> Self {
+        let mut s = String::with_capacity(2 + 2 * bytes.len());
+        s.push_str("0x");
+        for b in bytes {
+            s.push_str(&format!("{b:02x}"));
+        }
+        HexStr(s)
+    }
+
+    /// `value` padded to the bytes of a field of `bits` bits.
+    pub fn padded(value: u128, bits: u32) -> Self {
+        let digits = 2 * bits.div_ceil(8) as usize;
+        HexStr(format!("0x{value:0digits$x}"))
+    }
+
+    pub fn is_negative(&self) -> bool {
+        self.0.trim_start().starts_with('-')
+    }
+
+    /// The magnitude, big-endian, one byte for every two digits written.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, BadHex> {
+        let bad = || BadHex(self.0.clone());
+        let s = self.0.trim();
+        let s = s.strip_prefix('-').unwrap_or(s);
+        let s = s
+            .strip_prefix("0x")
+            .or_else(|| s.strip_prefix("0X"))
+            .unwrap_or(s);
+        if s.is_empty() {
+            return Err(bad());
+        }
+        let digits: Vec<u8> = s
+            .chars()
+            .map(|c| c.to_digit(16).map(|d| d as u8).ok_or_else(bad))
+            .collect::<Result<_, _>>()?;
+        let mut bytes = Vec::with_capacity(digits.len().div_ceil(2));
+        let (odd, pairs) = digits.split_at(digits.len() % 2);
+        bytes.extend_from_slice(odd);
+        bytes.extend(pairs.chunks_exact(2).map(|p| p[0] << 4 | p[1]));
+        Ok(bytes)
+    }
+
+    /// The magnitude as a number; `None` if it needs more than 128 bits.
+    pub fn magnitude(&self) -> Result<Option<u128>, BadHex> {
+        let bytes = self.to_bytes()?;
+        let significant = bytes.iter().skip_while(|b| **b == 0);
+        if significant.clone().count() > 16 {
+            return Ok(None);
+        }
+        Ok(Some(significant.fold(0, |n, b| n << 8 | u128::from(*b))))
+    }
+}
+
+impl From<u128> for HexStr {
+    fn from(value: u128) -> Self {
+        HexStr::number(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_numbers_keep_their_width() {
+        assert_eq!(HexStr::padded(0x800, 16).0, "0x0800");
+        assert_eq!(HexStr::padded(0xaba, 12).to_bytes(), Ok(vec![0x0a, 0xba]));
+        assert_eq!(HexStr("0xabc".into()).to_bytes(), Ok(vec![0x0a, 0xbc]));
+        assert_eq!(HexStr("-0x0f".into()).magnitude(), Ok(Some(15)));
+        assert!(HexStr("-0x0f".into()).is_negative());
+        assert!(HexStr("0xg1".into()).to_bytes().is_err());
+        assert!(HexStr("0x".into()).to_bytes().is_err());
+        assert_eq!(HexStr::bytes(&[1; 17]).magnitude(), Ok(None));
+    }
+
+    #[test]
+    fn a_wrapped_expression_reads_as_it_was_written() {
+        let json = r#"{"type":"expression","value":{"type":"expression","value":{"op":"access_field","left":{"type":"expression","value":{"op":"dereference_header_stack","left":{"type":"header_stack","value":"h2"},"right":{"type":"field","value":["h1","idx"]}}},"right":0}}}"#;
+        let expected = Value::access(
+            "access_field",
+            Value::binary(
+                "dereference_header_stack",
+                Value::HeaderStack("h2".into()),
+                Value::field("h1", "idx"),
+            ),
+            0,
+        )
+        .wrapped();
+        assert_eq!(serde_json::from_str::<Value>(json).unwrap(), expected);
+        assert_eq!(serde_json::to_string(&expected).unwrap(), json);
+    }
+
+    #[test]
+    fn unary_operations_have_a_null_left_side() {
+        let v = Value::unary("d2b", Value::field("tcp", "$valid$"));
+        let json = r#"{"type":"expression","value":{"op":"d2b","left":null,"right":{"type":"field","value":["tcp","$valid$"]}}}"#;
+        assert_eq!(serde_json::to_string(&v).unwrap(), json);
+        assert_eq!(serde_json::from_str::<Value>(json).unwrap(), v);
+    }
+
+    #[test]
+    fn payload_is_written_with_a_null_value() {
+        let json = serde_json::to_string(&Value::Payload(())).unwrap();
+        assert_eq!(json, r#"{"type":"payload","value":null}"#);
+    }
+}
