@@ -1,0 +1,250 @@
+//! The header of NDP and SCDP: `docs/wire-format.md`.
+
+use std::ops::{BitOr, BitOrAssign};
+
+use crate::checksum::internet_checksum;
+use crate::{Layer, ParseError};
+
+const VERSION: u8 = 1;
+const CHECKSUM_AT: usize = 26;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PacketType {
+    Data = 0,
+    Symbol = 1,
+    Pull = 2,
+    Ack = 3,
+    Nack = 4,
+    Reset = 5,
+}
+
+impl PacketType {
+    fn from_bits(bits: u8) -> Result<Self, ParseError> {
+        Ok(match bits {
+            0 => PacketType::Data,
+            1 => PacketType::Symbol,
+            2 => PacketType::Pull,
+            3 => PacketType::Ack,
+            4 => PacketType::Nack,
+            5 => PacketType::Reset,
+            found => return Err(ParseError::PacketType { found }),
+        })
+    }
+
+    /// Only these carry payload and can be trimmed.
+    pub fn carries_payload(self) -> bool {
+        matches!(self, PacketType::Data | PacketType::Symbol)
+    }
+}
+
+/// A set of flags.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct EbbFlags(pub u8);
+
+impl EbbFlags {
+    pub const NONE: EbbFlags = EbbFlags(0);
+    pub const SYN: EbbFlags = EbbFlags(0x01);
+    pub const FIN: EbbFlags = EbbFlags(0x02);
+    pub const TRIMMED: EbbFlags = EbbFlags(0x04);
+    pub const REPAIR: EbbFlags = EbbFlags(0x08);
+    pub const MULTICAST: EbbFlags = EbbFlags(0x10);
+    pub const MULTI_SOURCE: EbbFlags = EbbFlags(0x20);
+    pub const RETRANSMIT: EbbFlags = EbbFlags(0x40);
+    pub const RETURNED: EbbFlags = EbbFlags(0x80);
+
+    pub fn contains(self, other: EbbFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// `self` if `condition`, else none.
+    pub fn when(self, condition: bool) -> EbbFlags {
+        if condition { self } else { Self::NONE }
+    }
+}
+
+impl BitOr for EbbFlags {
+    type Output = EbbFlags;
+    fn bitor(self, other: EbbFlags) -> EbbFlags {
+        EbbFlags(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for EbbFlags {
+    fn bitor_assign(&mut self, other: EbbFlags) {
+        self.0 |= other.0;
+    }
+}
+
+/// The header. Checksum, CRC and (when emitting) nothing else is implied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EbbHeader {
+    pub packet_type: PacketType,
+    pub flags: EbbFlags,
+    /// MLFQ level, 0 = most urgent.
+    pub level: u8,
+    /// 4 bits: index among the senders of the session.
+    pub sender: u8,
+    /// 4 bits: senders of the session.
+    pub senders: u8,
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub session: u32,
+    pub block: u32,
+    /// 24 bits: ESI, packet number, or the reason of a RESET.
+    pub symbol: u32,
+    /// Cumulative pull counter; in DATA and SYMBOL the sender's initial window in packets.
+    pub pull: u32,
+    pub entropy: u16,
+    pub object_bytes: u64,
+    pub symbol_bytes: u16,
+    pub block_symbols: u16,
+    /// Of the packet before any trim.
+    pub payload_bytes: u16,
+    pub multicast_group: u16,
+}
+
+/// A parsed packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EbbPacket<'a> {
+    pub header: EbbHeader,
+    /// `None` when the packet was trimmed; whatever is left of the payload is of no use.
+    pub payload: Option<&'a [u8]>,
+}
+
+impl EbbHeader {
+    pub const BYTES: usize = 48;
+    /// Packet numbers and ESIs are below this.
+    pub const SYMBOL_LIMIT: u32 = 1 << 24;
+
+    /// A header with everything zero but the fields given and `senders` = 1.
+    pub fn new(packet_type: PacketType, source_port: u16, destination_port: u16) -> Self {
+        EbbHeader {
+            packet_type,
+            flags: EbbFlags::NONE,
+            level: 0,
+            sender: 0,
+            senders: 1,
+            source_port,
+            destination_port,
+            session: 0,
+            block: 0,
+            symbol: 0,
+            pull: 0,
+            entropy: 0,
+            object_bytes: 0,
+            symbol_bytes: 0,
+            block_symbols: 0,
+            payload_bytes: 0,
+            multicast_group: 0,
+        }
+    }
+
+    /// Parses the payload of an IPv4 packet. `trimmed` says that the packet's DSCP is one that
+    /// only a trim writes; the TRIMMED flag says the same.
+    pub fn parse(bytes: &[u8], trimmed: bool) -> Result<EbbPacket<'_>, ParseError> {
+        let Some((head, rest)) = bytes.split_first_chunk::<{ Self::BYTES }>() else {
+            return Err(ParseError::Truncated {
+                layer: Layer::Ebb,
+                need: Self::BYTES,
+                have: bytes.len(),
+            });
+        };
+        if head[0] >> 4 != VERSION {
+            return Err(ParseError::Version {
+                layer: Layer::Ebb,
+                found: head[0] >> 4,
+                expected: VERSION,
+            });
+        }
+        if internet_checksum(head) != 0 {
+            return Err(ParseError::Checksum { layer: Layer::Ebb });
+        }
+        let header = Self::decode(head)?;
+        if header.packet_type.carries_payload()
+            && (trimmed || header.flags.contains(EbbFlags::TRIMMED))
+        {
+            return Ok(EbbPacket {
+                header,
+                payload: None,
+            });
+        }
+        let announced = usize::from(header.payload_bytes);
+        if rest.len() != announced {
+            return Err(ParseError::PayloadLength {
+                announced,
+                have: rest.len(),
+            });
+        }
+        let announced = be32(head, 28);
+        let computed = crc32c::crc32c(rest);
+        if computed != announced {
+            return Err(ParseError::PayloadCrc {
+                announced,
+                computed,
+            });
+        }
+        Ok(EbbPacket {
+            header,
+            payload: Some(rest),
+        })
+    }
+
+    fn decode(head: &[u8; Self::BYTES]) -> Result<Self, ParseError> {
+        Ok(EbbHeader {
+            packet_type: PacketType::from_bits(head[0] & 0xf)?,
+            flags: EbbFlags(head[1]),
+            level: head[2],
+            sender: head[3] >> 4,
+            senders: head[3] & 0xf,
+            source_port: be16(head, 4),
+            destination_port: be16(head, 6),
+            session: be32(head, 8),
+            block: be32(head, 12),
+            symbol: be32(head, 16) >> 8,
+            pull: be32(head, 20),
+            entropy: be16(head, 24),
+            object_bytes: u64::from(be32(head, 32)) << 32 | u64::from(be32(head, 36)),
+            symbol_bytes: be16(head, 40),
+            block_symbols: be16(head, 42),
+            payload_bytes: be16(head, 44),
+            multicast_group: be16(head, 46),
+        })
+    }
+
+    /// Appends header and payload. The payload is as long as `payload_bytes` says.
+    pub fn emit(&self, payload: &[u8], out: &mut Vec<u8>) {
+        debug_assert_eq!(payload.len(), usize::from(self.payload_bytes));
+        let start = out.len();
+        out.push(VERSION << 4 | self.packet_type as u8);
+        out.extend_from_slice(&[
+            self.flags.0,
+            self.level,
+            self.sender << 4 | self.senders & 0xf,
+        ]);
+        out.extend_from_slice(&self.source_port.to_be_bytes());
+        out.extend_from_slice(&self.destination_port.to_be_bytes());
+        out.extend_from_slice(&self.session.to_be_bytes());
+        out.extend_from_slice(&self.block.to_be_bytes());
+        out.extend_from_slice(&(self.symbol << 8).to_be_bytes());
+        out.extend_from_slice(&self.pull.to_be_bytes());
+        out.extend_from_slice(&self.entropy.to_be_bytes());
+        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&crc32c::crc32c(payload).to_be_bytes());
+        out.extend_from_slice(&self.object_bytes.to_be_bytes());
+        out.extend_from_slice(&self.symbol_bytes.to_be_bytes());
+        out.extend_from_slice(&self.block_symbols.to_be_bytes());
+        out.extend_from_slice(&self.payload_bytes.to_be_bytes());
+        out.extend_from_slice(&self.multicast_group.to_be_bytes());
+        let checksum = internet_checksum(&out[start..]);
+        out[start + CHECKSUM_AT..start + CHECKSUM_AT + 2].copy_from_slice(&checksum.to_be_bytes());
+        out.extend_from_slice(payload);
+    }
+}
+
+fn be16(bytes: &[u8; EbbHeader::BYTES], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn be32(bytes: &[u8; EbbHeader::BYTES], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

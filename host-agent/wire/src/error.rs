@@ -1,0 +1,58 @@
+//! Why bytes are not a packet.
+
+use std::fmt;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layer {
+    Ethernet,
+    Ipv4,
+    Tcp,
+    Ebb,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Layer::Ethernet => "Ethernet",
+            Layer::Ipv4 => "IPv4",
+            Layer::Tcp => "TCP",
+            Layer::Ebb => "receiver-driven",
+        })
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ParseError {
+    #[error("{layer} header needs {need} bytes, {have} are there")]
+    Truncated {
+        layer: Layer,
+        need: usize,
+        have: usize,
+    },
+    #[error("{layer} version is {found}, expected {expected}")]
+    Version {
+        layer: Layer,
+        found: u8,
+        expected: u8,
+    },
+    #[error("{layer} header length of {bytes} bytes is impossible")]
+    HeaderLength { layer: Layer, bytes: usize },
+    #[error("IPv4 total length is {total} bytes, the header has {header} and {have} arrived")]
+    TotalLength {
+        total: usize,
+        header: usize,
+        have: usize,
+    },
+    #[error("{layer} checksum is wrong")]
+    Checksum { layer: Layer },
+    #[error("the packet is a fragment; fragments are not reassembled")]
+    Fragment,
+    #[error("packet type {found} is not one of DATA, SYMBOL, PULL, ACK, NACK, RESET")]
+    PacketType { found: u8 },
+    #[error("the header announces {announced} bytes of payload, {have} arrived untrimmed")]
+    PayloadLength { announced: usize, have: usize },
+    #[error("payload CRC32C is {computed:#010x}, the header says {announced:#010x}")]
+    PayloadCrc { announced: u32, computed: u32 },
+    #[error("TCP option {kind} is malformed")]
+    TcpOption { kind: u8 },
+}

@@ -1,0 +1,108 @@
+//! Ethernet II.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::{Layer, ParseError};
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct MacAddress(pub [u8; 6]);
+
+impl fmt::Display for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+impl fmt::Debug for MacAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{0}` is not a MAC address (six hexadecimal bytes with colons between)")]
+pub struct BadMacAddress(String);
+
+impl FromStr for MacAddress {
+    type Err = BadMacAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadMacAddress> {
+        let bad = || BadMacAddress(text.to_owned());
+        let mut bytes = [0; 6];
+        let mut parts = text.split(':');
+        for byte in &mut bytes {
+            let part = parts.next().filter(|p| p.len() == 2).ok_or_else(bad)?;
+            *byte = u8::from_str_radix(part, 16).map_err(|_| bad())?;
+        }
+        if parts.next().is_some() {
+            Err(bad())
+        } else {
+            Ok(MacAddress(bytes))
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EthernetHeader {
+    pub dst: MacAddress,
+    pub src: MacAddress,
+    pub ethertype: u16,
+}
+
+/// A parsed frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EthernetFrame<'a> {
+    pub header: EthernetHeader,
+    /// May be longer than the packet in it: short frames are padded.
+    pub payload: &'a [u8],
+}
+
+impl EthernetHeader {
+    pub const BYTES: usize = 14;
+    pub const IPV4: u16 = 0x0800;
+
+    pub fn parse(bytes: &[u8]) -> Result<EthernetFrame<'_>, ParseError> {
+        let Some((head, payload)) = bytes.split_first_chunk::<{ Self::BYTES }>() else {
+            return Err(ParseError::Truncated {
+                layer: Layer::Ethernet,
+                need: Self::BYTES,
+                have: bytes.len(),
+            });
+        };
+        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *head;
+        let header = EthernetHeader {
+            dst: MacAddress([d0, d1, d2, d3, d4, d5]),
+            src: MacAddress([s0, s1, s2, s3, s4, s5]),
+            ethertype: u16::from_be_bytes([t0, t1]),
+        };
+        Ok(EthernetFrame { header, payload })
+    }
+
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.dst.0);
+        out.extend_from_slice(&self.src.0);
+        out.extend_from_slice(&self.ethertype.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mac_address_is_read_and_written() {
+        let mac: MacAddress = "02:00:0a:ff:00:1b".parse().unwrap();
+        assert_eq!(mac.to_string(), "02:00:0a:ff:00:1b");
+        for bad in [
+            "",
+            "02:00:0a:ff:00",
+            "02:00:0a:ff:00:1b:1c",
+            "2:0:a:f:0:1",
+            "zz:00:00:00:00:00",
+        ] {
+            assert!(bad.parse::<MacAddress>().is_err(), "{bad}");
+        }
+    }
+}

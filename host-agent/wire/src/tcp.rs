@@ -1,0 +1,223 @@
+//! TCP (RFC 9293) with the options of RFC 7323 (window scale, timestamps) and RFC 2018 (SACK),
+//! and the flags of RFC 3168 (ECE, CWR).
+
+use std::net::Ipv4Addr;
+use std::ops::BitOr;
+
+use crate::checksum::Checksum;
+use crate::{Layer, ParseError, Protocol};
+
+/// A set of flags.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    pub const NONE: TcpFlags = TcpFlags(0);
+    pub const FIN: TcpFlags = TcpFlags(0x01);
+    pub const SYN: TcpFlags = TcpFlags(0x02);
+    pub const RST: TcpFlags = TcpFlags(0x04);
+    pub const PSH: TcpFlags = TcpFlags(0x08);
+    pub const ACK: TcpFlags = TcpFlags(0x10);
+    pub const URG: TcpFlags = TcpFlags(0x20);
+    pub const ECE: TcpFlags = TcpFlags(0x40);
+    pub const CWR: TcpFlags = TcpFlags(0x80);
+
+    pub fn contains(self, other: TcpFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// `self` if `condition`, else none.
+    pub fn when(self, condition: bool) -> TcpFlags {
+        if condition { self } else { Self::NONE }
+    }
+}
+
+impl BitOr for TcpFlags {
+    type Output = TcpFlags;
+    fn bitor(self, other: TcpFlags) -> TcpFlags {
+        TcpFlags(self.0 | other.0)
+    }
+}
+
+/// The options that are understood; others are skipped.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct TcpOptions {
+    pub mss: Option<u16>,
+    pub window_scale: Option<u8>,
+    pub sack_permitted: bool,
+    /// Left and right edge of each block; at most four fit.
+    pub sack_blocks: Vec<(u32, u32)>,
+    /// TSval, TSecr.
+    pub timestamps: Option<(u32, u32)>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TcpHeader {
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub seq: u32,
+    /// Means something only with the ACK flag.
+    pub ack: u32,
+    pub flags: TcpFlags,
+    /// As on the wire: not scaled.
+    pub window: u16,
+    pub options: TcpOptions,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TcpSegment<'a> {
+    pub header: TcpHeader,
+    pub payload: &'a [u8],
+}
+
+const KIND_END: u8 = 0;
+const KIND_NOP: u8 = 1;
+const KIND_MSS: u8 = 2;
+const KIND_WINDOW_SCALE: u8 = 3;
+const KIND_SACK_PERMITTED: u8 = 4;
+const KIND_SACK: u8 = 5;
+const KIND_TIMESTAMPS: u8 = 8;
+const MAX_OPTION_BYTES: usize = 40;
+
+impl TcpOptions {
+    fn parse(mut bytes: &[u8]) -> Result<Self, ParseError> {
+        let mut options = TcpOptions::default();
+        while let [kind, rest @ ..] = bytes {
+            match *kind {
+                KIND_END => break,
+                KIND_NOP => {
+                    bytes = rest;
+                    continue;
+                }
+                _ => {}
+            }
+            let bad = ParseError::TcpOption { kind: *kind };
+            let Some(body) = rest.first().and_then(|&len| bytes.get(2..usize::from(len))) else {
+                return Err(bad);
+            };
+            match (*kind, body) {
+                (KIND_MSS, &[a, b]) => options.mss = Some(u16::from_be_bytes([a, b])),
+                (KIND_WINDOW_SCALE, &[shift]) => options.window_scale = Some(shift),
+                (KIND_SACK_PERMITTED, []) => options.sack_permitted = true,
+                (KIND_SACK, edges) if edges.len() % 8 == 0 => {
+                    options.sack_blocks = edges
+                        .chunks_exact(8)
+                        .map(|e| (be32(e, 0), be32(e, 4)))
+                        .collect();
+                }
+                (KIND_TIMESTAMPS, ts) if ts.len() == 8 => {
+                    options.timestamps = Some((be32(ts, 0), be32(ts, 4)));
+                }
+                (
+                    KIND_MSS | KIND_WINDOW_SCALE | KIND_SACK_PERMITTED | KIND_SACK
+                    | KIND_TIMESTAMPS,
+                    _,
+                ) => return Err(bad),
+                _ => {}
+            }
+            bytes = &bytes[2 + body.len()..];
+        }
+        Ok(options)
+    }
+
+    /// Appends the options, padded to a multiple of 4. SACK blocks that do not fit are left out.
+    fn emit(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        if let Some(mss) = self.mss {
+            out.extend_from_slice(&[KIND_MSS, 4]);
+            out.extend_from_slice(&mss.to_be_bytes());
+        }
+        if self.sack_permitted {
+            out.extend_from_slice(&[KIND_NOP, KIND_NOP, KIND_SACK_PERMITTED, 2]);
+        }
+        if let Some((value, echo)) = self.timestamps {
+            out.extend_from_slice(&[KIND_NOP, KIND_NOP, KIND_TIMESTAMPS, 10]);
+            out.extend_from_slice(&value.to_be_bytes());
+            out.extend_from_slice(&echo.to_be_bytes());
+        }
+        if let Some(shift) = self.window_scale {
+            out.extend_from_slice(&[KIND_NOP, KIND_WINDOW_SCALE, 3, shift]);
+        }
+        let room = (MAX_OPTION_BYTES - (out.len() - start)).saturating_sub(4) / 8;
+        let blocks = &self.sack_blocks[..self.sack_blocks.len().min(room)];
+        if !blocks.is_empty() {
+            let len = 2 + 8 * blocks.len() as u8;
+            out.extend_from_slice(&[KIND_NOP, KIND_NOP, KIND_SACK, len]);
+            for (left, right) in blocks {
+                out.extend_from_slice(&left.to_be_bytes());
+                out.extend_from_slice(&right.to_be_bytes());
+            }
+        }
+    }
+}
+
+impl TcpHeader {
+    pub const BYTES: usize = 20;
+
+    /// Parses the payload of an IPv4 packet from `src` to `dst`.
+    pub fn parse(bytes: &[u8], src: Ipv4Addr, dst: Ipv4Addr) -> Result<TcpSegment<'_>, ParseError> {
+        let truncated = |need| ParseError::Truncated {
+            layer: Layer::Tcp,
+            need,
+            have: bytes.len(),
+        };
+        let head = bytes
+            .first_chunk::<{ Self::BYTES }>()
+            .ok_or(truncated(Self::BYTES))?;
+        let header_bytes = usize::from(head[12] >> 4) * 4;
+        if header_bytes < Self::BYTES {
+            return Err(ParseError::HeaderLength {
+                layer: Layer::Tcp,
+                bytes: header_bytes,
+            });
+        }
+        let (all, payload) = bytes
+            .split_at_checked(header_bytes)
+            .ok_or(truncated(header_bytes))?;
+        let sum = Checksum::pseudo_header(src, dst, Protocol::TCP.0, bytes.len()).over(bytes);
+        if sum.finish() != 0 {
+            return Err(ParseError::Checksum { layer: Layer::Tcp });
+        }
+        let header = TcpHeader {
+            source_port: u16::from_be_bytes([head[0], head[1]]),
+            destination_port: u16::from_be_bytes([head[2], head[3]]),
+            seq: be32(head, 4),
+            ack: be32(head, 8),
+            flags: TcpFlags(head[13]),
+            window: u16::from_be_bytes([head[14], head[15]]),
+            options: TcpOptions::parse(&all[Self::BYTES..])?,
+        };
+        Ok(TcpSegment { header, payload })
+    }
+
+    /// Bytes that [`emit`](Self::emit) puts before the payload.
+    pub fn emitted_bytes(&self) -> usize {
+        let mut options = Vec::with_capacity(MAX_OPTION_BYTES);
+        self.options.emit(&mut options);
+        Self::BYTES + options.len()
+    }
+
+    /// Appends header and payload of a segment from `src` to `dst`.
+    pub fn emit(&self, src: Ipv4Addr, dst: Ipv4Addr, payload: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.source_port.to_be_bytes());
+        out.extend_from_slice(&self.destination_port.to_be_bytes());
+        out.extend_from_slice(&self.seq.to_be_bytes());
+        out.extend_from_slice(&self.ack.to_be_bytes());
+        out.extend_from_slice(&[0, self.flags.0]);
+        out.extend_from_slice(&self.window.to_be_bytes());
+        out.extend_from_slice(&[0; 4]); // checksum, urgent pointer
+        self.options.emit(out);
+        let words = (out.len() - start) / 4;
+        out[start + 12] = (words as u8) << 4;
+        out.extend_from_slice(payload);
+        let len = out.len() - start;
+        let checksum = Checksum::pseudo_header(src, dst, Protocol::TCP.0, len).over(&out[start..]);
+        out[start + 16..start + 18].copy_from_slice(&checksum.finish().to_be_bytes());
+    }
+}
+
+/// The four bytes at `at`; callers have checked that they are there.
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
