@@ -35,8 +35,12 @@ pub struct Departure<P> {
     pub enqueued_at: Instant,
     /// When the transmission starts; may lie before the time of the call.
     pub start: Instant,
-    /// What the packet leaves behind in its queue.
-    pub depth: Depth,
+    /// What the packet found in its queue (v1model's `enq_qdepth`).
+    pub depth_at_enqueue: Depth,
+    /// What the packet leaves behind in its queue (v1model's `deq_qdepth`).
+    pub depth_at_dequeue: Depth,
+    /// The length at enqueue.
+    pub len: u64,
 }
 
 /// The occupation of the serialiser by one frame.
@@ -179,7 +183,9 @@ impl<P> Port<P> {
             queue: id as u8,
             enqueued_at: item.enqueued_at,
             start,
-            depth: queue.depth,
+            depth_at_enqueue: item.depth_before,
+            depth_at_dequeue: queue.depth,
+            len: item.len,
         })
     }
 

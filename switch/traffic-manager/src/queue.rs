@@ -53,6 +53,8 @@ pub(crate) struct Item<P> {
     pub(crate) packet: P,
     pub(crate) len: u64,
     pub(crate) enqueued_at: Instant,
+    /// What the packet found in its queue.
+    pub(crate) depth_before: Depth,
 }
 
 #[derive(Debug)]
@@ -99,12 +101,14 @@ impl<P> Queue<P> {
     }
 
     pub(crate) fn push(&mut self, now: Instant, packet: P, len: u64) {
-        self.recorder.enqueued(now, self.depth, len);
+        let depth_before = self.depth;
+        self.recorder.enqueued(now, depth_before, len);
         self.depth.add(len);
         self.items.push_back(Item {
             packet,
             len,
             enqueued_at: now,
+            depth_before,
         });
         self.check();
     }
