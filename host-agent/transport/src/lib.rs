@@ -19,6 +19,7 @@ pub mod nic;
 pub mod object;
 pub mod record;
 pub mod scdp;
+pub mod tcp;
 mod transport;
 
 pub use record::{Counters, FlowRecord, Role, Status};

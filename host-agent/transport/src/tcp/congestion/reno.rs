@@ -1,0 +1,108 @@
+//! Reno: halves the window on loss, and on ECN-Echo where that was negotiated (RFC 5681, RFC 3168).
+
+use super::{Acknowledgment, CongestionControl, Window};
+
+#[derive(Clone, Debug)]
+pub struct Reno {
+    window: Window,
+    /// No second reaction to ECN before this is acknowledged: once per window (RFC 3168 6.1.2).
+    reduced_until: u64,
+}
+
+impl Reno {
+    pub fn new(window: Window) -> Self {
+        Reno {
+            window,
+            reduced_until: 0,
+        }
+    }
+}
+
+impl CongestionControl for Reno {
+    fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
+        if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
+            // RFC 3168 6.1.2: as for a loss, but nothing is retransmitted.
+            self.window.halve(ack.flight_bytes);
+            self.reduced_until = ack.next;
+            return true;
+        }
+        if !ack.ece && !ack.in_recovery && ack.window_limited {
+            self.window.grow(ack.acked_bytes);
+        }
+        false
+    }
+
+    fn on_loss(&mut self, flight_bytes: u64, next: u64) {
+        self.window.halve(flight_bytes);
+        self.reduced_until = next;
+    }
+
+    fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool) {
+        self.window.collapse(flight_bytes, first);
+        self.reduced_until = next;
+    }
+
+    fn window(&self) -> &Window {
+        &self.window
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::params::TcpParams;
+    use super::*;
+
+    const MSS: u64 = 1000;
+
+    fn ack(una: u64, next: u64, ece: bool) -> Acknowledgment {
+        Acknowledgment {
+            acked_bytes: MSS,
+            una,
+            next,
+            flight_bytes: next - una + MSS,
+            ece,
+            in_recovery: false,
+            window_limited: true,
+        }
+    }
+
+    #[test]
+    fn ecn_echo_halves_once_per_window() {
+        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
+        assert!(reno.on_ack(&ack(1001, 11_001, true)));
+        assert_eq!(reno.window().bytes(), 5500);
+        // The same window of data: ECE is repeated until CWR arrives.
+        assert!(!reno.on_ack(&ack(6001, 15_001, true)));
+        assert!(!reno.on_ack(&ack(11_001, 16_001, true)));
+        assert_eq!(reno.window().bytes(), 5500);
+        assert!(reno.on_ack(&ack(11_002, 16_001, true)));
+        assert_eq!(reno.window().bytes(), (16_001 - 11_002 + MSS) / 2);
+    }
+
+    #[test]
+    fn a_window_that_was_not_used_does_not_grow() {
+        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
+        reno.on_ack(&Acknowledgment {
+            window_limited: false,
+            ..ack(1001, 2001, false)
+        });
+        assert_eq!(reno.window().bytes(), 10 * MSS);
+        reno.on_ack(&ack(1001, 2001, false));
+        assert_eq!(reno.window().bytes(), 11 * MSS);
+    }
+
+    #[test]
+    fn recovery_neither_grows_nor_reduces_again() {
+        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
+        reno.on_loss(20 * MSS, 30_001);
+        assert_eq!(reno.window().bytes(), 10 * MSS);
+        for ece in [false, true] {
+            let in_recovery = Acknowledgment {
+                in_recovery: true,
+                ..ack(15_001, 30_001, ece)
+            };
+            assert!(!reno.on_ack(&in_recovery));
+        }
+        assert_eq!(reno.window().bytes(), 10 * MSS);
+    }
+}

@@ -1,0 +1,384 @@
+//! One connection, from SYN to TIME-WAIT (RFC 9293), without a socket or a clock.
+//!
+//! Call order: `handle_segment` / `handle_deadline`, then the getters and `read`, then
+//! `poll_transmit` until it returns None, then `next_deadline`. Time never goes back.
+
+use std::sync::Arc;
+
+use ebb_units::{Duration, Instant};
+
+use super::congestion::{Algorithm, EcnMode};
+use super::handshake::{Agreement, Handshake};
+use super::params::TcpParams;
+use super::segment::{Flags, Segment};
+use super::sender::SenderCounters;
+use super::synchronized::{Step, Synchronized};
+use crate::object::ObjectSource;
+
+/// The states of RFC 9293 3.3.2, without LISTEN, which belongs to the endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    SynSent,
+    SynReceived,
+    Established,
+    FinWait1,
+    FinWait2,
+    CloseWait,
+    Closing,
+    LastAck,
+    TimeWait,
+    Closed,
+}
+
+/// Why a connection ended without both streams having been delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    #[error(
+        "connection refused: the peer answered the SYN with RST (does it listen on that port?)"
+    )]
+    Refused,
+    #[error("connection reset by the peer")]
+    Reset,
+    #[error("no answer to {attempts} SYNs")]
+    HandshakeTimeout { attempts: u32 },
+    #[error("no acknowledgment after {retries} retransmissions")]
+    RetransmissionTimeout { retries: u32 },
+    #[error("nothing heard from the peer for {0}")]
+    PeerSilent(Duration),
+    #[error("cannot read the object at byte {offset}: {error}")]
+    SourceUnreadable {
+        offset: u64,
+        error: std::io::ErrorKind,
+    },
+    #[error("aborted by this side")]
+    Aborted,
+}
+
+/// What a connection did, for the flow record.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Statistics {
+    /// Segments with SYN, data or FIN, retransmissions included.
+    pub packets_sent: u64,
+    pub packets_retransmitted: u64,
+    pub timeouts: u64,
+    /// Loss episodes found by SACK or duplicate ACKs.
+    pub fast_retransmits: u64,
+    /// Sender: ACKs with ECN-Echo.
+    pub ece_acks: u64,
+    /// Receiver: packets with CE.
+    pub ce_packets: u64,
+    /// Receiver: data packets that brought nothing new.
+    pub duplicate_packets: u64,
+    pub alpha: Option<f64>,
+    pub smoothed_rtt: Option<Duration>,
+    pub window_bytes: u64,
+}
+
+enum Phase {
+    Handshake(Arc<dyn ObjectSource>, Handshake),
+    Synchronized(Box<Synchronized>),
+    Ended,
+}
+
+pub struct Connection {
+    params: Arc<TcpParams>,
+    algorithm: Algorithm,
+    /// Initial send sequence number.
+    iss: u32,
+    phase: Phase,
+    closing: bool,
+    failure: Option<Failure>,
+    reset: Option<Segment>,
+    statistics: Statistics,
+}
+
+impl Connection {
+    /// Active open. `stream` is sent once the connection stands; call [`Self::close`] to have FIN
+    /// follow it. `iss` is random, chosen by the caller.
+    pub fn connect(
+        params: Arc<TcpParams>,
+        algorithm: Algorithm,
+        stream: Arc<dyn ObjectSource>,
+        iss: u32,
+    ) -> Self {
+        Self::new(params, algorithm, stream, iss, None)
+    }
+
+    /// Passive open in answer to `syn`. None if that is not a plain SYN.
+    pub fn accept(
+        params: Arc<TcpParams>,
+        algorithm: Algorithm,
+        stream: Arc<dyn ObjectSource>,
+        iss: u32,
+        syn: &Segment,
+    ) -> Option<Self> {
+        if !syn.flags.syn || syn.flags.rst || syn.flags.fin || syn.ack.is_some() {
+            return None;
+        }
+        let agreement = Agreement::new(&params, algorithm, syn);
+        Some(Self::new(params, algorithm, stream, iss, Some(agreement)))
+    }
+
+    fn new(
+        params: Arc<TcpParams>,
+        algorithm: Algorithm,
+        stream: Arc<dyn ObjectSource>,
+        iss: u32,
+        agreement: Option<Agreement>,
+    ) -> Self {
+        let handshake = Handshake::new(&params, agreement);
+        Connection {
+            params,
+            algorithm,
+            iss,
+            phase: Phase::Handshake(stream, handshake),
+            closing: false,
+            failure: None,
+            reset: None,
+            statistics: Statistics::default(),
+        }
+    }
+
+    pub fn state(&self) -> State {
+        match &self.phase {
+            Phase::Handshake(_, h) if h.agreement.is_none() => State::SynSent,
+            Phase::Handshake(..) => State::SynReceived,
+            Phase::Synchronized(s) => s.state(),
+            Phase::Ended => State::Closed,
+        }
+    }
+
+    pub fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// The peer's FIN and everything before it has arrived.
+    pub fn peer_closed(&self) -> bool {
+        matches!(&self.phase, Phase::Synchronized(s) if s.receiver.fin_received())
+    }
+
+    /// When the last byte of our stream was acknowledged.
+    pub fn stream_acked_at(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Synchronized(s) => s.stream_acked_at,
+            _ => None,
+        }
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        match &self.phase {
+            Phase::Synchronized(s) => s.statistics(),
+            Phase::Handshake(_, h) => Statistics {
+                packets_sent: h.packets,
+                packets_retransmitted: h.packets.saturating_sub(1),
+                ..Statistics::default()
+            },
+            Phase::Ended => self.statistics,
+        }
+    }
+
+    /// In-order bytes from the peer; empty if there are none.
+    pub fn read(&mut self) -> Vec<u8> {
+        match &mut self.phase {
+            Phase::Synchronized(s) => s.receiver.read(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// No more will be sent than the stream: FIN follows it.
+    pub fn close(&mut self) {
+        self.closing = true;
+        if let Phase::Synchronized(s) = &mut self.phase {
+            s.sender.close();
+        }
+    }
+
+    /// Ends the connection at once, with a RST if the peer may know of it.
+    pub fn abort(&mut self) {
+        let reset = match &self.phase {
+            Phase::Synchronized(s) => Some(s.reset_segment()),
+            Phase::Handshake(_, h) => h.agreement.map(|agreement| Segment {
+                seq: self.iss.wrapping_add(1),
+                ack: Some(agreement.irs.wrapping_add(1)),
+                flags: Flags {
+                    rst: true,
+                    ..Flags::default()
+                },
+                ..Segment::default()
+            }),
+            Phase::Ended => return,
+        };
+        self.fail(Failure::Aborted);
+        self.reset = reset;
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.end();
+        self.failure = Some(failure);
+    }
+
+    fn end(&mut self) {
+        self.statistics = self.statistics();
+        self.phase = Phase::Ended;
+    }
+
+    pub fn handle_segment(&mut self, now: Instant, segment: &Segment) {
+        let step = match &mut self.phase {
+            Phase::Handshake(..) => return self.handle_handshake(now, segment),
+            Phase::Synchronized(s) => s.handle_segment(now, segment),
+            Phase::Ended => {
+                self.reset = segment.reset_for();
+                return;
+            }
+        };
+        self.take_step(step);
+    }
+
+    fn take_step(&mut self, step: Step) {
+        match step {
+            Step::Continue => {}
+            Step::Closed => self.end(),
+            Step::Failed(failure) => self.fail(failure),
+        }
+    }
+
+    /// RFC 9293 3.10.7.3 (SYN-SENT) and 3.10.7.4 (SYN-RECEIVED).
+    fn handle_handshake(&mut self, now: Instant, segment: &Segment) {
+        let Phase::Handshake(_, handshake) = &mut self.phase else {
+            return;
+        };
+        let acks_our_syn = segment.ack == Some(self.iss.wrapping_add(1));
+        let passive = handshake.agreement;
+        if segment.ack.is_some() && !acks_our_syn {
+            // From an earlier connection between the same ports.
+            self.reset = segment.reset_for();
+            return;
+        }
+        if segment.flags.rst {
+            match passive {
+                None if acks_our_syn => self.fail(Failure::Refused),
+                Some(agreement) if segment.seq == agreement.irs.wrapping_add(1) => {
+                    self.fail(Failure::Reset);
+                }
+                _ => {}
+            }
+            return;
+        }
+        match passive {
+            None if segment.flags.syn && acks_our_syn => {
+                handshake.on_acked(now);
+                let agreement = Agreement::new(&self.params, self.algorithm, segment);
+                self.establish(now, agreement, agreement.window);
+                if let Phase::Synchronized(s) = &mut self.phase {
+                    s.receiver.request_ack();
+                }
+            }
+            Some(agreement) if segment.flags.syn && segment.seq == agreement.irs => {
+                // Our SYN-ACK was lost.
+                handshake.syn_pending = true;
+            }
+            Some(agreement) if acks_our_syn && !segment.flags.syn => {
+                let ahead = segment.seq.wrapping_sub(agreement.irs.wrapping_add(1));
+                if ahead > self.params.receive_buffer_bytes {
+                    return;
+                }
+                handshake.on_acked(now);
+                let shift = agreement.window_shifts.map_or(0, |(peer, _)| peer);
+                self.establish(now, agreement, u64::from(segment.window) << shift);
+                self.handle_segment(now, segment);
+            }
+            // A simultaneous open, or noise.
+            _ => {}
+        }
+    }
+
+    fn establish(&mut self, now: Instant, agreement: Agreement, window: u64) {
+        let Phase::Handshake(stream, handshake) = std::mem::replace(&mut self.phase, Phase::Ended)
+        else {
+            return;
+        };
+        let counters = SenderCounters {
+            packets: handshake.packets,
+            retransmitted: handshake.packets.saturating_sub(1),
+            timeouts: u64::from(handshake.retries),
+            ..SenderCounters::default()
+        };
+        let mut synchronized = Synchronized::new(
+            &self.params,
+            self.algorithm,
+            stream,
+            self.iss,
+            Agreement {
+                window,
+                ..agreement
+            },
+            handshake.rtt,
+            counters,
+            now,
+        );
+        if self.closing {
+            synchronized.sender.close();
+        }
+        self.phase = Phase::Synchronized(Box::new(synchronized));
+    }
+
+    pub fn handle_deadline(&mut self, now: Instant) {
+        let step = match &mut self.phase {
+            Phase::Handshake(_, handshake) => {
+                if handshake.handle_deadline(now, &self.params) {
+                    Step::Continue
+                } else {
+                    Step::Failed(Failure::HandshakeTimeout {
+                        attempts: handshake.retries,
+                    })
+                }
+            }
+            Phase::Synchronized(s) => s.handle_deadline(now),
+            Phase::Ended => Step::Continue,
+        };
+        self.take_step(step);
+    }
+
+    /// When [`Self::handle_deadline`] must be called at the latest.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Handshake(_, handshake) => handshake.deadline,
+            Phase::Synchronized(s) => s.next_deadline(),
+            Phase::Ended => None,
+        }
+    }
+
+    /// The next segment to send, if any.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+        if let Some(reset) = self.reset.take() {
+            return Some(reset);
+        }
+        match &mut self.phase {
+            Phase::Handshake(_, handshake) => {
+                let mut syn = handshake.poll(now, &self.params, self.algorithm, self.iss)?;
+                if handshake.offers_timestamps(&self.params) {
+                    let echo = handshake.agreement.and_then(|a| a.timestamp).unwrap_or(0);
+                    syn.options.timestamps = Some((now.as_micros() as u32, echo));
+                }
+                Some(syn)
+            }
+            Phase::Synchronized(s) => match s.poll_transmit(now) {
+                Ok(segment) => segment,
+                Err(failure) => {
+                    let reset = s.reset_segment();
+                    self.fail(failure);
+                    Some(reset)
+                }
+            },
+            Phase::Ended => None,
+        }
+    }
+
+    /// How ECN is used on this connection, once negotiated.
+    pub fn ecn(&self) -> EcnMode {
+        match &self.phase {
+            Phase::Synchronized(s) => s.ecn(),
+            _ => EcnMode::Off,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The three-way handshake and what it negotiates (RFC 9293 3.5, RFC 7323, RFC 2018, RFC 3168 6.1.1).
+
+use ebb_units::Instant;
+
+use super::congestion::{Algorithm, EcnMode};
+use super::params::TcpParams;
+use super::rtt::RttEstimator;
+use super::segment::{Flags, Options, Segment};
+
+/// Bytes that the timestamps option takes from every segment, padding included (RFC 7323 A).
+const TIMESTAMP_OPTION_BYTES: u64 = 12;
+/// What a peer that sends no MSS option can take (RFC 9293 3.7.1).
+const DEFAULT_MSS: u16 = 536;
+/// RFC 7323 2.3.
+const MAX_WINDOW_SCALE: u8 = 14;
+
+/// The shift with which a receive buffer of this size fits the window field.
+pub(crate) fn window_shift(params: &TcpParams) -> u8 {
+    let buffer = params.receive_buffer_bytes;
+    (0..MAX_WINDOW_SCALE)
+        .find(|s| buffer >> s <= u32::from(u16::MAX))
+        .unwrap_or(MAX_WINDOW_SCALE)
+}
+
+/// What the peer's SYN or SYN-ACK told us, combined with what we offer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreement {
+    /// The peer's initial sequence number.
+    pub(crate) irs: u32,
+    /// Payload bytes of a full segment.
+    pub(crate) segment_bytes: u64,
+    /// Shift of the windows the peer advertises, and of ours. None: no scaling either way.
+    pub(crate) window_shifts: Option<(u8, u8)>,
+    pub(crate) sack: bool,
+    /// The peer's first TSval, where timestamps are in use.
+    pub(crate) timestamp: Option<u32>,
+    pub(crate) ecn: EcnMode,
+    /// The peer's first window; that of a SYN is never scaled.
+    pub(crate) window: u64,
+}
+
+impl Agreement {
+    /// `peer` is a SYN (we are passive) or a SYN-ACK (we are active). The peer's ECN flags differ
+    /// between the two: ECE and CWR in a SYN, ECE alone in a SYN-ACK.
+    pub(crate) fn new(params: &TcpParams, algorithm: Algorithm, peer: &Segment) -> Self {
+        let options = &peer.options;
+        let mss = options
+            .mss
+            .unwrap_or(DEFAULT_MSS)
+            .min(params.mss_bytes)
+            .max(88);
+        let timestamp = options
+            .timestamps
+            .filter(|_| params.timestamps)
+            .map(|(value, _)| value);
+        let option_bytes = if timestamp.is_some() {
+            TIMESTAMP_OPTION_BYTES
+        } else {
+            0
+        };
+        let ecn_offered = peer.flags.ece && (peer.flags.cwr == peer.ack.is_none());
+        Agreement {
+            irs: peer.seq,
+            segment_bytes: u64::from(mss) - option_bytes,
+            window_shifts: options
+                .window_scale
+                .map(|peer| (peer.min(MAX_WINDOW_SCALE), window_shift(params))),
+            sack: options.sack_permitted && params.sack,
+            timestamp,
+            ecn: if ecn_offered {
+                algorithm.ecn()
+            } else {
+                EcnMode::Off
+            },
+            window: u64::from(peer.window),
+        }
+    }
+}
+
+/// The state before both SYNs are acknowledged.
+#[derive(Debug)]
+pub(crate) struct Handshake {
+    /// Set on the passive side, which knows the peer's SYN.
+    pub(crate) agreement: Option<Agreement>,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) retries: u32,
+    /// A SYN or SYN-ACK is to be sent.
+    pub(crate) syn_pending: bool,
+    first_sent: Option<Instant>,
+    pub(crate) packets: u64,
+}
+
+impl Handshake {
+    pub(crate) fn new(params: &TcpParams, agreement: Option<Agreement>) -> Self {
+        Handshake {
+            agreement,
+            rtt: RttEstimator::new(params),
+            deadline: None,
+            retries: 0,
+            syn_pending: true,
+            first_sent: None,
+            packets: 0,
+        }
+    }
+
+    /// Our SYN or SYN-ACK, if one is due. The caller fills in the timestamps.
+    pub(crate) fn poll(
+        &mut self,
+        now: Instant,
+        params: &TcpParams,
+        algorithm: Algorithm,
+        iss: u32,
+    ) -> Option<Segment> {
+        if !std::mem::take(&mut self.syn_pending) {
+            return None;
+        }
+        self.first_sent.get_or_insert(now);
+        self.packets += 1;
+        self.deadline = Some(now + self.rtt.rto());
+        let agreed = self.agreement.as_ref();
+        let ecn = agreed.map_or(algorithm.ecn(), |a| a.ecn) != EcnMode::Off;
+        Some(Segment {
+            seq: iss,
+            ack: agreed.map(|a| a.irs.wrapping_add(1)),
+            flags: Flags {
+                syn: true,
+                ece: ecn,
+                cwr: ecn && agreed.is_none(),
+                ..Flags::default()
+            },
+            window: params.receive_buffer_bytes.min(u32::from(u16::MAX)) as u16,
+            options: Options {
+                mss: Some(params.mss_bytes),
+                window_scale: agreed
+                    .is_none_or(|a| a.window_shifts.is_some())
+                    .then(|| window_shift(params)),
+                sack_permitted: agreed.map_or(params.sack, |a| a.sack),
+                ..Options::default()
+            },
+            ..Segment::default()
+        })
+    }
+
+    /// True if timestamps belong on our SYN.
+    pub(crate) fn offers_timestamps(&self, params: &TcpParams) -> bool {
+        self.agreement
+            .map_or(params.timestamps, |a| a.timestamp.is_some())
+    }
+
+    /// Our SYN has been acknowledged: measures the round trip, if only one was sent (Karn).
+    pub(crate) fn on_acked(&mut self, now: Instant) {
+        if let (1, Some(sent)) = (self.packets, self.first_sent) {
+            self.rtt.sample(now.since(sent));
+        }
+    }
+
+    /// Returns false after `max_retries` SYNs in vain.
+    pub(crate) fn handle_deadline(&mut self, now: Instant, params: &TcpParams) -> bool {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return true;
+        }
+        self.deadline = None;
+        self.retries += 1;
+        self.rtt.back_off();
+        self.syn_pending = true;
+        self.retries <= params.max_retries
+    }
+}

@@ -1,0 +1,236 @@
+//! Every constant of the TCP family, with unit, default and source (table in `docs/tcp.md`).
+
+use ebb_units::Duration;
+use serde::{Deserialize, Serialize};
+
+/// Parameters of one endpoint. All durations are nominal; whoever runs the experiment has already
+/// multiplied every `_ns` by the dilation factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TcpParams {
+    /// Largest segment payload we announce and send. With timestamps 12 bytes of it go to the
+    /// option (RFC 6691). 1460 fills a 1500-byte IP packet.
+    pub mss_bytes: u16,
+    /// Initial congestion window (RFC 6928).
+    pub initial_window_packets: u32,
+    /// No ECN reaction and no slow-start threshold goes below this many segments.
+    pub min_window_packets: u32,
+    /// No congestion window grows above this many segments.
+    pub max_window_packets: u32,
+    /// Receive buffer, and so the largest window we advertise.
+    pub receive_buffer_bytes: u32,
+    /// Lower bound of the retransmission timeout.
+    pub min_rto_ns: u64,
+    /// Retransmission timeout until the first round trip has been measured.
+    pub initial_rto_ns: u64,
+    /// Upper bound of the backed-off retransmission timeout.
+    pub max_rto_ns: u64,
+    /// Consecutive timeouts of one segment (SYN and FIN too) after which the flow has failed.
+    pub max_retries: u32,
+    /// How long an ACK may wait for a second segment.
+    pub delayed_ack_timeout_ns: u64,
+    /// An ACK is sent at the latest after this many full segments. 1 turns delayed ACKs off.
+    pub ack_every_packets: u32,
+    /// Segments SACKed above a hole (or duplicate ACKs) that make it a loss (RFC 6675 DupThresh).
+    pub duplicate_ack_threshold: u32,
+    /// Offer selective acknowledgments (RFC 2018). Without them recovery is NewReno's (RFC 6582).
+    pub sack: bool,
+    /// Offer timestamps (RFC 7323).
+    pub timestamps: bool,
+    /// How long the side that closed first still answers late segments.
+    pub time_wait_ns: u64,
+    /// A connection on which the peer has been silent this long while we wait for it has failed.
+    /// Must exceed `max_rto_ns`.
+    pub idle_timeout_ns: u64,
+    /// DSCP of every packet of the connection.
+    pub dscp: u8,
+    /// DCTCP's g, the weight of the newest window in alpha.
+    pub dctcp_gain: f64,
+    /// Alpha before the first window has been observed.
+    pub dctcp_initial_alpha: f64,
+}
+
+impl Default for TcpParams {
+    fn default() -> Self {
+        TcpParams {
+            mss_bytes: 1460,
+            initial_window_packets: 10,
+            min_window_packets: 2,
+            max_window_packets: 1256,
+            receive_buffer_bytes: 2 << 20,
+            min_rto_ns: 10_000_000,
+            initial_rto_ns: 10_000_000,
+            max_rto_ns: 160_000_000,
+            max_retries: 8,
+            delayed_ack_timeout_ns: 1_000_000,
+            ack_every_packets: 2,
+            duplicate_ack_threshold: 3,
+            sack: true,
+            timestamps: false,
+            time_wait_ns: 20_000_000,
+            idle_timeout_ns: 1_000_000_000,
+            dscp: 0,
+            dctcp_gain: 1.0 / 16.0,
+            dctcp_initial_alpha: 1.0,
+        }
+    }
+}
+
+/// A parameter outside the range in which the protocol works.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tcp.{name} is {value}: expected {expected}")]
+pub struct InvalidTcpParams {
+    name: &'static str,
+    value: String,
+    expected: &'static str,
+}
+
+impl TcpParams {
+    /// Refuses values with which a connection could hang, divide by zero or not fit its header.
+    pub fn validate(&self) -> Result<(), InvalidTcpParams> {
+        fn check(
+            ok: bool,
+            name: &'static str,
+            value: impl ToString,
+            expected: &'static str,
+        ) -> Result<(), InvalidTcpParams> {
+            let value = value.to_string();
+            if ok {
+                Ok(())
+            } else {
+                Err(InvalidTcpParams {
+                    name,
+                    value,
+                    expected,
+                })
+            }
+        }
+        let p = self;
+        check(p.mss_bytes >= 88, "mss_bytes", p.mss_bytes, "at least 88")?;
+        check(
+            p.initial_window_packets > 0,
+            "initial_window_packets",
+            p.initial_window_packets,
+            "at least 1",
+        )?;
+        check(
+            p.min_window_packets > 0,
+            "min_window_packets",
+            p.min_window_packets,
+            "at least 1",
+        )?;
+        check(
+            p.max_window_packets >= p.min_window_packets.max(p.initial_window_packets),
+            "max_window_packets",
+            p.max_window_packets,
+            "at least min_window_packets and initial_window_packets",
+        )?;
+        check(
+            p.receive_buffer_bytes >= u32::from(p.mss_bytes) && p.receive_buffer_bytes <= 1 << 30,
+            "receive_buffer_bytes",
+            p.receive_buffer_bytes,
+            "between mss_bytes and 2^30 (RFC 7323 2.3)",
+        )?;
+        check(p.min_rto_ns > 0, "min_rto_ns", p.min_rto_ns, "more than 0")?;
+        check(
+            p.initial_rto_ns > 0,
+            "initial_rto_ns",
+            p.initial_rto_ns,
+            "more than 0",
+        )?;
+        check(
+            p.max_rto_ns >= p.min_rto_ns.max(p.initial_rto_ns),
+            "max_rto_ns",
+            p.max_rto_ns,
+            "at least min_rto_ns and initial_rto_ns",
+        )?;
+        check(
+            p.ack_every_packets > 0,
+            "ack_every_packets",
+            p.ack_every_packets,
+            "at least 1",
+        )?;
+        check(
+            p.duplicate_ack_threshold > 0,
+            "duplicate_ack_threshold",
+            p.duplicate_ack_threshold,
+            "at least 1",
+        )?;
+        check(
+            p.idle_timeout_ns > p.max_rto_ns,
+            "idle_timeout_ns",
+            p.idle_timeout_ns,
+            "more than max_rto_ns, or a peer that is backing off is taken for dead",
+        )?;
+        check(p.dscp < 64, "dscp", p.dscp, "0 to 63")?;
+        check(
+            p.dctcp_gain > 0.0 && p.dctcp_gain <= 1.0,
+            "dctcp_gain",
+            p.dctcp_gain,
+            "more than 0, at most 1",
+        )?;
+        check(
+            (0.0..=1.0).contains(&p.dctcp_initial_alpha),
+            "dctcp_initial_alpha",
+            p.dctcp_initial_alpha,
+            "0 to 1",
+        )
+    }
+
+    pub(crate) fn min_rto(&self) -> Duration {
+        Duration::from_nanos(self.min_rto_ns)
+    }
+    pub(crate) fn initial_rto(&self) -> Duration {
+        Duration::from_nanos(self.initial_rto_ns)
+    }
+    pub(crate) fn max_rto(&self) -> Duration {
+        Duration::from_nanos(self.max_rto_ns)
+    }
+    pub(crate) fn delayed_ack_timeout(&self) -> Duration {
+        Duration::from_nanos(self.delayed_ack_timeout_ns)
+    }
+    pub(crate) fn time_wait(&self) -> Duration {
+        Duration::from_nanos(self.time_wait_ns)
+    }
+    pub(crate) fn idle_timeout(&self) -> Duration {
+        Duration::from_nanos(self.idle_timeout_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid() {
+        assert_eq!(TcpParams::default().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_bad_value_is_named_with_what_was_expected() {
+        let params = TcpParams {
+            dctcp_gain: 0.0,
+            ..TcpParams::default()
+        };
+        assert_eq!(
+            params.validate().unwrap_err().to_string(),
+            "tcp.dctcp_gain is 0: expected more than 0, at most 1"
+        );
+        let params = TcpParams {
+            idle_timeout_ns: 1,
+            ..TcpParams::default()
+        };
+        assert!(
+            params
+                .validate()
+                .unwrap_err()
+                .to_string()
+                .contains("idle_timeout_ns")
+        );
+        let params = TcpParams {
+            dctcp_initial_alpha: f64::NAN,
+            ..TcpParams::default()
+        };
+        assert!(params.validate().is_err());
+    }
+}

@@ -1,0 +1,228 @@
+//! The receiving half of a connection: reassembly, delayed ACKs, the window, ECN-Echo.
+
+use ebb_units::Instant;
+
+use super::congestion::EcnMode;
+use super::ecn::{EchoAction, EchoState};
+use super::params::TcpParams;
+use super::reassembly::Reassembly;
+
+/// A data segment, cut to offsets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) start: u64,
+    pub(crate) payload: &'a [u8],
+    pub(crate) fin: bool,
+    pub(crate) ce: bool,
+    pub(crate) cwr: bool,
+}
+
+/// What an ACK says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AckState {
+    pub(crate) ack: u64,
+    pub(crate) ece: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    reassembly: Reassembly,
+    capacity: u64,
+    /// Offset of the peer's FIN, once seen.
+    fin: Option<u64>,
+    echo: EchoState,
+    /// DCTCP: the ACK that closes a run of equal CE state, still to be sent.
+    old_state_ack: Option<AckState>,
+    ack_now: bool,
+    ack_deadline: Option<Instant>,
+    /// Data segments since the last ACK.
+    unacked_packets: u32,
+    /// Right edge of the last window advertised.
+    advertised_edge: u64,
+    /// Last.ACK.sent of RFC 7323.
+    last_ack: u64,
+    ce_packets: u64,
+    duplicate_packets: u64,
+    delayed_ack_timeout: ebb_units::Duration,
+    ack_every_packets: u32,
+    mss: u64,
+}
+
+impl Receiver {
+    /// `next` is the first offset after the peer's SYN.
+    pub(crate) fn new(params: &TcpParams, ecn: EcnMode, next: u64) -> Self {
+        let capacity = u64::from(params.receive_buffer_bytes);
+        Receiver {
+            reassembly: Reassembly::new(next),
+            capacity,
+            fin: None,
+            echo: EchoState::new(ecn),
+            old_state_ack: None,
+            ack_now: false,
+            ack_deadline: None,
+            unacked_packets: 0,
+            advertised_edge: next + capacity,
+            last_ack: next,
+            ce_packets: 0,
+            duplicate_packets: 0,
+            delayed_ack_timeout: params.delayed_ack_timeout(),
+            ack_every_packets: params.ack_every_packets,
+            mss: u64::from(params.mss_bytes),
+        }
+    }
+
+    /// RCV.NXT, counting the FIN once everything before it is here.
+    pub(crate) fn next(&self) -> u64 {
+        self.reassembly.next() + u64::from(self.fin_received())
+    }
+
+    /// The whole stream of the peer has arrived.
+    pub(crate) fn fin_received(&self) -> bool {
+        self.fin == Some(self.reassembly.next())
+    }
+
+    /// RCV.WND: never taken back, because the buffer's right edge only moves when it is read.
+    pub(crate) fn window(&self) -> u64 {
+        self.capacity - self.reassembly.unread_bytes() as u64
+    }
+
+    pub(crate) fn last_ack(&self) -> u64 {
+        self.last_ack
+    }
+
+    pub(crate) fn ce_packets(&self) -> u64 {
+        self.ce_packets
+    }
+
+    pub(crate) fn duplicate_packets(&self) -> u64 {
+        self.duplicate_packets
+    }
+
+    pub(crate) fn sack_blocks(&self, max: usize) -> &[(u64, u64)] {
+        self.reassembly.sack_blocks(max)
+    }
+
+    /// In-order data for the application. Asks for a window update if that opens the window by
+    /// half the buffer or two segments (RFC 9293 3.8.6.2.2).
+    pub(crate) fn read(&mut self) -> Vec<u8> {
+        let data = self.reassembly.take_ready();
+        let edge = self.reassembly.next() + self.window();
+        let shut = self.advertised_edge.saturating_sub(self.reassembly.next()) < 2 * self.mss;
+        if shut && edge - self.advertised_edge >= (2 * self.mss).min(self.capacity / 2) {
+            self.ack_now = true;
+        }
+        data
+    }
+
+    /// RFC 9293 3.10.7.4, first check: does `[start, start + len)` touch the receive window?
+    pub(crate) fn is_acceptable(&self, start: u64, len: u64) -> bool {
+        let (next, edge) = (self.next(), self.reassembly.next() + self.window());
+        match (len, edge > next) {
+            (0, false) => start == next,
+            (0, true) => start >= next && start < edge,
+            (_, false) => false,
+            (_, true) => start < edge && start + len > next,
+        }
+    }
+
+    /// Takes an acceptable segment with data or FIN.
+    pub(crate) fn on_arrival(&mut self, now: Instant, arrival: Arrival<'_>) {
+        let Arrival {
+            start,
+            payload,
+            fin,
+            ce,
+            cwr,
+        } = arrival;
+        let before = AckState {
+            ack: self.next(),
+            ece: self.echo.echo(),
+        };
+        self.ce_packets += u64::from(ce);
+        if self.echo.on_data(ce, cwr) == EchoAction::AckOldStateThenNew {
+            if self.unacked_packets > 0 {
+                self.old_state_ack = Some(before);
+            }
+            self.ack_now = true;
+        }
+        let edge = self.reassembly.next() + self.window();
+        let end = start + payload.len() as u64;
+        if fin && end <= edge && self.fin.is_none() {
+            self.fin = Some(end);
+        }
+        let had_gaps = self.reassembly.has_gaps();
+        let in_order = start <= self.reassembly.next();
+        // Beyond the window, or beyond a FIN already seen, there is nothing to take.
+        let limit = self.fin.map_or(edge, |fin| fin.min(edge));
+        let take = limit.min(end).saturating_sub(start) as usize;
+        self.reassembly.insert(start, &payload[..take]);
+        if self.next() == before.ack {
+            self.duplicate_packets += u64::from(in_order);
+            self.ack_now = true;
+        }
+        // RFC 5681 4.2: at once when a gap appears or is filled, and at the end of the stream.
+        if had_gaps || self.reassembly.has_gaps() || self.fin_received() {
+            self.ack_now = true;
+        }
+        self.unacked_packets += 1;
+        if self.unacked_packets >= self.ack_every_packets {
+            self.ack_now = true;
+        } else if self.ack_deadline.is_none() {
+            self.ack_deadline = Some(now + self.delayed_ack_timeout);
+        }
+    }
+
+    /// A segment with nothing new: its ACK may have been lost.
+    pub(crate) fn on_duplicate(&mut self) {
+        self.duplicate_packets += 1;
+        self.ack_now = true;
+    }
+
+    /// Asks for an ACK at once.
+    pub(crate) fn request_ack(&mut self) {
+        self.ack_now = true;
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Instant) {
+        if self.ack_deadline.is_some_and(|deadline| deadline <= now) {
+            self.ack_deadline = None;
+            self.ack_now = true;
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.ack_deadline
+    }
+
+    /// DCTCP's ACK for the segments before a change of CE state; it goes out before anything else.
+    pub(crate) fn take_old_state_ack(&mut self) -> Option<AckState> {
+        self.old_state_ack.take()
+    }
+
+    pub(crate) fn needs_ack(&self) -> bool {
+        self.ack_now
+    }
+
+    /// What a segment sent now acknowledges.
+    pub(crate) fn ack_state(&self) -> AckState {
+        AckState {
+            ack: self.next(),
+            ece: self.echo.echo(),
+        }
+    }
+
+    /// A segment with [`Self::ack_state`] has been sent, whether for its own sake or on data.
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.ack_now = false;
+        self.ack_deadline = None;
+        self.unacked_packets = 0;
+        self.last_ack = self.next();
+        self.advertised_edge = self
+            .advertised_edge
+            .max(self.reassembly.next() + self.window());
+    }
+}
+
+#[cfg(test)]
+#[path = "receiver_tests.rs"]
+mod tests;

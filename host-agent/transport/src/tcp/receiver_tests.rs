@@ -1,0 +1,185 @@
+use super::*;
+
+const MSS: u64 = 1460;
+
+fn receiver(ecn: EcnMode) -> Receiver {
+    Receiver::new(&TcpParams::default(), ecn, 1)
+}
+
+fn data(segment: u64, ce: bool) -> Arrival<'static> {
+    Arrival {
+        start: 1 + segment * MSS,
+        payload: &[7; MSS as usize],
+        fin: false,
+        ce,
+        cwr: false,
+    }
+}
+
+/// The ACKs that go out now: (segments acknowledged, ECE).
+fn acks(receiver: &mut Receiver) -> Vec<(u64, bool)> {
+    let mut out = Vec::new();
+    if let Some(old) = receiver.take_old_state_ack() {
+        out.push(((old.ack - 1) / MSS, old.ece));
+    }
+    if receiver.needs_ack() {
+        let state = receiver.ack_state();
+        receiver.on_ack_sent();
+        out.push(((state.ack - 1) / MSS, state.ece));
+    }
+    out
+}
+
+#[test]
+fn every_second_segment_is_acknowledged() {
+    let mut r = receiver(EcnMode::Off);
+    let now = Instant::from_micros(5);
+    r.on_arrival(now, data(0, false));
+    assert_eq!(acks(&mut r), []);
+    assert_eq!(r.next_deadline(), Some(Instant::from_micros(1005)));
+    r.on_arrival(now, data(1, false));
+    assert_eq!(acks(&mut r), [(2, false)]);
+    assert_eq!(r.next_deadline(), None);
+}
+
+#[test]
+fn a_single_segment_is_acknowledged_at_the_deadline() {
+    let mut r = receiver(EcnMode::Off);
+    r.on_arrival(Instant::ZERO, data(0, false));
+    r.handle_deadline(Instant::from_micros(999));
+    assert_eq!(acks(&mut r), []);
+    r.handle_deadline(Instant::from_micros(1000));
+    assert_eq!(acks(&mut r), [(1, false)]);
+}
+
+#[test]
+fn gaps_duplicates_and_fin_are_acknowledged_at_once() {
+    let mut r = receiver(EcnMode::Off);
+    r.on_arrival(Instant::ZERO, data(1, false));
+    assert_eq!(acks(&mut r), [(0, false)]);
+    r.on_arrival(Instant::ZERO, data(0, false));
+    assert_eq!(acks(&mut r), [(2, false)]);
+    r.on_arrival(Instant::ZERO, data(0, false));
+    assert_eq!(acks(&mut r), [(2, false)]);
+    assert_eq!(r.duplicate_packets(), 1);
+    r.on_arrival(
+        Instant::ZERO,
+        Arrival {
+            fin: true,
+            ..data(2, false)
+        },
+    );
+    assert_eq!(acks(&mut r), [(3, false)]);
+    assert!(r.fin_received());
+    assert_eq!(r.next(), 1 + 3 * MSS + 1);
+}
+
+/// RFC 8257 3.2 with delayed ACKs: each row is one arrival (CE) and the ACKs it causes.
+#[test]
+fn dctcp_acknowledges_runs_of_equal_marks_exactly() {
+    let mut r = receiver(EcnMode::Dctcp);
+    let table: &[(bool, &[(u64, bool)])] = &[
+        (false, &[]),
+        (false, &[(2, false)]),
+        // A change with nothing pending: only the new state.
+        (true, &[(3, true)]),
+        (true, &[]),
+        (true, &[(5, true)]),
+        (true, &[]),
+        // A change with one segment pending: the old state for it, then the new one.
+        (false, &[(6, true), (7, false)]),
+        (true, &[(8, true)]),
+        (false, &[(9, false)]),
+        (false, &[]),
+        (true, &[(10, false), (11, true)]),
+    ];
+    let (mut marked, mut seen) = (0, 0);
+    for (segment, &(ce, expected)) in table.iter().enumerate() {
+        r.on_arrival(Instant::ZERO, data(segment as u64, ce));
+        assert_eq!(acks(&mut r), expected, "segment {segment}");
+        // What the sender counts as marked bytes.
+        for &(upto, ece) in expected {
+            marked += if ece { upto - seen } else { 0 };
+            seen = upto;
+        }
+    }
+    let sent = table.iter().filter(|(ce, _)| *ce).count() as u64;
+    assert_eq!(marked, sent);
+    assert_eq!(r.ce_packets(), sent);
+}
+
+#[test]
+fn the_window_closes_when_nobody_reads_and_reopens() {
+    let params = TcpParams {
+        receive_buffer_bytes: 4 * MSS as u32,
+        ..TcpParams::default()
+    };
+    let mut r = Receiver::new(&params, EcnMode::Off, 1);
+    for segment in 0..4 {
+        r.on_arrival(Instant::ZERO, data(segment, false));
+    }
+    assert_eq!(acks(&mut r), [(4, false)]);
+    assert_eq!(r.window(), 0);
+    assert!(!r.is_acceptable(1 + 4 * MSS, MSS));
+    assert!(r.is_acceptable(1 + 4 * MSS, 0));
+    assert_eq!(r.read().len(), 4 * MSS as usize);
+    assert_eq!(r.window(), 4 * MSS);
+    assert_eq!(acks(&mut r), [(4, false)], "window update");
+}
+
+#[test]
+fn data_beyond_the_window_or_the_fin_is_cut() {
+    let params = TcpParams {
+        receive_buffer_bytes: 2000,
+        ..TcpParams::default()
+    };
+    let mut r = Receiver::new(&params, EcnMode::Off, 1);
+    r.on_arrival(
+        Instant::ZERO,
+        Arrival {
+            start: 1,
+            payload: &[1; 3000],
+            ..data(0, false)
+        },
+    );
+    assert_eq!(r.next(), 2001);
+    let mut r = receiver(EcnMode::Off);
+    r.on_arrival(
+        Instant::ZERO,
+        Arrival {
+            payload: b"xy",
+            fin: true,
+            ..data(0, false)
+        },
+    );
+    r.on_arrival(
+        Instant::ZERO,
+        Arrival {
+            payload: b"xyz",
+            ..data(0, false)
+        },
+    );
+    assert_eq!(r.read(), b"xy");
+}
+
+#[test]
+fn acceptance_follows_rfc_9293() {
+    let params = TcpParams {
+        receive_buffer_bytes: 1460,
+        ..TcpParams::default()
+    };
+    let r = Receiver::new(&params, EcnMode::Off, 100);
+    let cases = [
+        (99, 0, false),
+        (100, 0, true),
+        (1559, 0, true),
+        (1560, 0, false),
+        (99, 1, false),
+        (99, 2, true),
+        (1559, 1, true),
+        (1560, 1, false),
+    ];
+    for (start, len, expected) in cases {
+        assert_eq!(r.is_acceptable(start, len), expected, "{start}+{len}");
+    }
+}

@@ -1,0 +1,122 @@
+//! A TCP segment as the state machine sees it: only legal values, sequence numbers still 32 bits.
+
+/// The flags of RFC 9293 3.1 and RFC 3168 that a connection uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    pub syn: bool,
+    pub fin: bool,
+    pub rst: bool,
+    pub psh: bool,
+    pub ece: bool,
+    pub cwr: bool,
+}
+
+/// The options a connection uses. Sent only where negotiated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub mss: Option<u16>,
+    pub window_scale: Option<u8>,
+    pub sack_permitted: bool,
+    /// TSval, TSecr (RFC 7323).
+    pub timestamps: Option<(u32, u32)>,
+    /// Left and right edges, at most four.
+    pub sack_blocks: Vec<(u32, u32)>,
+}
+
+/// One segment, with the one bit of the IP header that matters to TCP in each direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    pub seq: u32,
+    /// The acknowledgment number, if the ACK flag is set.
+    pub ack: Option<u32>,
+    pub flags: Flags,
+    /// As on the wire: not scaled.
+    pub window: u16,
+    pub options: Options,
+    pub payload: Vec<u8>,
+    /// Received: the packet carried CE.
+    pub ce: bool,
+    /// Sent: the packet is to carry ECT(0).
+    pub ect: bool,
+}
+
+impl Segment {
+    /// SEG.LEN of RFC 9293: SYN and FIN take a sequence number each.
+    pub fn sequence_length(&self) -> u32 {
+        self.payload.len() as u32 + u32::from(self.flags.syn) + u32::from(self.flags.fin)
+    }
+
+    /// The RST that answers a segment for which there is no connection (RFC 9293 3.5.2), unless
+    /// it is itself a RST.
+    pub fn reset_for(&self) -> Option<Segment> {
+        if self.flags.rst {
+            return None;
+        }
+        let (seq, ack) = match self.ack {
+            Some(ack) => (ack, None),
+            None => (0, Some(self.seq.wrapping_add(self.sequence_length()))),
+        };
+        let flags = Flags {
+            rst: true,
+            ..Flags::default()
+        };
+        Some(Segment {
+            seq,
+            ack,
+            flags,
+            ..Segment::default()
+        })
+    }
+}
+
+/// The 64-bit offset that the 32-bit number `seq` stands for, in a direction that started at
+/// `initial`, given that it is within 2^31 of `near`. None if it lies before the start.
+pub(crate) fn unwrap_sequence(seq: u32, initial: u32, near: u64) -> Option<u64> {
+    let difference = seq.wrapping_sub(initial.wrapping_add(near as u32)) as i32;
+    near.checked_add_signed(i64::from(difference))
+}
+
+/// The 32-bit number of offset `offset`.
+pub(crate) fn wrap_sequence(offset: u64, initial: u32) -> u32 {
+    initial.wrapping_add(offset as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_wrap_and_unwrap() {
+        let initial = 0xffff_fff0;
+        for offset in [0, 1, 15, 16, 17, (1 << 32) - 1, 1 << 32, (1 << 33) + 5] {
+            let seq = wrap_sequence(offset, initial);
+            for near in [offset, offset.saturating_sub(1_000_000), offset + 1_000_000] {
+                assert_eq!(unwrap_sequence(seq, initial, near), Some(offset));
+            }
+        }
+        assert_eq!(unwrap_sequence(99, 100, 0), None);
+    }
+
+    #[test]
+    fn resets_follow_rfc_9293() {
+        let syn = Segment {
+            seq: 7,
+            flags: Flags {
+                syn: true,
+                ..Flags::default()
+            },
+            ..Segment::default()
+        };
+        let reset = syn.reset_for().unwrap();
+        assert_eq!((reset.seq, reset.ack), (0, Some(8)));
+        let data = Segment {
+            seq: 7,
+            ack: Some(100),
+            payload: vec![0; 3],
+            ..Segment::default()
+        };
+        let reset = data.reset_for().unwrap();
+        assert_eq!((reset.seq, reset.ack), (100, None));
+        assert_eq!(reset.reset_for(), None);
+    }
+}

@@ -1,0 +1,457 @@
+//! The sending half of a connection: what to send next, loss recovery (RFC 6675, RFC 6582 without
+//! SACK), the retransmission timer (RFC 6298) and zero-window probes (RFC 9293 3.8.6.1).
+//!
+//! The stream occupies offsets 1 ..= len, between SYN at 0 and FIN at len + 1.
+
+use std::io;
+use std::sync::Arc;
+
+use ebb_units::{Duration, Instant};
+
+use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode};
+use super::params::TcpParams;
+use super::rtt::RttEstimator;
+use super::scoreboard::Scoreboard;
+use crate::object::ObjectSource;
+
+/// Where loss recovery stands. `until` is SND.NXT when the episode began: RFC 6675's
+/// RecoveryPoint, RFC 6582's recover.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recovery {
+    None,
+    /// Fast recovery: the window is held, holes are filled as the pipe allows.
+    Fast {
+        until: u64,
+    },
+    /// After a timeout: slow start over what was lost.
+    Timeout {
+        until: u64,
+    },
+}
+
+/// An acceptable ACK, in offsets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AckArrival<'a> {
+    pub(crate) ack: u64,
+    /// Sequence offset of the segment that carried it.
+    pub(crate) seq: u64,
+    /// SND.WND, scaled.
+    pub(crate) window: u64,
+    pub(crate) sack_blocks: &'a [(u64, u64)],
+    pub(crate) ece: bool,
+    /// The segment carried neither data nor SYN nor FIN, so it can be a duplicate ACK.
+    pub(crate) pure: bool,
+    /// Round-trip time from the echoed timestamp.
+    pub(crate) echoed_rtt: Option<Duration>,
+}
+
+/// What to put on the wire next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transmission {
+    /// Offsets `[start, end)` of the stream, FIN included.
+    Segment {
+        start: u64,
+        end: u64,
+        retransmission: bool,
+        cwr: bool,
+    },
+    /// An ACK just below SND.UNA, which makes the peer say its window again.
+    WindowProbe,
+}
+
+/// What the deadline brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerOutcome {
+    Continue,
+    /// `max_retries` timeouts in a row.
+    GiveUp,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SenderCounters {
+    pub(crate) packets: u64,
+    pub(crate) retransmitted: u64,
+    pub(crate) timeouts: u64,
+    pub(crate) fast_retransmits: u64,
+    pub(crate) ece_acks: u64,
+}
+
+/// What the handshake settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Negotiated {
+    /// Payload bytes of a full segment.
+    pub(crate) segment_bytes: u64,
+    pub(crate) sack: bool,
+    pub(crate) ecn: EcnMode,
+    /// SND.WND of the segment that established the connection.
+    pub(crate) window: u64,
+    /// Its sequence offset.
+    pub(crate) window_seq: u64,
+}
+
+pub(crate) struct Sender {
+    stream: Arc<dyn ObjectSource>,
+    una: u64,
+    next: u64,
+    /// First offset beyond the peer's window.
+    window_edge: u64,
+    /// SND.WL1 and SND.WL2.
+    window_update: (u64, u64),
+    segment_bytes: u64,
+    scoreboard: Scoreboard,
+    congestion: Box<dyn CongestionControl>,
+    rtt: RttEstimator,
+    recovery: Recovery,
+    sack: bool,
+    ecn: bool,
+    duplicate_acks: u32,
+    duplicate_ack_threshold: u32,
+    /// The first retransmission of an episode goes out whatever the pipe (RFC 6675 5, step 4.3).
+    retransmit_now: bool,
+    /// The congestion window last stopped us when SND.NXT was this.
+    window_limited_at: u64,
+    cwr_pending: bool,
+    /// The application has closed: FIN follows the stream.
+    closing: bool,
+    deadline: Option<Instant>,
+    retries: u32,
+    max_retries: u32,
+    probe_pending: bool,
+    counters: SenderCounters,
+}
+
+impl Sender {
+    /// After the handshake, which may have measured `rtt` and has counted its own packets.
+    pub(crate) fn new(
+        params: &TcpParams,
+        algorithm: Algorithm,
+        stream: Arc<dyn ObjectSource>,
+        negotiated: Negotiated,
+        rtt: RttEstimator,
+        counters: SenderCounters,
+    ) -> Self {
+        Sender {
+            stream,
+            una: 1,
+            next: 1,
+            window_edge: 1 + negotiated.window,
+            window_update: (negotiated.window_seq, 1),
+            segment_bytes: negotiated.segment_bytes,
+            scoreboard: Scoreboard::default(),
+            congestion: algorithm.build(params, negotiated.segment_bytes),
+            rtt,
+            recovery: Recovery::None,
+            sack: negotiated.sack,
+            ecn: negotiated.ecn != EcnMode::Off,
+            duplicate_acks: 0,
+            duplicate_ack_threshold: params.duplicate_ack_threshold,
+            retransmit_now: false,
+            window_limited_at: 0,
+            cwr_pending: false,
+            closing: false,
+            deadline: None,
+            retries: 0,
+            max_retries: params.max_retries,
+            probe_pending: false,
+            counters,
+        }
+    }
+
+    pub(crate) fn una(&self) -> u64 {
+        self.una
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) fn rtt(&self) -> &RttEstimator {
+        &self.rtt
+    }
+
+    pub(crate) fn congestion(&self) -> &dyn CongestionControl {
+        &*self.congestion
+    }
+
+    pub(crate) fn counters(&self) -> SenderCounters {
+        self.counters
+    }
+
+    pub(crate) fn retries(&self) -> u32 {
+        self.retries
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// Offset after the FIN.
+    fn stream_end(&self) -> u64 {
+        1 + self.stream.len()
+    }
+
+    /// What may be sent: the stream, and the FIN once closed.
+    fn send_limit(&self) -> u64 {
+        self.stream_end() + u64::from(self.closing)
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closing = true;
+    }
+
+    pub(crate) fn fin_sent(&self) -> bool {
+        self.next > self.stream_end()
+    }
+
+    pub(crate) fn fin_acked(&self) -> bool {
+        self.una > self.stream_end()
+    }
+
+    /// Every byte of the stream has been acknowledged.
+    pub(crate) fn stream_acked(&self) -> bool {
+        self.una >= self.stream_end()
+    }
+
+    /// Payload and FIN flag of the segment `[start, end)`.
+    pub(crate) fn contents(&self, start: u64, end: u64) -> io::Result<(Vec<u8>, bool)> {
+        let data_end = end.min(self.stream_end());
+        let mut payload = vec![0; (data_end - start) as usize];
+        self.stream.read_at(start - 1, &mut payload)?;
+        Ok((payload, end > data_end))
+    }
+
+    /// True for a segment that ends the stream: it carries PSH.
+    pub(crate) fn ends_stream(&self, end: u64) -> bool {
+        end >= self.stream_end()
+    }
+
+    /// An ACK with `una <= ack <= next`.
+    pub(crate) fn handle_ack(&mut self, now: Instant, arrival: AckArrival<'_>) {
+        let acked = arrival.ack - self.una;
+        let flight = self.next - self.una;
+        let window_changed = self.update_window(&arrival);
+        let update = self.scoreboard.on_ack(arrival.ack, arrival.sack_blocks);
+        let window_limited = arrival.ack <= self.window_limited_at;
+        self.una = arrival.ack;
+
+        // Timestamps make a sample of every ACK of new data, even of retransmissions.
+        let measured = update.sample_sent_at.map(|sent_at| now.since(sent_at));
+        if let Some(rtt) = arrival.echoed_rtt.filter(|_| acked > 0).or(measured) {
+            self.rtt.sample(rtt);
+        }
+        if acked > 0 {
+            self.retries = 0;
+            self.rearm(now);
+        } else if self.scoreboard.is_empty() {
+            // An answered window probe: the peer lives.
+            self.retries = 0;
+        }
+
+        let was_in_recovery = matches!(self.recovery, Recovery::Fast { .. });
+        let duplicate = acked == 0 && arrival.pure && !window_changed && flight > 0;
+        self.recover(acked, flight, duplicate, update.sacked_bytes > 0);
+
+        let ece = self.ecn && arrival.ece;
+        self.counters.ece_acks += u64::from(ece);
+        let reduced = self.congestion.on_ack(&Acknowledgment {
+            acked_bytes: acked,
+            una: self.una,
+            next: self.next,
+            flight_bytes: flight,
+            ece,
+            in_recovery: was_in_recovery || matches!(self.recovery, Recovery::Fast { .. }),
+            window_limited,
+        });
+        self.cwr_pending |= reduced;
+    }
+
+    /// RFC 9293 3.10.7.4: SND.WND, unless the segment is older than the one it was taken from.
+    fn update_window(&mut self, arrival: &AckArrival<'_>) -> bool {
+        let stamp = (arrival.seq, arrival.ack);
+        if stamp < self.window_update {
+            return false;
+        }
+        self.window_update = stamp;
+        let edge = arrival.ack + arrival.window;
+        let changed = edge != self.window_edge;
+        self.window_edge = edge;
+        changed
+    }
+
+    /// Detects losses and moves between the recovery states.
+    fn recover(&mut self, acked: u64, flight: u64, duplicate: bool, newly_sacked: bool) {
+        match self.recovery {
+            Recovery::Fast { until } | Recovery::Timeout { until } if self.una >= until => {
+                self.recovery = Recovery::None;
+                self.duplicate_acks = 0;
+            }
+            Recovery::Fast { .. } if acked > 0 && !self.sack => {
+                // RFC 6582 3.2: a partial ACK shows the next hole. What it acknowledges had been
+                // counted out of the pipe by duplicate ACKs, but for the retransmission itself.
+                self.scoreboard.mark_first_lost();
+                let delivered = (acked / self.segment_bytes).saturating_sub(1) as u32;
+                self.duplicate_acks = self.duplicate_acks.saturating_sub(delivered);
+            }
+            Recovery::None if acked > 0 => self.duplicate_acks = 0,
+            _ => {}
+        }
+        self.duplicate_acks += u32::from(duplicate);
+        if matches!(self.recovery, Recovery::Timeout { .. }) {
+            return;
+        }
+        let mut lost = false;
+        if self.sack && (newly_sacked || acked > 0) {
+            lost = self
+                .scoreboard
+                .mark_lost(self.duplicate_ack_threshold, self.segment_bytes);
+        }
+        if self.recovery != Recovery::None {
+            return;
+        }
+        if !lost && self.duplicate_acks >= self.duplicate_ack_threshold {
+            lost = self.scoreboard.mark_first_lost();
+        }
+        if lost {
+            self.recovery = Recovery::Fast { until: self.next };
+            self.congestion.on_loss(flight, self.next);
+            self.cwr_pending = self.ecn;
+            self.retransmit_now = true;
+            self.counters.fast_retransmits += 1;
+        }
+    }
+
+    /// Bytes in the network: RFC 6675's pipe, less what duplicate ACKs say has left (RFC 6582)
+    /// where there is no SACK to say which.
+    fn pipe(&self) -> u64 {
+        let left = if self.sack {
+            0
+        } else {
+            u64::from(self.duplicate_acks) * self.segment_bytes
+        };
+        self.scoreboard.pipe().saturating_sub(left)
+    }
+
+    /// What to send now, if anything. The caller sends what this returns.
+    pub(crate) fn poll_transmission(&mut self, now: Instant) -> Option<Transmission> {
+        if std::mem::take(&mut self.probe_pending) {
+            return Some(Transmission::WindowProbe);
+        }
+        let allowance = self.congestion.window().bytes().saturating_sub(self.pipe());
+        if let Some((start, end)) = self.scoreboard.next_lost() {
+            // The loss window is one segment, and what is lost is not in the pipe: a
+            // retransmission always fits an empty pipe.
+            if !self.retransmit_now && end - start > allowance && self.pipe() > 0 {
+                return None;
+            }
+            self.retransmit_now = false;
+            self.scoreboard.on_retransmitted(start, now);
+            self.counters.packets += 1;
+            self.counters.retransmitted += 1;
+            self.arm(now);
+            return Some(Transmission::Segment {
+                start,
+                end,
+                retransmission: true,
+                cwr: false,
+            });
+        }
+        let Some((start, end)) = self.next_new_segment(allowance) else {
+            if self.is_blocked_by_peer() {
+                self.arm(now);
+            }
+            return None;
+        };
+        if self.scoreboard.is_empty() {
+            // A timer that ran for window probes does not count for this segment.
+            self.deadline = None;
+        }
+        let carries_data = start < self.stream_end();
+        self.scoreboard.on_sent(start, end, now);
+        self.next = end;
+        self.counters.packets += 1;
+        self.arm(now);
+        // RFC 3168 6.1.2: CWR on the first new data segment after a reduction.
+        let cwr = carries_data && std::mem::take(&mut self.cwr_pending);
+        Some(Transmission::Segment {
+            start,
+            end,
+            retransmission: false,
+            cwr,
+        })
+    }
+
+    /// The next segment of new data that the windows allow.
+    fn next_new_segment(&mut self, allowance: u64) -> Option<(u64, u64)> {
+        let limit = self.send_limit();
+        if self.next >= limit {
+            return None;
+        }
+        let mut end = (self.next + self.segment_bytes).min(self.stream_end());
+        if end == self.stream_end() {
+            // The FIN rides on the last data segment; it needs no room in the windows.
+            end = limit;
+        }
+        let idle = self.scoreboard.is_empty();
+        let data_end = end.min(self.stream_end());
+        if data_end > self.next && data_end > self.window_edge {
+            // Sender's silly window avoidance (RFC 9293 3.8.6.2.1): a part of a segment only when
+            // nothing is in flight.
+            if !idle || self.window_edge <= self.next {
+                return None;
+            }
+            end = self.window_edge;
+        }
+        if data_end > self.next + allowance && !idle {
+            self.window_limited_at = self.next;
+            return None;
+        }
+        Some((self.next, end))
+    }
+
+    /// There is data, none in flight, and the peer's window is shut.
+    fn is_blocked_by_peer(&self) -> bool {
+        self.scoreboard.is_empty() && self.next < self.stream_end() && self.window_edge <= self.next
+    }
+
+    /// RFC 6298 (5.1): the timer of an earlier segment keeps running.
+    fn arm(&mut self, now: Instant) {
+        if self.deadline.is_none() {
+            self.deadline = Some(now + self.rtt.rto());
+        }
+    }
+
+    /// RFC 6298 (5.2), (5.3).
+    fn rearm(&mut self, now: Instant) {
+        let waiting = !self.scoreboard.is_empty() || self.is_blocked_by_peer();
+        self.deadline = waiting.then(|| now + self.rtt.rto());
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Instant) -> TimerOutcome {
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return TimerOutcome::Continue;
+        }
+        self.deadline = None;
+        if self.scoreboard.is_empty() && !self.is_blocked_by_peer() {
+            return TimerOutcome::Continue;
+        }
+        self.retries += 1;
+        if self.retries > self.max_retries {
+            return TimerOutcome::GiveUp;
+        }
+        self.rtt.back_off();
+        self.deadline = Some(now + self.rtt.rto());
+        if self.scoreboard.is_empty() {
+            self.probe_pending = true;
+            return TimerOutcome::Continue;
+        }
+        self.counters.timeouts += 1;
+        self.scoreboard.on_timeout();
+        self.congestion
+            .on_timeout(self.next - self.una, self.next, self.retries == 1);
+        self.recovery = Recovery::Timeout { until: self.next };
+        self.duplicate_acks = 0;
+        self.retransmit_now = true;
+        self.cwr_pending = self.ecn;
+        TimerOutcome::Continue
+    }
+}

@@ -1,0 +1,378 @@
+//! A connection after the handshake: segment arrival in the order of RFC 9293 3.10.7.4, timers,
+//! and building the segments that go out.
+
+use std::sync::Arc;
+
+use ebb_units::{Duration, Instant};
+
+use super::congestion::{Algorithm, EcnMode};
+use super::connection::{Failure, State, Statistics};
+use super::handshake::Agreement;
+use super::params::TcpParams;
+use super::receiver::{AckState, Arrival, Receiver};
+use super::rtt::RttEstimator;
+use super::segment::{Flags, Options, Segment, unwrap_sequence, wrap_sequence};
+use super::sender::{AckArrival, Negotiated, Sender, SenderCounters, TimerOutcome, Transmission};
+use crate::object::ObjectSource;
+
+/// What an input did to the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Continue,
+    Closed,
+    Failed(Failure),
+}
+
+pub(crate) struct Synchronized {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    pub(crate) stream_acked_at: Option<Instant>,
+    iss: u32,
+    agreement: Agreement,
+    /// TS.Recent of RFC 7323.
+    recent_timestamp: Option<u32>,
+    /// Our FIN was on its way before the peer's arrived: TIME-WAIT is ours.
+    closed_first: bool,
+    time_wait_until: Option<Instant>,
+    last_heard: Instant,
+    /// Earliest time of the next ACK in answer to an unacceptable empty segment.
+    next_challenge: Instant,
+    challenge_interval: Duration,
+    time_wait: Duration,
+    idle_timeout: Duration,
+}
+
+impl Synchronized {
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn new(
+        params: &TcpParams,
+        algorithm: Algorithm,
+        stream: Arc<dyn ObjectSource>,
+        iss: u32,
+        agreement: Agreement,
+        rtt: RttEstimator,
+        counters: SenderCounters,
+        now: Instant,
+    ) -> Self {
+        let negotiated = Negotiated {
+            segment_bytes: agreement.segment_bytes,
+            sack: agreement.sack,
+            ecn: agreement.ecn,
+            window: agreement.window,
+            window_seq: 0,
+        };
+        Synchronized {
+            sender: Sender::new(params, algorithm, stream, negotiated, rtt, counters),
+            receiver: Receiver::new(params, agreement.ecn, 1),
+            stream_acked_at: None,
+            iss,
+            recent_timestamp: agreement.timestamp,
+            agreement,
+            closed_first: false,
+            time_wait_until: None,
+            last_heard: now,
+            next_challenge: Instant::ZERO,
+            challenge_interval: params.delayed_ack_timeout(),
+            time_wait: params.time_wait(),
+            idle_timeout: params.idle_timeout(),
+        }
+    }
+
+    /// The state is what has been sent, acknowledged and received; nothing else is kept.
+    pub(crate) fn state(&self) -> State {
+        let sender = &self.sender;
+        match (
+            sender.fin_sent(),
+            sender.fin_acked(),
+            self.receiver.fin_received(),
+        ) {
+            (false, _, false) => State::Established,
+            (false, _, true) => State::CloseWait,
+            (true, false, false) => State::FinWait1,
+            (true, true, false) => State::FinWait2,
+            (true, false, true) if self.closed_first => State::Closing,
+            (true, false, true) => State::LastAck,
+            (true, true, true) if self.closed_first => State::TimeWait,
+            (true, true, true) => State::Closed,
+        }
+    }
+
+    pub(crate) fn ecn(&self) -> EcnMode {
+        self.agreement.ecn
+    }
+
+    pub(crate) fn statistics(&self) -> Statistics {
+        let counters = self.sender.counters();
+        Statistics {
+            packets_sent: counters.packets,
+            packets_retransmitted: counters.retransmitted,
+            timeouts: counters.timeouts,
+            fast_retransmits: counters.fast_retransmits,
+            ece_acks: counters.ece_acks,
+            ce_packets: self.receiver.ce_packets(),
+            duplicate_packets: self.receiver.duplicate_packets(),
+            alpha: self.sender.congestion().alpha(),
+            smoothed_rtt: self.sender.rtt().smoothed(),
+            window_bytes: self.sender.congestion().window().bytes(),
+        }
+    }
+
+    pub(crate) fn handle_segment(&mut self, now: Instant, segment: &Segment) -> Step {
+        let expected = self.receiver.next();
+        let length = u64::from(segment.sequence_length());
+        let offset = unwrap_sequence(segment.seq, self.agreement.irs, expected);
+        // First: is it for us to look at? (RFC 9293 3.10.7.4, RFC 7323 5.3)
+        let Some(start) = offset.filter(|&start| {
+            self.receiver.is_acceptable(start, length) && self.timestamp_is_fresh(segment)
+        }) else {
+            return self.refuse(now, segment, length);
+        };
+        // RFC 5961 3 and 4: only an exact RST resets; a SYN never does.
+        if segment.flags.rst {
+            if start == expected {
+                return Step::Failed(Failure::Reset);
+            }
+            return self.challenge(now);
+        }
+        if segment.flags.syn {
+            return self.challenge(now);
+        }
+        let Some(ack_number) = segment.ack else {
+            return Step::Continue;
+        };
+        let ack = unwrap_sequence(ack_number, self.iss, self.sender.una());
+        let Some(ack) = ack.filter(|&ack| ack <= self.sender.next()) else {
+            return self.challenge(now);
+        };
+        self.last_heard = now;
+        if let (Some((value, _)), true) = (
+            segment.options.timestamps,
+            start <= self.receiver.last_ack(),
+        ) {
+            self.recent_timestamp = self.recent_timestamp.map(|_| value);
+        }
+        if ack >= self.sender.una() {
+            self.handle_ack(now, segment, start, ack);
+        }
+        let state = self.state();
+        if length > 0 && !self.receiver.fin_received() {
+            self.receiver.on_arrival(
+                now,
+                Arrival {
+                    start,
+                    payload: &segment.payload,
+                    fin: segment.flags.fin,
+                    ce: segment.ce,
+                    cwr: segment.flags.cwr,
+                },
+            );
+            if self.receiver.fin_received() {
+                self.closed_first = matches!(state, State::FinWait1 | State::FinWait2);
+            }
+        }
+        self.after_transition(now)
+    }
+
+    fn after_transition(&mut self, now: Instant) -> Step {
+        match self.state() {
+            State::Closed => return Step::Closed,
+            State::TimeWait if self.time_wait_until.is_none() => {
+                self.time_wait_until = Some(now + self.time_wait);
+            }
+            _ => {}
+        }
+        Step::Continue
+    }
+
+    fn handle_ack(&mut self, now: Instant, segment: &Segment, start: u64, ack: u64) {
+        let shift = self.agreement.window_shifts.map_or(0, |(peer, _)| peer);
+        let next = self.sender.next();
+        let mut sack_blocks = Vec::new();
+        if self.agreement.sack {
+            for &(left, right) in &segment.options.sack_blocks {
+                let left = unwrap_sequence(left, self.iss, ack);
+                let right = unwrap_sequence(right, self.iss, ack);
+                // RFC 2018 5.1 and RFC 2883: what lies outside the flight says nothing.
+                if let (Some(left), Some(right)) = (left, right)
+                    && ack < left
+                    && left < right
+                    && right <= next
+                {
+                    sack_blocks.push((left, right));
+                }
+            }
+        }
+        let echoed = segment
+            .options
+            .timestamps
+            .filter(|_| self.recent_timestamp.is_some());
+        let echoed_rtt = echoed.map(|(_, echo)| {
+            Duration::from_micros(u64::from((now.as_micros() as u32).wrapping_sub(echo)))
+        });
+        self.sender.handle_ack(
+            now,
+            AckArrival {
+                ack,
+                seq: start,
+                window: u64::from(segment.window) << shift,
+                sack_blocks: &sack_blocks,
+                ece: segment.flags.ece,
+                pure: segment.sequence_length() == 0,
+                echoed_rtt,
+            },
+        );
+        if self.sender.stream_acked() && self.stream_acked_at.is_none() {
+            self.stream_acked_at = Some(now);
+        }
+    }
+
+    /// PAWS (RFC 7323 5.3): a segment older than the newest seen in order is from another age.
+    fn timestamp_is_fresh(&self, segment: &Segment) -> bool {
+        match (self.recent_timestamp, segment.options.timestamps) {
+            (Some(recent), Some((value, _))) => (value.wrapping_sub(recent) as i32) >= 0,
+            _ => true,
+        }
+    }
+
+    /// Answers an unacceptable segment with an ACK: it may be a retransmission whose ACK was lost.
+    fn refuse(&mut self, now: Instant, segment: &Segment, length: u64) -> Step {
+        if segment.flags.rst {
+            return Step::Continue;
+        }
+        if self.time_wait_until.is_some() && segment.flags.fin {
+            self.time_wait_until = Some(now + self.time_wait);
+        }
+        if length == 0 {
+            return self.challenge(now);
+        }
+        self.last_heard = now;
+        self.receiver.on_duplicate();
+        Step::Continue
+    }
+
+    /// An ACK that shows the peer where we are (RFC 5961), not more often than the delayed-ACK
+    /// timer, so that two confused ends do not answer each other for ever.
+    fn challenge(&mut self, now: Instant) -> Step {
+        if now >= self.next_challenge {
+            self.next_challenge = now + self.challenge_interval;
+            self.receiver.request_ack();
+        }
+        Step::Continue
+    }
+
+    /// Nothing of ours is under way, so only the peer can move things on: it must not be silent.
+    fn idle_deadline(&self) -> Option<Instant> {
+        let waiting = matches!(self.state(), State::Established | State::FinWait2);
+        (waiting && self.sender.next_deadline().is_none())
+            .then(|| self.last_heard + self.idle_timeout)
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let timers = [
+            self.sender.next_deadline(),
+            self.receiver.next_deadline(),
+            self.time_wait_until,
+            self.idle_deadline(),
+        ];
+        timers.into_iter().flatten().min()
+    }
+
+    pub(crate) fn handle_deadline(&mut self, now: Instant) -> Step {
+        if self.time_wait_until.is_some_and(|until| until <= now) {
+            return Step::Closed;
+        }
+        if self.idle_deadline().is_some_and(|deadline| deadline <= now) {
+            return Step::Failed(Failure::PeerSilent(now.since(self.last_heard)));
+        }
+        self.receiver.handle_deadline(now);
+        match self.sender.handle_deadline(now) {
+            TimerOutcome::Continue => Step::Continue,
+            TimerOutcome::GiveUp => {
+                let retries = self.sender.retries() - 1;
+                Step::Failed(Failure::RetransmissionTimeout { retries })
+            }
+        }
+    }
+
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Result<Option<Segment>, Failure> {
+        if let Some(old) = self.receiver.take_old_state_ack() {
+            return Ok(Some(self.segment(now, self.sender.next(), old)));
+        }
+        let state = self.receiver.ack_state();
+        let segment = match self.sender.poll_transmission(now) {
+            Some(Transmission::Segment {
+                start,
+                end,
+                retransmission,
+                cwr,
+            }) => {
+                let (payload, fin) = self.sender.contents(start, end).map_err(|error| {
+                    Failure::SourceUnreadable {
+                        offset: start - 1,
+                        error: error.kind(),
+                    }
+                })?;
+                let mut segment = self.segment(now, start, state);
+                segment.flags.fin = fin;
+                segment.flags.psh = !payload.is_empty() && self.sender.ends_stream(end);
+                segment.flags.cwr = cwr;
+                // RFC 3168 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECT.
+                segment.ect =
+                    self.agreement.ecn != EcnMode::Off && !payload.is_empty() && !retransmission;
+                segment.payload = payload;
+                segment
+            }
+            Some(Transmission::WindowProbe) => self.segment(now, self.sender.una() - 1, state),
+            None if self.receiver.needs_ack() => self.segment(now, self.sender.next(), state),
+            None => return Ok(None),
+        };
+        self.receiver.on_ack_sent();
+        Ok(Some(segment))
+    }
+
+    /// The RST that ends this connection on both sides.
+    pub(crate) fn reset_segment(&self) -> Segment {
+        Segment {
+            seq: wrap_sequence(self.sender.next(), self.iss),
+            ack: Some(wrap_sequence(self.receiver.next(), self.agreement.irs)),
+            flags: Flags {
+                rst: true,
+                ..Flags::default()
+            },
+            ..Segment::default()
+        }
+    }
+
+    /// A segment at offset `start` with the acknowledgment `state`, window and options.
+    fn segment(&self, now: Instant, start: u64, state: AckState) -> Segment {
+        let shift = self.agreement.window_shifts.map_or(0, |(_, ours)| ours);
+        let timestamps = self
+            .recent_timestamp
+            .map(|recent| (now.as_micros() as u32, recent));
+        let sack_blocks = if self.agreement.sack {
+            let fit = if timestamps.is_some() { 3 } else { 4 };
+            let blocks = self.receiver.sack_blocks(fit).iter();
+            let wrap = |offset| wrap_sequence(offset, self.agreement.irs);
+            blocks
+                .map(|&(left, right)| (wrap(left), wrap(right)))
+                .collect()
+        } else {
+            Vec::new()
+        };
+        Segment {
+            seq: wrap_sequence(start, self.iss),
+            ack: Some(wrap_sequence(state.ack, self.agreement.irs)),
+            flags: Flags {
+                ece: state.ece,
+                ..Flags::default()
+            },
+            window: (self.receiver.window() >> shift).min(u64::from(u16::MAX)) as u16,
+            options: Options {
+                timestamps,
+                sack_blocks,
+                ..Options::default()
+            },
+            ..Segment::default()
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! A virtual network for tests: pairs of connections over one shared link per direction, a clock
+//! that jumps to the next deadline, and a bound on the number of steps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ebb_units::{BitRate, Duration, Instant};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::{Algorithm, Connection, Segment, State, TcpParams};
+use crate::object::{GeneratedSource, ObjectSource};
+
+/// IPv4 and TCP headers without options, and Ethernet.
+const HEADER_BYTES: u64 = 14 + 20 + 20;
+
+/// What happens to a segment beside the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Pass,
+    Drop,
+    Duplicate,
+    /// Arrives this much later, behind segments sent after it.
+    Late(Duration),
+    Mark,
+}
+
+/// A queue and the wire behind it.
+pub(crate) struct Link {
+    pub(crate) rate: BitRate,
+    pub(crate) delay: Duration,
+    pub(crate) capacity_bytes: u64,
+    /// CE on ECT segments that find more than this in the queue (DCTCP's K).
+    pub(crate) mark_above_bytes: u64,
+    /// Decides about the n-th segment.
+    pub(crate) fate: Box<dyn FnMut(u64, &Segment) -> Fate>,
+    count: u64,
+    /// Departure times and lengths of what is queued.
+    queued: VecDeque<(Instant, u64)>,
+    free_at: Instant,
+    arrivals: Vec<(Instant, usize, Segment)>,
+    pub(crate) drops: u64,
+    pub(crate) marks: u64,
+    /// Queue length that each segment found, with the time.
+    pub(crate) depths: Vec<(Instant, u64)>,
+}
+
+impl Link {
+    pub(crate) fn new(rate: BitRate, delay: Duration) -> Self {
+        Link {
+            rate,
+            delay,
+            capacity_bytes: u64::MAX,
+            mark_above_bytes: u64::MAX,
+            fate: Box::new(|_, _| Fate::Pass),
+            count: 0,
+            queued: VecDeque::new(),
+            free_at: Instant::ZERO,
+            arrivals: Vec::new(),
+            drops: 0,
+            marks: 0,
+            depths: Vec::new(),
+        }
+    }
+
+    /// Loses each segment with probability `loss`, reproducibly.
+    pub(crate) fn lossy(mut self, loss: f64, seed: u64) -> Self {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        self.fate = Box::new(move |_, _| {
+            if rng.random_bool(loss) {
+                Fate::Drop
+            } else {
+                Fate::Pass
+            }
+        });
+        self
+    }
+
+    fn send(&mut self, now: Instant, pair: usize, mut segment: Segment) {
+        let fate = (self.fate)(self.count, &segment);
+        self.count += 1;
+        let bytes = segment.payload.len() as u64 + HEADER_BYTES;
+        while self
+            .queued
+            .front()
+            .is_some_and(|&(departure, _)| departure <= now)
+        {
+            self.queued.pop_front();
+        }
+        let depth: u64 = self.queued.iter().map(|&(_, bytes)| bytes).sum();
+        self.depths.push((now, depth));
+        if fate == Fate::Drop || depth + bytes > self.capacity_bytes {
+            self.drops += 1;
+            return;
+        }
+        if segment.ect && (depth > self.mark_above_bytes || fate == Fate::Mark) {
+            segment.ce = true;
+            self.marks += 1;
+        }
+        let departure = self.free_at.max(now) + self.rate.time_for(bytes);
+        self.free_at = departure;
+        self.queued.push_back((departure, bytes));
+        let mut arrival = departure + self.delay;
+        match fate {
+            Fate::Late(by) => arrival += by,
+            Fate::Duplicate => self.arrivals.push((arrival, pair, segment.clone())),
+            _ => {}
+        }
+        self.arrivals.push((arrival, pair, segment));
+    }
+
+    fn next_arrival(&self) -> Option<Instant> {
+        self.arrivals.iter().map(|&(at, _, _)| at).min()
+    }
+
+    fn take_arrived(&mut self, now: Instant) -> Vec<(usize, Segment)> {
+        let mut due = Vec::new();
+        let mut waiting = Vec::new();
+        for arrival in self.arrivals.drain(..) {
+            if arrival.0 <= now {
+                &mut due
+            } else {
+                &mut waiting
+            }
+            .push(arrival);
+        }
+        self.arrivals = waiting;
+        due.sort_by_key(|&(at, _, _)| at);
+        due.into_iter()
+            .map(|(_, pair, segment)| (pair, segment))
+            .collect()
+    }
+
+    /// Mean queue length found by segments sent at or after `from`.
+    pub(crate) fn mean_depth(&self, from: Instant) -> f64 {
+        let found = self.depths.iter().filter(|&&(at, _)| at >= from);
+        let (sum, count) = found.fold((0, 0), |(sum, n), &(_, depth)| (sum + depth, n + 1));
+        sum as f64 / f64::from(count.max(1))
+    }
+}
+
+/// A sender on the left and its receiver on the right.
+pub(crate) struct Pair {
+    pub(crate) left: Connection,
+    pub(crate) right: Option<Connection>,
+    pub(crate) received: Vec<u8>,
+    /// Bytes received in total, read or not.
+    pub(crate) read: bool,
+    started: bool,
+    pub(crate) start_at: Instant,
+    pub(crate) expected: Vec<u8>,
+}
+
+pub(crate) struct Network {
+    pub(crate) now: Instant,
+    pub(crate) params: Arc<TcpParams>,
+    pub(crate) right_params: Arc<TcpParams>,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) pairs: Vec<Pair>,
+    pub(crate) forward: Link,
+    pub(crate) backward: Link,
+    /// Alpha and window of the left of pair 0, whenever they changed.
+    pub(crate) trace: Vec<(Instant, Option<f64>, u64)>,
+    /// Segments sent by the left sides, in order.
+    pub(crate) sent: Vec<(Instant, Segment)>,
+}
+
+impl Network {
+    /// 1 Gbit/s and 20 us each way.
+    pub(crate) fn new(algorithm: Algorithm, params: TcpParams) -> Self {
+        let link = || Link::new(BitRate::from_mbps(1000), Duration::from_micros(20));
+        Network {
+            now: Instant::ZERO,
+            right_params: Arc::new(params.clone()),
+            params: Arc::new(params),
+            algorithm,
+            pairs: Vec::new(),
+            forward: link(),
+            backward: link(),
+            trace: Vec::new(),
+            sent: Vec::new(),
+        }
+    }
+
+    /// Adds a transfer of `bytes` generated bytes.
+    pub(crate) fn transfer(&mut self, bytes: u64) -> &mut Pair {
+        let index = self.pairs.len() as u64;
+        let source = GeneratedSource {
+            seed: index + 1,
+            bytes,
+        };
+        let mut expected = vec![0; bytes as usize];
+        source.read_at(0, &mut expected).unwrap();
+        // Close to the end of the sequence space: every transfer of size wraps.
+        let iss = 0xffff_ff00 - index as u32;
+        let mut left =
+            Connection::connect(self.params.clone(), self.algorithm, Arc::new(source), iss);
+        left.close();
+        self.pairs.push(Pair {
+            left,
+            right: None,
+            received: Vec::new(),
+            read: true,
+            started: false,
+            start_at: self.now,
+            expected,
+        });
+        self.pairs.last_mut().unwrap()
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let pairs = self.pairs.iter().flat_map(|pair| {
+            let start = (!pair.started).then_some(pair.start_at);
+            let left = if pair.started {
+                pair.left.next_deadline()
+            } else {
+                None
+            };
+            [
+                start,
+                left,
+                pair.right.as_ref().and_then(Connection::next_deadline),
+            ]
+        });
+        pairs
+            .chain([self.forward.next_arrival(), self.backward.next_arrival()])
+            .flatten()
+            .min()
+            .map(|at| at.max(self.now))
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        for (index, segment) in self.forward.take_arrived(now) {
+            let pair = &mut self.pairs[index];
+            match &mut pair.right {
+                Some(right) => right.handle_segment(now, &segment),
+                None => {
+                    let params = self.right_params.clone();
+                    let nothing = Arc::new(Vec::new());
+                    pair.right = Connection::accept(params, self.algorithm, nothing, 77, &segment);
+                }
+            }
+        }
+        for (index, segment) in self.backward.take_arrived(now) {
+            self.pairs[index].left.handle_segment(now, &segment);
+        }
+        for (index, pair) in self.pairs.iter_mut().enumerate() {
+            if pair.start_at <= now {
+                pair.started = true;
+                pair.left.handle_deadline(now);
+                while let Some(segment) = pair.left.poll_transmit(now) {
+                    self.sent.push((now, segment.clone()));
+                    self.forward.send(now, index, segment);
+                }
+            }
+            let Some(right) = &mut pair.right else {
+                continue;
+            };
+            right.handle_deadline(now);
+            if pair.read {
+                pair.received.extend(right.read());
+            }
+            if right.peer_closed() {
+                pair.received.extend(right.read());
+                right.close();
+            }
+            while let Some(segment) = right.poll_transmit(now) {
+                self.backward.send(now, index, segment);
+            }
+        }
+        if let Some(pair) = self.pairs.first() {
+            let statistics = pair.left.statistics();
+            let entry = (statistics.alpha, statistics.window_bytes);
+            if self
+                .trace
+                .last()
+                .is_none_or(|&(_, alpha, window)| (alpha, window) != entry)
+            {
+                self.trace.push((now, entry.0, entry.1));
+            }
+        }
+    }
+
+    /// Runs until nothing is left to happen or until `limit`. Panics on livelock.
+    pub(crate) fn run_until(&mut self, limit: Instant) {
+        for _ in 0..2_000_000 {
+            match self.next_event() {
+                Some(at) if at <= limit => self.now = at,
+                _ => return,
+            }
+            self.step();
+        }
+        panic!("livelock at {:?}", self.now);
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&mut self) {
+        self.run_until(Instant::FAR_FUTURE - Duration::from_secs(1));
+    }
+
+    /// Runs to the end and checks that every object has arrived and every connection is gone.
+    pub(crate) fn run_and_check(&mut self) {
+        self.run();
+        for (index, pair) in self.pairs.iter().enumerate() {
+            assert_eq!(pair.left.failure(), None, "sender {index}");
+            assert!(pair.received == pair.expected, "object {index} differs");
+            assert_eq!(pair.left.state(), State::Closed, "sender {index}");
+            let right = pair.right.as_ref().expect("accepted");
+            assert_eq!(right.state(), State::Closed, "receiver {index}");
+            assert_eq!(right.failure(), None, "receiver {index}");
+        }
+    }
+}
