@@ -1,20 +1,21 @@
 """The controller: connects to every switch, installs the plan, keeps it installed.
 
-`finsy` reconnects and becomes primary; whenever a switch is ready, for the first time or after a
-restart, the plan in force is reconciled with what it holds.
+`finsy` reconnects and becomes primary. Whenever a switch is ready, for the first time or after a
+restart, and whenever the plan changes, the switch is made to hold the plan in force.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import finsy
 from ebb_topologies.model import Topology
-from finsy import P4ClientError, P4CounterEntry, Switch, SwitchEvent, SwitchOptions
+from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
 
 from ebb_controller.parameters import FabricParameters
 from ebb_controller.plan import MulticastGroup, plan
@@ -23,6 +24,11 @@ from ebb_controller.site import DepthUnit, Site
 
 LOGGER = logging.getLogger("ebb.controller")
 CONNECT_SECONDS = 20.0
+"""How long `configure` waits for a switch that does not answer."""
+
+T = TypeVar("T")
+Counters = dict[str, list[tuple[int, int]]]
+"""counter -> (packets, bytes) by index"""
 
 
 @dataclass(frozen=True)
@@ -38,32 +44,87 @@ class Program:
                 raise ControllerError(f"{path} is not there: run `make build`")
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a switch, for people to read."""
+
+    switch: str
+    kind: Literal["connected", "installed", "lost", "error"]
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Goal:
+    """What all switches should hold. Compared by identity: a new call is a new goal."""
+
+    parameters: FabricParameters
+    multicast: tuple[MulticastGroup, ...]
+
+
 @dataclass
 class _Managed:
-    """A switch and how it stands against the plan."""
+    """A switch and how it stands against the goal."""
 
-    switch: Switch
-    ready: bool = False
-    """Connected, we are primary, and our pipeline runs."""
+    switch: finsy.Switch
+    connected: bool = False
+    """We are primary, and our pipeline runs."""
     error: ControllerError | None = None
-    """Why it is not as planned, since it was last ready."""
+    """Why it is not as planned, since it was last connected or configured."""
+    holds: _Goal | None = None
+    change: Change = Change()
+    """What the last installation had to change."""
     installs: int = 0
     """How often a plan was installed: a restart adds one."""
-    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def notify(self) -> None:
+        """Wakes everyone in `until`."""
+        self._changed.set()
+        self._changed.clear()
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            await self._changed.wait()
+
+
+class _Switch(finsy.Switch):
+    """A finsy switch that tells why its session failed; finsy itself only logs it and retries."""
+
+    on_failure: Callable[[BaseException], None]
+
+    def create_task(
+        self, coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
+    ) -> asyncio.Task[T]:
+        task = super().create_task(coro, background=background, name=name)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.on_failure(error)
 
 
 class Controller:
     """An asynchronous context manager: enter it, then `await controller.configure(parameters)`."""
 
     def __init__(
-        self, topology: Topology, program: Program, depth_unit: DepthUnit = "bytes"
+        self,
+        topology: Topology,
+        program: Program,
+        depth_unit: DepthUnit = "bytes",
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         program.check()
         self.topology = topology
+        self.program = program
         self.depth_unit: DepthUnit = depth_unit
-        self._parameters: FabricParameters | None = None
-        self._multicast: tuple[MulticastGroup, ...] = ()
+        self.connect_seconds = connect_seconds
+        self._on_event = on_event
+        self._goal: _Goal | None = None
         self._managed: dict[str, _Managed] = {}
         self._runner: asyncio.Task[None] | None = None
         for node in topology.switches:
@@ -73,8 +134,9 @@ class Controller:
                 device_id=node.device_id,
                 ready_handler=self._ready,
             )
-            switch = Switch(node.name, f"127.0.0.1:{node.grpc_port}", options)
-            self._managed[node.name] = _Managed(switch)
+            switch = _Switch(node.name, f"127.0.0.1:{node.grpc_port}", options)
+            managed = self._managed[node.name] = _Managed(switch)
+            switch.on_failure = lambda error, managed=managed: self._failed(managed, error)  # type: ignore[misc]
             switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
 
     async def __aenter__(self) -> Controller:
@@ -87,6 +149,8 @@ class Controller:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
 
+    # -- commands -----------------------------------------------------------------------------
+
     async def configure(
         self, parameters: FabricParameters, multicast: Sequence[MulticastGroup] = ()
     ) -> dict[str, Change]:
@@ -94,91 +158,157 @@ class Controller:
 
         Raises `ControllerError` for the first switch that cannot be reached or refuses.
         """
-        self._parameters = parameters
-        self._multicast = tuple(multicast)
-        tasks = [asyncio.create_task(self._install(m)) for m in self._managed.values()]
+        goal = self._goal = _Goal(parameters, tuple(multicast))
+        for managed in self._managed.values():
+            if managed.connected:
+                managed.error = None
+                # A task of the switch: it ends with the connection.
+                managed.switch.create_task(self._bring_up_to_date(managed))
+        waiting = [
+            asyncio.create_task(self._reached(managed, goal)) for managed in self._managed.values()
+        ]
         try:
-            changes = await asyncio.gather(*tasks)
-        except BaseException:
-            for task in tasks:
+            changes = await asyncio.gather(*waiting)
+        finally:
+            for task in waiting:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            raise
+            await asyncio.gather(*waiting, return_exceptions=True)
         return dict(zip(self._managed, changes, strict=True))
 
     async def settled(self, switch: str, installs: int) -> None:
         """Waits until a switch has had a plan installed `installs` times (after a restart)."""
         managed = self._managed[switch]
-        async with managed.changed:
-            await managed.changed.wait_for(lambda: managed.installs >= installs)
+        await managed.until(lambda: managed.installs >= installs)
 
     def installs(self, switch: str) -> int:
         return self._managed[switch].installs
 
-    async def counters(self, *names: str) -> dict[str, dict[str, list[tuple[int, int]]]]:
-        """switch -> counter -> (packets, bytes) by index."""
-        replies = await asyncio.gather(
-            *(self._counters(m.switch, names) for m in self._managed.values())
-        )
+    async def counters(self, *names: str) -> dict[str, Counters]:
+        """switch -> counter -> (packets, bytes) by index; every switch must be connected."""
+        replies = await asyncio.gather(*(self.switch_counters(s, *names) for s in self._managed))
         return dict(zip(self._managed, replies, strict=True))
 
-    async def _counters(
-        self, switch: Switch, names: Sequence[str]
-    ) -> dict[str, list[tuple[int, int]]]:
-        table: dict[str, list[tuple[int, int]]] = {}
+    async def switch_counters(self, switch: str, *names: str) -> Counters:
+        managed = self._managed[switch]
+        if not managed.connected:
+            raise managed.error or ControllerError(f"switch {switch} is not connected")
+        reading = asyncio.create_task(_counters(managed.switch, names))
         try:
-            for name in names:
-                rows = await read(switch, [P4CounterEntry(name)], P4CounterEntry)
-                rows.sort(key=lambda row: row.index or 0)
-                table[name] = [(row.packet_count, row.byte_count) for row in rows]
+            await asyncio.wait({reading})
+        finally:
+            reading.cancel()
+        if reading.cancelled():  # gRPC cancels what is under way when finsy closes the channel
+            raise ControllerError(f"switch {switch}: connection lost while reading counters")
+        return reading.result()
+
+    # -- what finsy tells ---------------------------------------------------------------------
+
+    async def _ready(self, switch: finsy.Switch) -> None:
+        """A switch has our pipeline: at first, after a reconnection, or its primary changed."""
+        managed = self._managed[switch.name]
+        managed.holds = None
+        managed.error = None
+        managed.connected = switch.is_primary
+        if managed.connected:
+            self._tell(managed, "connected", f"connected at {switch.address}")
+            await self._bring_up_to_date(managed)
+        else:
+            self._fail(
+                managed,
+                f"switch {switch.name} at {switch.address}: another controller is primary "
+                f"(election id {switch.primary_id}, ours {switch.election_id}); stop it first",
+            )
+
+    def _gone(self, switch: finsy.Switch) -> None:
+        """The connection to a switch ended."""
+        managed = self._managed[switch.name]
+        if managed.connected:
+            managed.connected = False
+            managed.holds = None
+            self._tell(managed, "lost", "connection lost; it gets everything again when it is back")
+
+    def _failed(self, managed: _Managed, error: BaseException) -> None:
+        """finsy's session failed; it will try again, but whoever waits wants to know why."""
+        lost = isinstance(error, P4ClientError) and error.code == GRPCStatusCode.UNAVAILABLE
+        if managed.connected or lost:
+            return  # told by `_gone`, or by `_reached` when it never comes
+        cause = (
+            f"{error.code.name}: {error.message}"
+            if isinstance(error, P4ClientError)
+            else f"{type(error).__name__}: {error}"
+        )
+        switch = managed.switch
+        what = f"refuses {self.program.json}" if switch.is_up else "refuses a P4Runtime session"
+        self._fail(managed, f"switch {switch.name} at {switch.address} {what}: {cause}")
+
+    # -- one switch ---------------------------------------------------------------------------
+
+    async def _bring_up_to_date(self, managed: _Managed) -> None:
+        name = managed.switch.name
+        async with managed.writing:
+            goal = self._goal
+            if goal is None or managed.holds is goal:
+                return
+            site = Site(self.topology, self.topology.switch(name), goal.parameters, self.depth_unit)
+            try:
+                change = await reconcile(managed.switch, plan(site, goal.multicast))
+            except ControllerError as error:
+                self._fail(managed, str(error), error.__cause__)
+                return
+            managed.holds = goal
+            managed.change = change
+            managed.installs += 1
+        self._tell(managed, "installed", f"installed and read back: {change}")
+
+    async def _reached(self, managed: _Managed, goal: _Goal) -> Change:
+        """Waits until a switch holds `goal`, over restarts if need be."""
+        switch = managed.switch
+        while managed.holds is not goal:
+            try:
+                async with asyncio.timeout(self.connect_seconds):
+                    await managed.until(lambda: managed.connected or managed.error)
+            except TimeoutError as error:
+                raise ControllerError(
+                    f"switch {switch.name} cannot be reached: no P4Runtime server answers at "
+                    f"{switch.address} after {self.connect_seconds:g} s. "
+                    "Is the switch process running?"
+                ) from error
+            await managed.until(
+                lambda: managed.holds is goal or managed.error or not managed.connected
+            )
+            if managed.error is not None:
+                raise managed.error
+        return managed.change
+
+    def _fail(self, managed: _Managed, message: str, cause: BaseException | None = None) -> None:
+        managed.error = ControllerError(message)
+        managed.error.__cause__ = cause
+        self._tell(managed, "error", message)
+
+    def _tell(
+        self,
+        managed: _Managed,
+        kind: Literal["connected", "installed", "lost", "error"],
+        text: str,
+    ) -> None:
+        LOGGER.info("%s: %s", managed.switch.name, text)
+        self._on_event(Event(managed.switch.name, kind, text))
+        managed.notify()
+
+
+async def _counters(switch: finsy.Switch, names: Sequence[str]) -> Counters:
+    table: Counters = {}
+    for name in names:
+        try:
+            rows = await read(switch, [P4CounterEntry(name)], P4CounterEntry)
         except P4ClientError as error:
             raise ControllerError(
                 f"switch {switch.name}: counter {name} cannot be read: {error.message}"
             ) from error
-        return table
-
-    async def _ready(self, switch: Switch) -> None:
-        """finsy's call when a switch has our pipeline: at first, and after every reconnection."""
-        managed = self._managed[switch.name]
-        managed.error = None
-        try:
-            if not switch.is_primary:
-                raise ControllerError(
-                    f"switch {switch.name} at {switch.address}: another controller is primary "
-                    f"(election id {switch.primary_id}, ours {switch.election_id}); stop it first"
-                )
-            if self._parameters is not None:
-                await self._reconcile(managed)
-            managed.ready = True
-        except ControllerError as error:
-            managed.error = error
-            LOGGER.error("%s", error)
-        async with managed.changed:
-            managed.changed.notify_all()
-
-    def _gone(self, switch: Switch) -> None:
-        """finsy's call when the connection to a switch ends."""
-        self._managed[switch.name].ready = False
-
-    async def _install(self, managed: _Managed) -> Change:
-        switch = managed.switch
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS), managed.changed:
-                await managed.changed.wait_for(lambda: managed.ready or managed.error)
-        except TimeoutError as error:
+        except ValueError as error:
             raise ControllerError(
-                f"switch {switch.name} cannot be reached: no P4Runtime server answers at "
-                f"{switch.address} after {CONNECT_SECONDS:.0f} s. Is the switch process running?"
+                f"switch {switch.name}: its program has no counter {name}: {error}"
             ) from error
-        if managed.error is not None:
-            raise managed.error
-        return await self._reconcile(managed)
-
-    async def _reconcile(self, managed: _Managed) -> Change:
-        assert self._parameters is not None
-        node = self.topology.switch(managed.switch.name)
-        async with managed.writing:
-            site = Site(self.topology, node, self._parameters, self.depth_unit)
-            change = await reconcile(managed.switch, plan(site, self._multicast))
-            managed.installs += 1
-        return change
+        rows.sort(key=lambda row: row.index or 0)
+        table[name] = [(row.packet_count, row.byte_count) for row in rows]
+    return table

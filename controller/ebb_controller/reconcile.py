@@ -6,9 +6,9 @@ run, a change of scheme and a restarted switch are one and the same case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from finsy import (
     P4ActionProfileGroup,
@@ -33,20 +33,23 @@ class ControllerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    inserted: int
-    modified: int
-    deleted: int
+    inserted: int = 0
+    modified: int = 0
+    deleted: int = 0
 
     @property
     def total(self) -> int:
         return self.inserted + self.modified + self.deleted
 
+    def __str__(self) -> str:
+        return f"{self.inserted} new, {self.modified} changed, {self.deleted} deleted"
+
 
 async def reconcile(switch: Switch, wanted: Sequence[Entity]) -> Change:
     """Writes the difference and verifies by reading back."""
     schema = switch.p4info
+    target = _target(switch, wanted)
     present = await _read(switch, wanted)
-    target = _by_identity(wanted, schema)
     stale = [present[key] for key in present if key not in target and not _is_default(present[key])]
     new = [target[key] for key in target if key not in present]
     changed = [
@@ -54,6 +57,9 @@ async def reconcile(switch: Switch, wanted: Sequence[Entity]) -> Change:
         for key in target
         if key in present and _normal(target[key], schema) != _normal(present[key], schema)
     ]
+    change = Change(len(new), len(changed), len(stale))
+    if not change.total:
+        return change  # what was just read is the read-back
     # Entries let go of groups, groups of members: deleted in the reverse of the insert order.
     # Entries change before groups disappear, so modifications come between.
     await _write(switch, "insert", [e for e in new if not isinstance(e, P4TableEntry)])
@@ -61,33 +67,54 @@ async def reconcile(switch: Switch, wanted: Sequence[Entity]) -> Change:
     await _write(switch, "insert", [e for e in new if isinstance(e, P4TableEntry)])
     for kind in reversed(INSERT_ORDER):
         await _write(switch, "delete", [e for e in stale if isinstance(e, kind)])
-    await _verify(switch, wanted)
-    return Change(len(new), len(changed), len(stale))
+    _verify(switch, target, await _read(switch, wanted))
+    return change
 
 
-async def _verify(switch: Switch, wanted: Sequence[Entity]) -> None:
+def _target(switch: Switch, wanted: Sequence[Entity]) -> dict[bytes, Entity]:
+    """The plan by identity; what the program cannot express is an error that names it."""
+    target: dict[bytes, Entity] = {}
+    for entity in wanted:
+        try:
+            key = _identity(entity, switch.p4info)
+        except ValueError as error:
+            raise ControllerError(
+                f"switch {switch.name}: {entity} does not fit the P4 program: {error}"
+            ) from error
+        if key in target:
+            raise ControllerError(
+                f"switch {switch.name}: planned twice: {describe(target[key], switch.p4info)} and "
+                f"{describe(entity, switch.p4info)}"
+            )
+        target[key] = entity
+    return target
+
+
+def _verify(switch: Switch, target: dict[bytes, Entity], present: dict[bytes, Entity]) -> None:
     schema = switch.p4info
-    present = await _read(switch, wanted)
-    target = _by_identity(wanted, schema)
     for key, entity in target.items():
         held = present.get(key)
         if held is None:
             raise ControllerError(
-                f"switch {switch.name}: {describe(entity)} was accepted but does not read back"
+                f"switch {switch.name}: {describe(entity, schema)} was accepted but does not "
+                "read back"
             )
         if _normal(entity, schema) != _normal(held, schema):
             raise ControllerError(
-                f"switch {switch.name}: {describe(entity)} reads back as {describe(held)}"
+                f"switch {switch.name}: {describe(entity, schema)} reads back as "
+                f"{describe(held, schema)}"
             )
     for key, held in present.items():
         if key not in target and not _is_default(held):
             raise ControllerError(
-                f"switch {switch.name}: {describe(held)} is there but not in the plan"
+                f"switch {switch.name}: {describe(held, schema)} is there but not in the plan"
             )
 
 
 async def _read(switch: Switch, wanted: Sequence[Entity]) -> dict[bytes, Entity]:
     """All entities of the kinds we manage, by identity."""
+    # A wildcard read does not give default entries (BMv2) or gives those of all tables (P4Runtime
+    # leaves it open), so those of the plan are asked for by name and others are ignored.
     defaults = [e for e in wanted if isinstance(e, P4TableEntry) and e.is_default_action]
     kinds: list[Entity] = [
         P4ActionProfileMember(),
@@ -100,9 +127,15 @@ async def _read(switch: Switch, wanted: Sequence[Entity]) -> dict[bytes, Entity]
     try:
         found = await read(switch, kinds, INSERT_ORDER)
     except P4ClientError as error:
-        raise ControllerError(f"switch {switch.name}: read failed: {error.message}") from error
+        raise ControllerError(
+            f"switch {switch.name}: its entries cannot be read: {error.code.name} {error.message}"
+        ) from error
+    except ValueError as error:
+        raise ControllerError(
+            f"switch {switch.name}: it holds an entry that does not fit the P4 program: {error}"
+        ) from error
     ours = [e for e in found if not (isinstance(e, P4TableEntry) and e.table_id in const_tables)]
-    return _by_identity(ours, switch.p4info)
+    return {_identity(entity, switch.p4info): entity for entity in ours}
 
 
 async def read(
@@ -115,17 +148,15 @@ async def read(
 
 
 async def _write(switch: Switch, operation: str, entities: Sequence[Entity]) -> None:
+    if operation == "insert":
+        # A default entry exists always: it is only ever modified (P4Runtime section 9.1).
+        await _write(switch, "modify", [e for e in entities if _is_default(e)])
+        entities = [e for e in entities if not _is_default(e)]
     if not entities:
         return
+    write = {"insert": switch.insert, "modify": switch.modify, "delete": switch.delete}[operation]
     try:
-        if operation == "insert":
-            # A default entry exists always: it is only ever modified (P4Runtime 9.1).
-            await switch.insert([e for e in entities if not _is_default(e)])
-            await switch.modify([e for e in entities if _is_default(e)])
-        elif operation == "modify":
-            await switch.modify(entities)
-        else:
-            await switch.delete(entities)
+        await write(entities)
     except P4ClientError as error:
         raise ControllerError(_explain(switch, operation, entities, error)) from error
 
@@ -134,37 +165,38 @@ def _explain(
     switch: Switch, operation: str, entities: Sequence[Entity], error: P4ClientError
 ) -> str:
     """The first update that failed, by name, and why."""
+    schema = switch.p4info
     for index, detail in sorted(error.details.items()):
-        cause = detail.message or detail.canonical_code.name
-        entity = describe(entities[index]) if index < len(entities) else f"update {index}"
+        cause = f"{detail.canonical_code.name} {detail.message}".strip()
+        if index < len(entities):
+            entity = describe(entities[index], schema)
+        else:
+            entity = f"update {index}"
         more = len(error.details) - 1
         tail = f" (and {more} more)" if more else ""
         return f"switch {switch.name}: cannot {operation} {entity}: {cause}{tail}"
     return (
         f"switch {switch.name}: cannot {operation} {len(entities)} entities, first "
-        f"{describe(entities[0])}: {error.code.name} {error.message}"
+        f"{describe(entities[0], schema)}: {error.code.name} {error.message}".rstrip()
     )
 
 
-def describe(entity: Entity) -> str:
+def describe(entity: Entity, schema: P4Schema) -> str:
     """One entity as a person would name it."""
     match entity:
         case P4TableEntry(is_default_action=True):
-            return f"default action of table {entity.table_id} -> {entity.action}"
+            return f"default action of table {entity.table_id} -> {entity.action_str(schema)}"
         case P4TableEntry():
-            key = ", ".join(f"{name}={value}" for name, value in (entity.match or {}).items())
-            return f"table {entity.table_id} [{key}] -> {entity.action}"
+            key = entity.match_str(schema)
+            return f"table {entity.table_id} [{key}] -> {entity.action_str(schema)}"
         case P4ActionProfileMember():
-            return f"member {entity.member_id} of {entity.action_profile_id} -> {entity.action}"
+            action = entity.action_str(schema)
+            return f"member {entity.member_id} of {entity.action_profile_id} -> {action}"
         case P4ActionProfileGroup():
             members = [member.member_id for member in entity.members or ()]
             return f"group {entity.group_id} of {entity.action_profile_id} -> members {members}"
         case P4MulticastGroupEntry():
-            return f"multicast group {entity.multicast_group_id} -> {list(entity.replicas)}"
-
-
-def _by_identity(entities: Iterable[Entity], schema: P4Schema) -> dict[bytes, Entity]:
-    return {_identity(entity, schema): entity for entity in entities}
+            return f"multicast group {entity.multicast_group_id} -> {entity.replicas_str()}"
 
 
 def _identity(entity: Entity, schema: P4Schema) -> bytes:
@@ -177,7 +209,6 @@ def _identity(entity: Entity, schema: P4Schema) -> bytes:
             message.action_profile_member.ClearField("action")
         case "action_profile_group":
             message.action_profile_group.ClearField("members")
-            message.action_profile_group.ClearField("max_size")
         case "packet_replication_engine_entry":
             message.packet_replication_engine_entry.multicast_group_entry.ClearField("replicas")
     return bytes(message.SerializeToString(deterministic=True))
@@ -188,29 +219,39 @@ def _normal(entity: Entity, schema: P4Schema) -> bytes:
 
 
 def _canonical(entity: Entity, schema: P4Schema) -> p4r.Entity:
-    """The message without what a switch adds (counters, timers) and in one fixed order."""
+    """The message without what a switch adds (counters, timers) and in one fixed order.
+
+    finsy has decoded and encoded again what was read, so that byte strings are the shortest
+    (P4Runtime section 8.3) whatever the switch sent.
+    """
     message = entity.encode(schema)
     match message.WhichOneof("entity"):
         case "table_entry":
             entry = message.table_entry
             for name in ("counter_data", "meter_counter_data", "time_since_last_hit"):
                 entry.ClearField(name)
-            fields = sorted(entry.match, key=lambda field: field.field_id)
-            del entry.match[:]
-            entry.match.extend(fields)
+            _sort(entry.match, lambda field: field.field_id)
+            _sort(entry.action.action.params, lambda parameter: parameter.param_id)
             if entry.is_default_action:
                 entry.ClearField("priority")
+        case "action_profile_member":
+            member = message.action_profile_member
+            _sort(member.action.params, lambda parameter: parameter.param_id)
         case "action_profile_group":
-            group = message.action_profile_group
-            members = sorted(group.members, key=lambda member: member.member_id)
-            del group.members[:]
-            group.members.extend(members)
+            # A MODIFY cannot change it (P4Runtime section 9.2.3), so it is no part of the value.
+            message.action_profile_group.ClearField("max_size")
+            _sort(message.action_profile_group.members, lambda member: member.member_id)
         case "packet_replication_engine_entry":
             multicast = message.packet_replication_engine_entry.multicast_group_entry
-            replicas = sorted(multicast.replicas, key=lambda r: (r.egress_port, r.port, r.instance))
-            del multicast.replicas[:]
-            multicast.replicas.extend(replicas)
+            _sort(multicast.replicas, lambda r: (r.egress_port, r.port, r.instance))
     return message
+
+
+def _sort(field: Any, key: Callable[[Any], Any]) -> None:
+    """Sorts a repeated field of messages in place."""
+    ordered = sorted(field, key=key)
+    del field[:]
+    field.extend(ordered)
 
 
 def _is_default(entity: Entity) -> bool:

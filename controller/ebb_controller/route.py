@@ -22,6 +22,9 @@ from finsy import (
 
 from ebb_controller.site import Site
 
+FIRST_MULTICAST_MEMBER = 1000
+"""Members below are next hops, named by their port (1..510)."""
+
 Entity = P4ActionProfileMember | P4ActionProfileGroup | P4TableEntry | P4MulticastGroupEntry
 
 
@@ -50,8 +53,7 @@ def entries(site: Site) -> Iterator[Entity]:
     for ports, group in groups.items():
         yield P4ActionProfileGroup(
             "ecmp",
-            group_id=group,
-            max_size=len(ports),
+            group_id=group,  # without a max_size: it may grow with the topology
             members=[P4Member(port, weight=1) for port in ports],
         )
     for ip, group in routes:
@@ -68,15 +70,22 @@ def multicast(site: Site, address: str, group: int, members: Sequence[str]) -> I
     The root is the switch nearest to all members. A switch on the tree sends to all its tree
     ports (the program drops the replica that would go back where the packet came from), any other
     switch sends towards the root.
+
+    The route names a member of `ecmp`, as all entries of a table with a selector must; an action
+    of its own would be a "one-shot", which P4Runtime servers do not mix with members and groups.
     """
     topology, switch = site.topology, site.switch.name
     root = _root(topology, members)
     ports = _tree(topology, root, members).get(switch) or set(topology.next_hops(switch, root)[:1])
+    member = FIRST_MULTICAST_MEMBER + group
     yield P4MulticastGroupEntry(group, replicas=[(port, 1) for port in sorted(ports)])
+    yield P4ActionProfileMember(
+        "ecmp", member_id=member, action=P4TableAction("set_multicast_group", group=group)
+    )
     yield P4TableEntry(
         "ipv4_route",
         match=P4TableMatch(dst=f"{address}/32"),
-        action=P4TableAction("set_multicast_group", group=group),
+        action=P4IndirectAction(member_id=member),
     )
 
 
