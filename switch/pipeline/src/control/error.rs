@@ -1,0 +1,62 @@
+//! Why a request of the control plane was refused. Each variant has one P4Runtime code.
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ControlError {
+    /// NOT_FOUND
+    #[error("{kind} `{name}` does not exist")]
+    NotFound { kind: &'static str, name: String },
+    /// ALREADY_EXISTS
+    #[error("{kind} `{name}` exists already; modify it or delete it first")]
+    AlreadyExists { kind: &'static str, name: String },
+    /// RESOURCE_EXHAUSTED
+    #[error("{kind} `{name}` is full: it holds {size} entries")]
+    Full {
+        kind: &'static str,
+        name: String,
+        size: u32,
+    },
+    /// INVALID_ARGUMENT
+    #[error("{name}: {problem}")]
+    Invalid { name: String, problem: String },
+    /// OUT_OF_RANGE
+    #[error("{kind} `{name}` has {size} cells, there is no index {index}")]
+    OutOfRange {
+        kind: &'static str,
+        name: String,
+        size: u64,
+        index: u64,
+    },
+    /// PERMISSION_DENIED
+    #[error("{name} is constant in the P4 program and cannot be changed")]
+    Const { name: String },
+    /// FAILED_PRECONDITION
+    #[error("{kind} `{name}` is in use by {user}; delete that first")]
+    InUse {
+        kind: &'static str,
+        name: String,
+        user: String,
+    },
+}
+
+impl ControlError {
+    pub(crate) fn not_found(kind: &'static str, name: impl ToString) -> Self {
+        ControlError::NotFound {
+            kind,
+            name: name.to_string(),
+        }
+    }
+
+    pub(crate) fn exists(kind: &'static str, name: impl ToString) -> Self {
+        ControlError::AlreadyExists {
+            kind,
+            name: name.to_string(),
+        }
+    }
+
+    pub(crate) fn invalid(name: impl ToString, problem: impl Into<String>) -> Self {
+        ControlError::Invalid {
+            name: name.to_string(),
+            problem: problem.into(),
+        }
+    }
+}
