@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The switch of the fabric: a composition of the mechanisms in include/, one file each. Thresholds and rates
+// are table entries; docs/architecture.md lists the tables, docs/*.md the mechanisms.
+//
+//  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ────────────────────────┬─► queue
+//                                     ├─ ipv4 ────── flow_hash ─ mlfq ─ route ─ occupancy ─┤
+//                                     │                                            refused │
+//                                     └─ deflected ──────────────────────────────────► trimming ─► trim queue
+//  egress   replica pruning ─ occupancy release ─ ecn_threshold ─ phantom_queue ─ link
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "include/headers.p4"
+#include "include/parser.p4"
+#include "include/checksum.p4"
+#include "include/counters.p4"
+#include "include/validity.p4"
+#include "include/arp.p4"
+#include "include/traffic_class.p4"
+#include "include/flow_hash.p4"
+#include "include/mlfq.p4"
+#include "include/route.p4"
+#include "include/occupancy.p4"
+#include "include/trimming.p4"
+#include "include/multicast.p4"
+#include "include/ecn_threshold.p4"
+#include "include/phantom_queue.p4"
+#include "include/deparser.p4"
+
+control FabricIngress(inout headers_t hdr,
+                      inout metadata_t meta,
+                      inout standard_metadata_t standard_metadata) {
+    Validity() validity;
+    ArpResponder() arp;
+    TrafficClass() traffic_class;
+    FlowHash() flow_hash;
+    Mlfq() mlfq;
+    Route() route;
+    OccupancyAdmission() occupancy;
+    Trimming() trimming;
+    DropAndCount() drop_and_count;
+
+    apply {
+        meta.frame_bytes = standard_metadata.packet_length;
+        validity.apply(hdr, meta, standard_metadata);
+        if (hdr.ipv4.isValid()) {
+            traffic_class.apply(hdr, meta, standard_metadata);
+        }
+
+        if (standard_metadata.instance_type == INSTANCE_DEFLECTED) {
+            // It was routed the first time; now the queue of that port has no room for it.
+            meta.refused = 1;
+            meta.refused_port = standard_metadata.egress_port;
+        } else {
+            port_in.count((bit<32>)standard_metadata.ingress_port);
+            if (meta.drop_reason == DropReason.NONE) {
+                if (hdr.arp.isValid()) {
+                    arp.apply(hdr, meta, standard_metadata);
+                } else {
+                    flow_hash.apply(hdr, meta);
+                    mlfq.apply(hdr, meta, standard_metadata);
+                    route.apply(hdr, meta, standard_metadata);
+                }
+            }
+            if (meta.drop_reason == DropReason.NONE) {
+                occupancy.apply(meta, standard_metadata);
+            }
+        }
+
+        if (meta.refused == 1 && meta.drop_reason == DropReason.NONE) {
+            trimming.apply(hdr, meta, standard_metadata);
+        }
+        drop_and_count.apply(meta, standard_metadata);
+    }
+}
+
+control FabricEgress(inout headers_t hdr,
+                     inout metadata_t meta,
+                     inout standard_metadata_t standard_metadata) {
+    ReplicaPruning() replica_pruning;
+    OccupancyRelease() occupancy;
+    EcnThreshold() ecn_threshold;
+    PhantomQueue() phantom_queue;
+    EgressCounters() counters;
+    DropAndCount() drop_and_count;
+
+    apply {
+        occupancy.apply(meta, standard_metadata);
+        replica_pruning.apply(hdr, meta, standard_metadata);
+        if (meta.drop_reason == DropReason.NONE) {
+            ecn_threshold.apply(hdr, standard_metadata);
+            phantom_queue.apply(hdr, meta, standard_metadata);
+            counters.apply(meta, standard_metadata);
+        }
+        drop_and_count.apply(meta, standard_metadata);
+    }
+}
+
+V1Switch(FabricParser(),
+         VerifyChecksums(),
+         FabricIngress(),
+         FabricEgress(),
+         UpdateChecksums(),
+         FabricDeparser()) main;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Answers ARP requests for the gateway addresses: the request is turned into the reply (RFC 826) and goes
+// back out of the port it came in by. Applied in ingress to ARP frames.
+
+#ifndef ARP_P4
+#define ARP_P4
+
+#include "headers.p4"
+
+const bit<16> ARP_REQUEST = 1;
+const bit<16> ARP_REPLY   = 2;
+
+control ArpResponder(inout headers_t hdr,
+                     inout metadata_t meta,
+                     inout standard_metadata_t standard_metadata) {
+
+    action answer_arp(mac_t mac) {
+        ipv4_address_t asked = hdr.arp.target_ip;
+        hdr.arp.operation = ARP_REPLY;
+        hdr.arp.target_mac = hdr.arp.sender_mac;
+        hdr.arp.target_ip = hdr.arp.sender_ip;
+        hdr.arp.sender_mac = mac;
+        hdr.arp.sender_ip = asked;
+        hdr.ethernet.dst = hdr.ethernet.src;
+        hdr.ethernet.src = mac;
+        standard_metadata.egress_spec = standard_metadata.ingress_port;
+    }
+
+    action leave_unanswered() {
+        meta.drop_reason = DropReason.ARP_UNANSWERED;
+    }
+
+    table arp_responder {
+        key = {
+            hdr.arp.target_ip : exact @name("target");       // 32
+        }
+        actions = {
+            answer_arp;
+            @defaultonly leave_unanswered;
+        }
+        const default_action = leave_unanswered();
+        size = 1024;
+    }
+
+    apply {
+        if (hdr.arp.operation == ARP_REQUEST) {
+            arp_responder.apply();
+        } else {
+            leave_unanswered();
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why the program dropped a packet. The counter `dropped` is indexed by these numbers; a number is never
+// given a second meaning. (Drops by the queues are the target's to count.)
+
+#ifndef DROP_REASON_P4
+#define DROP_REASON_P4
+
+enum bit<8> DropReason {
+    NONE                 = 0,
+    TRUNCATED            = 1,   // the frame or the IPv4 packet ends inside a header
+    IPV4_VERSION         = 2,
+    IPV4_HEADER_LENGTH   = 3,   // IHL below 5
+    IPV4_TOTAL_LENGTH    = 4,   // beyond the frame, or shorter than the IPv4 header
+    IPV4_CHECKSUM        = 5,
+    TTL_EXPIRED          = 6,
+    EBB_VERSION          = 7,
+    UNKNOWN_ETHERTYPE    = 8,
+    NO_ROUTE             = 9,
+    ROUTE_DROP           = 10,  // a route said so
+    ARP_UNANSWERED       = 11,  // not a request, or not for one of our addresses
+    NOT_TRIMMABLE        = 12,  // its queue was full and its class is not eligible
+    REPLICA_TO_SOURCE    = 13   // multicast copy to the port it came from
+}
+
+#endif

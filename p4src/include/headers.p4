@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Headers, the program's metadata, and the constants that name protocol values.
+
+#ifndef HEADERS_P4
+#define HEADERS_P4
+
+#include "drop_reason.p4"
+
+typedef bit<9>  port_t;
+typedef bit<3>  queue_t;
+typedef bit<48> mac_t;
+typedef bit<32> ipv4_address_t;
+
+const bit<32> PORTS = 512;
+
+const bit<16> ETHERTYPE_IPV4 = 0x0800;
+const bit<16> ETHERTYPE_ARP  = 0x0806;
+
+const bit<8> PROTOCOL_TCP = 6;
+const bit<8> PROTOCOL_UDP = 17;
+const bit<8> PROTOCOL_EBB = 253;   // RFC 3692: experimentation
+
+const bit<16> ETHERNET_BYTES    = 14;
+const bit<16> TCP_MINIMUM_BYTES = 20;
+const bit<16> UDP_BYTES         = 8;
+const bit<16> EBB_BYTES         = 48;
+
+const bit<2> ECN_ECT1 = 1;         // RFC 3168; 0 is Not-ECT
+const bit<2> ECN_ECT0 = 2;
+const bit<2> ECN_CE   = 3;
+
+const bit<4> EBB_VERSION = 1;
+const bit<8> EBB_TRIMMED = 0x04;
+
+// standard_metadata.instance_type. BMv2 uses 0 to 6; 7 is a packet that did not fit into its queue and
+// comes back to ingress (docs/architecture.md, "Data path of one switch").
+const bit<32> INSTANCE_DEFLECTED = 7;
+
+header ethernet_t {
+    mac_t   dst;
+    mac_t   src;
+    bit<16> type;
+}
+
+header arp_t {                     // RFC 826, for IPv4 over Ethernet
+    bit<16>        hardware_type;
+    bit<16>        protocol_type;
+    bit<8>         hardware_length;
+    bit<8>         protocol_length;
+    bit<16>        operation;
+    mac_t          sender_mac;
+    ipv4_address_t sender_ip;
+    mac_t          target_mac;
+    ipv4_address_t target_ip;
+}
+
+header ipv4_t {
+    bit<4>         version;
+    bit<4>         ihl;
+    bit<6>         dscp;
+    bit<2>         ecn;
+    bit<16>        total_length;
+    bit<16>        identification;
+    bit<1>         reserved;
+    bit<1>         dont_fragment;
+    bit<1>         more_fragments;
+    bit<13>        fragment_offset;
+    bit<8>         ttl;
+    bit<8>         protocol;
+    bit<16>        checksum;
+    ipv4_address_t src;
+    ipv4_address_t dst;
+    varbit<320>    options;
+}
+
+header tcp_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<32> sequence;
+    bit<32> acknowledgement;
+    bit<4>  data_offset;
+    bit<4>  reserved;
+    bit<8>  flags;                 // CWR ECE URG ACK PSH RST SYN FIN
+    bit<16> window;
+    bit<16> checksum;
+    bit<16> urgent;
+}
+
+header udp_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<16> length;
+    bit<16> checksum;
+}
+
+// NDP and SCDP. docs/wire-format.md
+header ebb_t {
+    bit<4>  version;
+    bit<4>  type;
+    bit<8>  flags;
+    bit<8>  level;
+    bit<4>  sender;
+    bit<4>  senders;
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<32> session;
+    bit<32> block;
+    bit<24> symbol;
+    bit<8>  reserved;
+    bit<32> pull;
+    bit<16> entropy;
+    bit<16> checksum;
+    bit<32> payload_crc;
+    bit<64> object_length;
+    bit<16> symbol_size;
+    bit<16> block_symbols;
+    bit<16> payload_length;
+    bit<16> multicast_group;
+}
+
+struct headers_t {
+    ethernet_t ethernet;
+    arp_t      arp;
+    ipv4_t     ipv4;
+    tcp_t      tcp;
+    udp_t      udp;
+    ebb_t      ebb;
+}
+
+// What names a flow besides addresses and protocol. Zero for fragments and unknown protocols.
+struct flow_t {
+    bit<16> src_port;
+    bit<16> dst_port;
+    bit<32> session;               // receiver-driven transports; 0 otherwise
+    bit<1>  starts;                // TCP SYN
+}
+
+// v1model's targets set all of it to 0 when a packet arrives, and keep it from ingress to egress.
+struct metadata_t {
+    DropReason drop_reason;
+    bit<32>    frame_bytes;        // length on the wire, after any trim; no FCS
+    bit<16>    l4_bytes;           // IPv4 total length without the IPv4 header
+    flow_t     flow;
+    bit<32>    flow_hash;
+
+    bit<1>     spray;              // traffic class
+    bit<1>     trimmable;
+    bit<2>     mlfq;
+
+    bit<1>     demoted;            // the in-switch MLFQ took it from the top level
+    bit<1>     occupying;          // counted by the occupancy register
+    bit<1>     refused;            // does not fit into the queue of `refused_port`
+    port_t     refused_port;
+    bit<1>     trimmed;            // sent through the trim queue instead
+}
+
+#endif

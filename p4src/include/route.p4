@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// IPv4 routing: next hop out of an ECMP group, multicast group, or drop. Applied in ingress to packets that
+// arrive for the first time (a deflected one is routed already), after flow_hash and traffic_class.
+//
+// The class decides what picks the member of a group:
+//   spray = 0  the flow: all its packets take one path
+//   spray = 1  the packet: flow and `entropy` of the Ebb header, which the sender varies (NDP section 3.1.1,
+//              SCDP section 3.2); a packet without that header takes a random path
+//
+// The hash is multiplied by a per-switch number (`hash_settings`) and its upper half taken. A seed merely fed
+// into the CRC would not do: CRCs are linear, two switches with different seeds would still send the flows
+// they share to one side (polarisation).
+
+#ifndef ROUTE_P4
+#define ROUTE_P4
+
+#include "headers.p4"
+
+control Route(inout headers_t hdr,
+              inout metadata_t meta,
+              inout standard_metadata_t standard_metadata) {
+
+    action_selector(HashAlgorithm.crc16, 16384, 16) ecmp;
+
+    bit<32> multiplier = 0;
+    bit<16> path = 0;
+
+    action set_hash_seed(bit<32> seed) {
+        multiplier = seed | 1;
+    }
+
+    table hash_settings {
+        actions = {
+            set_hash_seed;
+        }
+        default_action = set_hash_seed(0x9E3779B1);          // 2^32 / golden ratio
+    }
+
+    action set_next_hop(port_t port, mac_t src_mac, mac_t dst_mac) {
+        standard_metadata.egress_spec = port;
+        hdr.ethernet.src = src_mac;
+        hdr.ethernet.dst = dst_mac;
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+
+    action set_multicast_group(bit<16> group) {
+        standard_metadata.mcast_grp = group;
+        hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
+    }
+
+    action drop() {
+        meta.drop_reason = DropReason.ROUTE_DROP;
+    }
+
+    table ipv4_route {
+        key = {
+            hdr.ipv4.dst : lpm @name("dst");                 // 32
+            path         : selector;                         // 16
+        }
+        actions = {
+            set_next_hop;
+            set_multicast_group;
+            drop;
+        }
+        implementation = ecmp;
+        size = 4096;
+    }
+
+    apply {
+        if (hdr.ipv4.ttl <= 1) {
+            meta.drop_reason = DropReason.TTL_EXPIRED;
+        } else {
+            bit<16> entropy = 0;
+            if (meta.spray == 1) {
+                if (hdr.ebb.isValid()) {
+                    entropy = hdr.ebb.entropy;
+                } else {
+                    random(entropy, 16w0, 16w0xFFFF);
+                }
+            }
+            hash_settings.apply();
+            bit<32> mixed = (meta.flow_hash ^ (bit<32>)entropy) * multiplier;
+            path = mixed[31:16];
+            if (!ipv4_route.apply().hit) {
+                meta.drop_reason = DropReason.NO_ROUTE;
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// DSCP decides how a packet is treated: its queue, one path or all of them, whether it may be trimmed, and who
+// chooses its MLFQ level. Never the protocol: any IPv4 packet can be in any class (docs/wire-format.md,
+// "Classes"). Applied in ingress to IPv4, before mlfq, route and trimming.
+
+#ifndef TRAFFIC_CLASS_P4
+#define TRAFFIC_CLASS_P4
+
+#include "headers.p4"
+
+control TrafficClass(in headers_t hdr,
+                     inout metadata_t meta,
+                     inout standard_metadata_t standard_metadata) {
+
+    action set_traffic_class(queue_t queue, bit<1> spray, bit<1> trimmable, bit<2> mlfq) {
+        standard_metadata.priority = queue;
+        meta.spray = spray;
+        meta.trimmable = trimmable;
+        meta.mlfq = mlfq;
+    }
+
+    table traffic_class {
+        key = {
+            hdr.ipv4.dscp : exact @name("dscp");             // 6
+        }
+        actions = {
+            set_traffic_class;
+        }
+        default_action = set_traffic_class(0, 0, 0, 0);      // best effort
+        size = 64;
+    }
+
+    apply {
+        traffic_class.apply();
+    }
+}
+
+#endif

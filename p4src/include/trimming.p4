@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Payload trimming: a data packet that does not fit into its queue loses its payload instead of its life
+// (Cut Payload, NSDI 2014; NDP, SIGCOMM 2017, section 3; names of SAI and SONiC SWITCH_TRIMMING; rules in
+// docs/wire-format.md, "Trimming"). Applied in ingress to packets with meta.refused set, by either trigger:
+//
+//   deflected by the traffic manager (instance_type 7) ─┐              ┌─ class not trimmable: drop
+//   over the limit of occupancy.p4 ─────────────────────┴─► trimming ──┼─ longer than size: cut
+//                                                                      └─ else: whole and unchanged
+//                                                              cut or whole, out in queue `queue_index`
+//
+// TRIM counts what is sent to the trim queue, TX_TRIM what leaves it (trim_sent, in egress); the difference is
+// DROPPED_TRIM, which the target counts.
+
+#ifndef TRIMMING_P4
+#define TRIMMING_P4
+
+#include "headers.p4"
+
+control Trimming(inout headers_t hdr,
+                 inout metadata_t meta,
+                 inout standard_metadata_t standard_metadata) {
+
+    counter(PORTS, CounterType.packets_and_bytes) trimmed;   // TRIM
+
+    bit<16> keep_bytes = 0;
+    bit<6>  keep_dscp = 0;
+
+    action set_trimming(bit<16> size, bit<6> dscp_value, queue_t queue_index) {
+        keep_bytes = size;
+        keep_dscp = dscp_value;
+        standard_metadata.priority = queue_index;
+    }
+
+    table trimming {
+        key = {
+            meta.refused_port : exact @name("egress_port");  // 9
+        }
+        actions = {
+            set_trimming;
+        }
+        default_action = set_trimming(128, 12, 7);           // SAI's default size, DSCP_TRIMMED
+        size = 512;
+    }
+
+    // RFC 1624: adding to a word of the header subtracts from its checksum (one's complement). Not made anew
+    // from the header, so that a header damaged on its way here stays recognisable.
+    action set_trimmed_flag() {
+        bit<17> sum = (bit<17>)(~hdr.ebb.checksum) + (bit<17>)EBB_TRIMMED;
+        hdr.ebb.checksum = ~(sum[15:0] + (bit<16>)sum[16:16]);
+        hdr.ebb.flags = hdr.ebb.flags | EBB_TRIMMED;
+    }
+
+    action cut() {
+        truncate((bit<32>)keep_bytes);
+        meta.frame_bytes = (bit<32>)keep_bytes;
+        hdr.ipv4.total_length = keep_bytes - ETHERNET_BYTES;
+        hdr.ipv4.dscp = keep_dscp;
+    }
+
+    apply {
+        if (meta.trimmable == 0) {
+            meta.drop_reason = DropReason.NOT_TRIMMABLE;
+        } else {
+            trimming.apply();
+            standard_metadata.egress_spec = meta.refused_port;
+            meta.trimmed = 1;
+            trimmed.count((bit<32>)meta.refused_port);
+            if (hdr.ipv4.total_length > keep_bytes - ETHERNET_BYTES) {
+                cut();
+                if (hdr.ebb.isValid() && hdr.ebb.flags & EBB_TRIMMED == 0) {
+                    set_trimmed_flag();
+                }
+            }
+        }
+    }
+}
+
+#endif
