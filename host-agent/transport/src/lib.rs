@@ -17,6 +17,7 @@
 
 pub mod nic;
 pub mod object;
+pub mod pacer;
 pub mod record;
 pub mod scdp;
 pub mod tcp;
