@@ -23,7 +23,7 @@ pub mod scdp;
 pub mod tcp;
 mod transport;
 
-pub use record::{Counters, FlowRecord, Role, Status};
+pub use record::{Counters, FlowRecord, Role, Status, TcpSummary};
 pub use transport::{
     DecodeResult, Event, FlowId, Job, ListenError, PacketKind, SendError, SendRequest, Transport,
     TxInfo,

@@ -41,6 +41,22 @@ pub struct FlowRecord {
     pub status: Status,
     #[serde(flatten)]
     pub counters: Counters,
+    /// `None` for the receiver-driven schemes.
+    #[serde(flatten)]
+    pub tcp: Option<TcpSummary>,
+}
+
+/// What only the TCP family has to tell: the state of its estimators when the flow ended.
+#[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
+pub struct TcpSummary {
+    /// Smoothed round-trip time; `None` if nothing was measured.
+    pub srtt_ns: Option<u64>,
+    /// Congestion window.
+    pub window_bytes: u64,
+    /// Loss episodes that SACK or duplicate ACKs found, each one reduction of the window.
+    pub loss_episodes: u64,
+    /// DCTCP's estimate of the fraction of marked bytes.
+    pub dctcp_alpha: Option<f64>,
 }
 
 impl FlowRecord {
