@@ -1,6 +1,6 @@
 // The core library of P4_16 (specification, appendix "P4 core library").
-#ifndef EBB_CORE_P4
-#define EBB_CORE_P4
+#ifndef _CORE_P4_
+#define _CORE_P4_
 
 // What can go wrong while parsing. The position in the list is the value targets store.
 error {

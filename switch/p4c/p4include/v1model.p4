@@ -1,7 +1,7 @@
 // The v1model architecture: the declarations that programs for BMv2's simple_switch are written against.
 // Names and signatures are those of the interface; see docs/simple_switch.md of BMv2 for the meaning.
-#ifndef EBB_V1MODEL_P4
-#define EBB_V1MODEL_P4
+#ifndef _V1_MODEL_P4_
+#define _V1_MODEL_P4_
 
 #include <core.p4>
 

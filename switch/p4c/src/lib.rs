@@ -7,3 +7,5 @@ pub mod source;
 pub mod eval;
 pub mod ir;
 pub mod types;
+pub mod annotations;
+pub mod check;

@@ -1,0 +1,55 @@
+//! Reading of annotation bodies.
+
+use num_bigint::BigInt;
+
+use crate::ast::Annotation;
+use crate::lex::{Tok, Token};
+
+pub fn find<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
+    annotations.iter().find(|a| a.name.text == name)
+}
+
+pub fn has(annotations: &[Annotation], name: &str) -> bool {
+    find(annotations, name).is_some()
+}
+
+/// The string of `@annotation("...")`; adjacent strings are joined as in C.
+pub fn string(annotations: &[Annotation], name: &str) -> Option<String> {
+    let body = &find(annotations, name)?.body;
+    let strings = body.iter().map(|t| match &t.tok {
+        Tok::Str(text) => Some(text.as_str()),
+        _ => None,
+    });
+    strings.collect::<Option<String>>().filter(|_| !body.is_empty())
+}
+
+/// The numbers of `@annotation(1, 2)`.
+pub fn numbers(annotations: &[Annotation], name: &str) -> Vec<BigInt> {
+    find(annotations, name).map_or_else(Vec::new, |a| {
+        a.body
+            .iter()
+            .filter_map(|t| match &t.tok {
+                Tok::Number { value, .. } => Some(value.clone()),
+                _ => None,
+            })
+            .collect()
+    })
+}
+
+/// The body as text, as P4Info lists unknown annotations.
+pub fn text(tokens: &[Token]) -> String {
+    let mut out = String::new();
+    for token in tokens {
+        match &token.tok {
+            Tok::Str(text) => out.push_str(&format!("{text:?}")),
+            Tok::Ident(name) => out.push_str(name),
+            Tok::Number { value, .. } => out.push_str(&value.to_string()),
+            Tok::Punct(p) => out.push_str(p),
+            Tok::Bad(_) | Tok::Eof => {}
+        }
+        if !token.joint {
+            out.push(' ');
+        }
+    }
+    out.trim_end().to_owned()
+}

@@ -1,0 +1,332 @@
+//! Expressions.
+
+use std::rc::Rc;
+
+use super::infer::{anonymous_struct, cast_kind};
+use super::{Checker, Entity};
+use crate::ast::{self, ExprKind as Ast};
+use crate::diagnostics::Diagnostic;
+use crate::eval::{self, Value};
+use crate::ir::{Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{FieldType, Type};
+
+impl Checker<'_> {
+    pub(super) fn expr(&mut self, expr: &ast::Expr) -> Expr {
+        let span = expr.span;
+        let typed = |kind, ty| Expr { kind, ty, span };
+        match &expr.kind {
+            Ast::Number { value, width } => match width {
+                None => Expr::int(value.clone(), Type::Int, span),
+                Some(w) => {
+                    let ty = Type::Bits {
+                        width: w.width.min(1 << 16),
+                        signed: w.signed,
+                    };
+                    self.coerce(Expr::int(value.clone(), Type::Int, span), &ty)
+                }
+            },
+            Ast::Bool(value) => Expr::bool(*value, span),
+            Ast::Str(text) => Expr::constant(Value::Str(text.clone()), Type::String, span),
+            Ast::Name { name, global } => self.name(name, *global),
+            Ast::Type(ty) => {
+                let ty = self.ty(ty);
+                self.type_as_value(&self.show(&ty), span)
+            }
+            Ast::Member(base, name) => self.member_expr(base, name, span),
+            Ast::Index(base, index) => self.index(base, index, span),
+            Ast::Slice { base, high, low } => self.slice(base, high, low, span),
+            Ast::Call {
+                callee,
+                type_args,
+                args,
+            } => self.call_expr(callee, type_args, args, span),
+            Ast::Unary(op, operand) => {
+                let operand = self.expr(operand);
+                self.unary(*op, operand, span)
+            }
+            Ast::Binary(op, left, right) => {
+                let left = self.expr(left);
+                let right = self.expr(right);
+                self.binary(*op, left, right, span)
+            }
+            Ast::Conditional(condition, then, otherwise) => {
+                let condition = self.expr(condition);
+                let condition = self.coerce(condition, &Type::Bool);
+                let (then, otherwise) = (self.expr(then), self.expr(otherwise));
+                let Some((then, otherwise)) = self.same_type(then, otherwise, "?:", span) else {
+                    return Expr::poison(span);
+                };
+                if let Some(Value::Bool(value)) = condition.as_value() {
+                    return if *value { then } else { otherwise };
+                }
+                if matches!(then.ty, Type::Int) {
+                    self.report(
+                        Diagnostic::error("unknown-width", span, "the width of this value is not known")
+                            .help("give the literals a width, such as 8w1"),
+                    );
+                    return Expr::poison(span);
+                }
+                let ty = then.ty.clone();
+                typed(
+                    ExprKind::Conditional(Box::new(condition), Box::new(then), Box::new(otherwise)),
+                    ty,
+                )
+            }
+            Ast::Cast(ty, operand) => {
+                let to = self.ty(ty);
+                let operand = self.expr(operand);
+                self.cast(operand, &to, span)
+            }
+            Ast::List { items, rest } => {
+                let mut items: Vec<Expr> = items.iter().map(|i| self.expr(i)).collect();
+                if *rest {
+                    items.push(typed(ExprKind::DefaultValue, Type::Dots));
+                }
+                let types = items.iter().map(|i| i.ty.clone()).collect();
+                typed(ExprKind::List(items), Type::Tuple(Rc::new(types)))
+            }
+            Ast::Record { fields, rest } => {
+                let mut types = Vec::new();
+                let mut items = Vec::new();
+                for (name, value) in fields {
+                    let value = self.expr(value);
+                    types.push(FieldType {
+                        name: name.text.clone(),
+                        ty: value.ty.clone(),
+                        annotations: Vec::new(),
+                    });
+                    items.push(value);
+                }
+                if *rest {
+                    types.push(FieldType {
+                        name: "...".into(),
+                        ty: Type::Dots,
+                        annotations: Vec::new(),
+                    });
+                    items.push(typed(ExprKind::DefaultValue, Type::Dots));
+                }
+                typed(ExprKind::List(items), anonymous_struct(types, span))
+            }
+            Ast::InvalidHeader => typed(ExprKind::InvalidHeader, Type::InvalidHeader),
+            Ast::DontCare => typed(ExprKind::DontCare, Type::DontCare),
+            Ast::Dots => typed(ExprKind::DefaultValue, Type::Dots),
+            Ast::Default | Ast::Mask(..) | Ast::Range(..) => {
+                self.error("misplaced-set", span, "sets of values are only allowed in select and entries");
+                Expr::poison(span)
+            }
+        }
+    }
+
+    /// An expression that must convert to `ty`.
+    pub(super) fn expr_of(&mut self, expr: &ast::Expr, ty: &Type) -> Expr {
+        let checked = self.expr(expr);
+        self.coerce(checked, ty)
+    }
+
+    fn name(&mut self, name: &ast::Ident, global: bool) -> Expr {
+        let span = name.span;
+        let Some(entity) = self.resolve(name, global, "variable, constant or parameter") else {
+            return Expr::poison(span);
+        };
+        let typed = |kind, ty| Expr { kind, ty, span };
+        match entity {
+            Entity::Const(value) => Expr { span, ..value },
+            Entity::Var(id) => Expr::var(id, self.program.vars[id].ty.clone(), span),
+            Entity::Instance(id) => {
+                let ty = self.program.instances[id].ty.clone();
+                typed(ExprKind::Instance(id), ty)
+            }
+            Entity::Table(id) => typed(ExprKind::Table(id), Type::Void),
+            Entity::ValueSet(id) => {
+                let ty = self.program.value_sets[id].ty.clone();
+                typed(ExprKind::ValueSet(id), ty)
+            }
+            other => {
+                let message = format!("`{}` is {}, not a value", name.text, other.kind());
+                self.error("not-a-value", span, message);
+                Expr::poison(span)
+            }
+        }
+    }
+
+    pub(super) fn type_as_value(&self, name: &str, span: Span) -> Expr {
+        self.error("not-a-value", span, format!("`{name}` is a type, not a value"));
+        Expr::poison(span)
+    }
+
+    fn index(&mut self, base: &ast::Expr, index: &ast::Expr, span: Span) -> Expr {
+        let base = self.expr(base);
+        let index = self.expr(index);
+        let ty = match &base.ty {
+            Type::Poison => return Expr::poison(span),
+            Type::Stack(element, size) => {
+                if let Some(i) = index.as_int()
+                    && (*i < 0.into() || *i >= (*size).into())
+                {
+                    let message = format!("index {i} is outside of the stack of {size} headers");
+                    self.error("index-out-of-bounds", index.span, message);
+                    return Expr::poison(span);
+                }
+                (**element).clone()
+            }
+            Type::Tuple(types) => {
+                let found = index
+                    .as_int()
+                    .and_then(|i| usize::try_from(i).ok())
+                    .filter(|i| *i < types.len());
+                let Some(i) = found else {
+                    let message = format!("a constant below {} is needed here", types.len());
+                    self.error("index-out-of-bounds", index.span, message);
+                    return Expr::poison(span);
+                };
+                if let ExprKind::List(items) = &base.kind {
+                    return items[i].clone();
+                }
+                types[i].clone()
+            }
+            other => {
+                let message = format!("`{}` has no elements to index", self.show(other));
+                self.error("not-indexable", span, message);
+                return Expr::poison(span);
+            }
+        };
+        // Literal indices have no width of their own.
+        let index = match index.ty {
+            Type::Int => self.coerce(index, &Type::bit(32)),
+            _ => index,
+        };
+        if !matches!(index.ty.stored(), Type::Bits { .. } | Type::Poison) {
+            let message = format!("an index is a number, not `{}`", self.show(&index.ty));
+            self.error("type-mismatch", index.span, message);
+            return Expr::poison(span);
+        }
+        Expr {
+            kind: ExprKind::Index(Box::new(base), Box::new(index)),
+            ty,
+            span,
+        }
+    }
+
+    fn slice(&mut self, base: &ast::Expr, high: &ast::Expr, low: &ast::Expr, span: Span) -> Expr {
+        let base = self.expr(base);
+        let high = self.size(high, 1 << 16, "bit position");
+        let low = self.size(low, 1 << 16, "bit position");
+        let (Some(high), Some(low)) = (high, low) else {
+            return Expr::poison(span);
+        };
+        let base = match base.ty {
+            Type::Enum(ref e) if e.underlying.is_some() => {
+                let to = base.ty.stored().clone();
+                self.coerce(base, &to)
+            }
+            _ => base,
+        };
+        let width = match &base.ty {
+            Type::Poison => return Expr::poison(span),
+            Type::Bits { width, .. } => *width,
+            Type::Int if base.as_int().is_some() => u32::MAX,
+            other => {
+                let message = format!("bits cannot be taken out of `{}`", self.show(other));
+                self.error("bad-slice", span, message);
+                return Expr::poison(span);
+            }
+        };
+        if high < low || high >= width {
+            let message = format!("[{high}:{low}] is not a slice of {width} bits");
+            self.report(
+                Diagnostic::error("bad-slice", span, message)
+                    .help(format!("the first number is the higher bit, below {width}")),
+            );
+            return Expr::poison(span);
+        }
+        let ty = Type::bit(high - low + 1);
+        if let Some(value) = base.as_int() {
+            return Expr::int(eval::wrap(&(value >> low), high - low + 1, false), ty, span);
+        }
+        Expr {
+            kind: ExprKind::Slice {
+                base: Box::new(base),
+                high,
+                low,
+            },
+            ty,
+            span,
+        }
+    }
+
+    /// Explicit casts (specification, section 8.11.1).
+    pub(super) fn cast(&mut self, operand: Expr, to: &Type, span: Span) -> Expr {
+        let from = operand.ty.clone();
+        if from == *to {
+            return Expr { span, ..operand };
+        }
+        if from.is_poison() || to.is_poison() {
+            return Expr::poison(span);
+        }
+        // An explicit cast cuts without a warning.
+        if let (Type::Int, Type::Bits { .. }, Some(value)) = (&from, to.stored(), operand.as_value())
+            && let Some(value) = eval::cast(value, to)
+        {
+            return Expr::constant(value, to.clone(), span);
+        }
+        if let Some(converted) = self.try_coerce(operand.clone(), to) {
+            return Expr { span, ..converted };
+        }
+        let allowed = match (from.stored(), to.stored()) {
+            (Type::Bits { width: a, signed: s }, Type::Bits { width: b, signed: t }) => a == b || s == t,
+            (Type::Bits { width: 1, signed: false }, Type::Bool)
+            | (Type::Bool, Type::Bits { width: 1, signed: false })
+            | (Type::Bits { .. }, Type::Int) => true,
+            (Type::Int, Type::Bool) => operand.as_int().is_some_and(|v| *v == 0.into() || *v == 1.into()),
+            (a, b) => a == b && (matches!(from, Type::New(_)) || matches!(to, Type::New(_))),
+        };
+        let folds = !matches!(to.stored(), Type::Int) || operand.as_int().is_some();
+        if !allowed || !folds {
+            let message = format!("`{}` cannot be cast to `{}`", self.show(&from), self.show(to));
+            let mut diagnostic = Diagnostic::error("bad-cast", span, message);
+            if matches!((from.stored(), to.stored()), (Type::Bits { .. }, Type::Bits { .. })) {
+                diagnostic = diagnostic.help("change the width and the sign in two casts");
+            }
+            self.report(diagnostic);
+            return Expr::poison(span);
+        }
+        Expr {
+            kind: cast_kind(operand, to),
+            ty: to.clone(),
+            span,
+        }
+    }
+
+    /// Reports and returns false unless the expression can be written to.
+    pub(super) fn check_lvalue(&self, expr: &Expr) -> bool {
+        let writable = match &expr.kind {
+            ExprKind::Poison | ExprKind::DontCare => true,
+            ExprKind::Var(id) => {
+                let var = &self.program.vars[*id];
+                if !var.writable {
+                    let message = format!("`{}` cannot be written", var.name);
+                    self.report(
+                        Diagnostic::error("not-writable", expr.span, message)
+                            .note(var.span, "declared here as a constant or `in` parameter")
+                            .help("declare the parameter `inout`, or use a local variable"),
+                    );
+                }
+                return var.writable;
+            }
+            ExprKind::Field(base, _)
+            | ExprKind::Index(base, _)
+            | ExprKind::Slice { base, .. }
+            | ExprKind::StackNext(base)
+            | ExprKind::StackLast(base) => return self.check_lvalue(base),
+            _ => false,
+        };
+        if !writable {
+            self.report(
+                Diagnostic::error("not-writable", expr.span, "this is a value, not a place to write to")
+                    .label("not a variable, parameter or field"),
+            );
+        }
+        writable
+    }
+}

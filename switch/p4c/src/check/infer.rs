@@ -1,0 +1,338 @@
+//! Type inference by unification, and implicit conversions.
+
+use std::rc::Rc;
+
+use super::Checker;
+use crate::diagnostics::Diagnostic;
+use crate::eval::{self, Value};
+use crate::ir::{Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{StructKind, StructType, Type, TypeVar};
+
+/// What inference has found out about the type parameters of one call.
+#[derive(Debug, Default)]
+pub(super) struct Inference {
+    pub unknowns: Vec<TypeVar>,
+    pub found: Vec<(TypeVar, Type)>,
+}
+
+impl Inference {
+    fn binding(&mut self, var: &TypeVar) -> Option<&mut Type> {
+        self.found.iter_mut().find(|(v, _)| v == var).map(|(_, t)| t)
+    }
+
+    pub fn unresolved(&self) -> Option<&TypeVar> {
+        self.unknowns
+            .iter()
+            .find(|u| !self.found.iter().any(|(v, _)| v == *u))
+    }
+}
+
+impl Checker<'_> {
+    /// Matches the type of a parameter with that of its argument.
+    pub(super) fn unify(&self, pattern: &Type, actual: &Type, inference: &mut Inference) -> bool {
+        match (pattern, actual) {
+            (Type::Poison | Type::DontCare, _) | (_, Type::Poison | Type::DontCare) => true,
+            (Type::Var(var), _) if inference.unknowns.contains(var) => {
+                let Some(known) = inference.binding(var).cloned() else {
+                    inference.found.push((var.clone(), actual.clone()));
+                    return true;
+                };
+                if known == *actual || convertible(actual, &known) {
+                    return true;
+                }
+                // What was found so far may be a literal that adapts to this type.
+                let adapts = convertible(&known, actual);
+                if adapts && let Some(slot) = inference.binding(var) {
+                    *slot = actual.clone();
+                }
+                adapts
+            }
+            (Type::Tuple(a), Type::Tuple(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| self.unify(a, b, inference))
+            }
+            (Type::List(a), Type::List(b)) => self.unify(a, b, inference),
+            (Type::List(a), Type::Tuple(items)) => items.iter().all(|b| self.unify(a, b, inference)),
+            (Type::Stack(a, n), Type::Stack(b, m)) => n == m && self.unify(a, b, inference),
+            (Type::Struct(a), Type::Struct(b)) if a.name == b.name && !a.name.is_empty() => a
+                .args
+                .iter()
+                .zip(&b.args)
+                .all(|(a, b)| self.unify(a, b, inference)),
+            // Values of list syntax give their members to the fields in order, or by name.
+            (Type::Struct(a), Type::Tuple(b)) => {
+                a.fields.len() == b.len()
+                    && a.fields.iter().zip(b.iter()).all(|(f, b)| self.unify(&f.ty, b, inference))
+            }
+            (Type::Struct(a), Type::Struct(b)) if b.name.is_empty() => b.fields.iter().all(|f| {
+                a.field(&f.name)
+                    .is_some_and(|(_, g)| self.unify(&g.ty, &f.ty, inference))
+            }),
+            (Type::Extern(a, args_a), Type::Extern(b, args_b)) => {
+                a == b && args_a.iter().zip(args_b).all(|(a, b)| self.unify(a, b, inference))
+            }
+            (Type::Block(a, args), Type::Block(b, other)) if a == b => {
+                args.iter().zip(other).all(|(a, b)| self.unify(a, b, inference))
+            }
+            (Type::Block(a, args), Type::Block(b, other)) => {
+                self.unify_blocks(*a, args, *b, other, inference)
+            }
+            (pattern, actual) => pattern == actual || convertible(actual, pattern),
+        }
+    }
+
+    /// A control implements a control type if their parameters have the same types and directions.
+    fn unify_blocks(
+        &self,
+        pattern: usize,
+        args: &[Type],
+        actual: usize,
+        actual_args: &[Type],
+        inference: &mut Inference,
+    ) -> bool {
+        let (p, a) = (&self.program.blocks[pattern], &self.program.blocks[actual]);
+        if p.kind != a.kind || p.signature.params.len() != a.signature.params.len() {
+            return false;
+        }
+        let bind = |signature: &crate::ir::Signature, args: &[Type]| -> Vec<(TypeVar, Type)> {
+            signature.type_params.iter().cloned().zip(args.iter().cloned()).collect()
+        };
+        let (map_p, map_a) = (bind(&p.signature, args), bind(&a.signature, actual_args));
+        p.signature.params.iter().zip(&a.signature.params).all(|(p, a)| {
+            p.direction == a.direction
+                && self.unify(&p.ty.substitute(&map_p), &a.ty.substitute(&map_a), inference)
+        })
+    }
+
+    /// Converts `expr` to `target` if P4 does so by itself, and reports a mismatch otherwise.
+    pub(super) fn coerce(&self, expr: Expr, target: &Type) -> Expr {
+        let span = expr.span;
+        let from = expr.ty.clone();
+        match self.try_coerce(expr, target) {
+            Some(converted) => converted,
+            None => {
+                let (want, have) = (self.show(target), self.show(&from));
+                let message = format!("expected type `{want}`, found `{have}`");
+                let mut diagnostic = Diagnostic::error("type-mismatch", span, message)
+                    .label(format!("this is `{have}`"));
+                if let Some(help) = conversion_help(&from, target, &want) {
+                    diagnostic = diagnostic.help(help);
+                }
+                self.report(diagnostic);
+                Expr::poison(span)
+            }
+        }
+    }
+
+    pub(super) fn try_coerce(&self, expr: Expr, target: &Type) -> Option<Expr> {
+        if expr.ty == *target || expr.ty.is_poison() || matches!(target, Type::DontCare) {
+            return Some(expr);
+        }
+        let span = expr.span;
+        if target.is_poison() {
+            return Some(Expr::poison(span));
+        }
+        let retyped = |expr: Expr| Expr {
+            ty: target.clone(),
+            ..expr
+        };
+        match (&expr.ty, target) {
+            (Type::DontCare, _) => Some(retyped(expr)),
+            (Type::Dots, _) => Some(Expr {
+                kind: ExprKind::DefaultValue,
+                ty: target.clone(),
+                span,
+            }),
+            (Type::InvalidHeader, Type::Struct(s)) if s.kind != StructKind::Struct => Some(retyped(expr)),
+            (Type::Int, Type::Bits { width, signed }) => {
+                let value = expr.as_int()?;
+                if !eval::fits(value, *width, *signed) {
+                    let message = format!("{value} does not fit in `{target}`");
+                    let wrapped = eval::wrap(value, *width, *signed);
+                    self.report(
+                        Diagnostic::warning("value-truncated", span, message)
+                            .label(format!("becomes {wrapped}")),
+                    );
+                }
+                Some(Expr::int(eval::wrap(value, *width, *signed), target.clone(), span))
+            }
+            (Type::Enum(e), _) => {
+                // A serializable enum is also a number of its underlying type.
+                let (underlying, _) = e.underlying.as_ref()?;
+                let number = Expr {
+                    kind: cast_kind(expr.clone(), underlying),
+                    ty: underlying.clone(),
+                    span,
+                };
+                self.try_coerce(number, target)
+            }
+            (Type::Tuple(_) | Type::Struct(_), _) if matches!(expr.kind, ExprKind::List(_)) => {
+                self.coerce_list(expr, target)
+            }
+            _ => None,
+        }
+    }
+
+    fn coerce_list(&self, expr: Expr, target: &Type) -> Option<Expr> {
+        let (span, from) = (expr.span, expr.ty);
+        let ExprKind::List(items) = expr.kind else {
+            return None;
+        };
+        let items: Vec<Expr> = match (&from, target) {
+            (Type::Struct(source), Type::Struct(s)) => return self.coerce_record(source, items, s, target, span),
+            (_, Type::Struct(s)) => {
+                self.coerce_items(items, s.fields.iter().map(|f| &f.ty).collect(), span)?
+            }
+            (_, Type::Tuple(types)) => self.coerce_items(items, types.iter().collect(), span)?,
+            (_, Type::Stack(element, size)) => {
+                if items.len() > *size as usize {
+                    return None;
+                }
+                items.into_iter().map(|i| self.coerce(i, element)).collect()
+            }
+            (_, Type::List(element)) => items.into_iter().map(|i| self.coerce(i, element)).collect(),
+            _ => return None,
+        };
+        Some(Expr {
+            kind: ExprKind::List(items),
+            ty: target.clone(),
+            span,
+        })
+    }
+
+    fn coerce_items(&self, mut items: Vec<Expr>, types: Vec<&Type>, span: Span) -> Option<Vec<Expr>> {
+        // A final `...` stands for the default values of what is missing.
+        if items.last().is_some_and(|i| matches!(i.ty, Type::Dots)) && items.len() <= types.len() + 1 {
+            items.pop();
+            while items.len() < types.len() {
+                items.push(Expr {
+                    kind: ExprKind::DefaultValue,
+                    ty: types[items.len()].clone(),
+                    span,
+                });
+            }
+        }
+        if items.len() != types.len() {
+            return None;
+        }
+        Some(items.into_iter().zip(types).map(|(i, t)| self.coerce(i, t)).collect())
+    }
+
+    fn coerce_record(
+        &self,
+        source: &StructType,
+        items: Vec<Expr>,
+        s: &StructType,
+        target: &Type,
+        span: Span,
+    ) -> Option<Expr> {
+        if !source.name.is_empty() {
+            return None;
+        }
+        let has_rest = source.field("...").is_some();
+        let named = source.fields.iter().filter(|f| f.name != "...");
+        for field in named.clone() {
+            if s.field(&field.name).is_none() {
+                let message = format!("`{}` has no field `{}`", s.name, field.name);
+                self.report(
+                    Diagnostic::error("unknown-field", span, message)
+                        .suggest(&field.name, s.fields.iter().map(|f| f.name.as_str())),
+                );
+                return Some(Expr::poison(span));
+            }
+        }
+        let mut ordered = Vec::new();
+        for field in &s.fields {
+            let given = source.field(&field.name).map(|(i, _)| items[i].clone());
+            match given {
+                Some(value) => ordered.push(self.coerce(value, &field.ty)),
+                None if has_rest => ordered.push(Expr {
+                    kind: ExprKind::DefaultValue,
+                    ty: field.ty.clone(),
+                    span,
+                }),
+                None => {
+                    let message = format!("field `{}` of `{}` has no value", field.name, s.name);
+                    self.error("missing-field", span, message);
+                    return Some(Expr::poison(span));
+                }
+            }
+        }
+        Some(Expr {
+            kind: ExprKind::List(ordered),
+            ty: target.clone(),
+            span,
+        })
+    }
+}
+
+/// The expression under a cast, folded if it is constant.
+pub(super) fn cast_kind(expr: Expr, to: &Type) -> ExprKind {
+    match expr.as_value().and_then(|v| eval::cast(v, to)) {
+        Some(value) => ExprKind::Const(value),
+        None => ExprKind::Cast(Box::new(expr)),
+    }
+}
+
+/// `from` converts to `to` without a cast (literals, lists, serializable enums).
+fn convertible(from: &Type, to: &Type) -> bool {
+    match (from, to) {
+        _ if from == to => true,
+        (Type::Int, Type::Bits { .. }) | (Type::Dots, _) => true,
+        (Type::InvalidHeader, Type::Struct(s)) => s.kind != StructKind::Struct,
+        (Type::Enum(e), _) => e
+            .underlying
+            .as_ref()
+            .is_some_and(|(underlying, _)| convertible(underlying, to)),
+        (Type::Tuple(items), Type::Struct(s)) => {
+            let rest = items.last().is_some_and(|t| matches!(t, Type::Dots));
+            (items.len() == s.fields.len() || rest)
+                && items.iter().zip(&s.fields).all(|(i, f)| convertible(i, &f.ty))
+        }
+        (Type::Tuple(items), Type::Tuple(types)) => {
+            items.len() == types.len() && items.iter().zip(types.iter()).all(|(i, t)| convertible(i, t))
+        }
+        (Type::Tuple(items), Type::List(element) | Type::Stack(element, _)) => {
+            items.iter().all(|i| convertible(i, element))
+        }
+        (Type::Struct(source), Type::Struct(s)) => {
+            source.name.is_empty()
+                && source.fields.iter().all(|f| {
+                    f.name == "..." || s.field(&f.name).is_some_and(|(_, g)| convertible(&f.ty, &g.ty))
+                })
+        }
+        _ => false,
+    }
+}
+
+/// What the user can write to get from one type to the other.
+fn conversion_help(from: &Type, to: &Type, shown: &str) -> Option<String> {
+    match (from.stored(), to.stored()) {
+        (Type::Bits { width: a, signed: s }, Type::Bits { width: b, signed: t }) => Some(if a == b || s == t {
+            format!("cast it: `({shown}) ...`")
+        } else {
+            format!("cast in two steps, first the width, then the sign, to `{shown}`")
+        }),
+        (Type::Bool, Type::Bits { width: 1, .. }) => Some(format!("cast it: `({shown}) ...`")),
+        (Type::Bool, Type::Bits { .. }) => Some(format!("cast to bit<1>, then to `{shown}`")),
+        (Type::Bits { .. } | Type::Int, Type::Bool) => Some("compare it, for example with `!= 0`".into()),
+        _ => None,
+    }
+}
+
+/// The struct type that `{ a = .., b = .. }` has until it meets a named one.
+pub(super) fn anonymous_struct(fields: Vec<crate::types::FieldType>, span: Span) -> Type {
+    Type::Struct(Rc::new(StructType {
+        kind: StructKind::Struct,
+        name: String::new(),
+        args: Vec::new(),
+        fields,
+        annotations: Vec::new(),
+        span,
+    }))
+}
+
+/// Member values are compared by name.
+pub(super) fn member(name: &str) -> Value {
+    Value::Member(name.to_owned())
+}

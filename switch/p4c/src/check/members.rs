@@ -1,0 +1,177 @@
+//! `base.name`, outside of calls.
+
+use num_bigint::BigInt;
+
+use super::infer::member;
+use super::{Checker, Entity};
+use crate::ast::{self, ExprKind as Ast};
+use crate::diagnostics::Diagnostic;
+use crate::eval::Value;
+use crate::ir::{Expr, ExprKind, TableId};
+use crate::source::Span;
+use crate::types::{EnumType, Type};
+
+/// A table and what is asked of its `apply()`.
+pub(super) struct ApplyResult {
+    pub table: TableId,
+    pub what: String,
+}
+
+impl Checker<'_> {
+    pub(super) fn member_expr(&mut self, base: &ast::Expr, name: &ast::Ident, span: Span) -> Expr {
+        if let Some(ty) = self.as_type(base) {
+            return self.type_member(&ty, name, span);
+        }
+        if let Some(result) = self.apply_result(base, name) {
+            return match result.what.as_str() {
+                "hit" | "miss" => Expr {
+                    kind: ExprKind::TableHit {
+                        table: result.table,
+                        miss: result.what == "miss",
+                    },
+                    ty: Type::Bool,
+                    span,
+                },
+                "action_run" => {
+                    self.report(
+                        Diagnostic::error("bad-action-run", span, "`action_run` is only allowed in `switch`")
+                            .help("write `switch (t.apply().action_run) { ... }`"),
+                    );
+                    Expr::poison(span)
+                }
+                _ => {
+                    let message = format!("the result of `apply()` has no member `{}`", name.text);
+                    self.report(
+                        Diagnostic::error("unknown-member", name.span, message)
+                            .help("it has `hit`, `miss` and `action_run`"),
+                    );
+                    Expr::poison(span)
+                }
+            };
+        }
+        let base = self.expr(base);
+        self.value_member(base, name, span)
+    }
+
+    /// The type that an expression names, if it names one.
+    pub(super) fn as_type(&mut self, expr: &ast::Expr) -> Option<Type> {
+        match &expr.kind {
+            Ast::Name { name, .. } if name.text == "error" => Some(Type::Error),
+            Ast::Name { name, global } => match self.lookup(&name.text, *global)? {
+                Entity::Type(ty) => Some(ty),
+                _ => None,
+            },
+            Ast::Type(ty) => Some(self.ty(ty)),
+            _ => None,
+        }
+    }
+
+    /// `base` is `table.apply()`.
+    pub(super) fn apply_result(&mut self, base: &ast::Expr, name: &ast::Ident) -> Option<ApplyResult> {
+        let Ast::Call { callee, args, .. } = &base.kind else {
+            return None;
+        };
+        let Ast::Member(object, method) = &callee.kind else {
+            return None;
+        };
+        let Ast::Name { name: table, global } = &object.kind else {
+            return None;
+        };
+        if method.text != "apply" || !args.is_empty() {
+            return None;
+        }
+        let Some(Entity::Table(table)) = self.lookup(&table.text, *global) else {
+            return None;
+        };
+        self.check_apply_place(base.span);
+        Some(ApplyResult {
+            table,
+            what: name.text.clone(),
+        })
+    }
+
+    fn type_member(&mut self, ty: &Type, name: &ast::Ident, span: Span) -> Expr {
+        let unknown = |kind: &str, owner: &str, members: &[String]| {
+            let message = format!("{kind} `{owner}` has no member `{}`", name.text);
+            Diagnostic::error("unknown-member", name.span, message)
+                .suggest(&name.text, members.iter().map(String::as_str))
+        };
+        match ty {
+            Type::Error => {
+                if self.program.errors.contains(&name.text) {
+                    return Expr::constant(Value::Error(name.text.clone()), Type::Error, span);
+                }
+                let list = self.program.errors.clone();
+                self.report(unknown("type", "error", &list));
+                Expr::poison(span)
+            }
+            Type::Enum(e) => match enum_value(e, &name.text) {
+                Some(value) => Expr::constant(value, ty.clone(), span),
+                None => {
+                    self.report(unknown("enum", &e.name, &e.members));
+                    Expr::poison(span)
+                }
+            },
+            Type::Poison => Expr::poison(span),
+            other => {
+                let message = format!("type `{}` has no member `{}`", self.show(other), name.text);
+                self.error("unknown-member", name.span, message);
+                Expr::poison(span)
+            }
+        }
+    }
+
+    fn value_member(&mut self, base: Expr, name: &ast::Ident, span: Span) -> Expr {
+        let typed = |kind, ty| Expr { kind, ty, span };
+        match base.ty.clone() {
+            Type::Poison => Expr::poison(span),
+            Type::Struct(s) => match s.field(&name.text) {
+                Some((i, field)) => {
+                    if let ExprKind::List(items) = &base.kind {
+                        return items[i].clone();
+                    }
+                    typed(
+                        ExprKind::Field(Box::new(base), name.text.clone()),
+                        field.ty.clone(),
+                    )
+                }
+                None => {
+                    let message = format!("`{}` has no field `{}`", self.show(&base.ty), name.text);
+                    self.report(
+                        Diagnostic::error("unknown-field", name.span, message)
+                            .suggest(&name.text, s.fields.iter().map(|f| f.name.as_str())),
+                    );
+                    Expr::poison(span)
+                }
+            },
+            Type::Stack(element, size) => match name.text.as_str() {
+                "next" => typed(ExprKind::StackNext(Box::new(base)), (*element).clone()),
+                "last" => typed(ExprKind::StackLast(Box::new(base)), (*element).clone()),
+                "lastIndex" => typed(ExprKind::StackLastIndex(Box::new(base)), Type::bit(32)),
+                "size" => Expr::int(BigInt::from(size), Type::bit(32), span),
+                other => {
+                    let message = format!("a header stack has no member `{other}`");
+                    self.report(
+                        Diagnostic::error("unknown-member", name.span, message)
+                            .suggest(other, ["next", "last", "lastIndex", "size"]),
+                    );
+                    Expr::poison(span)
+                }
+            },
+            other => {
+                let message = format!("`{}` has no member `{}`", self.show(&other), name.text);
+                self.error("unknown-member", name.span, message);
+                Expr::poison(span)
+            }
+        }
+    }
+}
+
+/// The value of an enum member: a number if the enum is serializable.
+pub(super) fn enum_value(e: &EnumType, name: &str) -> Option<Value> {
+    let index = e.members.iter().position(|m| m == name)?;
+    Some(match &e.underlying {
+        Some((_, values)) => Value::Int(values.get(index)?.clone()),
+        None => member(name),
+    })
+}

@@ -1,0 +1,232 @@
+//! Name resolution and type checking: syntax tree in, [`ir::Program`] out.
+//!
+//! Wrong parts become `Poison`, which fits everywhere, so that checking goes on and one mistake is
+//! reported once.
+
+mod calls;
+mod declarations;
+mod expressions;
+mod infer;
+mod members;
+mod operators;
+mod statements;
+mod tables;
+mod types;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::ast;
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::ir::{self, ActionId, BlockId, ControlId, ExternId, InstanceId, Program, TableId, VarId};
+use crate::source::Span;
+use crate::types::{StructType, Type, TypeVar};
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+enum Entity {
+    Type(Type),
+    /// A struct or header with type parameters.
+    Generic(Rc<(Vec<TypeVar>, Rc<StructType>)>),
+    Extern(ExternId),
+    /// A parser, control or package type without a body.
+    Block(BlockId),
+    /// A control or parser with a body, and the type it has.
+    Control(ControlId, BlockId),
+    Parser(ir::ParserId, BlockId),
+    Const(ir::Expr),
+    Var(VarId),
+    Functions(Vec<ir::FunctionId>),
+    ExternFunctions(Vec<ir::ExternFunctionId>),
+    Action(ActionId),
+    Table(TableId),
+    Instance(InstanceId),
+    ValueSet(ir::ValueSetId),
+}
+
+impl Entity {
+    fn kind(&self) -> &'static str {
+        match self {
+            Entity::Type(_) | Entity::Generic(_) => "a type",
+            Entity::Extern(_) => "an extern type",
+            Entity::Block(_) => "a parser, control or package type",
+            Entity::Control(..) => "a control",
+            Entity::Parser(..) => "a parser",
+            Entity::Const(_) => "a constant",
+            Entity::Var(_) => "a variable",
+            Entity::Functions(_) | Entity::ExternFunctions(_) => "a function",
+            Entity::Action(_) => "an action",
+            Entity::Table(_) => "a table",
+            Entity::Instance(_) => "an instance",
+            Entity::ValueSet(_) => "a value set",
+        }
+    }
+
+    fn is_type(&self) -> bool {
+        matches!(
+            self,
+            Entity::Type(_)
+                | Entity::Generic(_)
+                | Entity::Extern(_)
+                | Entity::Block(_)
+                | Entity::Control(..)
+                | Entity::Parser(..)
+        )
+    }
+}
+
+#[derive(Debug, Default)]
+struct Scope {
+    names: HashMap<String, (Entity, Span)>,
+}
+
+/// Where the code being checked stands; some statements only make sense in some places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    TopLevel,
+    Function,
+    Action,
+    Control,
+    ParserState,
+}
+
+pub(crate) struct Checker<'a> {
+    diagnostics: &'a Diagnostics,
+    program: Program,
+    scopes: Vec<Scope>,
+    next_type_var: u32,
+    match_kinds: Vec<String>,
+    place: Place,
+    /// Return type of the function being checked; `void` in actions and controls.
+    return_type: Type,
+    /// Instances of the control or parser being checked.
+    instances: Vec<InstanceId>,
+}
+
+/// Checks a whole program. The result is only usable if no error was reported.
+pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
+    let mut checker = Checker {
+        diagnostics,
+        program: Program::default(),
+        scopes: vec![Scope::default()],
+        next_type_var: 0,
+        match_kinds: Vec::new(),
+        place: Place::TopLevel,
+        return_type: Type::Void,
+        instances: Vec::new(),
+    };
+    for declaration in &program.declarations {
+        if diagnostics.too_many() {
+            break;
+        }
+        checker.top_level(declaration);
+    }
+    checker.program
+}
+
+impl Checker<'_> {
+    fn report(&self, diagnostic: Diagnostic) {
+        self.diagnostics.report(diagnostic);
+    }
+
+    fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error(code, span, message));
+    }
+
+    fn show(&self, ty: &Type) -> String {
+        self.program.type_name(ty)
+    }
+
+    /// Runs `body` in a new innermost scope.
+    fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
+        self.scopes.push(Scope::default());
+        let result = body(self);
+        self.scopes.pop();
+        result
+    }
+
+    fn declare(&mut self, name: &ast::Ident, entity: Entity) {
+        let Some(scope) = self.scopes.last_mut() else {
+            return;
+        };
+        if let Some((existing, first)) = scope.names.get_mut(&name.text) {
+            match (existing, &entity) {
+                // Functions may be overloaded by their parameters.
+                (Entity::Functions(all), Entity::Functions(new)) => all.extend(new),
+                (Entity::ExternFunctions(all), Entity::ExternFunctions(new)) => all.extend(new),
+                _ => {
+                    let first = *first;
+                    let message = format!("`{}` is declared twice", name.text);
+                    self.report(
+                        Diagnostic::error("duplicate-name", name.span, message)
+                            .label("second declaration")
+                            .note(first, "first declaration"),
+                    );
+                }
+            }
+            return;
+        }
+        scope
+            .names
+            .insert(name.text.clone(), (entity, name.span));
+    }
+
+    fn lookup(&self, name: &str, global: bool) -> Option<Entity> {
+        let scopes = if global { &self.scopes[..1] } else { &self.scopes[..] };
+        scopes
+            .iter()
+            .rev()
+            .find_map(|s| s.names.get(name))
+            .map(|(entity, _)| entity.clone())
+    }
+
+    /// Looks a name up and reports it if it does not exist.
+    fn resolve(&self, name: &ast::Ident, global: bool, what: &str) -> Option<Entity> {
+        let found = self.lookup(&name.text, global);
+        if found.is_none() {
+            let message = format!("there is no {what} `{}`", name.text);
+            let known: Vec<&str> = self
+                .scopes
+                .iter()
+                .flat_map(|s| s.names.keys())
+                .map(String::as_str)
+                .collect();
+            self.report(
+                Diagnostic::error("unknown-name", name.span, message)
+                    .label("not declared here or above")
+                    .suggest(&name.text, known),
+            );
+        }
+        found
+    }
+
+    fn new_var(&mut self, name: &ast::Ident, ty: Type, writable: bool) -> VarId {
+        self.program.vars.push(ir::Var {
+            name: name.text.clone(),
+            ty,
+            span: name.span,
+            writable,
+        });
+        self.program.vars.len() - 1
+    }
+
+    fn new_type_var(&mut self, name: &str) -> TypeVar {
+        self.next_type_var += 1;
+        TypeVar {
+            id: self.next_type_var,
+            name: name.into(),
+        }
+    }
+
+    /// Declares type parameters in the current scope.
+    fn type_params(&mut self, params: &[ast::Ident]) -> Vec<TypeVar> {
+        params
+            .iter()
+            .map(|param| {
+                let var = self.new_type_var(&param.text);
+                self.declare(param, Entity::Type(Type::Var(var.clone())));
+                var
+            })
+            .collect()
+    }
+}

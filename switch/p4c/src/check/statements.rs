@@ -1,0 +1,238 @@
+//! Statements.
+
+use super::{Checker, Entity, Place};
+use crate::ast::{self, DeclarationKind, ExprKind as Ast, StatementKind};
+use crate::diagnostics::Diagnostic;
+use crate::ir::{Expr, ExprKind, Stmt, StmtKind};
+use crate::source::Span;
+use crate::types::Type;
+
+impl Checker<'_> {
+    /// A list of statements in a scope of its own.
+    pub(super) fn block(&mut self, statements: &[ast::Statement]) -> Vec<Stmt> {
+        self.scoped(|c| c.statements(statements))
+    }
+
+    pub(super) fn statements(&mut self, statements: &[ast::Statement]) -> Vec<Stmt> {
+        statements.iter().filter_map(|s| self.statement(s)).collect()
+    }
+
+    fn branch(&mut self, statement: &ast::Statement) -> Vec<Stmt> {
+        self.block(std::slice::from_ref(statement))
+    }
+
+    fn statement(&mut self, statement: &ast::Statement) -> Option<Stmt> {
+        let span = statement.span;
+        let kind = match &statement.kind {
+            StatementKind::Empty => return None,
+            StatementKind::Assign { target, op, value } => self.assignment(target, *op, value, span)?,
+            StatementKind::Call(call) => self.call_statement(call)?,
+            StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            } => {
+                let condition = self.expr_of(condition, &Type::Bool);
+                let then = self.branch(then);
+                let otherwise = otherwise.as_ref().map_or_else(Vec::new, |s| self.branch(s));
+                StmtKind::If(condition, then, otherwise)
+            }
+            StatementKind::Block { annotations, body } => StmtKind::Block {
+                atomic: crate::annotations::has(annotations, "atomic"),
+                body: self.block(body),
+            },
+            StatementKind::Switch { subject, cases } => self.switch(subject, cases, span)?,
+            StatementKind::For { .. } | StatementKind::ForIn { .. } => {
+                self.report(
+                    Diagnostic::error("unsupported-loop", span, "`for` loops are not supported yet")
+                        .help("write the iterations out; BMv2 has no loops outside of parsers"),
+                );
+                return None;
+            }
+            StatementKind::Break | StatementKind::Continue => {
+                self.error("misplaced-statement", span, "`break` and `continue` belong in loops");
+                return None;
+            }
+            StatementKind::Return(value) => self.return_statement(value.as_ref(), span)?,
+            StatementKind::Exit => {
+                if !matches!(self.place, Place::Control | Place::Action) {
+                    self.error("misplaced-statement", span, "`exit` is only allowed in controls and actions");
+                    return None;
+                }
+                StmtKind::Exit
+            }
+            StatementKind::Declaration(declaration) => return self.local(declaration),
+        };
+        Some(Stmt { kind, span })
+    }
+
+    /// A constant or variable inside of a block, parser or control.
+    pub(super) fn local(&mut self, declaration: &ast::Declaration) -> Option<Stmt> {
+        let (ty, init, is_const) = match &declaration.kind {
+            DeclarationKind::Const { ty, value } => (ty, Some(value), true),
+            DeclarationKind::Variable { ty, init } => (ty, init.as_ref(), false),
+            _ => {
+                self.error("misplaced-declaration", declaration.span, "only constants and variables can be declared here");
+                return None;
+            }
+        };
+        let ty = self.ty(ty);
+        if matches!(ty, Type::Void | Type::MatchKind | Type::Extern(..) | Type::Block(..))
+            || !is_const && matches!(ty, Type::Int | Type::String)
+        {
+            let message = format!("a variable cannot have type `{}`", self.show(&ty));
+            self.error("bad-variable-type", declaration.span, message);
+            self.declare(&declaration.name, Entity::Const(Expr::poison(declaration.span)));
+            return None;
+        }
+        let init = init.map(|i| self.expr_of(i, &ty));
+        if is_const
+            && let Some(value) = &init
+            && is_constant(value)
+        {
+            self.declare(&declaration.name, Entity::Const(value.clone()));
+            return None;
+        }
+        let var = self.new_var(&declaration.name, ty, !is_const);
+        self.declare(&declaration.name, Entity::Var(var));
+        Some(Stmt {
+            kind: StmtKind::Declare(var, init),
+            span: declaration.span,
+        })
+    }
+
+    fn assignment(
+        &mut self,
+        target: &ast::Expr,
+        op: Option<ast::BinaryOp>,
+        value: &ast::Expr,
+        span: Span,
+    ) -> Option<StmtKind> {
+        let target = self.expr(target);
+        let mut value = self.expr(value);
+        if let Some(op) = op {
+            value = self.binary(op, target.clone(), value, span);
+        }
+        if target.ty.is_poison() || !self.check_lvalue(&target) {
+            return None;
+        }
+        let value = self.coerce(value, &target.ty);
+        if matches!(value.ty, Type::Void) {
+            self.error("type-mismatch", value.span, "this has no value to assign");
+            return None;
+        }
+        Some(StmtKind::Assign(target, value))
+    }
+
+    fn call_statement(&mut self, call: &ast::Expr) -> Option<StmtKind> {
+        let checked = self.expr(call);
+        match checked.kind {
+            ExprKind::Call(call) => Some(StmtKind::Call(*call)),
+            ExprKind::Construct(_) => {
+                self.report(
+                    Diagnostic::error("useless-expression", call.span, "an instance needs a name")
+                        .help("declare it: `Type(arguments) name;`"),
+                );
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn return_statement(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {
+        let expected = self.return_type.clone();
+        if self.place == Place::ParserState {
+            self.error("misplaced-statement", span, "a parser state ends with `transition`, not `return`");
+            return None;
+        }
+        match (value, &expected) {
+            (None, Type::Void) => Some(StmtKind::Return(None)),
+            (None, _) => {
+                let message = format!("a value of type `{}` must be returned", self.show(&expected));
+                self.error("missing-return", span, message);
+                None
+            }
+            (Some(value), Type::Void) => {
+                self.error("type-mismatch", value.span, "nothing can be returned here");
+                None
+            }
+            (Some(value), _) => {
+                let value = self.expr_of(value, &expected);
+                Some(StmtKind::Return(Some(value)))
+            }
+        }
+    }
+
+    fn switch(&mut self, subject: &ast::Expr, cases: &[ast::SwitchCase], span: Span) -> Option<StmtKind> {
+        if let Ast::Member(base, name) = &subject.kind
+            && name.text == "action_run"
+            && let Some(result) = self.apply_result(base, name)
+        {
+            return Some(self.switch_action(result.table, cases));
+        }
+        let subject = self.expr(subject);
+        if matches!(subject.ty, Type::Int) {
+            self.error("unknown-width", span, "switch needs a value of known width");
+            return None;
+        }
+        let mut arms = Vec::new();
+        let mut labels = Vec::new();
+        for case in cases {
+            labels.push(match &case.label.kind {
+                Ast::Default | Ast::DontCare => None,
+                _ => {
+                    let label = self.expr_of(&case.label, &subject.ty);
+                    if label.as_value().is_none() && !label.ty.is_poison() {
+                        self.error("not-constant", label.span, "labels of switch are constants");
+                    }
+                    Some(label)
+                }
+            });
+            if let Some(body) = &case.body {
+                arms.push((std::mem::take(&mut labels), self.branch(body)));
+            }
+        }
+        Some(StmtKind::Switch(subject, arms))
+    }
+
+    fn switch_action(&mut self, table: usize, cases: &[ast::SwitchCase]) -> StmtKind {
+        let mut arms = Vec::new();
+        let mut labels = Vec::new();
+        for case in cases {
+            match &case.label.kind {
+                Ast::Default => labels.push(None),
+                Ast::Name { name, .. } => {
+                    let refs = &self.program.tables[table].actions;
+                    let found = refs.iter().position(|r| self.program.actions[r.action].name == name.text);
+                    if found.is_none() {
+                        let message = format!(
+                            "table `{}` has no action `{}`",
+                            self.program.tables[table].name, name.text
+                        );
+                        let names: Vec<&str> =
+                            refs.iter().map(|r| self.program.actions[r.action].name.as_str()).collect();
+                        self.report(
+                            Diagnostic::error("unknown-action", case.label.span, message).suggest(&name.text, names),
+                        );
+                        continue;
+                    }
+                    labels.push(found);
+                }
+                _ => self.error("unknown-action", case.label.span, "an action name or `default` is expected here"),
+            }
+            if let Some(body) = &case.body {
+                arms.push((std::mem::take(&mut labels), self.branch(body)));
+            }
+        }
+        StmtKind::SwitchAction(table, arms)
+    }
+}
+
+/// Known completely at compile time.
+pub(super) fn is_constant(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Const(_) | ExprKind::InvalidHeader | ExprKind::DefaultValue | ExprKind::Poison => true,
+        ExprKind::List(items) => items.iter().all(is_constant),
+        _ => false,
+    }
+}

@@ -1,0 +1,372 @@
+//! Tables.
+
+use num_traits::ToPrimitive;
+
+use super::calls::ArgumentRule;
+use super::{Checker, Entity};
+use crate::annotations;
+use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
+use crate::diagnostics::Diagnostic;
+use crate::ir::{ActionCall, ActionRef, Entry, Expr, ExprKind, Key, Param, Signature, Table};
+use crate::source::Span;
+use crate::types::Type;
+
+impl Checker<'_> {
+    pub(super) fn table(&mut self, declaration: &ast::Declaration, properties: &[ast::TableProperty]) -> Option<Table> {
+        let mut table = Table {
+            name: declaration.name.text.clone(),
+            annotations: declaration.annotations.clone(),
+            key: Vec::new(),
+            actions: Vec::new(),
+            default_action: None,
+            default_is_const: false,
+            entries: Vec::new(),
+            entries_are_const: false,
+            size: None,
+            largest_priority_wins: true,
+            priority_delta: 1,
+            support_timeout: false,
+            implementation: None,
+            counters: None,
+            meters: None,
+            span: declaration.name.span,
+        };
+        // Other properties refer to the key and the actions, wherever they stand.
+        for property in properties {
+            match &property.value {
+                Property::Key(elements) => {
+                    table.key = elements.iter().filter_map(|e| self.key_element(e)).collect();
+                }
+                Property::Actions(list) => {
+                    table.actions = list.iter().filter_map(|a| self.action_ref(a)).collect();
+                }
+                _ => {}
+            }
+        }
+        if !properties.iter().any(|p| p.name.text == "actions") {
+            self.report(
+                Diagnostic::error("missing-actions", declaration.name.span, format!("table `{}` has no actions", table.name))
+                    .help("add `actions = { ...; }`"),
+            );
+            return None;
+        }
+        for property in properties {
+            self.table_property(&mut table, property);
+        }
+        if table.default_action.is_none() && !properties.iter().any(|p| p.name.text == "default_action") {
+            self.add_no_action(&mut table);
+        }
+        Some(table)
+    }
+
+    fn table_property(&mut self, table: &mut Table, property: &ast::TableProperty) {
+        let name = property.name.text.as_str();
+        match (&property.value, name) {
+            (Property::Key(_) | Property::Actions(_), _) => {}
+            (Property::Entries(entries), _) => {
+                table.entries_are_const = property.is_const;
+                for entry in entries {
+                    if let Some(entry) = self.entry(table, entry, property.is_const) {
+                        table.entries.push(entry);
+                    }
+                }
+            }
+            (Property::Expression(value), "default_action") => {
+                table.default_action = self.action_call(table, value);
+                table.default_is_const = property.is_const;
+            }
+            (Property::Expression(value), "size") => {
+                let size = self.constant_int(value);
+                table.size = size.and_then(|s| s.to_u64());
+            }
+            (Property::Expression(value), "largest_priority_wins") => {
+                let value = self.expr_of(value, &Type::Bool);
+                table.largest_priority_wins = value.as_value() != Some(&crate::eval::Value::Bool(false));
+            }
+            (Property::Expression(value), "priority_delta") => {
+                let delta = self.constant_int(value).and_then(|v| v.to_u64());
+                table.priority_delta = delta.unwrap_or(1);
+            }
+            (Property::Expression(value), "support_timeout") => {
+                let value = self.expr_of(value, &Type::Bool);
+                table.support_timeout = value.as_value() == Some(&crate::eval::Value::Bool(true));
+            }
+            (Property::Expression(value), "implementation") => {
+                table.implementation = self.extern_property(value, &["action_profile", "action_selector"]);
+            }
+            (Property::Expression(value), "counters") => {
+                table.counters = self.extern_property(value, &["direct_counter"]);
+            }
+            (Property::Expression(value), "meters") => {
+                table.meters = self.extern_property(value, &["direct_meter"]);
+            }
+            (Property::Expression(_), other) => {
+                let known = [
+                    "key", "actions", "entries", "default_action", "size", "support_timeout", "implementation",
+                    "counters", "meters", "largest_priority_wins", "priority_delta",
+                ];
+                let message = format!("the target has no table property `{other}`; it is ignored");
+                self.report(Diagnostic::warning("unknown-property", property.name.span, message).suggest(other, known));
+            }
+        }
+    }
+
+    /// The objects that v1model attaches to tables.
+    fn extern_property(&mut self, value: &ast::Expr, allowed: &[&str]) -> Option<Expr> {
+        let checked = self.expr(value);
+        match &checked.ty {
+            Type::Poison => None,
+            Type::Extern(id, _) if allowed.contains(&self.program.externs[*id].name.as_str()) => Some(checked),
+            other => {
+                let message = format!("expected {}, found `{}`", allowed.join(" or "), self.show(other));
+                self.error("type-mismatch", value.span, message);
+                None
+            }
+        }
+    }
+
+    fn key_element(&mut self, element: &ast::KeyElement) -> Option<Key> {
+        let expr = self.expr(&element.expr);
+        let kind = &element.match_kind;
+        if !self.match_kinds.contains(&kind.text) {
+            let message = format!("there is no match kind `{}`", kind.text);
+            self.report(
+                Diagnostic::error("unknown-match-kind", kind.span, message)
+                    .suggest(&kind.text, self.match_kinds.iter().map(String::as_str)),
+            );
+            return None;
+        }
+        if expr.ty.is_poison() {
+            return None;
+        }
+        if !expr.ty.is_scalar() {
+            let message = format!("a key is a number, bool, enum or error, not `{}`", self.show(&expr.ty));
+            self.error("bad-key-type", expr.span, message);
+            return None;
+        }
+        let name = annotations::string(&element.annotations, "name").or_else(|| written_name(&element.expr));
+        Some(Key {
+            expr,
+            match_kind: kind.text.clone(),
+            name,
+            annotations: element.annotations.clone(),
+        })
+    }
+
+    /// The action that a name or call refers to.
+    fn action_named(&mut self, expr: &ast::Expr) -> Option<usize> {
+        let Ast::Name { name, global } = &expr.kind else {
+            self.error("unknown-action", expr.span, "an action name is expected here");
+            return None;
+        };
+        match self.resolve(name, *global, "action")? {
+            Entity::Action(id) => Some(id),
+            other => {
+                let message = format!("`{}` is {}, not an action", name.text, other.kind());
+                self.error("unknown-action", expr.span, message);
+                None
+            }
+        }
+    }
+
+    fn action_ref(&mut self, reference: &ast::ActionReference) -> Option<ActionRef> {
+        let (callee, args): (_, &[ast::Arg]) = match &reference.expr.kind {
+            Ast::Call { callee, args, .. } => (&**callee, args),
+            _ => (&reference.expr, &[]),
+        };
+        let action = self.action_named(callee)?;
+        let signature = self.action_signature(action);
+        let (args, _) = self.arguments(&signature, &[], args, ArgumentRule::Directional, reference.expr.span)?;
+        Some(ActionRef {
+            action,
+            args,
+            annotations: reference.annotations.clone(),
+            span: reference.expr.span,
+        })
+    }
+
+    fn action_signature(&self, action: usize) -> Signature {
+        let action = &self.program.actions[action];
+        Signature {
+            name: action.name.clone(),
+            type_params: Vec::new(),
+            params: action.params.clone(),
+            return_type: Type::Void,
+            span: action.span,
+        }
+    }
+
+    /// An action with the data the control plane would give it: default actions and entries.
+    fn action_call(&mut self, table: &Table, expr: &ast::Expr) -> Option<ActionCall> {
+        let (callee, args): (_, &[ast::Arg]) = match &expr.kind {
+            Ast::Call { callee, args, .. } => (&**callee, args),
+            _ => (expr, &[]),
+        };
+        let action = self.action_named(callee)?;
+        let Some(action_ref) = table.actions.iter().position(|r| r.action == action) else {
+            let message = format!(
+                "action `{}` is not in the list of actions of table `{}`",
+                self.program.actions[action].name, table.name
+            );
+            self.report(
+                Diagnostic::error("unknown-action", expr.span, message).help("add it to `actions = { ... }`"),
+            );
+            return None;
+        };
+        let mut signature = self.action_signature(action);
+        let directional: Vec<Param> =
+            signature.params.iter().filter(|p| p.direction != Direction::None).cloned().collect();
+        signature.params.retain(|p| p.direction == Direction::None);
+        // The directional arguments may be repeated in front; they must be those of the list.
+        let repeated = args.len() == directional.len() + signature.params.len() && !directional.is_empty();
+        let data = if repeated { &args[directional.len()..] } else { args };
+        let (data, _) = self.arguments(&signature, &[], data, ArgumentRule::All, expr.span)?;
+        for value in &data {
+            self.check_constant(value);
+        }
+        Some(ActionCall { action_ref, data })
+    }
+
+    fn check_constant(&self, value: &Expr) {
+        if !matches!(value.kind, ExprKind::Const(_) | ExprKind::Poison | ExprKind::Var(_)) {
+            self.error("not-constant", value.span, "action data must be known at compile time");
+        }
+    }
+
+    /// A table without default action does nothing on a miss (specification, section 14.2.1.3).
+    fn add_no_action(&mut self, table: &mut Table) {
+        let Some(Entity::Action(no_action)) = self.lookup("NoAction", true) else {
+            return;
+        };
+        let found = table.actions.iter().position(|r| r.action == no_action);
+        let action_ref = found.unwrap_or_else(|| {
+            table.actions.push(ActionRef {
+                action: no_action,
+                args: Vec::new(),
+                annotations: default_only(table.span),
+                span: table.span,
+            });
+            table.actions.len() - 1
+        });
+        table.default_action = Some(ActionCall {
+            action_ref,
+            data: Vec::new(),
+        });
+    }
+
+    fn entry(&mut self, table: &Table, entry: &ast::Entry, all_const: bool) -> Option<Entry> {
+        let keys: Vec<Type> = table.key.iter().map(|k| k.expr.ty.clone()).collect();
+        let keyset = self.keyset(&entry.keyset, &keys, entry.span)?;
+        let action = self.action_call(table, &entry.action)?;
+        let priority = match &entry.priority {
+            Some(priority) => Some(self.constant_int(priority)?.to_u64()?),
+            None => annotations::numbers(&entry.annotations, "priority").first().and_then(ToPrimitive::to_u64),
+        };
+        Some(Entry {
+            keyset,
+            action,
+            priority,
+            is_const: all_const || entry.is_const,
+            span: entry.span,
+        })
+    }
+
+    /// The sets of one select case or table entry, one for each key.
+    pub(super) fn keyset(&mut self, sets: &[ast::Expr], keys: &[Type], span: Span) -> Option<Vec<Expr>> {
+        // A lone `default` or `_` covers all keys.
+        if let [set] = sets
+            && matches!(set.kind, Ast::Default | Ast::DontCare)
+        {
+            return Some(keys.iter().map(|k| any_value(k, set.span)).collect());
+        }
+        // A struct constant or tuple may give all keys at once.
+        if sets.len() == 1
+            && keys.len() > 1
+            && let Ast::List { items, .. } = &sets[0].kind
+        {
+            return self.keyset(items, keys, span);
+        }
+        if sets.len() != keys.len() {
+            let message = format!("there are {} keys, but {} values here", keys.len(), sets.len());
+            self.error("keyset-count", span, message);
+            return None;
+        }
+        Some(sets.iter().zip(keys).map(|(set, key)| self.key_set(set, key)).collect())
+    }
+
+    fn key_set(&mut self, set: &ast::Expr, key: &Type) -> Expr {
+        let span = set.span;
+        let (kind, a, b): (fn(Box<Expr>, Box<Expr>) -> ExprKind, _, _) = match &set.kind {
+            Ast::Default | Ast::DontCare => return any_value(key, span),
+            Ast::Mask(value, mask) => (ExprKind::Mask, value, mask),
+            Ast::Range(low, high) => (ExprKind::Range, low, high),
+            _ => {
+                let value = self.expr(set);
+                if matches!(value.kind, ExprKind::ValueSet(_)) {
+                    return value;
+                }
+                return self.coerce(value, key);
+            }
+        };
+        // `1 &&& 2` of a serializable enum is written in numbers.
+        let stored = match key {
+            Type::Enum(_) => key.stored().clone(),
+            _ => key.clone(),
+        };
+        let (a, b) = (self.expr_of(a, &stored), self.expr_of(b, &stored));
+        Expr {
+            kind: kind(Box::new(a), Box::new(b)),
+            ty: key.clone(),
+            span,
+        }
+    }
+}
+
+fn any_value(ty: &Type, span: Span) -> Expr {
+    Expr {
+        kind: ExprKind::Default,
+        ty: ty.clone(),
+        span,
+    }
+}
+
+fn default_only(span: Span) -> Vec<ast::Annotation> {
+    vec![ast::Annotation {
+        name: ast::Ident {
+            text: "defaultonly".into(),
+            span,
+        },
+        body: Vec::new(),
+    }]
+}
+
+/// The control-plane name of a key that has no `@name`: its source text, for simple expressions
+/// (specification, section 18.3.2).
+fn written_name(expr: &ast::Expr) -> Option<String> {
+    match &expr.kind {
+        Ast::Name { name, .. } => Some(name.text.clone()),
+        Ast::Member(base, name) => Some(format!("{}.{}", written_name(base)?, name.text)),
+        Ast::Index(base, index) => Some(format!("{}[{}]", written_name(base)?, number(index)?)),
+        Ast::Slice { base, high, low } => {
+            Some(format!("{}[{}:{}]", written_name(base)?, number(high)?, number(low)?))
+        }
+        Ast::Call { callee, args, .. } => match &callee.kind {
+            Ast::Member(base, method) if method.text == "isValid" && args.is_empty() => {
+                Some(format!("{}.isValid()", written_name(base)?))
+            }
+            _ => None,
+        },
+        Ast::Binary(ast::BinaryOp::BitAnd, left, right) => {
+            number(right)?;
+            written_name(left)
+        }
+        _ => None,
+    }
+}
+
+fn number(expr: &ast::Expr) -> Option<String> {
+    match &expr.kind {
+        Ast::Number { value, .. } => Some(value.to_string()),
+        _ => None,
+    }
+}

@@ -1,0 +1,175 @@
+//! Types as written to [`Type`].
+
+use std::rc::Rc;
+
+use num_traits::ToPrimitive;
+
+use super::{Checker, Entity};
+use crate::ast::{self, TypeKind};
+use crate::diagnostics::Diagnostic;
+use crate::source::Span;
+use crate::types::{StructKind, Type};
+
+/// Wider fields than this exist in no protocol, and would only exhaust memory.
+const MAX_WIDTH: u32 = 1 << 16;
+const MAX_STACK: u32 = 1 << 12;
+
+impl Checker<'_> {
+    pub(super) fn ty(&mut self, ty: &ast::Type) -> Type {
+        match &ty.kind {
+            TypeKind::Void => Type::Void,
+            TypeKind::Bool => Type::Bool,
+            TypeKind::Int => Type::Int,
+            TypeKind::Error => Type::Error,
+            TypeKind::MatchKind => Type::MatchKind,
+            TypeKind::String => Type::String,
+            TypeKind::DontCare => Type::DontCare,
+            TypeKind::Bits { signed, width } => match self.size(width, MAX_WIDTH, "width") {
+                Some(0) if *signed => {
+                    self.error("bad-width", ty.span, "int<0> has no sign bit");
+                    Type::Poison
+                }
+                Some(width) => Type::Bits {
+                    width,
+                    signed: *signed,
+                },
+                None => Type::Poison,
+            },
+            TypeKind::Varbit(width) => self
+                .size(width, MAX_WIDTH * 8, "width")
+                .map_or(Type::Poison, Type::Varbit),
+            TypeKind::Stack { element, size } => {
+                let element = self.ty(element);
+                let size = self.size(size, MAX_STACK, "size");
+                let allowed = element.is_header() || element.is_union() || element.is_poison();
+                if !allowed {
+                    let message = format!("arrays hold headers, not `{}`", self.show(&element));
+                    self.error("bad-stack", ty.span, message);
+                    return Type::Poison;
+                }
+                match size {
+                    Some(size) => Type::Stack(Rc::new(element), size),
+                    None => Type::Poison,
+                }
+            }
+            TypeKind::Tuple(items) => {
+                Type::Tuple(Rc::new(items.iter().map(|t| self.ty(t)).collect()))
+            }
+            TypeKind::List(item) => Type::List(Rc::new(self.ty(item))),
+            TypeKind::Name { name, args, global } => {
+                let args: Vec<Type> = args.iter().map(|t| self.ty(t)).collect();
+                match self.resolve(name, *global, "type") {
+                    Some(entity) => self.named_type(&entity, &name.text, args, ty.span),
+                    None => Type::Poison,
+                }
+            }
+        }
+    }
+
+    pub(super) fn named_type(
+        &mut self,
+        entity: &Entity,
+        name: &str,
+        args: Vec<Type>,
+        span: Span,
+    ) -> Type {
+        let expected = match entity {
+            Entity::Generic(generic) => generic.0.len(),
+            Entity::Extern(id) => self.program.externs[*id].type_params.len(),
+            Entity::Block(id) => self.program.blocks[*id].signature.type_params.len(),
+            _ => 0,
+        };
+        // Leaving the arguments out asks for inference, which instances of externs and packages have.
+        let inferred = args.is_empty() && matches!(entity, Entity::Extern(_) | Entity::Block(_));
+        if args.len() != expected && !inferred {
+            let message = format!(
+                "`{name}` takes {expected} type arguments, {} given",
+                args.len()
+            );
+            self.error("type-argument-count", span, message);
+            return Type::Poison;
+        }
+        match entity {
+            Entity::Type(ty) => ty.clone(),
+            Entity::Generic(generic) => {
+                let (params, template) = &**generic;
+                let map: Vec<_> = params.iter().cloned().zip(args).collect();
+                let ty = Type::Struct(template.clone()).substitute(&map);
+                self.check_fields(&ty, span);
+                ty
+            }
+            Entity::Extern(id) => Type::Extern(*id, args),
+            Entity::Block(id) | Entity::Control(_, id) | Entity::Parser(_, id) => {
+                Type::Block(*id, args)
+            }
+            other => {
+                let message = format!("`{name}` is {}, not a type", other.kind());
+                self.error("not-a-type", span, message);
+                Type::Poison
+            }
+        }
+    }
+
+    /// Which types headers, unions and structs may hold (specification, section 7.2.2).
+    pub(super) fn check_fields(&self, ty: &Type, span: Span) {
+        let Type::Struct(s) = ty else { return };
+        for field in &s.fields {
+            let allowed = match s.kind {
+                StructKind::Header => match field.ty.stored() {
+                    Type::Bits { .. } | Type::Bool | Type::Varbit(_) | Type::Poison | Type::Var(_) => true,
+                    Type::Struct(inner) => inner.kind == StructKind::Struct,
+                    _ => false,
+                },
+                StructKind::Union => {
+                    field.ty.is_header() || matches!(field.ty, Type::Poison | Type::Var(_))
+                }
+                StructKind::Struct => !matches!(
+                    field.ty,
+                    Type::Void | Type::MatchKind | Type::Extern(..) | Type::Block(..) | Type::DontCare
+                ),
+            };
+            if !allowed {
+                let kind = match s.kind {
+                    StructKind::Header => "header",
+                    StructKind::Union => "header_union",
+                    StructKind::Struct => "struct",
+                };
+                let message = format!(
+                    "field `{}` of {kind} `{}` cannot have type `{}`",
+                    field.name,
+                    s.name,
+                    self.show(&field.ty)
+                );
+                self.error("bad-field-type", span, message);
+            }
+        }
+    }
+
+    /// A constant between 0 and `max` that gives a width or size.
+    pub(super) fn size(&mut self, expr: &ast::Expr, max: u32, what: &str) -> Option<u32> {
+        let value = self.constant_int(expr)?;
+        let size = value.to_u32().filter(|v| *v <= max);
+        if size.is_none() {
+            let message = format!("the {what} {value} is not between 0 and {max}");
+            self.report(Diagnostic::error("bad-width", expr.span, message));
+        }
+        size
+    }
+
+    /// An integer known at compile time.
+    pub(super) fn constant_int(&mut self, expr: &ast::Expr) -> Option<num_bigint::BigInt> {
+        let checked = self.expr(expr);
+        if checked.ty.is_poison() {
+            return None;
+        }
+        let value = checked.as_int().cloned();
+        if value.is_none() {
+            self.error(
+                "not-constant",
+                expr.span,
+                "an integer known at compile time is needed here",
+            );
+        }
+        value
+    }
+}
