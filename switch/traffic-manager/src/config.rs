@@ -148,6 +148,15 @@ impl TrafficManagerConfig {
         self.ports.contains_key(&port.to_string())
     }
 
+    /// Gives the port eight queues as BMv2 has them and no rate limit, for a port that is no link.
+    pub fn set_unlimited(&mut self, port: u16) {
+        let profile = Profile::like_bmv2(MAX_QUEUES as u8);
+        let name = format!("unlimited-port-{port}");
+        self.ports.insert(port.to_string(), name.clone());
+        self.profile.retain(|p| p.name != name);
+        self.profile.push(Profile { name, ..profile });
+    }
+
     /// Checks what the types cannot say. A traffic manager accepts nothing unchecked.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let mut names = BTreeSet::new();

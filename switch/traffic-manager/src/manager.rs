@@ -54,6 +54,13 @@ impl<P> TrafficManager<P> {
         Ok(())
     }
 
+    /// Drops everything that waits, because the program it belongs to is replaced.
+    pub fn clear(&mut self, now: Instant) {
+        for port in self.ports.iter_mut().flatten() {
+            port.clear(now);
+        }
+    }
+
     /// Makes sure the port exists, so that it has statistics before its first packet.
     pub fn open_port(&mut self, now: Instant, port: PortId) {
         self.port_or_new(now, port);

@@ -116,6 +116,11 @@ impl<P> Port<P> {
         }
     }
 
+    pub(crate) fn clear(&mut self, now: Instant) {
+        self.queues.iter_mut().for_each(|queue| queue.clear(now));
+        self.pool = Depth::default();
+    }
+
     pub(crate) fn rx_delay(&self) -> Duration {
         self.rx_delay
     }

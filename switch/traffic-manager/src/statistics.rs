@@ -38,8 +38,8 @@ pub enum DropReason {
     PoolFull,
     /// The packet had been deflected before and did not fit again.
     DeflectFailed,
-    /// A new configuration removed the queue the packet waited in.
-    QueueRemoved,
+    /// A new configuration or program left no place for the packet while it waited.
+    Flushed,
 }
 
 impl DropReason {
@@ -48,7 +48,7 @@ impl DropReason {
         DropReason::QueueFull,
         DropReason::PoolFull,
         DropReason::DeflectFailed,
-        DropReason::QueueRemoved,
+        DropReason::Flushed,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -57,7 +57,7 @@ impl DropReason {
             DropReason::QueueFull => "queue-full",
             DropReason::PoolFull => "pool-full",
             DropReason::DeflectFailed => "deflect-failed",
-            DropReason::QueueRemoved => "queue-removed",
+            DropReason::Flushed => "flushed",
         }
     }
 }
@@ -181,12 +181,12 @@ impl Recorder {
     /// A queued packet was thrown away.
     pub(crate) fn removed(&mut self, now: Instant, before: Depth, len: u64) {
         self.average.advance(now, before);
-        self.dropped(DropReason::QueueRemoved, len);
+        self.dropped(DropReason::Flushed, len);
     }
 
     /// in = out + dropped + deflected + queued, in packets and in bytes.
     pub(crate) fn balances(&self, depth: Depth) -> bool {
-        let removed = self.dropped[DropReason::QueueRemoved as usize];
+        let removed = self.dropped[DropReason::Flushed as usize];
         self.initial.packets + self.enqueued.packets
             == self.dequeued.packets + removed.packets + depth.packets
             && self.initial.bytes + self.enqueued.bytes

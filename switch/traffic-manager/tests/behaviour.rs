@@ -261,7 +261,7 @@ fn reconfiguration_keeps_what_still_has_a_queue() {
     let order: Vec<_> = run(&mut tm, us(100)).into_iter().map(|s| s.1).collect();
     assert_eq!(order, [1]);
     let q = &tm.statistics()[0].queues[1];
-    assert_eq!(q.dropped[&DropReason::QueueRemoved].packets, 1);
+    assert_eq!(q.dropped[&DropReason::Flushed].packets, 1);
 }
 
 #[test]

@@ -1,0 +1,47 @@
+//! Reading configuration files: TOML from humans, JSON from programs, by extension.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ebb_traffic_manager::TrafficManagerConfig;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+#[error("{path}: {problem}", path = path.display())]
+pub struct FileError {
+    pub path: PathBuf,
+    pub problem: String,
+}
+
+impl FileError {
+    pub fn new(path: &Path, problem: impl ToString) -> Self {
+        Self {
+            path: path.to_owned(),
+            problem: problem.to_string(),
+        }
+    }
+}
+
+/// Reads a `.toml` or `.json` file.
+pub fn read_config<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
+    let text = fs::read_to_string(path)
+        .map_err(|e| FileError::new(path, format!("cannot be read: {e}")))?;
+    match path.extension().and_then(|e| e.to_str()) {
+        Some("json") => serde_json::from_str(&text).map_err(|e| FileError::new(path, e)),
+        Some("toml") => {
+            toml::from_str(&text).map_err(|e| FileError::new(path, e.to_string().trim_end()))
+        }
+        _ => Err(FileError::new(
+            path,
+            "the name must end in .toml or .json, which says how to read it",
+        )),
+    }
+}
+
+/// Reads and checks a traffic manager configuration.
+pub fn read_traffic_manager_config(path: &Path) -> Result<TrafficManagerConfig, FileError> {
+    let config: TrafficManagerConfig = read_config(path)?;
+    config.validate().map_err(|e| FileError::new(path, e))?;
+    Ok(config)
+}

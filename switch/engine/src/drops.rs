@@ -1,0 +1,72 @@
+//! Where packets were lost outside the traffic manager and the pipeline.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use ebb_traffic_manager::Count;
+use serde::Serialize;
+
+/// Why a packet was dropped, other than by the pipeline or the traffic manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DropReason {
+    /// The switch has no P4 program yet. Counted at the ingress port.
+    NoProgram,
+    /// The multicast group has no member or does not exist. Counted at the ingress port.
+    NoReplica,
+    /// Resubmitted, recirculated or deflected too often. Counted at the ingress port.
+    PassLimit,
+    /// The egress port has neither interface nor link.
+    NoSuchPort,
+    /// The interface is down or has vanished.
+    PortDown,
+    /// The interface did not take the frame.
+    InterfaceBusy,
+    FrameTooLong,
+    FrameTooShort,
+    /// The receive buffer in the kernel was full: the switch did not get enough CPU time.
+    KernelDrop,
+    /// The controller did not take packet-ins fast enough, or there is none.
+    NoController,
+}
+
+impl DropReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DropReason::NoProgram => "no-program",
+            DropReason::NoReplica => "no-replica",
+            DropReason::PassLimit => "pass-limit",
+            DropReason::NoSuchPort => "no-such-port",
+            DropReason::PortDown => "port-down",
+            DropReason::InterfaceBusy => "interface-busy",
+            DropReason::FrameTooLong => "frame-too-long",
+            DropReason::FrameTooShort => "frame-too-short",
+            DropReason::KernelDrop => "kernel-drop",
+            DropReason::NoController => "no-controller",
+        }
+    }
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Drops of one switch by port and reason, whoever dropped.
+#[derive(Debug, Default)]
+pub(crate) struct DropLedger(BTreeMap<(u16, &'static str), Count>);
+
+impl DropLedger {
+    pub(crate) fn add(&mut self, port: u16, reason: &'static str, packets: u64, bytes: u64) {
+        let count = self.0.entry((port, reason)).or_default();
+        count.packets += packets;
+        count.bytes += bytes;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &'static str, Count)> {
+        self.0
+            .iter()
+            .map(|((port, reason), count)| (*port, *reason, *count))
+    }
+}

@@ -1,0 +1,547 @@
+//! One switch: the pipeline, the traffic manager, and the ways a packet takes between them.
+//!
+//! Where a packet goes after ingress and after egress is what behavioral-model's
+//! `docs/simple_switch.md` says, with two additions. The traffic manager may hand a packet back: it
+//! then enters ingress again as a deflection (docs/architecture.md, "Data path of one switch"). And
+//! a packet that has been through the pipeline [`MAX_PASSES`] times is dropped, so that no program
+//! can occupy the switch for ever.
+
+use std::collections::VecDeque;
+
+use ebb_pipeline::{
+    CloneRequest, Deflect, Digest, EgressInput, EgressVerdict, IngressInput, IngressVerdict,
+    Packet, Pipeline, Preserved, control::Replica, instance_type,
+};
+use ebb_traffic_manager::{
+    Admission, Arrival, ConfigError, Count, Departure, PortStatistics, TrafficManager,
+    TrafficManagerConfig,
+};
+use ebb_units::{Duration, Instant};
+
+use crate::drops::{DropLedger, DropReason};
+use crate::ecn::carries_ce;
+
+pub use ebb_traffic_manager::PortId;
+
+/// Passes through ingress or egress that resubmission, recirculation, cloning and deflection may
+/// add up to for one packet.
+pub const MAX_PASSES: u8 = 64;
+/// v1model's queue depths are 19 bits wide; greater depths stay at the greatest value.
+const MAX_DEPTH: u64 = (1 << 19) - 1;
+/// Room for headers that the program adds.
+const HEADER_ROOM: usize = 128;
+
+/// What identifies a switch and does not change.
+#[derive(Clone, Debug)]
+pub struct SwitchOptions {
+    pub name: String,
+    pub device_id: u64,
+    /// The port whose packets are packet-ins and packet-outs.
+    pub cpu_port: Option<PortId>,
+}
+
+/// What a switch tells its controller.
+#[derive(Debug)]
+pub enum Notice {
+    PacketIn(Vec<u8>),
+    Digest(Digest),
+}
+
+/// Takes notices; false if it could not.
+pub type Listener = Box<dyn FnMut(Notice) -> bool + Send>;
+
+/// What a switch wants to happen at some time.
+#[derive(Debug)]
+pub(crate) enum Effect {
+    /// A transmission is due.
+    Serve(PortId),
+    /// The last bit of a frame is at the far end of the port's link, or at the controller.
+    Send { port: PortId, frame: Vec<u8> },
+}
+
+/// A packet between ingress and egress.
+#[derive(Debug)]
+struct Queued {
+    packet: Packet,
+    egress_rid: u16,
+    journey: Journey,
+}
+
+/// What the switch remembers of a packet across passes.
+#[derive(Clone, Copy, Debug)]
+struct Journey {
+    ingress_port: PortId,
+    packet_id: u64,
+    passes: u8,
+    /// It has been deflected and must fit now.
+    was_deflected: bool,
+}
+
+/// A packet before ingress.
+struct Entering {
+    frame: Vec<u8>,
+    instance_type: u32,
+    preserved: Option<Preserved>,
+    deflect: Option<Deflect>,
+    journey: Journey,
+}
+
+pub struct Switch {
+    options: SwitchOptions,
+    now: Instant,
+    pipeline: Option<Pipeline>,
+    manager: TrafficManager<Queued>,
+    connected: Vec<bool>,
+    /// For each port, when a [`Effect::Serve`] is already on its way.
+    serve_at: Vec<Option<Instant>>,
+    effects: Vec<(Instant, Effect)>,
+    entering: VecDeque<Entering>,
+    drops: DropLedger,
+    packets_seen: u64,
+    listener: Option<Listener>,
+}
+
+impl Switch {
+    pub fn new(
+        options: SwitchOptions,
+        traffic_manager: TrafficManagerConfig,
+    ) -> Result<Self, ConfigError> {
+        let cpu_port = options.cpu_port;
+        let mut switch = Self {
+            options,
+            now: Instant::ZERO,
+            pipeline: None,
+            manager: TrafficManager::new(spare_cpu_port(traffic_manager, cpu_port))?,
+            connected: Vec::new(),
+            serve_at: Vec::new(),
+            effects: Vec::new(),
+            entering: VecDeque::new(),
+            drops: DropLedger::default(),
+            packets_seen: 0,
+            listener: None,
+        };
+        if let Some(port) = cpu_port {
+            switch.connect_port(Instant::ZERO, port);
+        }
+        Ok(switch)
+    }
+
+    pub fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    pub fn device_id(&self) -> u64 {
+        self.options.device_id
+    }
+
+    pub fn cpu_port(&self) -> Option<PortId> {
+        self.options.cpu_port
+    }
+
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub fn pipeline(&self) -> Option<&Pipeline> {
+        self.pipeline.as_ref()
+    }
+
+    pub fn pipeline_mut(&mut self) -> Option<&mut Pipeline> {
+        self.pipeline.as_mut()
+    }
+
+    /// Replaces the program. Packets that wait in queues belong to the old one and are dropped.
+    pub fn install(&mut self, pipeline: Pipeline) {
+        self.manager.clear(self.now);
+        self.pipeline = Some(pipeline);
+    }
+
+    pub fn traffic_manager_config(&self) -> &TrafficManagerConfig {
+        self.manager.config()
+    }
+
+    pub fn statistics(&self) -> Vec<PortStatistics> {
+        self.manager.statistics()
+    }
+
+    pub fn set_traffic_manager_config(
+        &mut self,
+        config: TrafficManagerConfig,
+    ) -> Result<(), ConfigError> {
+        let config = spare_cpu_port(config, self.options.cpu_port);
+        self.manager.reconfigure(self.now, config)?;
+        for port in 0..self.serve_at.len() {
+            self.schedule(port as PortId);
+        }
+        Ok(())
+    }
+
+    pub fn reset_statistics(&mut self) {
+        self.manager.reset_statistics(self.now);
+    }
+
+    /// Who takes packet-ins and digests.
+    pub fn set_listener(&mut self, listener: Option<Listener>) {
+        self.listener = listener;
+    }
+
+    /// A packet from the controller. False if the switch has no CPU port.
+    pub fn packet_out(&mut self, frame: Vec<u8>) -> bool {
+        match self.options.cpu_port {
+            Some(port) => {
+                self.receive(port, frame);
+                true
+            }
+            None => false,
+        }
+    }
+
+    pub fn drops(&self) -> impl Iterator<Item = (PortId, &'static str, Count)> {
+        self.drops.iter()
+    }
+
+    pub fn count_interface_drop(
+        &mut self,
+        port: PortId,
+        reason: DropReason,
+        packets: u64,
+        bytes: u64,
+    ) {
+        self.drops.add(port, reason.as_str(), packets, bytes);
+    }
+
+    /// What a port is for if it cannot have a link or an interface.
+    pub(crate) fn reserved_role(&self, port: PortId) -> Option<&'static str> {
+        (self.options.cpu_port == Some(port)).then_some("CPU port")
+    }
+
+    pub(crate) fn connect_port(&mut self, now: Instant, port: PortId) {
+        let index = usize::from(port);
+        if self.connected.len() <= index {
+            self.connected.resize(index + 1, false);
+        }
+        self.connected[index] = true;
+        self.manager.open_port(now, port);
+    }
+
+    pub(crate) fn rx_delay(&self, port: PortId) -> Duration {
+        self.manager.rx_delay(port)
+    }
+
+    /// Time goes on. The fabric calls it before anything else at that time.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    pub(crate) fn drain_effects(&mut self) -> impl Iterator<Item = (Instant, Effect)> {
+        self.effects.drain(..)
+    }
+
+    /// The last bit of a frame has arrived at a port.
+    pub(crate) fn receive(&mut self, port: PortId, frame: Vec<u8>) {
+        self.packets_seen += 1;
+        let journey = Journey {
+            ingress_port: port,
+            packet_id: self.packets_seen,
+            passes: 0,
+            was_deflected: false,
+        };
+        self.entering.push_back(Entering {
+            frame,
+            instance_type: instance_type::NORMAL,
+            preserved: None,
+            deflect: None,
+            journey,
+        });
+        self.run_ingress();
+    }
+
+    /// Transmissions are due at a port.
+    pub(crate) fn serve(&mut self, port: PortId) {
+        self.serve_at[usize::from(port)] = None;
+        while let Some(departure) = self.manager.dequeue(self.now, port) {
+            self.egress(port, departure);
+        }
+        self.schedule(port);
+        self.run_ingress();
+    }
+
+    /// A frame sent to the CPU port.
+    pub(crate) fn packet_in(&mut self, frame: Vec<u8>) {
+        let port = self.options.cpu_port.unwrap_or_default();
+        let len = frame.len() as u64;
+        if !self.notify(Notice::PacketIn(frame)) {
+            self.drop_one(port, DropReason::NoController.as_str(), len);
+        }
+    }
+
+    fn notify(&mut self, notice: Notice) -> bool {
+        self.listener
+            .as_mut()
+            .is_some_and(|listener| listener(notice))
+    }
+
+    fn drop_one(&mut self, port: PortId, reason: &'static str, bytes: u64) {
+        self.drops.add(port, reason, 1, bytes);
+    }
+
+    /// Takes every packet before ingress through it, including those that come back meanwhile.
+    fn run_ingress(&mut self) {
+        while let Some(entering) = self.entering.pop_front() {
+            self.ingress(entering);
+        }
+    }
+
+    fn ingress(&mut self, entering: Entering) {
+        let Entering { frame, journey, .. } = entering;
+        let (port, len) = (journey.ingress_port, frame.len() as u64);
+        if journey.passes >= MAX_PASSES {
+            return self.drop_one(port, DropReason::PassLimit.as_str(), len);
+        }
+        let Some(pipeline) = &mut self.pipeline else {
+            return self.drop_one(port, DropReason::NoProgram.as_str(), len);
+        };
+        let input = IngressInput {
+            ingress_port: port,
+            packet_id: journey.packet_id,
+            instance_type: entering.instance_type,
+            preserved: entering.preserved,
+            deflect: entering.deflect,
+        };
+        let outcome = pipeline.ingress(self.now, &frame, &input);
+        if let Some(clone) = outcome.clone {
+            self.clone_packet(clone, journey);
+        }
+        if let Some(digest) = outcome.digest {
+            // A digest is a hint; P4Runtime lets the switch lose it.
+            self.notify(Notice::Digest(digest));
+        }
+        match outcome.verdict {
+            IngressVerdict::Resubmit { frame, preserved } => {
+                self.entering.push_back(Entering {
+                    frame,
+                    instance_type: instance_type::RESUBMITTED,
+                    preserved: Some(preserved),
+                    deflect: None,
+                    journey: journey.next_pass(),
+                });
+            }
+            IngressVerdict::Multicast { group, packet } => self.multicast(group, packet, journey),
+            IngressVerdict::Unicast {
+                egress_spec,
+                priority,
+                packet,
+            } => {
+                let queued = Queued {
+                    packet,
+                    egress_rid: 0,
+                    journey,
+                };
+                self.offer(egress_spec, priority, queued);
+            }
+            IngressVerdict::Dropped(reason) => self.drop_one(port, reason.name(), len),
+        }
+    }
+
+    fn multicast(&mut self, group: u16, packet: Packet, journey: Journey) {
+        let replicas: Vec<Replica> = match &self.pipeline {
+            Some(pipeline) => pipeline.multicast_replicas(group).to_vec(),
+            None => Vec::new(),
+        };
+        if replicas.is_empty() {
+            let reason = DropReason::NoReplica.as_str();
+            return self.drop_one(journey.ingress_port, reason, packet.wire_len() as u64);
+        }
+        self.replicate(&replicas, None, 0, packet, journey);
+    }
+
+    fn clone_packet(&mut self, clone: CloneRequest, journey: Journey) {
+        let journey = journey.next_pass();
+        if journey.passes >= MAX_PASSES {
+            let len = clone.packet.wire_len() as u64;
+            return self.drop_one(journey.ingress_port, DropReason::PassLimit.as_str(), len);
+        }
+        let session = self
+            .pipeline
+            .as_ref()
+            .and_then(|p| p.clone_session(clone.session));
+        // A session that does not exist makes no copy, as on BMv2.
+        let Some(session) = session.cloned() else {
+            return;
+        };
+        let queue = Some(session.class_of_service as u8);
+        let truncate = session.packet_length_bytes as usize;
+        self.replicate(&session.replicas, queue, truncate, clone.packet, journey);
+    }
+
+    /// Copies a packet for every replica; `queue` overrides the packet's own priority.
+    fn replicate(
+        &mut self,
+        replicas: &[Replica],
+        queue: Option<u8>,
+        truncate_bytes: usize,
+        mut packet: Packet,
+        journey: Journey,
+    ) {
+        let Some(pipeline) = &mut self.pipeline else {
+            return;
+        };
+        if truncate_bytes > 0 {
+            packet.truncate(truncate_bytes);
+        }
+        let queue = queue.unwrap_or_else(|| pipeline.priority(&packet));
+        for replica in replicas {
+            // Offering a copy may need the pipeline, so it is borrowed anew for each.
+            let Some(pipeline) = &mut self.pipeline else {
+                return;
+            };
+            let queued = Queued {
+                packet: pipeline.clone_packet(&packet),
+                egress_rid: replica.instance,
+                journey,
+            };
+            self.offer(replica.port, queue, queued);
+        }
+        self.recycle(packet);
+    }
+
+    fn recycle(&mut self, packet: Packet) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.recycle(packet);
+        }
+    }
+
+    /// Offers a packet to the traffic manager and follows its answer.
+    fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
+        let journey = queued.journey;
+        let arrival = Arrival {
+            queue: priority,
+            len: queued.packet.wire_len() as u64,
+            was_deflected: journey.was_deflected,
+        };
+        match self.manager.enqueue(self.now, port, arrival, queued) {
+            Admission::Enqueued { .. } => self.schedule(port),
+            // The traffic manager has counted it.
+            Admission::Dropped { packet: queued, .. } => self.recycle(queued.packet),
+            Admission::Deflected {
+                packet: mut queued,
+                depth,
+            } => {
+                let Some(pipeline) = &mut self.pipeline else {
+                    return;
+                };
+                let mut frame = Vec::with_capacity(arrival.len as usize + HEADER_ROOM);
+                pipeline.deparse(&mut queued.packet, &mut frame);
+                pipeline.recycle(queued.packet);
+                let depth = depth.in_unit(self.manager.depth_unit());
+                self.entering.push_back(Entering {
+                    frame,
+                    instance_type: instance_type::DEFLECTED,
+                    preserved: None,
+                    deflect: Some(Deflect {
+                        egress_port: port,
+                        enq_qdepth: depth.min(MAX_DEPTH) as u32,
+                    }),
+                    journey: Journey {
+                        was_deflected: true,
+                        ..journey.next_pass()
+                    },
+                });
+            }
+        }
+    }
+
+    fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
+        let Departure {
+            packet: mut queued,
+            queue,
+            enqueued_at,
+            start,
+            ..
+        } = departure;
+        // Queues are emptied when a program is replaced, so there is one.
+        let Some(pipeline) = &mut self.pipeline else {
+            return;
+        };
+        let unit = self.manager.depth_unit();
+        let input = EgressInput {
+            egress_port: port,
+            egress_rid: queued.egress_rid,
+            instance_type: None,
+            queue_id: queue,
+            enq_timestamp: enqueued_at,
+            enq_qdepth: departure.depth_at_enqueue.in_unit(unit).min(MAX_DEPTH) as u32,
+            deq_timedelta: start.since(enqueued_at),
+            deq_qdepth: departure.depth_at_dequeue.in_unit(unit).min(MAX_DEPTH) as u32,
+        };
+        let journey = queued.journey;
+        let mut frame = Vec::with_capacity(departure.len as usize + HEADER_ROOM);
+        let outcome = pipeline.egress(start, &mut queued.packet, &input, &mut frame);
+        pipeline.recycle(queued.packet);
+        if let Some(clone) = outcome.clone {
+            self.clone_packet(clone, journey);
+        }
+        match outcome.verdict {
+            EgressVerdict::Transmit => self.transmit(port, queue, start, frame),
+            EgressVerdict::Recirculate(preserved) => self.entering.push_back(Entering {
+                frame,
+                instance_type: instance_type::RECIRCULATED,
+                preserved: Some(preserved),
+                deflect: None,
+                journey: Journey {
+                    was_deflected: false,
+                    ..journey.next_pass()
+                },
+            }),
+            EgressVerdict::Dropped(_) => self.manager.egress_dropped(port, queue, departure.len),
+        }
+    }
+
+    fn transmit(&mut self, port: PortId, queue: u8, start: Instant, frame: Vec<u8>) {
+        let len = frame.len() as u64;
+        let connected = self.connected.get(usize::from(port));
+        if !connected.copied().unwrap_or_default() {
+            return self.drop_one(port, DropReason::NoSuchPort.as_str(), len);
+        }
+        let sent = self
+            .manager
+            .transmit(port, queue, start, len, carries_ce(&frame));
+        self.effects
+            .push((sent.arrival, Effect::Send { port, frame }));
+    }
+
+    /// Makes sure that the port is served when its next transmission is due.
+    fn schedule(&mut self, port: PortId) {
+        let Some(deadline) = self.manager.next_deadline(port) else {
+            return;
+        };
+        let index = usize::from(port);
+        if self.serve_at.len() <= index {
+            self.serve_at.resize(index + 1, None);
+        }
+        if self.serve_at[index].is_none_or(|at| deadline < at) {
+            self.serve_at[index] = Some(deadline);
+            self.effects.push((deadline, Effect::Serve(port)));
+        }
+    }
+}
+
+impl Journey {
+    fn next_pass(self) -> Self {
+        Self {
+            passes: self.passes + 1,
+            ..self
+        }
+    }
+}
+
+/// The CPU port is no link: unless the configuration lists it, "default" does not apply to it.
+fn spare_cpu_port(
+    mut config: TrafficManagerConfig,
+    cpu_port: Option<PortId>,
+) -> TrafficManagerConfig {
+    if let Some(port) = cpu_port.filter(|port| !config.lists_port(*port)) {
+        config.set_unlimited(port);
+    }
+    config
+}
