@@ -10,10 +10,12 @@ use ebb_units::{Duration, Instant};
 use super::congestion::{Algorithm, EcnMode};
 use super::handshake::{Agreement, Handshake};
 use super::params::TcpParams;
+use super::receiver::ReceiverCounters;
 use super::segment::{Flags, Segment};
 use super::sender::SenderCounters;
 use super::synchronized::{Step, Synchronized};
 use crate::object::ObjectSource;
+use crate::record::TcpSummary;
 
 /// The states of RFC 9293 3.3.2, without LISTEN, which belongs to the endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,21 +59,9 @@ pub enum Failure {
 /// What a connection did, for the flow record.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// Segments with SYN, data or FIN, retransmissions included.
-    pub packets_sent: u64,
-    pub packets_retransmitted: u64,
-    pub timeouts: u64,
-    /// Loss episodes found by SACK or duplicate ACKs.
-    pub fast_retransmits: u64,
-    /// Sender: ACKs with ECN-Echo.
-    pub ece_acks: u64,
-    /// Receiver: packets with CE.
-    pub ce_packets: u64,
-    /// Receiver: data packets that brought nothing new.
-    pub duplicate_packets: u64,
-    pub alpha: Option<f64>,
-    pub smoothed_rtt: Option<Duration>,
-    pub window_bytes: u64,
+    pub sender: SenderCounters,
+    pub receiver: ReceiverCounters,
+    pub summary: TcpSummary,
 }
 
 enum Phase {
@@ -89,7 +79,9 @@ pub struct Connection {
     closing: bool,
     failure: Option<Failure>,
     reset: Option<Segment>,
+    /// Kept when the connection has ended.
     statistics: Statistics,
+    stream_acked_at: Option<Instant>,
 }
 
 impl Connection {
@@ -136,6 +128,7 @@ impl Connection {
             failure: None,
             reset: None,
             statistics: Statistics::default(),
+            stream_acked_at: None,
         }
     }
 
@@ -161,7 +154,7 @@ impl Connection {
     pub fn stream_acked_at(&self) -> Option<Instant> {
         match &self.phase {
             Phase::Synchronized(s) => s.stream_acked_at,
-            _ => None,
+            _ => self.stream_acked_at,
         }
     }
 
@@ -169,8 +162,7 @@ impl Connection {
         match &self.phase {
             Phase::Synchronized(s) => s.statistics(),
             Phase::Handshake(_, h) => Statistics {
-                packets_sent: h.packets,
-                packets_retransmitted: h.packets.saturating_sub(1),
+                sender: h.counters(),
                 ..Statistics::default()
             },
             Phase::Ended => self.statistics,
@@ -219,6 +211,7 @@ impl Connection {
 
     fn end(&mut self) {
         self.statistics = self.statistics();
+        self.stream_acked_at = self.stream_acked_at();
         self.phase = Phase::Ended;
     }
 
@@ -297,12 +290,7 @@ impl Connection {
         else {
             return;
         };
-        let counters = SenderCounters {
-            packets: handshake.packets,
-            retransmitted: handshake.packets.saturating_sub(1),
-            timeouts: u64::from(handshake.retries),
-            ..SenderCounters::default()
-        };
+        let counters = handshake.counters();
         let mut synchronized = Synchronized::new(
             &self.params,
             self.algorithm,

@@ -1,11 +1,13 @@
 //! The three-way handshake and what it negotiates (RFC 9293 3.5, RFC 7323, RFC 2018, RFC 3168 6.1.1).
 
 use ebb_units::Instant;
+use ebb_wire::TcpOptions;
 
 use super::congestion::{Algorithm, EcnMode};
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
-use super::segment::{Flags, Options, Segment};
+use super::segment::{Flags, Segment};
+use super::sender::SenderCounters;
 
 /// Bytes that the timestamps option takes from every segment, padding included (RFC 7323 A).
 const TIMESTAMP_OPTION_BYTES: u64 = 12;
@@ -88,7 +90,7 @@ pub(crate) struct Handshake {
     /// A SYN or SYN-ACK is to be sent.
     pub(crate) syn_pending: bool,
     first_sent: Option<Instant>,
-    pub(crate) packets: u64,
+    packets: u64,
 }
 
 impl Handshake {
@@ -130,16 +132,25 @@ impl Handshake {
                 ..Flags::default()
             },
             window: params.receive_buffer_bytes.min(u32::from(u16::MAX)) as u16,
-            options: Options {
+            options: TcpOptions {
                 mss: Some(params.mss_bytes),
                 window_scale: agreed
                     .is_none_or(|a| a.window_shifts.is_some())
                     .then(|| window_shift(params)),
                 sack_permitted: agreed.map_or(params.sack, |a| a.sack),
-                ..Options::default()
+                ..TcpOptions::default()
             },
             ..Segment::default()
         })
+    }
+
+    /// What the handshake adds to the sender's counters.
+    pub(crate) fn counters(&self) -> SenderCounters {
+        SenderCounters {
+            retransmitted: self.packets.saturating_sub(1),
+            timeouts: u64::from(self.retries),
+            ..SenderCounters::default()
+        }
     }
 
     /// True if timestamps belong on our SYN.

@@ -34,4 +34,6 @@ mod transfer_tests;
 pub use congestion::{Algorithm, EcnMode};
 pub use connection::{Connection, Failure, State, Statistics};
 pub use params::{InvalidTcpParams, TcpParams};
-pub use segment::{Flags, Options, Segment};
+pub use receiver::ReceiverCounters;
+pub use segment::{Flags, Segment};
+pub use sender::SenderCounters;

@@ -24,6 +24,18 @@ pub(crate) struct AckState {
     pub(crate) ece: bool,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverCounters {
+    /// Segments with payload or FIN, duplicates included.
+    pub packets: u64,
+    /// Of those, with CE.
+    pub ce_packets: u64,
+    /// Of those, with nothing new.
+    pub duplicates: u64,
+    /// Segments sent only to acknowledge.
+    pub acks_sent: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Receiver {
     reassembly: Reassembly,
@@ -41,8 +53,7 @@ pub(crate) struct Receiver {
     advertised_edge: u64,
     /// Last.ACK.sent of RFC 7323.
     last_ack: u64,
-    ce_packets: u64,
-    duplicate_packets: u64,
+    counters: ReceiverCounters,
     delayed_ack_timeout: ebb_units::Duration,
     ack_every_packets: u32,
     mss: u64,
@@ -63,8 +74,7 @@ impl Receiver {
             unacked_packets: 0,
             advertised_edge: next + capacity,
             last_ack: next,
-            ce_packets: 0,
-            duplicate_packets: 0,
+            counters: ReceiverCounters::default(),
             delayed_ack_timeout: params.delayed_ack_timeout(),
             ack_every_packets: params.ack_every_packets,
             mss: u64::from(params.mss_bytes),
@@ -90,12 +100,8 @@ impl Receiver {
         self.last_ack
     }
 
-    pub(crate) fn ce_packets(&self) -> u64 {
-        self.ce_packets
-    }
-
-    pub(crate) fn duplicate_packets(&self) -> u64 {
-        self.duplicate_packets
+    pub(crate) fn counters(&self) -> ReceiverCounters {
+        self.counters
     }
 
     pub(crate) fn sack_blocks(&self, max: usize) -> &[(u64, u64)] {
@@ -138,7 +144,8 @@ impl Receiver {
             ack: self.next(),
             ece: self.echo.echo(),
         };
-        self.ce_packets += u64::from(ce);
+        self.counters.packets += 1;
+        self.counters.ce_packets += u64::from(ce);
         if self.echo.on_data(ce, cwr) == EchoAction::AckOldStateThenNew {
             if self.unacked_packets > 0 {
                 self.old_state_ack = Some(before);
@@ -157,7 +164,7 @@ impl Receiver {
         let take = limit.min(end).saturating_sub(start) as usize;
         self.reassembly.insert(start, &payload[..take]);
         if self.next() == before.ack {
-            self.duplicate_packets += u64::from(in_order);
+            self.counters.duplicates += u64::from(in_order);
             self.ack_now = true;
         }
         // RFC 5681 4.2: at once when a gap appears or is filled, and at the end of the stream.
@@ -174,7 +181,8 @@ impl Receiver {
 
     /// A segment with nothing new: its ACK may have been lost.
     pub(crate) fn on_duplicate(&mut self) {
-        self.duplicate_packets += 1;
+        self.counters.packets += 1;
+        self.counters.duplicates += 1;
         self.ack_now = true;
     }
 
@@ -209,6 +217,10 @@ impl Receiver {
             ack: self.next(),
             ece: self.echo.echo(),
         }
+    }
+
+    pub(crate) fn count_ack(&mut self) {
+        self.counters.acks_sent += 1;
     }
 
     /// A segment with [`Self::ack_state`] has been sent, whether for its own sake or on data.

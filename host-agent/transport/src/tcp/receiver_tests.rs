@@ -61,7 +61,7 @@ fn gaps_duplicates_and_fin_are_acknowledged_at_once() {
     assert_eq!(acks(&mut r), [(2, false)]);
     r.on_arrival(Instant::ZERO, data(0, false));
     assert_eq!(acks(&mut r), [(2, false)]);
-    assert_eq!(r.duplicate_packets(), 1);
+    assert_eq!(r.counters().duplicates, 1);
     r.on_arrival(
         Instant::ZERO,
         Arrival {
@@ -105,7 +105,7 @@ fn dctcp_acknowledges_runs_of_equal_marks_exactly() {
     }
     let sent = table.iter().filter(|(ce, _)| *ce).count() as u64;
     assert_eq!(marked, sent);
-    assert_eq!(r.ce_packets(), sent);
+    assert_eq!(r.counters().ce_packets, sent);
 }
 
 #[test]

@@ -1,5 +1,9 @@
 //! A TCP segment as the state machine sees it: only legal values, sequence numbers still 32 bits.
 
+use std::net::Ipv4Addr;
+
+use ebb_wire::{Ecn, Ipv4Header, Protocol, TcpFlags, TcpHeader, TcpOptions, TcpSegment};
+
 /// The flags of RFC 9293 3.1 and RFC 3168 that a connection uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
@@ -11,18 +15,6 @@ pub struct Flags {
     pub cwr: bool,
 }
 
-/// The options a connection uses. Sent only where negotiated.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    pub mss: Option<u16>,
-    pub window_scale: Option<u8>,
-    pub sack_permitted: bool,
-    /// TSval, TSecr (RFC 7323).
-    pub timestamps: Option<(u32, u32)>,
-    /// Left and right edges, at most four.
-    pub sack_blocks: Vec<(u32, u32)>,
-}
-
 /// One segment, with the one bit of the IP header that matters to TCP in each direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
@@ -32,7 +24,7 @@ pub struct Segment {
     pub flags: Flags,
     /// As on the wire: not scaled.
     pub window: u16,
-    pub options: Options,
+    pub options: TcpOptions,
     pub payload: Vec<u8>,
     /// Received: the packet carried CE.
     pub ce: bool,
@@ -44,6 +36,60 @@ impl Segment {
     /// SEG.LEN of RFC 9293: SYN and FIN take a sequence number each.
     pub fn sequence_length(&self) -> u32 {
         self.payload.len() as u32 + u32::from(self.flags.syn) + u32::from(self.flags.fin)
+    }
+
+    /// The segment in a TCP packet that arrived with `ecn` in its IP header.
+    pub fn from_wire(tcp: TcpSegment<'_>, ecn: Ecn) -> Segment {
+        let TcpSegment { header, payload } = tcp;
+        let has = |flag| header.flags.contains(flag);
+        Segment {
+            seq: header.seq,
+            ack: has(TcpFlags::ACK).then_some(header.ack),
+            flags: Flags {
+                syn: has(TcpFlags::SYN),
+                fin: has(TcpFlags::FIN),
+                rst: has(TcpFlags::RST),
+                psh: has(TcpFlags::PSH),
+                ece: has(TcpFlags::ECE),
+                cwr: has(TcpFlags::CWR),
+            },
+            window: header.window,
+            options: header.options,
+            payload: payload.to_vec(),
+            ce: ecn == Ecn::Ce,
+            ect: ecn != Ecn::NotEct,
+        }
+    }
+
+    /// Writes the segment as an IPv4 packet over `packet`.
+    pub fn emit(
+        &self,
+        (source, source_port): (Ipv4Addr, u16),
+        (destination, destination_port): (Ipv4Addr, u16),
+        dscp: u8,
+        packet: &mut Vec<u8>,
+    ) {
+        let flags = &self.flags;
+        let header = TcpHeader {
+            source_port,
+            destination_port,
+            seq: self.seq,
+            ack: self.ack.unwrap_or(0),
+            flags: TcpFlags::ACK.when(self.ack.is_some())
+                | TcpFlags::SYN.when(flags.syn)
+                | TcpFlags::FIN.when(flags.fin)
+                | TcpFlags::RST.when(flags.rst)
+                | TcpFlags::PSH.when(flags.psh)
+                | TcpFlags::ECE.when(flags.ece)
+                | TcpFlags::CWR.when(flags.cwr),
+            window: self.window,
+            options: self.options.clone(),
+        };
+        let ecn = if self.ect { Ecn::Ect0 } else { Ecn::NotEct };
+        packet.clear();
+        let bytes = header.emitted_bytes() + self.payload.len();
+        Ipv4Header::new(source, destination, Protocol::TCP, dscp, ecn).emit(bytes, packet);
+        header.emit(source, destination, &self.payload, packet);
     }
 
     /// The RST that answers a segment for which there is no connection (RFC 9293 3.5.2), unless

@@ -68,12 +68,20 @@ pub(crate) enum TimerOutcome {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SenderCounters {
-    pub(crate) packets: u64,
-    pub(crate) retransmitted: u64,
-    pub(crate) timeouts: u64,
-    pub(crate) fast_retransmits: u64,
-    pub(crate) ece_acks: u64,
+pub struct SenderCounters {
+    /// Segments with payload, retransmissions included.
+    pub packets: u64,
+    pub payload_bytes: u64,
+    /// Segments sent again, SYN and FIN included.
+    pub retransmitted: u64,
+    /// Of those, sent in fast recovery.
+    pub fast_retransmitted: u64,
+    /// Loss episodes found by SACK or duplicate ACKs.
+    pub loss_episodes: u64,
+    pub timeouts: u64,
+    /// Segments without payload that acknowledged our stream, and those of them with ECN-Echo.
+    pub acks: u64,
+    pub ece_acks: u64,
 }
 
 /// What the handshake settled.
@@ -252,6 +260,7 @@ impl Sender {
         self.recover(acked, flight, duplicate, update.sacked_bytes > 0);
 
         let ece = self.ecn && arrival.ece;
+        self.counters.acks += u64::from(arrival.pure);
         self.counters.ece_acks += u64::from(ece);
         let reduced = self.congestion.on_ack(&Acknowledgment {
             acked_bytes: acked,
@@ -316,7 +325,7 @@ impl Sender {
             self.congestion.on_loss(flight, self.next);
             self.cwr_pending = self.ecn;
             self.retransmit_now = true;
-            self.counters.fast_retransmits += 1;
+            self.counters.loss_episodes += 1;
         }
     }
 
@@ -345,8 +354,10 @@ impl Sender {
             }
             self.retransmit_now = false;
             self.scoreboard.on_retransmitted(start, now);
-            self.counters.packets += 1;
+            self.count(start, end);
             self.counters.retransmitted += 1;
+            self.counters.fast_retransmitted +=
+                u64::from(matches!(self.recovery, Recovery::Fast { .. }));
             self.arm(now);
             return Some(Transmission::Segment {
                 start,
@@ -368,7 +379,7 @@ impl Sender {
         let carries_data = start < self.stream_end();
         self.scoreboard.on_sent(start, end, now);
         self.next = end;
-        self.counters.packets += 1;
+        self.count(start, end);
         self.arm(now);
         // RFC 3168 6.1.2: CWR on the first new data segment after a reduction.
         let cwr = carries_data && std::mem::take(&mut self.cwr_pending);
@@ -378,6 +389,12 @@ impl Sender {
             retransmission: false,
             cwr,
         })
+    }
+
+    fn count(&mut self, start: u64, end: u64) {
+        let payload = end.min(self.stream_end()).saturating_sub(start);
+        self.counters.packets += u64::from(payload > 0);
+        self.counters.payload_bytes += payload;
     }
 
     /// The next segment of new data that the windows allow.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
+use ebb_wire::TcpOptions;
 
 use super::congestion::{Algorithm, EcnMode};
 use super::connection::{Failure, State, Statistics};
@@ -11,9 +12,10 @@ use super::handshake::Agreement;
 use super::params::TcpParams;
 use super::receiver::{AckState, Arrival, Receiver};
 use super::rtt::RttEstimator;
-use super::segment::{Flags, Options, Segment, unwrap_sequence, wrap_sequence};
+use super::segment::{Flags, Segment, unwrap_sequence, wrap_sequence};
 use super::sender::{AckArrival, Negotiated, Sender, SenderCounters, TimerOutcome, Transmission};
 use crate::object::ObjectSource;
+use crate::record::TcpSummary;
 
 /// What an input did to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,18 +104,16 @@ impl Synchronized {
     }
 
     pub(crate) fn statistics(&self) -> Statistics {
-        let counters = self.sender.counters();
+        let (sender, congestion) = (self.sender.counters(), self.sender.congestion());
         Statistics {
-            packets_sent: counters.packets,
-            packets_retransmitted: counters.retransmitted,
-            timeouts: counters.timeouts,
-            fast_retransmits: counters.fast_retransmits,
-            ece_acks: counters.ece_acks,
-            ce_packets: self.receiver.ce_packets(),
-            duplicate_packets: self.receiver.duplicate_packets(),
-            alpha: self.sender.congestion().alpha(),
-            smoothed_rtt: self.sender.rtt().smoothed(),
-            window_bytes: self.sender.congestion().window().bytes(),
+            sender,
+            receiver: self.receiver.counters(),
+            summary: TcpSummary {
+                srtt_ns: self.sender.rtt().smoothed().map(Duration::as_nanos),
+                window_bytes: congestion.window().bytes(),
+                loss_episodes: sender.loss_episodes,
+                dctcp_alpha: congestion.alpha(),
+            },
         }
     }
 
@@ -296,6 +296,7 @@ impl Synchronized {
 
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Result<Option<Segment>, Failure> {
         if let Some(old) = self.receiver.take_old_state_ack() {
+            self.receiver.count_ack();
             return Ok(Some(self.segment(now, self.sender.next(), old)));
         }
         let state = self.receiver.ack_state();
@@ -323,7 +324,10 @@ impl Synchronized {
                 segment
             }
             Some(Transmission::WindowProbe) => self.segment(now, self.sender.una() - 1, state),
-            None if self.receiver.needs_ack() => self.segment(now, self.sender.next(), state),
+            None if self.receiver.needs_ack() => {
+                self.receiver.count_ack();
+                self.segment(now, self.sender.next(), state)
+            }
             None => return Ok(None),
         };
         self.receiver.on_ack_sent();
@@ -367,10 +371,10 @@ impl Synchronized {
                 ..Flags::default()
             },
             window: (self.receiver.window() >> shift).min(u64::from(u16::MAX)) as u16,
-            options: Options {
+            options: TcpOptions {
                 timestamps,
                 sack_blocks,
-                ..Options::default()
+                ..TcpOptions::default()
             },
             ..Segment::default()
         }

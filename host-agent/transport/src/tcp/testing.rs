@@ -271,7 +271,10 @@ impl Network {
         }
         if let Some(pair) = self.pairs.first() {
             let statistics = pair.left.statistics();
-            let entry = (statistics.alpha, statistics.window_bytes);
+            let entry = (
+                statistics.summary.dctcp_alpha,
+                statistics.summary.window_bytes,
+            );
             if self
                 .trace
                 .last()
