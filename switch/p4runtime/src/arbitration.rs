@@ -1,0 +1,341 @@
+//! Who may write: the election of one primary per role (P4Runtime spec, "Client Arbitration and
+//! Controller Replication"). A state machine without I/O: it says which notifications to send.
+
+use std::collections::{BTreeMap, HashMap};
+
+use prost_types::Any;
+use tonic::{Code, Status};
+
+use crate::proto::{p4, rpc};
+
+/// One StreamChannel.
+pub type StreamId = u64;
+
+/// A notification and the stream it goes to.
+pub type Notice = (StreamId, p4::MasterArbitrationUpdate);
+
+/// Streams that one role may have open; the spec leaves the limit to the server.
+const MAX_STREAMS_PER_ROLE: usize = 64;
+
+/// The controllers of one device.
+#[derive(Debug)]
+pub struct Arbiter {
+    device_id: u64,
+    roles: BTreeMap<String, Role>,
+    role_of: HashMap<StreamId, String>,
+}
+
+#[derive(Debug, Default)]
+struct Role {
+    /// Live streams and their election ids; a stream without one never becomes primary.
+    streams: BTreeMap<StreamId, Option<u128>>,
+    /// Highest election id ever seen; outlives the stream that brought it.
+    highest: Option<u128>,
+    config: Option<Any>,
+    /// As the client wrote it.
+    given: Option<p4::Role>,
+}
+
+impl Role {
+    fn primary(&self) -> Option<StreamId> {
+        self.highest?;
+        let mut streams = self.streams.iter();
+        streams
+            .find(|(_, id)| **id == self.highest)
+            .map(|(stream, _)| *stream)
+    }
+}
+
+impl Arbiter {
+    pub fn new(device_id: u64) -> Self {
+        Self {
+            device_id,
+            roles: BTreeMap::new(),
+            role_of: HashMap::new(),
+        }
+    }
+
+    /// A `MasterArbitrationUpdate` arrived. An error ends the stream.
+    pub fn update(
+        &mut self,
+        stream: StreamId,
+        update: &p4::MasterArbitrationUpdate,
+    ) -> Result<Vec<Notice>, Status> {
+        let name = update.role.as_ref().map_or("", |r| r.name.as_str());
+        let election = update.election_id.as_ref().map(election_id);
+        self.check(stream, update, name, election)?;
+
+        let role = self.roles.entry(name.to_owned()).or_default();
+        let old_primary = role.primary();
+        role.streams.insert(stream, election);
+        role.given.clone_from(&update.role);
+        let wins = election.is_some() && election >= role.highest;
+        if wins {
+            role.highest = election;
+            role.config = update.role.as_ref().and_then(|r| r.config.clone());
+        }
+        self.role_of.insert(stream, name.to_owned());
+
+        let role = &self.roles[name];
+        // A change that only concerns the sender is told to the sender only.
+        let everyone = wins || old_primary == Some(stream);
+        Ok(self.notices(role, |id| everyone || id == stream))
+    }
+
+    /// The stream ended. The others learn it when it was the primary.
+    pub fn disconnect(&mut self, stream: StreamId) -> Vec<Notice> {
+        let Some(name) = self.role_of.remove(&stream) else {
+            return Vec::new();
+        };
+        let Some(role) = self.roles.get_mut(&name) else {
+            return Vec::new();
+        };
+        let was_primary = role.primary() == Some(stream);
+        role.streams.remove(&stream);
+        self.notices(&self.roles[&name], |_| was_primary)
+    }
+
+    /// Whether a request with this role and election id comes from the primary.
+    pub fn check_primary(&self, role: &str, election: Option<&p4::Uint128>) -> Result<(), Status> {
+        let election = election.map(election_id);
+        let denied = |why: String| Err(Status::permission_denied(why));
+        let shown = match role {
+            "" => "the default role".to_owned(),
+            name => format!("role '{name}'"),
+        };
+        let state = self.roles.get(role).filter(|r| r.primary().is_some());
+        match (state.and_then(|r| r.highest), election) {
+            (None, _) => denied(format!(
+                "device {} has no primary for {shown}; open a StreamChannel and win arbitration first",
+                self.device_id
+            )),
+            (Some(_), None) => denied(format!(
+                "the request has no election_id; only the primary of {shown} may change the device"
+            )),
+            (Some(primary), Some(id)) if id != primary => denied(format!(
+                "election_id {id} is not the primary of {shown}, which has election_id {primary}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn is_primary(&self, stream: StreamId) -> bool {
+        let role = self.role_of.get(&stream).and_then(|r| self.roles.get(r));
+        role.is_some_and(|r| r.primary() == Some(stream))
+    }
+
+    /// The primaries of all roles: who gets packets and digests.
+    pub fn primaries(&self) -> Vec<StreamId> {
+        self.roles.values().filter_map(Role::primary).collect()
+    }
+
+    fn check(
+        &self,
+        stream: StreamId,
+        update: &p4::MasterArbitrationUpdate,
+        name: &str,
+        election: Option<u128>,
+    ) -> Result<(), Status> {
+        if let Some(current) = self.role_of.get(&stream) {
+            if update.device_id != self.device_id {
+                return Err(Status::failed_precondition(format!(
+                    "this stream is of device {}; open another stream for device {}",
+                    self.device_id, update.device_id
+                )));
+            }
+            if current != name {
+                return Err(Status::failed_precondition(format!(
+                    "this stream has role '{current}'; open another stream for role '{name}'"
+                )));
+            }
+        }
+        if update.device_id != self.device_id {
+            return Err(unknown_device(update.device_id, self.device_id));
+        }
+        let Some(role) = self.roles.get(name) else {
+            return Ok(());
+        };
+        let mut others = role.streams.iter().filter(|(id, _)| **id != stream);
+        if let Some(election) = election
+            && others.any(|(_, id)| *id == Some(election))
+        {
+            return Err(Status::invalid_argument(format!(
+                "election_id {election} is used by another live controller of device {}; \
+                 choose another one (the highest seen is {})",
+                self.device_id,
+                role.highest.unwrap_or_default()
+            )));
+        }
+        if !role.streams.contains_key(&stream) && role.streams.len() >= MAX_STREAMS_PER_ROLE {
+            return Err(Status::resource_exhausted(format!(
+                "device {} has {MAX_STREAMS_PER_ROLE} open streams for this role, which is the limit",
+                self.device_id
+            )));
+        }
+        Ok(())
+    }
+
+    fn notices(&self, role: &Role, to: impl Fn(StreamId) -> bool) -> Vec<Notice> {
+        let primary = role.primary();
+        let notice = |stream: StreamId| {
+            let (code, message) = match primary {
+                Some(id) if id == stream => (Code::Ok, "you are the primary"),
+                Some(_) => (Code::AlreadyExists, "you are a backup"),
+                None => (Code::NotFound, "you are a backup, and there is no primary"),
+            };
+            let update = p4::MasterArbitrationUpdate {
+                device_id: self.device_id,
+                role: role.given.as_ref().map(|given| p4::Role {
+                    config: role.config.clone(),
+                    ..given.clone()
+                }),
+                election_id: role.highest.map(uint128),
+                status: Some(rpc::Status {
+                    code: code as i32,
+                    message: message.into(),
+                    details: Vec::new(),
+                }),
+            };
+            (stream, update)
+        };
+        // The demoted hear it before the new primary does.
+        let mut streams: Vec<_> = role.streams.keys().copied().filter(|s| to(*s)).collect();
+        streams.sort_by_key(|s| primary == Some(*s));
+        streams.into_iter().map(notice).collect()
+    }
+}
+
+pub fn unknown_device(asked: u64, served: u64) -> Status {
+    Status::not_found(format!(
+        "no device {asked} here; this address serves device {served}"
+    ))
+}
+
+fn election_id(id: &p4::Uint128) -> u128 {
+    u128::from(id.high) << 64 | u128::from(id.low)
+}
+
+fn uint128(id: u128) -> p4::Uint128 {
+    p4::Uint128 {
+        high: (id >> 64) as u64,
+        low: id as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(election: impl Into<Option<u64>>) -> p4::MasterArbitrationUpdate {
+        p4::MasterArbitrationUpdate {
+            device_id: 1,
+            election_id: election.into().map(|low| p4::Uint128 { high: 0, low }),
+            ..Default::default()
+        }
+    }
+
+    fn id(low: u64) -> p4::Uint128 {
+        p4::Uint128 { high: 0, low }
+    }
+
+    fn told(notices: &[Notice]) -> Vec<(StreamId, Code)> {
+        let code = |u: &p4::MasterArbitrationUpdate| Code::from(u.status.as_ref().unwrap().code);
+        notices.iter().map(|(s, u)| (*s, code(u))).collect()
+    }
+
+    #[test]
+    fn the_highest_id_is_primary_and_the_demoted_hear_it_first() {
+        let mut a = Arbiter::new(1);
+        assert_eq!(told(&a.update(10, &update(5)).unwrap()), [(10, Code::Ok)]);
+        let notices = a.update(11, &update(6)).unwrap();
+        assert_eq!(told(&notices), [(10, Code::AlreadyExists), (11, Code::Ok)]);
+        assert_eq!(notices[0].1.election_id, Some(id(6)));
+        assert!(a.check_primary("", Some(&id(6))).is_ok());
+        let error = a.check_primary("", Some(&id(5))).unwrap_err();
+        assert_eq!(error.code(), Code::PermissionDenied);
+        assert_eq!(
+            error.message(),
+            "election_id 5 is not the primary of the default role, which has election_id 6"
+        );
+    }
+
+    #[test]
+    fn a_lower_id_is_a_backup_and_only_it_is_told() {
+        let mut a = Arbiter::new(1);
+        a.update(10, &update(5)).unwrap();
+        let notices = a.update(11, &update(4)).unwrap();
+        assert_eq!(told(&notices), [(11, Code::AlreadyExists)]);
+        let notices = a.update(12, &update(None)).unwrap();
+        assert_eq!(told(&notices), [(12, Code::AlreadyExists)]);
+    }
+
+    #[test]
+    fn without_the_primary_nobody_is_promoted_until_the_highest_id_is_reached() {
+        let mut a = Arbiter::new(1);
+        a.update(10, &update(5)).unwrap();
+        a.update(11, &update(4)).unwrap();
+        assert_eq!(told(&a.disconnect(10)), [(11, Code::NotFound)]);
+        assert!(a.check_primary("", Some(&id(5))).is_err());
+        assert_eq!(
+            told(&a.update(11, &update(4)).unwrap()),
+            [(11, Code::NotFound)]
+        );
+        assert_eq!(told(&a.update(11, &update(5)).unwrap()), [(11, Code::Ok)]);
+        assert_eq!(a.primaries(), [11]);
+    }
+
+    #[test]
+    fn a_primary_that_lowers_its_id_steps_down_for_all_to_hear() {
+        let mut a = Arbiter::new(1);
+        a.update(10, &update(5)).unwrap();
+        a.update(11, &update(4)).unwrap();
+        let notices = a.update(10, &update(3)).unwrap();
+        assert_eq!(told(&notices), [(10, Code::NotFound), (11, Code::NotFound)]);
+        assert!(!a.is_primary(10));
+    }
+
+    #[test]
+    fn roles_are_separate() {
+        let mut a = Arbiter::new(1);
+        a.update(10, &update(5)).unwrap();
+        let mut other = update(5);
+        other.role = Some(p4::Role {
+            name: "statistics".into(),
+            ..Default::default()
+        });
+        assert_eq!(told(&a.update(11, &other).unwrap()), [(11, Code::Ok)]);
+        assert_eq!(a.primaries(), [10, 11]);
+        let error = a.update(11, &update(9)).unwrap_err();
+        assert_eq!(error.code(), Code::FailedPrecondition);
+    }
+
+    #[test]
+    fn duplicates_and_strangers_are_refused() {
+        let mut a = Arbiter::new(1);
+        a.update(10, &update(5)).unwrap();
+        let error = a.update(11, &update(5)).unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument);
+        let mut stranger = update(7);
+        stranger.device_id = 2;
+        let error = a.update(12, &stranger).unwrap_err();
+        assert_eq!(error.code(), Code::NotFound);
+        assert_eq!(
+            error.message(),
+            "no device 2 here; this address serves device 1"
+        );
+        // The same stream may repeat its id.
+        assert!(a.update(10, &update(5)).is_ok());
+    }
+
+    #[test]
+    fn election_ids_have_128_bits() {
+        let mut a = Arbiter::new(1);
+        let mut high = update(0);
+        high.election_id = Some(p4::Uint128 { high: 1, low: 0 });
+        a.update(10, &high).unwrap();
+        assert_eq!(
+            told(&a.update(11, &update(u64::MAX)).unwrap()),
+            [(11, Code::AlreadyExists)]
+        );
+    }
+}

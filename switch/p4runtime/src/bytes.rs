@@ -1,0 +1,150 @@
+//! Binary values as P4Runtime carries them: big-endian byte strings of any length (spec,
+//! "Bytestrings"). Inside the server they are always canonical: no leading zero bytes, zero is one
+//! zero byte. So equal values are equal byte strings.
+
+use crate::error::{EntityError, Result};
+
+/// Checks that `bytes` fits in `width` bits and returns its canonical form.
+pub fn canonical(bytes: &[u8], width: usize) -> Result<Vec<u8>> {
+    if bytes.is_empty() {
+        return Err(EntityError::invalid(
+            "the value is an empty byte string; write zero as 0x00",
+        ));
+    }
+    let value = strip(bytes);
+    let used = bit_length(value);
+    if used > width {
+        return Err(EntityError::out_of_range(format!(
+            "value {} needs {used} bits, the field has {width}; allowed: 0 to {}",
+            hex(value),
+            hex(&ones(width))
+        )));
+    }
+    Ok(value.to_vec())
+}
+
+/// Without leading zero bytes.
+pub fn strip(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|b| **b == 0).count();
+    match bytes.len() {
+        0 => &[0],
+        len => &bytes[zeros.min(len - 1)..],
+    }
+}
+
+/// The position of the highest set bit, counted from 1; 0 for zero.
+pub fn bit_length(bytes: &[u8]) -> usize {
+    let bytes = strip(bytes);
+    bytes.len() * 8 - bytes[0].leading_zeros() as usize
+}
+
+pub fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|b| *b == 0)
+}
+
+/// The value in exactly the bytes that `width` bits take. Higher bytes are cut.
+pub fn padded(bytes: &[u8], width: usize) -> Vec<u8> {
+    let len = width.div_ceil(8).max(1);
+    let mut out = vec![0; len];
+    let keep = bytes.len().min(len);
+    out[len - keep..].copy_from_slice(&bytes[bytes.len() - keep..]);
+    out
+}
+
+/// All ones in `width` bits.
+pub fn ones(width: usize) -> Vec<u8> {
+    prefix_mask(width, width)
+}
+
+/// `prefix` ones at the top of `width` bits, canonical.
+pub fn prefix_mask(prefix: usize, width: usize) -> Vec<u8> {
+    let mut mask = vec![0; width.div_ceil(8).max(1)];
+    let last = mask.len() - 1;
+    for bit in width.saturating_sub(prefix)..width {
+        mask[last - bit / 8] |= 1 << (bit % 8);
+    }
+    strip(&mask).to_vec()
+}
+
+/// Bits of `value` outside of `mask`: set where a masked value is not allowed to be.
+pub fn outside(value: &[u8], mask: &[u8]) -> Vec<u8> {
+    combine(value, mask, |v, m| v & !m)
+}
+
+fn combine(a: &[u8], b: &[u8], f: impl Fn(u8, u8) -> u8) -> Vec<u8> {
+    let width = 8 * a.len().max(b.len());
+    let bytes = padded(a, width).into_iter().zip(padded(b, width));
+    strip(&bytes.map(|(a, b)| f(a, b)).collect::<Vec<_>>()).to_vec()
+}
+
+/// Order of canonical values as numbers.
+pub fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+pub fn from_u64(value: u64) -> Vec<u8> {
+    strip(&value.to_be_bytes()).to_vec()
+}
+
+/// The value, if it fits.
+pub fn to_u64(bytes: &[u8]) -> Option<u64> {
+    let bytes = strip(bytes);
+    if bytes.len() > 8 {
+        return None;
+    }
+    Some(bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
+}
+
+/// `0x0a000001`, for messages.
+pub fn hex(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
+    format!("0x{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    #[test]
+    fn leading_zeros_go_and_zero_keeps_one_byte() {
+        assert_eq!(canonical(&[0, 0, 1, 0], 32).unwrap(), [1, 0]);
+        assert_eq!(canonical(&[0, 0], 9).unwrap(), [0]);
+        assert_eq!(canonical(&[0, 0, 0, 0, 0x63], 7).unwrap(), [0x63]);
+    }
+
+    #[test]
+    fn too_wide_and_empty_values_are_refused() {
+        let error = canonical(&[0x80], 7).unwrap_err();
+        assert_eq!(error.code, Code::OutOfRange);
+        assert_eq!(
+            error.message,
+            "value 0x80 needs 8 bits, the field has 7; allowed: 0 to 0x7f"
+        );
+        assert_eq!(canonical(&[], 8).unwrap_err().code, Code::InvalidArgument);
+    }
+
+    #[test]
+    fn masks() {
+        assert_eq!(prefix_mask(24, 32), [0xff, 0xff, 0xff, 0]);
+        assert_eq!(prefix_mask(0, 32), [0]);
+        assert_eq!(prefix_mask(3, 9), [0x01, 0xc0]);
+        assert_eq!(ones(9), [0x01, 0xff]);
+        assert_eq!(outside(&[10, 0, 0, 1], &[0xff, 0, 0, 0]), [1]);
+        assert!(is_zero(&outside(&[0xf0], &[0xff, 0xf0])));
+    }
+
+    #[test]
+    fn padding_keeps_the_low_bytes() {
+        assert_eq!(padded(&[1], 9), [0, 1]);
+        assert_eq!(padded(&[1, 2, 3], 16), [2, 3]);
+        assert_eq!(padded(&from_u64(0), 48), [0; 6]);
+        assert_eq!(to_u64(&padded(&from_u64(0x1234), 48)), Some(0x1234));
+    }
+
+    #[test]
+    fn numbers_compare_by_value() {
+        assert!(compare(&[0xff], &[1, 0]).is_lt());
+        assert!(compare(&[2], &[1]).is_gt());
+    }
+}

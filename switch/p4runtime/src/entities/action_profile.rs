@@ -1,0 +1,289 @@
+//! Members and groups of action profiles and selectors (spec, "ActionProfileMember &
+//! ActionProfileGroup").
+
+use std::collections::BTreeSet;
+
+use ebb_pipeline::ProfileId;
+use ebb_pipeline::control::{ActionCall, Group, GroupMember};
+
+use crate::entities::action::{Use, decode_action};
+use crate::entities::table_action::watch_bytes;
+use crate::entities::{Change, Context, Kind, entity, selected};
+use crate::error::{EntityError, Result};
+use crate::p4info::Object;
+use crate::proto::config;
+use crate::proto::config::action_profile::SelectorSizeSemantics;
+use crate::proto::p4;
+use crate::proto::p4::action_profile_group::member::WatchKind;
+use crate::store::Profile;
+
+/// Bounds what one wrong digit can cost in memory.
+const MAX_WEIGHT: i32 = 4096;
+
+pub fn write_member(
+    ctx: &mut Context,
+    change: Change,
+    entry: &p4::ActionProfileMember,
+) -> Result<()> {
+    let profile = ctx.info.action_profile(entry.action_profile_id)?;
+    member(ctx, change, profile, entry).map_err(|e| {
+        e.at(format!(
+            "action profile '{}', member {}",
+            profile.name(),
+            entry.member_id
+        ))
+    })
+}
+
+fn member(
+    ctx: &mut Context,
+    change: Change,
+    profile: &config::ActionProfile,
+    entry: &p4::ActionProfileMember,
+) -> Result<()> {
+    let id = ctx.pipeline.profile(profile.name())?;
+    let member = entry.member_id;
+    check_existence(
+        change,
+        member,
+        stored(ctx, profile).members.contains_key(&member),
+    )?;
+    match change {
+        Change::Insert => {
+            let (used, size) = (stored(ctx, profile).members.len(), profile.size);
+            if size > 0 && used >= size as usize {
+                return Err(EntityError::exhausted(format!(
+                    "the profile is full: it has {used} members, its size is {size}"
+                )));
+            }
+            let (call, canonical) = member_action(ctx, profile, id, entry)?;
+            ctx.pipeline.insert_member(id, member, call)?;
+            stored(ctx, profile).members.insert(member, canonical);
+        }
+        Change::Modify => {
+            let (call, canonical) = member_action(ctx, profile, id, entry)?;
+            ctx.pipeline.modify_member(id, member, call)?;
+            stored(ctx, profile).members.insert(member, canonical);
+        }
+        Change::Delete => {
+            ctx.pipeline.delete_member(id, member)?;
+            stored(ctx, profile).members.remove(&member);
+        }
+    }
+    Ok(())
+}
+
+/// The action of a member must be one of the tables that share the profile.
+fn member_action(
+    ctx: &Context,
+    profile: &config::ActionProfile,
+    id: ProfileId,
+    entry: &p4::ActionProfileMember,
+) -> Result<(ActionCall, p4::Action)> {
+    let action = entry.action.as_ref();
+    let action = action.ok_or_else(|| EntityError::invalid("has no action"))?;
+    let table = profile.table_ids.first().copied().unwrap_or_default();
+    let table = ctx.info.table(table)?;
+    let find = |name: &str| ctx.pipeline.profile_action(id, name);
+    decode_action(ctx.info, &table.action_refs, action, Use::Entry, find)
+}
+
+pub fn write_group(
+    ctx: &mut Context,
+    change: Change,
+    entry: &p4::ActionProfileGroup,
+) -> Result<()> {
+    let profile = ctx.info.action_profile(entry.action_profile_id)?;
+    group(ctx, change, profile, entry).map_err(|e| {
+        e.at(format!(
+            "action selector '{}', group {}",
+            profile.name(),
+            entry.group_id
+        ))
+    })
+}
+
+fn group(
+    ctx: &mut Context,
+    change: Change,
+    profile: &config::ActionProfile,
+    entry: &p4::ActionProfileGroup,
+) -> Result<()> {
+    if !profile.with_selector {
+        return Err(EntityError::invalid(
+            "the profile has no selector, so it has no groups",
+        ));
+    }
+    let id = ctx.pipeline.profile(profile.name())?;
+    let old = stored(ctx, profile).groups.get(&entry.group_id).cloned();
+    check_existence(change, entry.group_id, old.is_some())?;
+    match (change, old) {
+        (Change::Delete, _) => {
+            ctx.pipeline.delete_group(id, entry.group_id)?;
+            stored(ctx, profile).groups.remove(&entry.group_id);
+            return Ok(());
+        }
+        (Change::Modify, Some(old)) if old.max_size != entry.max_size => {
+            return Err(EntityError::invalid(format!(
+                "max_size is {} and cannot be changed to {}",
+                old.max_size, entry.max_size
+            )));
+        }
+        (Change::Modify, _) => {
+            let group = checked_group(ctx, profile, entry)?;
+            ctx.pipeline.modify_group(id, entry.group_id, group)?;
+        }
+        (Change::Insert, _) => {
+            let group = checked_group(ctx, profile, entry)?;
+            ctx.pipeline.insert_group(id, entry.group_id, group)?;
+        }
+    }
+    stored(ctx, profile)
+        .groups
+        .insert(entry.group_id, entry.clone());
+    Ok(())
+}
+
+fn checked_group(
+    ctx: &mut Context,
+    profile: &config::ActionProfile,
+    entry: &p4::ActionProfileGroup,
+) -> Result<Group> {
+    let max = profile.max_group_size.max(0);
+    // The spec wants max_size above 0 where the P4Info has a limit. Clients that leave it out mean
+    // that limit, so it is taken as such.
+    if entry.max_size < 0 || (max > 0 && entry.max_size > max) {
+        return Err(EntityError::invalid(format!(
+            "max_size {}; allowed: 0 to {max}",
+            entry.max_size
+        )));
+    }
+    let mut seen = BTreeSet::new();
+    let mut members = Vec::new();
+    for given in &entry.members {
+        let id = given.member_id;
+        if !seen.insert(id) {
+            return Err(EntityError::invalid(format!(
+                "member {id} is listed twice; use its weight"
+            )));
+        }
+        if !stored(ctx, profile).members.contains_key(&id) {
+            return Err(EntityError::not_found(format!(
+                "member {id} does not exist; insert it first"
+            )));
+        }
+        let place = |e: EntityError| e.at(format!("member {id}"));
+        members.push(GroupMember {
+            member: id,
+            weight: check_weight(profile, given.weight).map_err(place)?,
+            watch_port: watch_port(given.watch_kind.as_ref()).map_err(place)?,
+        });
+    }
+    let weight = members.iter().map(|m| m.weight as usize).sum();
+    check_size(profile, entry.max_size, members.len(), weight)?;
+    Ok(Group {
+        members,
+        max_size: entry.max_size as u32,
+    })
+}
+
+/// `max_size` 0: what the P4Info says.
+pub fn check_size(
+    profile: &config::ActionProfile,
+    max_size: i32,
+    members: usize,
+    weight: usize,
+) -> Result<()> {
+    let by_members = matches!(
+        profile.selector_size_semantics,
+        Some(SelectorSizeSemantics::SumOfMembers(_))
+    );
+    let (size, what) = match by_members {
+        true => (members, "members"),
+        false => (weight, "the weights of its members together"),
+    };
+    let limit = match max_size {
+        0 => profile.max_group_size,
+        given => given,
+    };
+    if limit > 0 && size > limit as usize {
+        return Err(EntityError::exhausted(format!(
+            "the group is too large: {size}; allowed: up to {limit} ({what})"
+        )));
+    }
+    Ok(())
+}
+
+pub fn check_weight(profile: &config::ActionProfile, weight: i32) -> Result<u32> {
+    match weight {
+        0 if profile.weights_disallowed => Ok(1),
+        _ if profile.weights_disallowed => Err(EntityError::invalid(format!(
+            "weight {weight}; this selector allows none (leave it 0)"
+        ))),
+        1..=MAX_WEIGHT => Ok(weight as u32),
+        _ => Err(EntityError::invalid(format!(
+            "weight {weight}; allowed: 1 to {MAX_WEIGHT}"
+        ))),
+    }
+}
+
+fn watch_port(kind: Option<&WatchKind>) -> Result<Option<u32>> {
+    #[allow(deprecated)]
+    match kind {
+        None => Ok(None),
+        Some(WatchKind::Watch(port)) => Ok(u32::try_from(*port).ok()),
+        Some(WatchKind::WatchPort(port)) if port.is_empty() => Ok(None),
+        Some(WatchKind::WatchPort(port)) => watch_bytes(port).map(Some),
+    }
+}
+
+pub fn read_members(
+    ctx: &Context,
+    filter: &p4::ActionProfileMember,
+    out: &mut Vec<p4::Entity>,
+) -> Result<()> {
+    if filter.action_profile_id != 0 {
+        ctx.info.action_profile(filter.action_profile_id)?;
+    }
+    for (profile, stored) in selected(&ctx.store.profiles, filter.action_profile_id) {
+        for (id, action) in selected(&stored.members, filter.member_id) {
+            out.push(entity(Kind::ActionProfileMember(p4::ActionProfileMember {
+                action_profile_id: profile,
+                member_id: id,
+                action: Some(action.clone()),
+            })));
+        }
+    }
+    Ok(())
+}
+
+pub fn read_groups(
+    ctx: &Context,
+    filter: &p4::ActionProfileGroup,
+    out: &mut Vec<p4::Entity>,
+) -> Result<()> {
+    if filter.action_profile_id != 0 {
+        ctx.info.action_profile(filter.action_profile_id)?;
+    }
+    for (_, stored) in selected(&ctx.store.profiles, filter.action_profile_id) {
+        for (_, group) in selected(&stored.groups, filter.group_id) {
+            out.push(entity(Kind::ActionProfileGroup(group.clone())));
+        }
+    }
+    Ok(())
+}
+
+fn check_existence(change: Change, id: u32, exists: bool) -> Result<()> {
+    match (change, exists) {
+        (Change::Insert, _) if id == 0 => Err(EntityError::invalid("0 is no valid id")),
+        (Change::Insert, true) => Err(EntityError::already_exists("exists; use MODIFY")),
+        (Change::Modify | Change::Delete, false) => {
+            Err(EntityError::not_found("does not exist; insert it first"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn stored<'a>(ctx: &'a mut Context, profile: &config::ActionProfile) -> &'a mut Profile {
+    ctx.store.profiles.entry(profile.id()).or_default()
+}

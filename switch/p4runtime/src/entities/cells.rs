@@ -1,0 +1,175 @@
+//! Arrays of cells: indirect counters, indirect meters and registers.
+
+use std::ops::Range;
+
+use crate::bytes::{canonical, strip};
+use crate::entities::direct::{checked_counter, checked_rates, shown_counter};
+use crate::entities::{Change, Context, Kind, entity, selected};
+use crate::error::{EntityError, Result};
+use crate::p4info::Object;
+use crate::proto::config;
+use crate::proto::p4;
+use crate::proto::p4::p4_data::Data;
+
+pub fn write_counter(ctx: &mut Context, change: Change, entry: &p4::CounterEntry) -> Result<()> {
+    change.only_modify("a counter cell")?;
+    let counter = ctx.info.find(&ctx.info.counters, entry.counter_id)?;
+    let place = |e: EntityError| e.at(format!("counter '{}'", counter.name()));
+    let data = entry.data.as_ref();
+    let data = data.ok_or_else(|| place(EntityError::invalid("data is not set")))?;
+    let value = checked_counter(data).map_err(place)?;
+    let id = ctx.pipeline.counter(counter.name())?;
+    for index in indices(entry.index, counter.size).map_err(place)? {
+        ctx.pipeline.set_counter_value(id, index, value)?;
+    }
+    Ok(())
+}
+
+pub fn read_counters(
+    ctx: &Context,
+    filter: &p4::CounterEntry,
+    out: &mut Vec<p4::Entity>,
+) -> Result<()> {
+    if filter.counter_id != 0 {
+        ctx.info.find(&ctx.info.counters, filter.counter_id)?;
+    }
+    for (id, counter) in selected(&ctx.info.counters, filter.counter_id) {
+        let place = |e: EntityError| e.at(format!("counter '{}'", counter.name()));
+        let cells = ctx.pipeline.counter(counter.name())?;
+        for index in indices(filter.index, counter.size).map_err(place)? {
+            let value = ctx.pipeline.counter_value(cells, index)?;
+            out.push(entity(Kind::CounterEntry(p4::CounterEntry {
+                counter_id: id,
+                index: Some(to_index(index)),
+                data: Some(shown_counter(counter.spec.as_ref(), value)),
+            })));
+        }
+    }
+    Ok(())
+}
+
+pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::MeterEntry) -> Result<()> {
+    change.only_modify("a meter cell")?;
+    let meter = ctx.info.find(&ctx.info.meters, entry.meter_id)?;
+    let place = |e: EntityError| e.at(format!("meter '{}'", meter.name()));
+    if entry.counter_data.is_some() {
+        return Err(place(EntityError::invalid(
+            "counter_data is set, but meters have no counters here",
+        )));
+    }
+    let rates = entry.config.as_ref().map(checked_rates).transpose();
+    let rates = rates.map_err(place)?;
+    let id = ctx.pipeline.meter(meter.name())?;
+    for index in indices(entry.index, meter.size).map_err(place)? {
+        ctx.pipeline.set_meter_config(ctx.now, id, index, rates)?;
+        let key = (entry.meter_id, index as i64);
+        match entry.config {
+            Some(config) => ctx.store.meters.insert(key, config),
+            None => ctx.store.meters.remove(&key),
+        };
+    }
+    Ok(())
+}
+
+pub fn read_meters(
+    ctx: &Context,
+    filter: &p4::MeterEntry,
+    out: &mut Vec<p4::Entity>,
+) -> Result<()> {
+    if filter.meter_id != 0 {
+        ctx.info.find(&ctx.info.meters, filter.meter_id)?;
+    }
+    for (id, meter) in selected(&ctx.info.meters, filter.meter_id) {
+        let place = |e: EntityError| e.at(format!("meter '{}'", meter.name()));
+        for index in indices(filter.index, meter.size).map_err(place)? {
+            out.push(entity(Kind::MeterEntry(p4::MeterEntry {
+                meter_id: id,
+                index: Some(to_index(index)),
+                config: ctx.store.meters.get(&(id, index as i64)).copied(),
+                counter_data: None,
+            })));
+        }
+    }
+    Ok(())
+}
+
+pub fn write_register(ctx: &mut Context, change: Change, entry: &p4::RegisterEntry) -> Result<()> {
+    change.only_modify("a register cell")?;
+    let register = ctx.info.find(&ctx.info.registers, entry.register_id)?;
+    let place = |e: EntityError| e.at(format!("register '{}'", register.name()));
+    let width = register_width(register).map_err(place)?;
+    let Some(Data::Bitstring(value)) = entry.data.as_ref().and_then(|d| d.data.as_ref()) else {
+        return Err(place(EntityError::invalid(format!(
+            "data must be a bitstring of {width} bits"
+        ))));
+    };
+    let value = canonical(value, width).map_err(place)?;
+    let id = ctx.pipeline.register(register.name())?;
+    for index in indices(entry.index, register.size.into()).map_err(place)? {
+        ctx.pipeline.set_register_value(id, index, &value)?;
+    }
+    Ok(())
+}
+
+pub fn read_registers(
+    ctx: &Context,
+    filter: &p4::RegisterEntry,
+    out: &mut Vec<p4::Entity>,
+) -> Result<()> {
+    if filter.register_id != 0 {
+        ctx.info.find(&ctx.info.registers, filter.register_id)?;
+    }
+    for (id, register) in selected(&ctx.info.registers, filter.register_id) {
+        let place = |e: EntityError| e.at(format!("register '{}'", register.name()));
+        let cells = ctx.pipeline.register(register.name())?;
+        for index in indices(filter.index, register.size.into()).map_err(place)? {
+            let value = ctx.pipeline.register_value(cells, index)?;
+            out.push(entity(Kind::RegisterEntry(p4::RegisterEntry {
+                register_id: id,
+                index: Some(to_index(index)),
+                data: Some(p4::P4Data {
+                    data: Some(Data::Bitstring(strip(&value).to_vec())),
+                }),
+            })));
+        }
+    }
+    Ok(())
+}
+
+/// BMv2 registers hold one number; `bool` and structs never get here from p4c.
+fn register_width(register: &config::Register) -> Result<usize> {
+    use config::p4_bitstring_like_type_spec::TypeSpec as Bits;
+    use config::p4_data_type_spec::TypeSpec;
+    let spec = register.type_spec.as_ref();
+    let width = match spec.and_then(|s| s.type_spec.as_ref()) {
+        Some(TypeSpec::Bitstring(bits)) => match &bits.type_spec {
+            Some(Bits::Bit(bit)) => Some(bit.bitwidth),
+            Some(Bits::Int(int)) => Some(int.bitwidth),
+            _ => None,
+        },
+        _ => None,
+    };
+    let width = width.and_then(|w| usize::try_from(w).ok());
+    width.ok_or_else(|| EntityError::unimplemented("only registers of bit<W> and int<W> are there"))
+}
+
+/// The cells of an index, or all of them without one.
+fn indices(index: Option<p4::Index>, size: i64) -> Result<Range<u64>> {
+    let size = size.max(0) as u64;
+    let Some(p4::Index { index }) = index else {
+        return Ok(0..size);
+    };
+    match u64::try_from(index) {
+        Ok(index) if index < size => Ok(index..index + 1),
+        _ => Err(EntityError::out_of_range(format!(
+            "index {index}; allowed: 0 to {}",
+            size.saturating_sub(1)
+        ))),
+    }
+}
+
+fn to_index(index: u64) -> p4::Index {
+    p4::Index {
+        index: index as i64,
+    }
+}

@@ -1,0 +1,122 @@
+//! Write and Read of every kind of entity: checks against the P4Info, then the data plane, then the
+//! store, in this order, so that a refused update leaves no trace.
+
+mod action;
+mod action_profile;
+mod cells;
+mod digest;
+mod direct;
+mod matching;
+mod replication;
+mod table;
+mod table_action;
+mod table_read;
+mod value_set;
+
+use ebb_pipeline::Pipeline;
+use ebb_units::Instant;
+
+pub use action::encode_action;
+pub use matching::FieldKey;
+pub use table_action::direct_action;
+
+use crate::error::{EntityError, Result};
+use crate::p4info::Index;
+use crate::proto::p4;
+use crate::proto::p4::entity::Entity as Kind;
+use crate::store::Store;
+
+/// What an update may look at and change.
+pub struct Context<'a> {
+    pub info: &'a Index,
+    pub store: &'a mut Store,
+    pub pipeline: &'a mut Pipeline,
+    pub now: Instant,
+}
+
+/// The type of an update, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Insert,
+    Modify,
+    Delete,
+}
+
+impl Change {
+    /// For things that exist as long as the program does.
+    fn only_modify(self, what: &str) -> Result<()> {
+        match self {
+            Change::Modify => Ok(()),
+            _ => Err(EntityError::invalid(format!(
+                "{what} can only be MODIFY-ed, never inserted or deleted"
+            ))),
+        }
+    }
+}
+
+pub fn write(ctx: &mut Context, update: &p4::Update) -> Result<()> {
+    let change = match update.r#type() {
+        p4::update::Type::Insert => Change::Insert,
+        p4::update::Type::Modify => Change::Modify,
+        p4::update::Type::Delete => Change::Delete,
+        p4::update::Type::Unspecified => {
+            return Err(EntityError::invalid(
+                "the update has no type; use INSERT, MODIFY or DELETE",
+            ));
+        }
+    };
+    let kind = update.entity.as_ref().and_then(|e| e.entity.as_ref());
+    match kind.ok_or_else(|| EntityError::invalid("the update has no entity"))? {
+        Kind::TableEntry(e) => table::write(ctx, change, e),
+        Kind::ActionProfileMember(e) => action_profile::write_member(ctx, change, e),
+        Kind::ActionProfileGroup(e) => action_profile::write_group(ctx, change, e),
+        Kind::CounterEntry(e) => cells::write_counter(ctx, change, e),
+        Kind::MeterEntry(e) => cells::write_meter(ctx, change, e),
+        Kind::RegisterEntry(e) => cells::write_register(ctx, change, e),
+        Kind::DirectCounterEntry(e) => direct::write_counter(ctx, change, e),
+        Kind::DirectMeterEntry(e) => direct::write_meter(ctx, change, e),
+        Kind::PacketReplicationEngineEntry(e) => replication::write(ctx, change, e),
+        Kind::DigestEntry(e) => digest::write(ctx, change, e),
+        Kind::ValueSetEntry(e) => value_set::write(ctx, change, e),
+        Kind::ExternEntry(_) => Err(no_externs()),
+    }
+}
+
+/// All entities that a request entity selects.
+pub fn read(ctx: &mut Context, entity: &p4::Entity) -> Result<Vec<p4::Entity>> {
+    let mut out = Vec::new();
+    let kind = entity.entity.as_ref();
+    match kind.ok_or_else(|| EntityError::invalid("an entity of the request is empty"))? {
+        Kind::TableEntry(e) => table_read::read(ctx, e, &mut out)?,
+        Kind::ActionProfileMember(e) => action_profile::read_members(ctx, e, &mut out)?,
+        Kind::ActionProfileGroup(e) => action_profile::read_groups(ctx, e, &mut out)?,
+        Kind::CounterEntry(e) => cells::read_counters(ctx, e, &mut out)?,
+        Kind::MeterEntry(e) => cells::read_meters(ctx, e, &mut out)?,
+        Kind::RegisterEntry(e) => cells::read_registers(ctx, e, &mut out)?,
+        Kind::DirectCounterEntry(e) => direct::read_counters(ctx, e, &mut out)?,
+        Kind::DirectMeterEntry(e) => direct::read_meters(ctx, e, &mut out)?,
+        Kind::PacketReplicationEngineEntry(e) => replication::read(ctx, e, &mut out)?,
+        Kind::DigestEntry(e) => digest::read(ctx, e, &mut out)?,
+        Kind::ValueSetEntry(e) => value_set::read(ctx, e, &mut out)?,
+        Kind::ExternEntry(_) => return Err(no_externs()),
+    }
+    Ok(out)
+}
+
+fn no_externs() -> EntityError {
+    EntityError::unimplemented("v1model has no externs beyond those with an entity of their own")
+}
+
+/// Ids are unsigned; 0 means all of them when reading.
+fn selected<T>(
+    all: &std::collections::BTreeMap<u32, T>,
+    id: u32,
+) -> impl Iterator<Item = (u32, &T)> {
+    all.iter()
+        .filter(move |(key, _)| id == 0 || **key == id)
+        .map(|(key, value)| (*key, value))
+}
+
+fn entity(kind: Kind) -> p4::Entity {
+    p4::Entity { entity: Some(kind) }
+}

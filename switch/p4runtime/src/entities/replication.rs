@@ -1,0 +1,185 @@
+//! The packet replication engine: multicast groups and clone sessions.
+
+use std::collections::HashSet;
+
+use ebb_pipeline::control::{CloneSession, Replica};
+
+use crate::bytes;
+use crate::entities::{Change, Context, Kind, entity, selected};
+use crate::error::{EntityError, Result};
+use crate::proto::p4;
+use crate::proto::p4::packet_replication_engine_entry::Type;
+use crate::proto::p4::replica::PortKind;
+
+/// v1model: `bit<16> mcast_grp`; group 0 means no multicast.
+const MAX_GROUP: u32 = 0xffff;
+/// BMv2's range of mirror session ids.
+const MAX_SESSION: u32 = 0x7fff;
+/// v1model: `bit<9> egress_port`.
+const MAX_PORT: u64 = 0x1ff;
+/// v1model: `bit<3> priority`.
+const MAX_CLASS: u32 = 7;
+
+pub fn write(
+    ctx: &mut Context,
+    change: Change,
+    entry: &p4::PacketReplicationEngineEntry,
+) -> Result<()> {
+    match &entry.r#type {
+        Some(Type::MulticastGroupEntry(group)) => write_group(ctx, change, group)
+            .map_err(|e| e.at(format!("multicast group {}", group.multicast_group_id))),
+        Some(Type::CloneSessionEntry(session)) => write_session(ctx, change, session)
+            .map_err(|e| e.at(format!("clone session {}", session.session_id))),
+        None => Err(empty()),
+    }
+}
+
+pub fn read(
+    ctx: &Context,
+    filter: &p4::PacketReplicationEngineEntry,
+    out: &mut Vec<p4::Entity>,
+) -> Result<()> {
+    let push = |kind: Type| {
+        entity(Kind::PacketReplicationEngineEntry(
+            p4::PacketReplicationEngineEntry { r#type: Some(kind) },
+        ))
+    };
+    match &filter.r#type {
+        Some(Type::MulticastGroupEntry(f)) => {
+            let groups = selected(&ctx.store.multicast_groups, f.multicast_group_id);
+            out.extend(groups.map(|(_, g)| push(Type::MulticastGroupEntry(g.clone()))));
+            Ok(())
+        }
+        Some(Type::CloneSessionEntry(f)) => {
+            let sessions = selected(&ctx.store.clone_sessions, f.session_id);
+            out.extend(sessions.map(|(_, s)| push(Type::CloneSessionEntry(s.clone()))));
+            Ok(())
+        }
+        None => Err(empty()),
+    }
+}
+
+fn write_group(ctx: &mut Context, change: Change, entry: &p4::MulticastGroupEntry) -> Result<()> {
+    let id = checked_id(entry.multicast_group_id, MAX_GROUP)?;
+    let exists = ctx.store.multicast_groups.contains_key(&id.into());
+    check_existence(change, exists)?;
+    if change == Change::Delete {
+        ctx.pipeline.delete_multicast_group(id)?;
+        ctx.store.multicast_groups.remove(&id.into());
+        return Ok(());
+    }
+    let mut entry = entry.clone();
+    let replicas = checked_replicas(&mut entry.replicas)?;
+    match change {
+        Change::Modify => ctx.pipeline.modify_multicast_group(id, replicas)?,
+        _ => ctx.pipeline.insert_multicast_group(id, replicas)?,
+    }
+    ctx.store.multicast_groups.insert(id.into(), entry);
+    Ok(())
+}
+
+fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntry) -> Result<()> {
+    let id = checked_id(entry.session_id, MAX_SESSION)?;
+    let exists = ctx.store.clone_sessions.contains_key(&id.into());
+    check_existence(change, exists)?;
+    if change == Change::Delete {
+        ctx.pipeline.delete_clone_session(id.into())?;
+        ctx.store.clone_sessions.remove(&id.into());
+        return Ok(());
+    }
+    let mut entry = entry.clone();
+    let replicas = checked_replicas(&mut entry.replicas)?;
+    if entry.class_of_service > MAX_CLASS {
+        return Err(EntityError::out_of_range(format!(
+            "class_of_service {}; allowed: 0 to {MAX_CLASS}",
+            entry.class_of_service
+        )));
+    }
+    let packet_length_bytes = u32::try_from(entry.packet_length_bytes).map_err(|_| {
+        EntityError::out_of_range(format!(
+            "packet_length_bytes {}; allowed: 0 (whole packets) and above",
+            entry.packet_length_bytes
+        ))
+    })?;
+    let session = CloneSession {
+        replicas,
+        class_of_service: entry.class_of_service,
+        packet_length_bytes,
+    };
+    match change {
+        Change::Modify => ctx.pipeline.modify_clone_session(id.into(), session)?,
+        _ => ctx.pipeline.insert_clone_session(id.into(), session)?,
+    }
+    ctx.store.clone_sessions.insert(id.into(), entry);
+    Ok(())
+}
+
+fn checked_id(id: u32, max: u32) -> Result<u16> {
+    match id {
+        id if (1..=max).contains(&id) => Ok(id as u16),
+        _ => Err(EntityError::out_of_range(format!("allowed: 1 to {max}"))),
+    }
+}
+
+fn check_existence(change: Change, exists: bool) -> Result<()> {
+    match (change, exists) {
+        (Change::Insert, true) => Err(EntityError::already_exists("exists; use MODIFY")),
+        (Change::Modify | Change::Delete, false) => {
+            Err(EntityError::not_found("does not exist; insert it first"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Ports are canonical afterwards, in the kind of field that the client used.
+fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<Replica>> {
+    let mut seen = HashSet::new();
+    let mut check = |replica: &mut p4::Replica| {
+        if !replica.backup_replicas.is_empty() {
+            return Err(EntityError::unimplemented(
+                "backup replicas are not there: the switch does not watch ports",
+            ));
+        }
+        let checked = Replica {
+            port: checked_port(replica.port_kind.as_mut())?,
+            instance: u16::try_from(replica.instance).map_err(|_| {
+                EntityError::out_of_range(format!(
+                    "instance {}; allowed: 0 to {}",
+                    replica.instance,
+                    u16::MAX
+                ))
+            })?,
+        };
+        match seen.insert(checked) {
+            true => Ok(checked),
+            false => Err(EntityError::invalid("is listed twice")),
+        }
+    };
+    replicas
+        .iter_mut()
+        .enumerate()
+        .map(|(i, r)| check(r).map_err(|e| e.at(format!("replica {}", i + 1))))
+        .collect()
+}
+
+fn checked_port(port: Option<&mut PortKind>) -> Result<u16> {
+    #[allow(deprecated)]
+    let number = match port {
+        None => return Err(EntityError::invalid("has no port")),
+        Some(PortKind::EgressPort(port)) => u64::from(*port),
+        Some(PortKind::Port(port)) => {
+            *port = bytes::canonical(port, 32)?;
+            bytes::to_u64(port).unwrap_or(u64::MAX)
+        }
+    };
+    match number {
+        0..=MAX_PORT => Ok(number as u16),
+        _ => Err(EntityError::out_of_range(format!(
+            "port {number}; allowed: 0 to {MAX_PORT}"
+        ))),
+    }
+}
+
+fn empty() -> EntityError {
+    EntityError::invalid("the entry is empty; give a multicast group or a clone session")
+}

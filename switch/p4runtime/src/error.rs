@@ -1,0 +1,125 @@
+//! Errors of single updates, and how a batch reports them (P4Runtime spec, "Error Reporting").
+
+use ebb_pipeline::control::ControlError;
+use prost::Message;
+use prost_types::Any;
+use thiserror::Error;
+use tonic::{Code, Status};
+
+use crate::proto::{p4, rpc};
+
+/// The error space of our own details; the canonical code and the message say all there is.
+const SPACE: &str = "ebb-v1model";
+const P4_ERROR_TYPE_URL: &str = "type.googleapis.com/p4.v1.Error";
+/// The details travel in a trailer, and clients limit the size of trailers (grpcio: 8 KiB soft).
+/// Beyond this the codes stay and the messages are dropped (spec, "gRPC Metadata Maximum Size").
+const DETAILS_LIMIT_BYTES: usize = 5 * 1024;
+
+/// Why one entity was refused.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct EntityError {
+    pub code: Code,
+    pub message: String,
+}
+
+pub type Result<T, E = EntityError> = std::result::Result<T, E>;
+
+macro_rules! constructors {
+    ($($name:ident => $code:ident),* $(,)?) => {
+        impl EntityError {
+            $(pub fn $name(message: impl Into<String>) -> Self {
+                Self { code: Code::$code, message: message.into() }
+            })*
+        }
+    };
+}
+
+constructors! {
+    invalid => InvalidArgument,
+    not_found => NotFound,
+    already_exists => AlreadyExists,
+    permission_denied => PermissionDenied,
+    out_of_range => OutOfRange,
+    exhausted => ResourceExhausted,
+    unimplemented => Unimplemented,
+    failed_precondition => FailedPrecondition,
+    internal => Internal,
+}
+
+impl EntityError {
+    /// Says where the error is; places nest from the outside in.
+    pub fn at(self, place: impl std::fmt::Display) -> Self {
+        Self {
+            code: self.code,
+            message: format!("{place}: {}", self.message),
+        }
+    }
+
+    pub fn into_status(self) -> Status {
+        Status::new(self.code, self.message)
+    }
+}
+
+/// The status of a Write: OK if every update was, else UNKNOWN with one detail per update.
+pub fn batch_status(results: &[Result<()>]) -> Result<(), Status> {
+    let Some(first) = results.iter().find_map(|r| r.as_ref().err()) else {
+        return Ok(());
+    };
+    let failed = results.iter().filter(|r| r.is_err()).count();
+    let message = match results.len() {
+        1 => first.message.clone(),
+        all => format!("{failed} of {all} updates failed; the first: {first}"),
+    };
+    let encode = |with_messages| {
+        let status = rpc::Status {
+            code: Code::Unknown as i32,
+            message: message.clone(),
+            details: results.iter().map(|r| detail(r, with_messages)).collect(),
+        };
+        status.encode_to_vec()
+    };
+    let mut details = encode(true);
+    if details.len() > DETAILS_LIMIT_BYTES {
+        details = encode(false);
+    }
+    Err(Status::with_details(Code::Unknown, message, details.into()))
+}
+
+fn detail(result: &Result<()>, with_message: bool) -> Any {
+    let error = match result {
+        Ok(()) => p4::Error::default(),
+        Err(error) => p4::Error {
+            canonical_code: error.code as i32,
+            message: if with_message {
+                error.message.clone()
+            } else {
+                String::new()
+            },
+            space: SPACE.into(),
+            ..p4::Error::default()
+        },
+    };
+    Any {
+        type_url: P4_ERROR_TYPE_URL.into(),
+        value: error.encode_to_vec(),
+    }
+}
+
+impl From<ControlError> for EntityError {
+    fn from(error: ControlError) -> Self {
+        let code = match error {
+            ControlError::NotFound { .. } => Code::NotFound,
+            ControlError::AlreadyExists { .. } => Code::AlreadyExists,
+            ControlError::Full { .. } => Code::ResourceExhausted,
+            ControlError::Invalid { .. } => Code::InvalidArgument,
+            ControlError::OutOfRange { .. } => Code::OutOfRange,
+            ControlError::Const { .. } => Code::PermissionDenied,
+            ControlError::InUse { .. } => Code::FailedPrecondition,
+        };
+        Self {
+            code,
+            message: error.to_string(),
+        }
+    }
+}

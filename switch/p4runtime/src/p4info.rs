@@ -1,0 +1,217 @@
+//! The P4Info of a pipeline, indexed by id, with errors for people who mistyped one.
+
+use std::collections::BTreeMap;
+
+use crate::error::{EntityError, Result};
+use crate::proto::config::{self, P4Info, Preamble};
+
+/// How many alternatives an error lists.
+const SUGGESTIONS: usize = 8;
+
+/// A P4Info object with an id of its own.
+pub trait Object {
+    /// As in "the P4Info has no table with id ...".
+    const KIND: &'static str;
+    fn preamble(&self) -> Option<&Preamble>;
+
+    fn id(&self) -> u32 {
+        self.preamble().map_or(0, |p| p.id)
+    }
+
+    /// The fully qualified name: what the BMv2 JSON calls it, too.
+    fn name(&self) -> &str {
+        self.preamble().map_or("", |p| p.name.as_str())
+    }
+}
+
+macro_rules! objects {
+    ($($type:ident => $kind:literal),* $(,)?) => {
+        $(impl Object for config::$type {
+            const KIND: &'static str = $kind;
+            fn preamble(&self) -> Option<&Preamble> {
+                self.preamble.as_ref()
+            }
+        })*
+    };
+}
+
+objects! {
+    Table => "table",
+    Action => "action",
+    ActionProfile => "action profile",
+    Counter => "counter",
+    DirectCounter => "direct counter",
+    Meter => "meter",
+    DirectMeter => "direct meter",
+    Register => "register",
+    Digest => "digest",
+    ValueSet => "value set",
+    ControllerPacketMetadata => "controller header",
+}
+
+/// Objects of one kind by id.
+pub type Objects<T> = BTreeMap<u32, T>;
+
+#[derive(Debug)]
+pub struct Index {
+    pub tables: Objects<config::Table>,
+    pub actions: Objects<config::Action>,
+    pub action_profiles: Objects<config::ActionProfile>,
+    pub counters: Objects<config::Counter>,
+    pub direct_counters: Objects<config::DirectCounter>,
+    pub meters: Objects<config::Meter>,
+    pub direct_meters: Objects<config::DirectMeter>,
+    pub registers: Objects<config::Register>,
+    pub digests: Objects<config::Digest>,
+    pub value_sets: Objects<config::ValueSet>,
+    pub packet_in: Option<config::ControllerPacketMetadata>,
+    pub packet_out: Option<config::ControllerPacketMetadata>,
+    pub types: config::P4TypeInfo,
+    /// Kind and name of every id.
+    kinds: BTreeMap<u32, (&'static str, String)>,
+}
+
+impl Index {
+    pub fn new(info: &P4Info) -> Result<Self> {
+        let mut kinds = BTreeMap::new();
+        let header = |name: &str| {
+            let mut headers = info.controller_packet_metadata.iter();
+            headers.find(|h| h.name() == name).cloned()
+        };
+        let index = Self {
+            tables: objects(&info.tables, &mut kinds)?,
+            actions: objects(&info.actions, &mut kinds)?,
+            action_profiles: objects(&info.action_profiles, &mut kinds)?,
+            counters: objects(&info.counters, &mut kinds)?,
+            direct_counters: objects(&info.direct_counters, &mut kinds)?,
+            meters: objects(&info.meters, &mut kinds)?,
+            direct_meters: objects(&info.direct_meters, &mut kinds)?,
+            registers: objects(&info.registers, &mut kinds)?,
+            digests: objects(&info.digests, &mut kinds)?,
+            value_sets: objects(&info.value_sets, &mut kinds)?,
+            packet_in: header("packet_in"),
+            packet_out: header("packet_out"),
+            types: info.type_info.clone().unwrap_or_default(),
+            kinds,
+        };
+        index.check_references()?;
+        Ok(index)
+    }
+
+    pub fn table(&self, id: u32) -> Result<&config::Table> {
+        self.find(&self.tables, id)
+    }
+
+    pub fn action(&self, id: u32) -> Result<&config::Action> {
+        self.find(&self.actions, id)
+    }
+
+    pub fn action_profile(&self, id: u32) -> Result<&config::ActionProfile> {
+        self.find(&self.action_profiles, id)
+    }
+
+    /// The object with this id, or an error that says what there is instead.
+    pub fn find<'a, T: Object>(&self, objects: &'a Objects<T>, id: u32) -> Result<&'a T> {
+        if let Some(object) = objects.get(&id) {
+            return Ok(object);
+        }
+        let kind = T::KIND;
+        if id == 0 {
+            return Err(EntityError::invalid(format!("the {kind} id is not set")));
+        }
+        if let Some((other, name)) = self.kinds.get(&id) {
+            return Err(EntityError::invalid(format!(
+                "id {id} ({id:#010x}) is the {other} '{name}', not a {kind}"
+            )));
+        }
+        Err(EntityError::not_found(format!(
+            "the P4Info has no {kind} with id {id} ({id:#010x}); {}",
+            alternatives(objects, id)
+        )))
+    }
+
+    pub fn direct_counter_of(&self, table: &config::Table) -> Option<&config::DirectCounter> {
+        let mut ids = table.direct_resource_ids.iter();
+        ids.find_map(|id| self.direct_counters.get(id))
+    }
+
+    pub fn direct_meter_of(&self, table: &config::Table) -> Option<&config::DirectMeter> {
+        let mut ids = table.direct_resource_ids.iter();
+        ids.find_map(|id| self.direct_meters.get(id))
+    }
+
+    /// Ids inside the P4Info that lead nowhere would surface much later, in a Write.
+    fn check_references(&self) -> Result<()> {
+        for table in self.tables.values() {
+            let check = || {
+                for action in &table.action_refs {
+                    self.action(action.id)?;
+                }
+                if table.implementation_id != 0 {
+                    self.action_profile(table.implementation_id)?;
+                }
+                match table.match_fields.iter().find(|f| f.id == 0) {
+                    Some(f) => Err(EntityError::invalid(format!("field '{}' has id 0", f.name))),
+                    None => Ok(()),
+                }
+            };
+            check().map_err(|e| {
+                EntityError::invalid(e.message).at(format!("P4Info, table '{}'", table.name()))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn objects<T: Object + Clone>(
+    all: &[T],
+    kinds: &mut BTreeMap<u32, (&'static str, String)>,
+) -> Result<Objects<T>> {
+    let mut map = Objects::new();
+    for object in all {
+        let (id, name) = (object.id(), object.name());
+        if id == 0 || name.is_empty() {
+            return Err(EntityError::invalid(format!(
+                "P4Info: a {} without id or name ('{name}', id {id})",
+                T::KIND
+            )));
+        }
+        if let Some((kind, other)) = kinds.insert(id, (T::KIND, name.to_owned())) {
+            return Err(EntityError::invalid(format!(
+                "P4Info: id {id:#010x} is both the {kind} '{other}' and the {} '{name}'",
+                T::KIND
+            )));
+        }
+        map.insert(id, object.clone());
+    }
+    Ok(map)
+}
+
+/// The objects there are; the nearest ids when there are many.
+fn alternatives<T: Object>(objects: &Objects<T>, id: u32) -> String {
+    let mut near: Vec<_> = objects.values().collect();
+    if near.is_empty() {
+        return "it has none at all".into();
+    }
+    near.sort_by_key(|o| (o.id().abs_diff(id), o.id()));
+    let hidden = near.len().saturating_sub(SUGGESTIONS);
+    near.truncate(SUGGESTIONS);
+    let shown: Vec<_> = near
+        .iter()
+        .map(|o| format!("'{}' ({:#010x})", o.name(), o.id()))
+        .collect();
+    let more = match hidden {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!("nearest: {}{more}", shown.join(", "))
+}
+
+/// "'a' (1), 'b' (2)": what could have been meant, for parameters, fields and the like.
+pub fn choices<'a>(items: impl Iterator<Item = (&'a str, u32)>) -> String {
+    let list: Vec<_> = items.map(|(name, id)| format!("'{name}' ({id})")).collect();
+    match list.is_empty() {
+        true => "none".into(),
+        false => list.join(", "),
+    }
+}
