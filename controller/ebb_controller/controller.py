@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import finsy
-from ebb_topologies.model import Topology
+from ebb_topologies.model import Switch, Topology
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
 
 from ebb_controller.parameters import FabricParameters
@@ -71,7 +72,7 @@ class _Managed:
     error: ControllerError | None = None
     """Why it is not as planned, since it was last connected or configured."""
     holds: _Goal | None = None
-    change: Change = Change()
+    change: Change = field(default_factory=Change)
     """What the last installation had to change."""
     installs: int = 0
     """How often a plan was installed: a restart adds one."""
@@ -88,22 +89,23 @@ class _Managed:
             await self._changed.wait()
 
 
-class _Switch(finsy.Switch):
-    """A finsy switch that tells why its session failed; finsy itself only logs it and retries."""
+def _observe(switch: finsy.Switch, on_failure: Callable[[BaseException], None]) -> None:
+    """Tells why a session fails: finsy only logs it and tries again, and its class is final."""
+    create_task = switch.create_task
 
-    on_failure: Callable[[BaseException], None]
-
-    def create_task(
-        self, coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
-    ) -> asyncio.Task[T]:
-        task = super().create_task(coro, background=background, name=name)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def ended(task: asyncio.Task[Any]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            self.on_failure(error)
+            on_failure(error)
+
+    def observed(
+        coro: Coroutine[Any, Any, T], *, background: bool = False, name: str | None = None
+    ) -> asyncio.Task[T]:
+        task = create_task(coro, background=background, name=name)
+        task.add_done_callback(ended)
+        return task
+
+    switch.create_task = observed  # type: ignore[method-assign]
 
 
 class Controller:
@@ -115,6 +117,7 @@ class Controller:
         program: Program,
         depth_unit: DepthUnit = "bytes",
         *,
+        address: Callable[[Switch], str] = lambda node: f"127.0.0.1:{node.grpc_port}",
         connect_seconds: float = CONNECT_SECONDS,
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
@@ -134,9 +137,9 @@ class Controller:
                 device_id=node.device_id,
                 ready_handler=self._ready,
             )
-            switch = _Switch(node.name, f"127.0.0.1:{node.grpc_port}", options)
+            switch = finsy.Switch(node.name, address(node), options)
             managed = self._managed[node.name] = _Managed(switch)
-            switch.on_failure = lambda error, managed=managed: self._failed(managed, error)  # type: ignore[misc]
+            _observe(switch, partial(self._failed, managed))
             switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
 
     async def __aenter__(self) -> Controller:
@@ -156,8 +159,11 @@ class Controller:
     ) -> dict[str, Change]:
         """Puts a plan in force on every switch and returns what had to change on each.
 
-        Raises `ControllerError` for the first switch that cannot be reached or refuses.
+        Raises `ControllerError` for the first switch that cannot be reached or refuses, and
+        `InputError` for a multicast group that cannot be.
         """
+        for group in multicast:
+            group.check(self.topology)
         goal = self._goal = _Goal(parameters, tuple(multicast))
         for managed in self._managed.values():
             if managed.connected:

@@ -6,10 +6,11 @@ whoever runs the fabric slower passes them through `ebb_topologies.dilation` fir
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from ebb_topologies.traffic_manager import PortParameters
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Dscp = Annotated[int, Field(ge=0, le=63)]
 QueueId = Annotated[int, Field(ge=0, le=7)]
@@ -79,7 +80,39 @@ class FabricParameters(Parameters):
     trimming: Trimming | None = None
     mlfq_queues: list[QueueId] = [5, 4, 3, 2, 1]
     """Queue of each MLFQ level, most urgent first (SCDP: 5 symbol queues)."""
-    mlfq_thresholds_bytes: list[int] = [10_000, 100_000, 1_000_000, 10_000_000]
+    mlfq_thresholds_bytes: list[Annotated[int, Field(gt=0, lt=2**32)]] = [
+        10_000,
+        100_000,
+        1_000_000,
+        10_000_000,
+    ]
     """Bytes of a flow after which in-switch demotion moves it a level down (SCDP section IV)."""
     hash_seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
-    """Seed of the path hash; each switch adds its device id, against polarisation."""
+    """Seed of the path hash; mixed with each switch's device id, against polarisation."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> FabricParameters:
+        dscps = [traffic_class.dscp for traffic_class in self.classes]
+        if len(set(dscps)) != len(dscps):
+            raise ValueError(f"two classes have the same dscp: {sorted(dscps)}")
+        used = [(f"class of dscp {c.dscp}", c.queue) for c in self.classes]
+        modes = {traffic_class.mlfq for traffic_class in self.classes}
+        if modes != {"off"}:
+            used += [("mlfq_queues", queue) for queue in self.mlfq_queues]
+        if self.trimming is not None:
+            used.append(("trimming.queue_index", self.trimming.queue_index))
+        existing = [queue.id for queue in self.ports.queue]
+        for user, queue in used:
+            if queue not in existing:
+                raise ValueError(
+                    f"{user}: there is no queue {queue}; [[ports.queue]] has {sorted(existing)}"
+                )
+        thresholds = self.mlfq_thresholds_bytes
+        if any(low >= high for low, high in pairwise(thresholds)):
+            raise ValueError(f"mlfq_thresholds_bytes must increase: {thresholds}")
+        if "in-switch" in modes and len(thresholds) != len(self.mlfq_queues) - 1:
+            raise ValueError(
+                f"{len(self.mlfq_queues)} mlfq_queues need {len(self.mlfq_queues) - 1} "
+                f"mlfq_thresholds_bytes, not {len(thresholds)}"
+            )
+        return self

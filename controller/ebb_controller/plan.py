@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
 
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
@@ -46,6 +49,9 @@ INSERT_ORDER = (
 )
 
 
+MAX_GROUP = 0xFFFF
+
+
 @dataclass(frozen=True, slots=True)
 class MulticastGroup:
     """Hosts that receive what is sent to an IPv4 multicast address."""
@@ -53,6 +59,21 @@ class MulticastGroup:
     address: str
     group: int
     members: tuple[str, ...]
+
+    def check(self, topology: Topology) -> None:
+        """Raises `InputError` for what no switch could do."""
+        try:
+            multicast = IPv4Address(self.address).is_multicast
+        except AddressValueError:
+            multicast = False
+        if not multicast:
+            raise InputError(f"'{self.address}' is not an IPv4 multicast address (224.0.0.0/4)")
+        if not 1 <= self.group <= MAX_GROUP:
+            raise InputError(f"multicast group {self.group} is outside 1..{MAX_GROUP}")
+        if not self.members:
+            raise InputError(f"multicast group {self.address} has no members")
+        for member in self.members:
+            topology.host(member)
 
 
 def plan(site: Site, multicast: Sequence[MulticastGroup] = ()) -> list[Entity]:

@@ -168,10 +168,7 @@ def _explain(
     schema = switch.p4info
     for index, detail in sorted(error.details.items()):
         cause = f"{detail.canonical_code.name} {detail.message}".strip()
-        if index < len(entities):
-            entity = describe(entities[index], schema)
-        else:
-            entity = f"update {index}"
+        entity = describe(entities[index], schema) if index < len(entities) else f"update {index}"
         more = len(error.details) - 1
         tail = f" (and {more} more)" if more else ""
         return f"switch {switch.name}: cannot {operation} {entity}: {cause}{tail}"

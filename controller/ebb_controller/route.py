@@ -6,6 +6,8 @@ host are its groups. So an edge switch of a fat-tree has a group per own host an
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
 
 from ebb_topologies.model import Topology
@@ -15,6 +17,7 @@ from finsy import (
     P4IndirectAction,
     P4Member,
     P4MulticastGroupEntry,
+    P4Replica,
     P4TableAction,
     P4TableEntry,
     P4TableMatch,
@@ -33,7 +36,7 @@ def entries(site: Site) -> Iterator[Entity]:
         "hash_settings",
         is_default_action=True,
         action=P4TableAction(
-            "set_hash_seed", seed=(site.parameters.hash_seed + site.switch.device_id) % 2**32
+            "set_hash_seed", seed=_hash_seed(site.parameters.hash_seed, site.switch.device_id)
         ),
     )
     for port in site.ports:
@@ -64,6 +67,12 @@ def entries(site: Site) -> Iterator[Entity]:
         )
 
 
+def _hash_seed(fabric: int, device_id: int) -> int:
+    """A multiplier per switch. The program takes the upper half of hash * seed and ignores the
+    seed's lowest bit, so neighbouring ids must give numbers that differ in all bits."""
+    return zlib.crc32(struct.pack("!IQ", fabric, device_id)) | 1
+
+
 def multicast(site: Site, address: str, group: int, members: Sequence[str]) -> Iterator[Entity]:
     """A multicast route to hosts, over one tree.
 
@@ -78,7 +87,9 @@ def multicast(site: Site, address: str, group: int, members: Sequence[str]) -> I
     root = _root(topology, members)
     ports = _tree(topology, root, members).get(switch) or set(topology.next_hops(switch, root)[:1])
     member = FIRST_MULTICAST_MEMBER + group
-    yield P4MulticastGroupEntry(group, replicas=[(port, 1) for port in sorted(ports)])
+    yield P4MulticastGroupEntry(
+        group, replicas=[P4Replica(port, instance=1) for port in sorted(ports)]
+    )
     yield P4ActionProfileMember(
         "ecmp", member_id=member, action=P4TableAction("set_multicast_group", group=group)
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -199,8 +199,17 @@ class Topology:
         ((far, _link),) = self.neighbours[host.name].values()
         return far
 
-    def distances(self, target: str) -> dict[str, int]:
+    @cached_property
+    def _distances(self) -> dict[str, dict[str, int]]:
+        return {}
+
+    def distances(self, target: str) -> Mapping[str, int]:
         """Hops to `target` from every node, over switches only."""
+        if target not in self._distances:
+            self._distances[target] = self._search(target)
+        return self._distances[target]
+
+    def _search(self, target: str) -> dict[str, int]:
         distance = {target: 0}
         queue = deque([target])
         while queue:

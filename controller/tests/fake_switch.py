@@ -1,0 +1,257 @@
+"""A P4Runtime server without a data plane, which can be told to misbehave.
+
+It is strict where a real one is: one primary, references must exist and cannot be deleted while in
+use, inserts of what exists and changes of what does not are refused, a default entry is only read
+when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+from finsy.proto import U128, p4r, p4r_grpc, rpc_code, rpc_status
+from google.protobuf import any_pb2
+
+Entity = p4r.Entity
+Key = bytes
+
+
+class Refused(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass
+class Faults:
+    """Ways to misbehave; each function gets the entity concerned."""
+
+    refuse: Callable[[Entity], str | None] = lambda _entity: None
+    """A reason not to write an entity."""
+    lose: Callable[[Entity], bool] = lambda _entity: False
+    """Whether to accept a write and forget it."""
+    alter: Callable[[Entity], None] = lambda _entity: None
+    """Changes what is read back, in place."""
+    refuse_pipeline: str | None = None
+    refuse_session: str | None = None
+
+
+@dataclass
+class FakeSwitch(p4r_grpc.P4RuntimeServicer):
+    device_id: int
+    faults: Faults = field(default_factory=Faults)
+    port: int = 0
+    entities: dict[Key, Entity] = field(default_factory=dict)
+    writes: list[tuple[str, Entity]] = field(default_factory=list)
+    """Every accepted update, with its operation."""
+    pipelines: int = 0
+    """How often a pipeline was set."""
+    config: p4r.ForwardingPipelineConfig | None = None
+    _server: Any = None
+    _sessions: dict[int, Any] = field(default_factory=dict)
+    """election id -> stream context; the highest is primary"""
+
+    async def start(self) -> FakeSwitch:
+        self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+        p4r_grpc.add_P4RuntimeServicer_to_server(self, self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        await self._server.start()
+        return self
+
+    async def stop(self) -> None:
+        await self._server.stop(None)
+
+    async def restart(self) -> None:
+        """A crash and a new start: everything forgotten, same port."""
+        await self.stop()
+        self.entities.clear()
+        self.writes.clear()
+        self._sessions.clear()
+        self.config = None
+        await self.start()
+
+    # -- P4Runtime ----------------------------------------------------------------------------
+
+    async def Capabilities(self, _request: Any, _context: Any) -> Any:
+        return p4r.CapabilitiesResponse(p4runtime_api_version="1.3.0")
+
+    async def StreamChannel(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        if self.faults.refuse_session:
+            await context.abort(grpc.StatusCode.NOT_FOUND, self.faults.refuse_session)
+        election = -1
+        try:
+            async for request in requests:
+                election = U128.decode(request.arbitration.election_id)
+                if self._sessions.setdefault(election, context) is not context:
+                    await context.abort(
+                        grpc.StatusCode.INVALID_ARGUMENT, "Election id already exists"
+                    )
+                yield self._arbitration(election)
+        finally:
+            if self._sessions.get(election) is context:
+                del self._sessions[election]
+
+    def _arbitration(self, election: int) -> Any:
+        highest = max(self._sessions)
+        code = rpc_code.OK if election == highest else rpc_code.ALREADY_EXISTS
+        return p4r.StreamMessageResponse(
+            arbitration=p4r.MasterArbitrationUpdate(
+                device_id=self.device_id,
+                election_id=U128.encode(highest),
+                status=rpc_status.Status(code=code),
+            )
+        )
+
+    async def SetForwardingPipelineConfig(self, request: Any, context: Any) -> Any:
+        await self._only_primary(request, context)
+        if self.faults.refuse_pipeline:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.faults.refuse_pipeline)
+        self.config = request.config
+        self.pipelines += 1
+        self.entities.clear()
+        return p4r.SetForwardingPipelineConfigResponse()
+
+    async def GetForwardingPipelineConfig(self, _request: Any, context: Any) -> Any:
+        if self.config is None:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                "No forwarding pipeline config set for this device",
+            )
+        return p4r.GetForwardingPipelineConfigResponse(config=self.config)
+
+    async def Write(self, request: Any, context: Any) -> Any:
+        await self._only_primary(request, context)
+        errors = []
+        for update in request.updates:
+            try:
+                self._apply(p4r.Update.Type.Name(update.type), update.entity)
+                errors.append(p4r.Error(canonical_code=rpc_code.OK))
+            except Refused as refused:
+                errors.append(
+                    p4r.Error(canonical_code=refused.code, message=str(refused), space="fake")
+                )
+        if any(error.canonical_code != rpc_code.OK for error in errors):
+            await _abort_with_details(context, errors)
+        return p4r.WriteResponse()
+
+    async def Read(self, request: Any, _context: Any) -> AsyncIterator[Any]:
+        for wanted in request.entities:
+            if wanted.WhichOneof("entity") == "counter_entry":
+                yield p4r.ReadResponse(entities=self._counters(wanted.counter_entry))
+                continue
+            found = []
+            for entity in self.entities.values():
+                if _matches(entity, wanted):
+                    copy = Entity()
+                    copy.CopyFrom(entity)
+                    self.faults.alter(copy)
+                    found.append(copy)
+            yield p4r.ReadResponse(entities=found)
+
+    # -- what it holds ------------------------------------------------------------------------
+
+    async def _only_primary(self, request: Any, context: Any) -> None:
+        if not self._sessions or U128.decode(request.election_id) != max(self._sessions):
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, "not primary")
+
+    def _apply(self, operation: str, entity: Entity) -> None:
+        reason = self.faults.refuse(entity)
+        if reason is not None:
+            raise Refused(rpc_code.RESOURCE_EXHAUSTED, reason)
+        key = _key(entity)
+        is_default = entity.table_entry.is_default_action
+        if operation == "INSERT" and (key in self.entities or is_default):
+            raise Refused(rpc_code.ALREADY_EXISTS, "it exists")
+        if operation in ("MODIFY", "DELETE") and key not in self.entities and not is_default:
+            raise Refused(rpc_code.NOT_FOUND, "there is no such entity")
+        if operation == "DELETE":
+            if any(key in _references(other) for other in self.entities.values()):
+                raise Refused(rpc_code.FAILED_PRECONDITION, "it is in use")
+        else:
+            missing = [ref for ref in _references(entity) if ref not in self.entities]
+            if missing:
+                raise Refused(rpc_code.NOT_FOUND, "it names something that is not there")
+        if self.faults.lose(entity):
+            return
+        self.writes.append((operation, entity))
+        if operation == "DELETE":
+            del self.entities[key]
+        else:
+            self.entities[key] = entity
+
+    @staticmethod
+    def _counters(request: Any) -> list[Entity]:
+        return [
+            Entity(
+                counter_entry=p4r.CounterEntry(
+                    counter_id=request.counter_id,
+                    index=p4r.Index(index=index),
+                    data=p4r.CounterData(packet_count=10 * index, byte_count=1000 * index),
+                )
+            )
+            for index in (2, 0, 1)
+        ]
+
+
+def _key(entity: Entity) -> Key:
+    key = Entity()
+    match entity.WhichOneof("entity"):
+        case "table_entry":
+            entry = entity.table_entry
+            key.table_entry.table_id = entry.table_id
+            key.table_entry.match.extend(entry.match)
+            key.table_entry.priority = entry.priority
+            key.table_entry.is_default_action = entry.is_default_action
+        case "action_profile_member":
+            key.action_profile_member.member_id = entity.action_profile_member.member_id
+        case "action_profile_group":
+            key.action_profile_group.group_id = entity.action_profile_group.group_id
+        case "packet_replication_engine_entry":
+            group = entity.packet_replication_engine_entry.multicast_group_entry
+            target = key.packet_replication_engine_entry.multicast_group_entry
+            target.multicast_group_id = group.multicast_group_id
+    return bytes(key.SerializeToString(deterministic=True))
+
+
+def _references(entity: Entity) -> list[Key]:
+    def member(number: int) -> Key:
+        return _key(Entity(action_profile_member=p4r.ActionProfileMember(member_id=number)))
+
+    match entity.WhichOneof("entity"):
+        case "action_profile_group":
+            return [member(m.member_id) for m in entity.action_profile_group.members]
+        case "table_entry":
+            action = entity.table_entry.action
+            if action.WhichOneof("type") == "action_profile_group_id":
+                group = p4r.ActionProfileGroup(group_id=action.action_profile_group_id)
+                return [_key(Entity(action_profile_group=group))]
+            if action.WhichOneof("type") == "action_profile_member_id":
+                return [member(action.action_profile_member_id)]
+    return []
+
+
+def _matches(entity: Entity, wanted: Entity) -> bool:
+    kind = entity.WhichOneof("entity")
+    if kind != wanted.WhichOneof("entity"):
+        return False
+    if kind != "table_entry":
+        return True
+    entry, request = entity.table_entry, wanted.table_entry
+    return (
+        request.table_id in (0, entry.table_id)
+        and request.is_default_action == entry.is_default_action
+    )
+
+
+async def _abort_with_details(context: Any, errors: list[Any]) -> None:
+    details = []
+    for error in errors:
+        packed = any_pb2.Any()
+        packed.Pack(error)
+        details.append(packed)
+    status = rpc_status.Status(code=rpc_code.UNKNOWN, details=details)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    await context.abort(grpc.StatusCode.UNKNOWN, "some updates failed")

@@ -1,0 +1,366 @@
+"""The controller against P4Runtime servers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import finsy.switch
+import pytest
+from contract import TABLES, p4info
+from ebb_controller.controller import Controller, Event, Program
+from ebb_controller.parameters import FabricParameters, PhantomQueue, StepMarking
+from ebb_controller.plan import MulticastGroup
+from ebb_controller.reconcile import Change, ControllerError
+from ebb_topologies.files import InputError
+from ebb_topologies.model import from_table
+from fake_switch import FakeSwitch, Faults
+from finsy.proto import p4r
+from google.protobuf import text_format
+
+TOPOLOGY = from_table({"leaf_spine": {"leaves": 2, "spines": 1, "hosts_per_leaf": 2}}, "test")
+DCTCP = FabricParameters(step_marking=StepMarking())
+HULL = FabricParameters(phantom_queue=PhantomQueue())
+PLAIN = FabricParameters()
+TABLE_IDS = {table.preamble.alias: table.preamble.id for table in p4info().tables}
+
+Fabric = dict[str, FakeSwitch]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    (tmp_path / "fabric.json").write_text("{}")
+    (tmp_path / "fabric.p4info.txtpb").write_text(text_format.MessageToString(p4info()))
+    return Program(tmp_path / "fabric.p4info.txtpb", tmp_path / "fabric.json")
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """finsy waits 10 s before it tries again a switch that failed within 2 s."""
+    monkeypatch.setattr(finsy.switch, "_FAIL_THROTTLE_SECS", 0.1)
+
+
+@asynccontextmanager
+async def fabric(**faults: Faults) -> AsyncIterator[Fabric]:
+    switches = {
+        node.name: FakeSwitch(node.device_id, faults.get(node.name, Faults()))
+        for node in TOPOLOGY.switches
+    }
+    for switch in switches.values():
+        await switch.start()
+    try:
+        yield switches
+    finally:
+        for switch in switches.values():
+            await switch.stop()
+
+
+def controller(switches: Fabric, program: Program, **options: Any) -> Controller:
+    return Controller(
+        TOPOLOGY,
+        program,
+        address=lambda node: f"127.0.0.1:{switches[node.name].port}",
+        **{"connect_seconds": 5.0, **options},
+    )
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(test, 20))
+
+
+def entry_of(table: str) -> Callable[[p4r.Entity], bool]:
+    """Whether an entity is an entry of a table, at port 1 if the table has ports."""
+
+    def matches(entity: p4r.Entity) -> bool:
+        entry = entity.table_entry
+        return entry.table_id == TABLE_IDS[table] and (
+            not entry.match or entry.match[0].exact.value == b"\x01"
+        )
+
+    return matches
+
+
+async def message(work: Awaitable[Any]) -> str:
+    with pytest.raises(ControllerError) as caught:
+        await work
+    return str(caught.value)
+
+
+# -- what goes well ---------------------------------------------------------------------------
+
+
+def test_the_plan_is_installed_and_only_differences_are_written(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as fabric_controller:
+            changes = await fabric_controller.configure(PLAIN)
+            # l0: 3 ports, 3 groups (2 hosts, up), 4 routes, a class, an ARP entry; and the seed.
+            assert changes["l0"] == Change(inserted=13, modified=0, deleted=0)
+            assert switches["l0"].pipelines == 1
+            for switch in switches.values():
+                switch.writes.clear()
+
+            assert (await fabric_controller.configure(PLAIN))["l0"] == Change()
+            assert (await fabric_controller.configure(DCTCP))["l0"] == Change(inserted=3)
+            assert (await fabric_controller.configure(HULL))["l0"] == Change(3, 0, 3)
+            other_drain = FabricParameters(phantom_queue=PhantomQueue(drain_fraction=0.9))
+            assert (await fabric_controller.configure(other_drain))["l0"] == Change(modified=3)
+            operations = [operation for operation, _ in switches["l0"].writes]
+            assert operations == [
+                *["INSERT"] * 3,
+                *["INSERT"] * 3,
+                *["DELETE"] * 3,
+                *["MODIFY"] * 3,
+            ]
+
+    run(test())
+
+
+def test_multicast_comes_and_goes(program: Program) -> None:
+    async def test() -> None:
+        group = MulticastGroup("239.0.0.1", 1, ("h1", "h2", "h3"))
+        async with fabric() as switches, controller(switches, program) as fabric_controller:
+            await fabric_controller.configure(PLAIN)
+            assert (await fabric_controller.configure(PLAIN, [group]))["s0"] == Change(inserted=3)
+            assert (await fabric_controller.configure(PLAIN))["s0"] == Change(deleted=3)
+            for wrong, why in (
+                (MulticastGroup("10.0.0.1", 1, ("h1",)), "not an IPv4 multicast address"),
+                (MulticastGroup("239.0.0.1", 1, ("h9",)), "has no host 'h9'"),
+                (MulticastGroup("239.0.0.1", 0, ("h1",)), "outside 1..65535"),
+                (MulticastGroup("239.0.0.1", 1, ()), "has no members"),
+            ):
+                with pytest.raises(InputError, match=why):
+                    await fabric_controller.configure(PLAIN, [wrong])
+
+    run(test())
+
+
+def test_a_second_run_takes_over_what_the_first_left(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches:
+            async with controller(switches, program) as first:
+                await first.configure(DCTCP)
+            async with controller(switches, program) as second:
+                assert (await second.configure(DCTCP))["l0"] == Change()
+            assert switches["l0"].pipelines == 1
+
+    run(test())
+
+
+def test_a_restarted_switch_gets_everything_again(program: Program) -> None:
+    async def test() -> None:
+        events: list[Event] = []
+        async with (
+            fabric() as switches,
+            controller(switches, program, on_event=events.append) as fabric_controller,
+        ):
+            await fabric_controller.configure(DCTCP)
+            before = dict(switches["l1"].entities)
+            await switches["l1"].restart()
+            await fabric_controller.settled("l1", 2)
+            assert switches["l1"].entities == before
+            assert switches["l1"].pipelines == 2
+            assert fabric_controller.installs("l0") == 1
+            told = [event.kind for event in events if event.switch == "l1"]
+            assert told == ["connected", "installed", "lost", "connected", "installed"]
+
+    run(test())
+
+
+def test_a_switch_that_comes_late_is_waited_for(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches:
+            late = switches["s0"]
+            await late.stop()
+            async with controller(switches, program) as fabric_controller:
+                configuring = asyncio.create_task(fabric_controller.configure(PLAIN))
+                await asyncio.sleep(0.3)
+                assert not configuring.done()
+                await late.start()
+                assert (await configuring)["s0"].total > 0
+
+    run(test())
+
+
+def test_counters_come_in_order(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as fabric_controller:
+            await fabric_controller.configure(PLAIN)
+            counters = await fabric_controller.counters("trimmed", "dropped")
+            assert counters["l1"]["trimmed"] == [(0, 0), (10, 1000), (20, 2000)]
+            assert "no counter no_such" in await message(fabric_controller.counters("no_such"))
+            await switches["l1"].stop()
+            while fabric_controller._managed["l1"].connected:
+                await asyncio.sleep(0.01)
+            assert await message(fabric_controller.counters("dropped")) == (
+                "switch l1 is not connected"
+            )
+
+    run(test())
+
+
+# -- what goes wrong --------------------------------------------------------------------------
+
+
+def test_a_refused_entry_is_named_with_its_cause(program: Program) -> None:
+    async def test() -> None:
+        marked = entry_of("ecn_threshold")
+        faults = Faults(refuse=lambda entity: "table is full" if marked(entity) else None)
+        async with fabric(l1=faults) as switches, controller(switches, program) as broken:
+            assert await message(broken.configure(DCTCP)) == (
+                "switch l1: cannot insert table ecn_threshold [egress_port=0x1] -> "
+                "set_ecn_threshold(depth=0x7530): RESOURCE_EXHAUSTED table is full"
+            )
+            # What the switch refuses no more is installed by the next call.
+            switches["l1"].faults = Faults()
+            assert (await broken.configure(DCTCP))["l1"] == Change(inserted=1)
+
+    run(test())
+
+
+def test_an_entry_that_was_lost_is_seen_in_the_read_back(program: Program) -> None:
+    async def test() -> None:
+        faults = Faults(lose=entry_of("phantom_queue"))
+        async with fabric(s0=faults) as switches, controller(switches, program) as broken:
+            text = await message(broken.configure(HULL))
+            assert text.startswith("switch s0: table phantom_queue [egress_port=0x1] -> ")
+            assert text.endswith("was accepted but does not read back")
+
+    run(test())
+
+
+def test_another_action_is_seen_in_the_read_back(program: Program) -> None:
+    async def test() -> None:
+        marked = entry_of("ecn_threshold")
+
+        def alter(entity: p4r.Entity) -> None:
+            if marked(entity):
+                entity.table_entry.action.action.params[0].value = b"\x01"
+
+        faults = Faults(alter=alter)
+        async with fabric(s0=faults) as switches, controller(switches, program) as broken:
+            text = await message(broken.configure(DCTCP))
+            assert "set_ecn_threshold(depth=0x7530) reads back as" in text
+            assert text.endswith("set_ecn_threshold(depth=0x1)")
+
+    run(test())
+
+
+def test_an_entry_that_does_not_go_is_seen(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as broken:
+            await broken.configure(DCTCP)
+            switches["s0"].faults = Faults(lose=entry_of("ecn_threshold"))
+            text = await message(broken.configure(PLAIN))
+            assert text.startswith("switch s0: table ecn_threshold [egress_port=0x1]")
+            assert text.endswith("is there but not in the plan")
+
+    run(test())
+
+
+def test_padding_and_order_make_no_difference(program: Program) -> None:
+    """Some servers pad byte strings to the width of the field, or sort as they like."""
+
+    def alter(entity: p4r.Entity) -> None:
+        for parameter in entity.table_entry.action.action.params:
+            parameter.value = b"\x00" + parameter.value
+        members = list(entity.action_profile_group.members)
+        if members:
+            del entity.action_profile_group.members[:]
+            entity.action_profile_group.members.extend(reversed(members))
+
+    async def test() -> None:
+        async with (
+            fabric(l0=Faults(alter=alter)) as switches,
+            controller(switches, program) as fabric_controller,
+        ):
+            await fabric_controller.configure(DCTCP)
+            assert (await fabric_controller.configure(DCTCP))["l0"] == Change()
+
+    run(test())
+
+
+def test_an_unreachable_switch_is_named(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches:
+            await switches["s0"].stop()
+            async with controller(switches, program, connect_seconds=0.3) as alone:
+                assert await message(alone.configure(PLAIN)) == (
+                    "switch s0 cannot be reached: no P4Runtime server answers at "
+                    f"127.0.0.1:{switches['s0'].port} after 0.3 s. Is the switch process running?"
+                )
+
+    run(test())
+
+
+def test_a_refused_program_is_told_at_once(program: Program) -> None:
+    async def test() -> None:
+        faults = Faults(refuse_pipeline="unknown extern 'warp'")
+        async with fabric(l1=faults) as switches, controller(switches, program) as broken:
+            text = await message(broken.configure(PLAIN))
+            assert text.startswith(f"switch l1 at 127.0.0.1:{switches['l1'].port} refuses ")
+            assert text.endswith("fabric.json: INVALID_ARGUMENT: unknown extern 'warp'")
+
+    run(test())
+
+
+def test_a_refused_session_is_told_at_once(program: Program) -> None:
+    async def test() -> None:
+        faults = Faults(refuse_session="no device 2 here")
+        async with fabric(l1=faults) as switches, controller(switches, program) as broken:
+            text = await message(broken.configure(PLAIN))
+            assert re.fullmatch(
+                r"switch l1 at \S+ refuses a P4Runtime session: NOT_FOUND: no device 2 here", text
+            )
+
+    run(test())
+
+
+def test_another_primary_is_named(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as first:
+            await first.configure(PLAIN)
+            async with controller(switches, program) as second:
+                text = await message(second.configure(DCTCP))
+            assert "another controller is primary (election id 10, ours 9); stop it first" in text
+            assert (await first.configure(DCTCP))["l0"] == Change(inserted=3)
+
+    run(test())
+
+
+def test_a_program_without_a_table_is_told(program: Program) -> None:
+    async def test() -> None:
+        smaller = p4info()
+        del smaller.tables[list(TABLES).index("ecn_threshold")]
+        program.p4info.write_text(text_format.MessageToString(smaller))
+        async with fabric() as switches, controller(switches, program) as broken:
+            text = await message(broken.configure(DCTCP))
+            assert "does not fit the P4 program" in text
+            assert "ecn_threshold" in text
+
+    run(test())
+
+
+def test_a_missing_program_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ControllerError, match="is not there: run `make build`"):
+        Controller(TOPOLOGY, Program(tmp_path / "p4info", tmp_path / "json"))
+
+
+def test_a_switch_that_dies_while_it_is_configured_is_waited_for(program: Program) -> None:
+    """The call neither hangs nor fails: the switch comes back and gets the plan."""
+
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as fabric_controller:
+            await fabric_controller.configure(PLAIN)
+            restarting = asyncio.create_task(switches["l1"].restart())
+            while fabric_controller._managed["l1"].connected:
+                await asyncio.sleep(0.005)
+            changes = await fabric_controller.configure(DCTCP)
+            await restarting
+            assert changes["l1"].inserted > 3
+            assert changes["l0"] == Change(inserted=3)
+
+    run(test())

@@ -1,0 +1,280 @@
+"""What each mechanism module makes of a small fabric, entity by entity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from ebb_controller import (
+    arp,
+    ecn_threshold,
+    mlfq,
+    occupancy,
+    phantom_queue,
+    route,
+    traffic_class,
+    trimming,
+)
+from ebb_controller.parameters import (
+    FabricParameters,
+    PhantomQueue,
+    StepMarking,
+    TrafficClass,
+    Trimming,
+)
+from ebb_controller.site import DepthUnit, Site
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.model import Topology, from_table
+from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+from finsy import P4ActionProfileGroup, P4ActionProfileMember, P4TableEntry
+from hypothesis import given
+from hypothesis import strategies as st
+
+FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
+EIGHT_QUEUES = PortParameters(queue=[QueueParameters(id=queue) for queue in range(8)])
+LEAF_SPINE = from_table({"leaf_spine": {"leaves": 2, "spines": 2, "hosts_per_leaf": 2}}, "test")
+
+
+def site(
+    switch: str,
+    topology: Topology = FAT_TREE,
+    depth_unit: DepthUnit = "bytes",
+    **parameters: Any,
+) -> Site:
+    parameters.setdefault("ports", EIGHT_QUEUES)
+    return Site(topology, topology.switch(switch), FabricParameters(**parameters), depth_unit)
+
+
+def rows(entries: Iterable[object]) -> list[tuple[dict[str, Any], str, dict[str, Any]]]:
+    """(match, action, arguments) of table entries."""
+    found = []
+    for entry in entries:
+        assert isinstance(entry, P4TableEntry)
+        assert entry.action is not None
+        found.append((dict(entry.match or {}), entry.action.name, entry.action.args))  # type: ignore[union-attr]
+    return found
+
+
+class TestRoute:
+    def groups(self, switch: str) -> dict[int, list[int]]:
+        return {
+            e.group_id: [m.member_id for m in e.members or ()]
+            for e in route.entries(site(switch))
+            if isinstance(e, P4ActionProfileGroup)
+        }
+
+    def routes(self, switch: str) -> dict[str, int]:
+        return {
+            e.match["dst"]: e.action.group_id  # type: ignore[index, union-attr, misc]
+            for e in route.entries(site(switch))
+            if isinstance(e, P4TableEntry) and e.table_id == "ipv4_route"
+        }
+
+    def test_an_edge_switch_has_a_group_per_own_host_and_one_that_goes_up(self) -> None:
+        assert self.groups("p0e0") == {1: [1], 2: [2], 3: [3, 4]}
+        routes = self.routes("p0e0")
+        assert len(routes) == 16
+        assert (routes["10.0.0.2/32"], routes["10.0.0.3/32"]) == (1, 2)
+        assert {group for dst, group in routes.items() if not dst.startswith("10.0.0.")} == {3}
+
+    def test_an_aggregation_switch_goes_down_to_each_edge_and_up_to_all_its_cores(self) -> None:
+        assert self.groups("p1a0") == {1: [3, 4], 2: [1], 3: [2]}
+        routes = self.routes("p1a0")
+        assert routes["10.1.0.2/32"] == routes["10.1.0.3/32"] == 2
+        assert routes["10.1.1.2/32"] == 3
+        assert routes["10.0.0.2/32"] == routes["10.3.1.3/32"] == 1
+
+    def test_a_core_switch_has_one_way_into_each_pod(self) -> None:
+        assert self.groups("c0") == {1: [1], 2: [2], 3: [3], 4: [4]}
+
+    def test_a_member_is_a_port_with_the_addresses_of_both_its_ends(self) -> None:
+        members = {
+            e.member_id: e.action
+            for e in route.entries(site("p0e0"))
+            if isinstance(e, P4ActionProfileMember)
+        }
+        edge = FAT_TREE.switch("p0e0")
+        assert list(members) == [1, 2, 3, 4]
+        to_host, up = members[1], members[3]
+        assert to_host is not None
+        assert to_host.name == "set_next_hop"
+        assert to_host.args == {
+            "port": 1,
+            "src_mac": edge.port_mac(1),
+            "dst_mac": FAT_TREE.host("h1").mac,
+        }
+        assert up is not None
+        assert up.args["dst_mac"] == FAT_TREE.switch("p0a0").port_mac(1)
+
+    def test_two_links_between_the_same_switches_are_two_paths(self) -> None:
+        topology = from_table(
+            {
+                "switch": [{"name": "s1"}, {"name": "s2"}],
+                "host": [{"name": "h1"}, {"name": "h2"}],
+                "link": [
+                    {"ends": ["h1", "s1"]},
+                    {"ends": ["h2", "s2"]},
+                    {"ends": ["s1", "s2"]},
+                    {"ends": ["s1", "s2"]},
+                ],
+            },
+            "test",
+        )
+        entries = list(route.entries(site("s1", topology)))
+        groups = [e.members for e in entries if isinstance(e, P4ActionProfileGroup)]
+        assert [[m.member_id for m in members or ()] for members in groups] == [[1], [2, 3]]
+
+    def test_every_switch_has_an_odd_seed_of_its_own(self) -> None:
+        seeds = []
+        for switch in FAT_TREE.switches:
+            first = next(iter(route.entries(site(switch.name))))
+            assert isinstance(first, P4TableEntry)
+            assert first.is_default_action
+            seeds.append(first.action.args["seed"])  # type: ignore[union-attr]
+        # The program multiplies by seed | 1.
+        assert all(seed % 2 for seed in seeds)
+        assert len(set(seeds)) == len(FAT_TREE.switches)
+        other = next(iter(route.entries(site("p0e0", hash_seed=2))))
+        assert other.action.args["seed"] not in seeds  # type: ignore[union-attr]
+
+
+class TestTrafficClass:
+    def test_a_class_is_an_entry(self) -> None:
+        classes = [
+            TrafficClass(dscp=0),
+            TrafficClass(dscp=10, queue=1, spray=True, trimmable=True, mlfq="in-switch"),
+        ]
+        assert rows(traffic_class.entries(site("c0", classes=classes))) == [
+            ({"dscp": 0}, "set_traffic_class", {"queue": 0, "spray": 0, "trimmable": 0, "mlfq": 0}),
+            (
+                {"dscp": 10},
+                "set_traffic_class",
+                {"queue": 1, "spray": 1, "trimmable": 1, "mlfq": 2},
+            ),
+        ]
+
+
+class TestTrimming:
+    def test_off_without_parameters(self) -> None:
+        assert rows(trimming.entries(site("p0e0"))) == []
+        assert rows(occupancy.entries(site("p0e0"))) == []
+
+    def test_host_ports_write_the_lasthop_dscp(self) -> None:
+        found = rows(trimming.entries(site("p0e0", trimming=Trimming(size=100, queue_index=6))))
+        assert [(m["egress_port"], a["dscp_value"]) for m, _, a in found] == [
+            (1, 14), (2, 14), (3, 12), (4, 12),
+        ]  # fmt: skip
+        assert {(a["size"], a["queue_index"]) for _, _, a in found} == {(100, 6)}
+
+    def test_without_a_lasthop_dscp_all_ports_are_alike(self) -> None:
+        parameters = Trimming(lasthop_dscp_value=None)
+        found = rows(trimming.entries(site("p0e0", trimming=parameters)))
+        assert {a["dscp_value"] for _, _, a in found} == {12}
+
+    def test_the_occupancy_limit_is_there_only_where_it_is_the_trigger(self) -> None:
+        assert rows(occupancy.entries(site("p0e0", trimming=Trimming()))) == []
+        by_counter = Trimming(trigger="occupancy", occupancy_limit_bytes=9000)
+        assert rows(occupancy.entries(site("p0e0", trimming=by_counter))) == [
+            ({"egress_port": port}, "set_occupancy_limit", {"limit_bytes": 9000})
+            for port in (1, 2, 3, 4)
+        ]
+
+
+class TestPhantomQueue:
+    def rate(self, topology: Topology) -> int:
+        found = rows(phantom_queue.entries(site("c0", topology, phantom_queue=PhantomQueue())))
+        (rate,) = {a["drain_rate"] for _, _, a in found}
+        return int(rate)
+
+    def test_the_drain_is_gamma_c_in_bytes_per_65536_us(self) -> None:
+        # 1 Gbit/s = 125 bytes/us; 0.95 of it over 65536 us.
+        assert self.rate(FAT_TREE) == 7_782_400
+
+    def test_the_drain_of_a_slowed_link_is_slower(self) -> None:
+        assert self.rate(Dilation(50).topology(FAT_TREE)) == 155_648
+
+    def test_every_port_has_the_rate_of_its_link(self) -> None:
+        topology = from_table(
+            {
+                "switch": [{"name": "s1"}],
+                "host": [{"name": "h1"}, {"name": "h2"}],
+                "link": [
+                    {"ends": ["h1", "s1"], "rate_bps": 8_000_000},
+                    {"ends": ["h2", "s1"], "rate_bps": 80_000_000},
+                ],
+            },
+            "test",
+        )
+        parameters = PhantomQueue(drain_fraction=0.5, threshold_bytes=3000, count_self=True)
+        assert rows(phantom_queue.entries(site("s1", topology, phantom_queue=parameters))) == [
+            (
+                {"egress_port": 1},
+                "set_phantom_queue",
+                {"drain_rate": 32768, "threshold_bytes": 3000, "count_self": 1},
+            ),
+            (
+                {"egress_port": 2},
+                "set_phantom_queue",
+                {"drain_rate": 327680, "threshold_bytes": 3000, "count_self": 1},
+            ),
+        ]
+
+    def test_off_without_parameters(self) -> None:
+        assert rows(phantom_queue.entries(site("c0"))) == []
+
+
+class TestEcnThreshold:
+    def depths(self, unit: DepthUnit) -> set[int]:
+        marking = StepMarking(threshold_bytes=30_000)
+        found = rows(ecn_threshold.entries(site("c0", depth_unit=unit, step_marking=marking)))
+        assert [m["egress_port"] for m, _, _ in found] == [1, 2, 3, 4]
+        return {a["depth"] for _, _, a in found}
+
+    def test_in_the_unit_of_the_target(self) -> None:
+        assert self.depths("bytes") == {30_000}
+        assert self.depths("packets") == {20}
+
+    def test_off_without_parameters(self) -> None:
+        assert rows(ecn_threshold.entries(site("c0"))) == []
+
+
+class TestMlfq:
+    def entries(self, mode: str, **parameters: Any) -> list[P4TableEntry]:
+        classes = [TrafficClass(dscp=10, mlfq=mode)]  # type: ignore[arg-type]
+        return list(mlfq.entries(site("c0", classes=classes, **parameters)))
+
+    def test_off_without_a_class_that_uses_it(self) -> None:
+        assert self.entries("off") == []
+
+    def test_sender_levels_choose_queues(self) -> None:
+        assert rows(self.entries("sender", mlfq_queues=[6, 5, 2])) == [
+            ({"level": 0}, "set_mlfq_queue", {"queue": 6}),
+            ({"level": 1}, "set_mlfq_queue", {"queue": 5}),
+            ({"level": 2}, "set_mlfq_queue", {"queue": 2}),
+        ]
+
+    @given(st.sets(st.integers(1, 2**32 - 1), max_size=4).map(sorted))
+    def test_demotion_ranges_are_contiguous_and_complete(self, thresholds: list[int]) -> None:
+        queues = [5, 4, 3, 2, 1][: len(thresholds) + 1]
+        entries = self.entries("in-switch", mlfq_queues=queues, mlfq_thresholds_bytes=thresholds)
+        ranges = [e.match["flow_bytes"] for e in entries if e.table_id == "mlfq_demotion"]  # type: ignore[index]
+        levels = [e.action.args["level"] for e in entries if e.table_id == "mlfq_demotion"]  # type: ignore[union-attr]
+        assert (ranges[0][0], ranges[-1][1]) == (0, 2**32 - 1)
+        for (_, high), (low, _) in pairwise(ranges):
+            assert low == high + 1
+        assert [low for low, _ in ranges[1:]] == thresholds
+        assert levels == list(range(len(queues)))
+
+
+class TestArp:
+    def test_an_edge_switch_answers_for_its_gateway_only(self) -> None:
+        mac = FAT_TREE.host("h1").gateway_mac
+        assert rows(arp.entries(site("p0e0"))) == [
+            ({"target": "10.0.0.1"}, "answer_arp", {"mac": mac})
+        ]
+        assert rows(arp.entries(site("p0a0"))) == []
+
+    def test_leaves_answer_for_different_gateways(self) -> None:
+        found = [rows(arp.entries(site(leaf, LEAF_SPINE)))[0][0] for leaf in ("l0", "l1")]
+        assert found == [{"target": "10.0.0.1"}, {"target": "10.0.1.1"}]

@@ -1,0 +1,123 @@
+"""The plan of a switch: its order, that it fits the contract, and where multicast packets go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from contract import p4info
+from ebb_controller.parameters import (
+    FabricParameters,
+    PhantomQueue,
+    StepMarking,
+    TrafficClass,
+    Trimming,
+)
+from ebb_controller.plan import INSERT_ORDER, MulticastGroup, plan
+from ebb_controller.site import Site
+from ebb_topologies.model import Topology, from_table
+from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+from finsy import P4MulticastGroupEntry, P4Replica
+from finsy.p4schema import P4Schema
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+EVERYTHING = FabricParameters(
+    classes=[TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")],
+    ports=PortParameters(queue=[QueueParameters(id=queue) for queue in range(8)]),
+    step_marking=StepMarking(),
+    phantom_queue=PhantomQueue(),
+    trimming=Trimming(trigger="occupancy"),
+)
+GROUP = MulticastGroup("239.0.0.1", 1, ("h1", "h3", "h16"))
+FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
+
+
+def plan_of(topology: Topology, switch: str, *groups: MulticastGroup) -> list[Any]:
+    return list(plan(Site(topology, topology.switch(switch), EVERYTHING), groups))
+
+
+def test_what_is_named_comes_before_what_names_it() -> None:
+    kinds = [INSERT_ORDER.index(type(entity)) for entity in plan_of(FAT_TREE, "p0e0", GROUP)]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == set(range(len(INSERT_ORDER)))
+
+
+@pytest.mark.parametrize("switch", ["p0e0", "p0a0", "c0"])
+def test_every_entity_fits_the_contract(switch: str) -> None:
+    schema = P4Schema(p4info())
+    used = set()
+    for entity in plan_of(FAT_TREE, switch, GROUP):
+        message = entity.encode(schema)
+        if message.HasField("table_entry"):
+            used.add(schema.tables[message.table_entry.table_id].alias)
+    expected = {table.alias for table in schema.tables}
+    assert used == (expected if switch == "p0e0" else expected - {"arp_responder"})
+
+
+# -- multicast --------------------------------------------------------------------------------
+
+
+@st.composite
+def topologies(draw: st.DrawFn) -> Topology:
+    """Generated ones, and any connected graph of switches with parallel links and loops."""
+    if draw(st.booleans()):
+        kinds: list[dict[str, Any]] = [
+            {"fat_tree": {"k": 4}},
+            {"leaf_spine": {"leaves": 3, "spines": 2, "hosts_per_leaf": 2}},
+            {"single_rack": {"hosts": 4}},
+        ]
+        return from_table(draw(st.sampled_from(kinds)), "test")
+    count = draw(st.integers(1, 7))
+    switches = [f"s{index}" for index in range(count)]
+    links = [[f"s{draw(st.integers(0, i - 1))}", f"s{i}"] for i in range(1, count)]
+    if count > 1:
+        pairs = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
+        extra = draw(st.lists(pairs.filter(lambda pair: pair[0] != pair[1]), max_size=10))
+        links += [[f"s{a}", f"s{b}"] for a, b in extra]
+    places = draw(st.lists(st.sampled_from(switches), min_size=2, max_size=6))
+    hosts = [f"h{index}" for index in range(1, len(places) + 1)]
+    links += [[host, place] for host, place in zip(hosts, places, strict=True)]
+    table = {
+        "switch": [{"name": name} for name in switches],
+        "host": [{"name": name} for name in hosts],
+        "link": [{"ends": ends} for ends in draw(st.permutations(links))],
+    }
+    return from_table(table, "test")
+
+
+def flood(topology: Topology, group: MulticastGroup, sender: str) -> Counter[str]:
+    """Sends one packet through the installed groups; how many copies each host gets."""
+    ports = {
+        switch.name: [r.port for r in entity.replicas if isinstance(r, P4Replica)]
+        for switch in topology.switches
+        for entity in plan_of(topology, switch.name, group)
+        if isinstance(entity, P4MulticastGroupEntry)
+    }
+    received: Counter[str] = Counter()
+    on_the_way = [topology.attachment(topology.host(sender))]
+    for _hop in range(len(topology.switches) + 2):
+        arriving, on_the_way = on_the_way, []
+        for at in arriving:
+            if topology.is_host(at.node):
+                received[at.node] += 1
+                continue
+            on_the_way += [
+                topology.neighbours[at.node][port][0]
+                for port in ports[at.node]
+                if port != at.port  # the program never sends a replica back
+            ]
+    assert not on_the_way, "a packet is still on its way: a loop"
+    return received
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_multicast_packet_reaches_every_member_once_and_nobody_else(data: st.DataObject) -> None:
+    topology = data.draw(topologies())
+    hosts = [host.name for host in topology.hosts]
+    members = data.draw(st.lists(st.sampled_from(hosts), min_size=1, unique=True))
+    sender = data.draw(st.sampled_from(hosts))
+    received = flood(topology, MulticastGroup("239.0.0.1", 1, tuple(members)), sender)
+    assert received == Counter(member for member in members if member != sender)
