@@ -17,11 +17,11 @@ from finsy import (
     P4IndirectAction,
     P4Member,
     P4MulticastGroupEntry,
-    P4Replica,
     P4TableAction,
     P4TableEntry,
     P4TableMatch,
 )
+from finsy.p4entity import P4Replica
 
 from ebb_controller.site import Site
 

@@ -18,7 +18,8 @@ from ebb_controller.plan import INSERT_ORDER, MulticastGroup, plan
 from ebb_controller.site import Site
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
-from finsy import P4MulticastGroupEntry, P4Replica
+from finsy import P4MulticastGroupEntry
+from finsy.p4entity import P4Replica
 from finsy.p4schema import P4Schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
