@@ -169,6 +169,14 @@ impl Connection {
         }
     }
 
+    /// ACKs with ECN-Echo so far.
+    pub(crate) fn ece_acks(&self) -> u64 {
+        match &self.phase {
+            Phase::Synchronized(s) => s.sender.counters().ece_acks,
+            _ => 0,
+        }
+    }
+
     /// In-order bytes from the peer; empty if there are none.
     pub fn read(&mut self) -> Vec<u8> {
         match &mut self.phase {

@@ -17,6 +17,8 @@
 pub mod congestion;
 pub mod connection;
 mod ecn;
+mod endpoint;
+mod flow;
 mod handshake;
 mod params;
 mod reassembly;
@@ -33,6 +35,7 @@ mod transfer_tests;
 
 pub use congestion::{Algorithm, EcnMode};
 pub use connection::{Connection, Failure, State, Statistics};
+pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
 pub use params::{InvalidTcpParams, TcpParams};
 pub use receiver::ReceiverCounters;
 pub use segment::{Flags, Segment};

@@ -42,6 +42,8 @@ pub struct TcpParams {
     /// A connection on which the peer has been silent this long while we wait for it has failed.
     /// Must exceed `max_rto_ns`.
     pub idle_timeout_ns: u64,
+    /// Connections open at a time, those in TIME-WAIT included.
+    pub max_flows: usize,
     /// DSCP of every packet of the connection.
     pub dscp: u8,
     /// DCTCP's g, the weight of the newest window in alpha.
@@ -69,6 +71,7 @@ impl Default for TcpParams {
             timestamps: false,
             time_wait_ns: 20_000_000,
             idle_timeout_ns: 1_000_000_000,
+            max_flows: 10_000,
             dscp: 0,
             dctcp_gain: 1.0 / 16.0,
             dctcp_initial_alpha: 1.0,

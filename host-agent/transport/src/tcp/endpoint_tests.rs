@@ -1,0 +1,530 @@
+use ebb_units::{BitRate, Duration};
+use ebb_wire::{Ecn, TcpFlags};
+use proptest::prelude::*;
+
+use super::*;
+use crate::object::{GeneratedSource, ObjectSource};
+use crate::record::{FlowRecord, Status};
+
+const PORT: u16 = 7000;
+
+fn address(host: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 0, 0, 2 + host as u8)
+}
+
+/// Hosts with a 1 Gbit/s NIC each behind one switch: a packet occupies its sender's NIC, then the
+/// port of its destination, whose queue marks above `mark_above` and drops above `capacity`.
+struct Rack {
+    now: Instant,
+    hosts: Vec<TcpEndpoint>,
+    nic_free: Vec<Instant>,
+    port_free: Vec<Instant>,
+    arrivals: Vec<(Instant, usize, Vec<u8>)>,
+    mark_above: u64,
+    capacity: u64,
+    dead: Vec<bool>,
+    max_queue: u64,
+    drops: u64,
+    events: Vec<(usize, Event)>,
+    /// What each host would refuse as soon as it is complete.
+    refuse: bool,
+}
+
+const RATE: BitRate = BitRate::from_mbps(1000);
+
+impl Rack {
+    fn new(hosts: usize, algorithm: Algorithm, pacer: bool) -> Self {
+        let endpoint = |host| {
+            let pacer = pacer.then(PacerParams::default);
+            let params = TcpParams::default();
+            let seed = host as u64;
+            TcpEndpoint::new(
+                address(host),
+                "test",
+                algorithm,
+                params,
+                pacer.as_ref(),
+                seed,
+            )
+            .unwrap()
+        };
+        Rack {
+            now: Instant::from_micros(1_000_000),
+            hosts: (0..hosts).map(endpoint).collect(),
+            nic_free: vec![Instant::ZERO; hosts],
+            port_free: vec![Instant::ZERO; hosts],
+            arrivals: Vec::new(),
+            mark_above: u64::MAX,
+            capacity: u64::MAX,
+            dead: vec![false; hosts],
+            max_queue: 0,
+            drops: 0,
+            events: Vec::new(),
+            refuse: false,
+        }
+    }
+
+    fn send(&mut self, from: usize, to: usize, bytes: u64) -> FlowId {
+        let to = SocketAddrV4::new(address(to), PORT);
+        let source = Arc::new(GeneratedSource {
+            seed: from as u64,
+            bytes,
+        });
+        let request = SendRequest {
+            to,
+            source_port: None,
+            source,
+        };
+        self.hosts[from].send(self.now, request).unwrap()
+    }
+
+    fn forward(&mut self, mut packet: Vec<u8>) {
+        let header = Ipv4Header::parse(&packet).unwrap().header;
+        let port = usize::from(header.dst.octets()[3]) - 2;
+        let queue = RATE.bytes_in(self.port_free[port].since(self.now));
+        self.max_queue = self.max_queue.max(queue);
+        if queue > self.capacity {
+            self.drops += 1;
+            return;
+        }
+        if queue > self.mark_above && header.ecn != Ecn::NotEct {
+            let payload = packet.split_off(Ipv4Header::BYTES);
+            packet.clear();
+            Ipv4Header {
+                ecn: Ecn::Ce,
+                ..header
+            }
+            .emit(payload.len(), &mut packet);
+            packet.extend(payload);
+        }
+        let departure = self.port_free[port].max(self.now) + RATE.time_for(packet.len() as u64);
+        self.port_free[port] = departure;
+        self.arrivals
+            .push((departure + Duration::from_micros(20), port, packet));
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        let (due, waiting): (Vec<_>, Vec<_>) =
+            self.arrivals.drain(..).partition(|(at, ..)| *at <= now);
+        self.arrivals = waiting;
+        for (_, host, packet) in due {
+            if !self.dead[host] {
+                self.hosts[host].handle_packet(now, &packet);
+            }
+        }
+        for host in 0..self.hosts.len() {
+            if self.dead[host] {
+                continue;
+            }
+            self.hosts[host].handle_timeout(now);
+            while let Some(event) = self.hosts[host].poll_event() {
+                if let (Event::Finished { flow, record }, true) = (&event, self.refuse)
+                    && record.role == Role::Receiver
+                {
+                    self.hosts[host].abort(now, *flow, "wrong hash");
+                }
+                self.events.push((host, event));
+            }
+            let mut packet = Vec::new();
+            while self.nic_free[host] <= now
+                && self.hosts[host].poll_transmit(now, &mut packet).is_some()
+            {
+                self.nic_free[host] = now + RATE.time_for(packet.len() as u64);
+                self.forward(packet.clone());
+            }
+        }
+    }
+
+    fn run_until(&mut self, limit: Instant) {
+        for _ in 0..1_000_000 {
+            self.step();
+            let nics = self.nic_free.iter().copied().filter(|&at| at > self.now);
+            let hosts = self
+                .hosts
+                .iter()
+                .zip(&self.dead)
+                .filter(|(_, dead)| !**dead);
+            let next = hosts
+                .filter_map(|(host, _)| host.next_deadline())
+                .filter(|&at| at > self.now)
+                .chain(nics)
+                .chain(self.arrivals.iter().map(|(at, ..)| *at))
+                .min();
+            match next {
+                Some(at) if at <= limit => self.now = at,
+                _ => return,
+            }
+        }
+        panic!("livelock at {:?}", self.now);
+    }
+
+    fn run(&mut self) {
+        self.run_until(Instant::FAR_FUTURE - Duration::from_secs(1));
+    }
+
+    fn records(&self, role: Role) -> Vec<&FlowRecord> {
+        self.events
+            .iter()
+            .filter_map(|(_, event)| match event {
+                Event::Finished { record, .. } | Event::Failed { record, .. } => Some(record),
+                _ => None,
+            })
+            .filter(|record| record.role == role)
+            .collect()
+    }
+
+    fn failure(&self, role: Role) -> String {
+        match &self.records(role)[..] {
+            [
+                FlowRecord {
+                    status: Status::Failed(reason),
+                    ..
+                },
+            ] => reason.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_object_is_delivered_with_its_events_and_records() {
+    let mut rack = Rack::new(2, Algorithm::Dctcp, false);
+    rack.hosts[1].listen(PORT).unwrap();
+    rack.send(0, 1, 500_000);
+    rack.run();
+    let mut expected = vec![0; 500_000];
+    GeneratedSource {
+        seed: 0,
+        bytes: 500_000,
+    }
+    .read_at(0, &mut expected)
+    .unwrap();
+    let mut received = Vec::new();
+    let mut kinds = Vec::new();
+    for (host, event) in &rack.events {
+        match event {
+            Event::Opened { local, .. } => kinds.push((*host, "opened", local.port() == PORT)),
+            Event::Delivered { bytes, .. } => received.extend_from_slice(bytes),
+            Event::Finished { .. } => kinds.push((*host, "finished", true)),
+            Event::Failed { .. } => kinds.push((*host, "failed", true)),
+        }
+    }
+    assert!(received == expected);
+    assert_eq!(
+        kinds,
+        [
+            (1, "opened", true),
+            (1, "finished", true),
+            (0, "finished", true)
+        ]
+    );
+    let sender = rack.records(Role::Sender)[0];
+    assert_eq!(sender.stream_bytes, 500_000);
+    assert_eq!(sender.counters.packets_sent, 343);
+    assert_eq!(sender.counters.payload_bytes_sent, 500_000);
+    assert_eq!(sender.counters.retransmitted, 0);
+    // 500 kB with headers take 4.11 ms at 1 Gbit/s.
+    assert!(
+        sender.duration_ns > 4_110_000 && sender.duration_ns < 4_700_000,
+        "{sender:?}"
+    );
+    let summary = sender.tcp.unwrap();
+    assert!(
+        summary.srtt_ns.is_some_and(|rtt| rtt > 40_000),
+        "{summary:?}"
+    );
+    assert!(summary.dctcp_alpha.is_some_and(|alpha| alpha < 1.0));
+    let receiver = rack.records(Role::Receiver)[0];
+    assert_eq!(
+        (receiver.stream_bytes, receiver.session),
+        (500_000, sender.session)
+    );
+    assert_eq!(receiver.counters.packets_received, 343);
+    assert!(
+        rack.hosts.iter().all(|host| !host.is_active()),
+        "nothing is left behind"
+    );
+}
+
+#[test]
+fn a_port_nobody_listens_on_refuses() {
+    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    rack.send(0, 1, 1000);
+    rack.run();
+    assert!(rack.failure(Role::Sender).starts_with("connection refused"));
+    assert_eq!(rack.hosts[1].counters().resets_sent, 1);
+    assert!(!rack.hosts[0].is_active());
+}
+
+#[test]
+fn a_host_that_is_not_there_is_given_up() {
+    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    rack.dead[1] = true;
+    rack.send(0, 1, 1000);
+    rack.run();
+    assert_eq!(rack.failure(Role::Sender), "no answer to 9 SYNs");
+}
+
+#[test]
+fn a_receiver_that_vanishes_fails_the_sender() {
+    let mut rack = Rack::new(2, Algorithm::Dctcp, false);
+    rack.hosts[1].listen(PORT).unwrap();
+    rack.send(0, 1, 10_000_000);
+    rack.run_until(rack.now + Duration::from_millis(5));
+    rack.dead[1] = true;
+    rack.run();
+    assert_eq!(
+        rack.failure(Role::Sender),
+        "no acknowledgment after 8 retransmissions"
+    );
+    assert!(!rack.hosts[0].is_active());
+}
+
+#[test]
+fn a_sender_that_vanishes_fails_the_receiver() {
+    let mut rack = Rack::new(2, Algorithm::Dctcp, false);
+    rack.hosts[1].listen(PORT).unwrap();
+    rack.send(0, 1, 10_000_000);
+    rack.run_until(rack.now + Duration::from_millis(5));
+    rack.dead[0] = true;
+    rack.run();
+    assert!(
+        rack.failure(Role::Receiver)
+            .starts_with("nothing heard from the peer for 1")
+    );
+    assert!(!rack.hosts[1].is_active());
+}
+
+#[test]
+fn an_abort_tells_the_peer() {
+    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    rack.hosts[1].listen(PORT).unwrap();
+    let flow = rack.send(0, 1, 10_000_000);
+    rack.run_until(rack.now + Duration::from_millis(5));
+    rack.hosts[0].abort(rack.now, flow, "interrupted");
+    rack.run();
+    assert_eq!(rack.failure(Role::Sender), "interrupted");
+    assert_eq!(rack.failure(Role::Receiver), "connection reset by the peer");
+}
+
+#[test]
+fn a_receiver_that_refuses_the_object_fails_the_sender() {
+    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    rack.hosts[1].listen(PORT).unwrap();
+    rack.refuse = true;
+    rack.send(0, 1, 100_000);
+    rack.run();
+    assert_eq!(rack.failure(Role::Sender), "connection reset by the peer");
+}
+
+#[test]
+fn an_object_that_cannot_be_read_fails_both() {
+    struct Broken;
+    impl ObjectSource for Broken {
+        fn len(&self) -> u64 {
+            100_000
+        }
+        fn read_at(&self, offset: u64, _: &mut [u8]) -> std::io::Result<()> {
+            if offset < 5_000 {
+                Ok(())
+            } else {
+                Err(std::io::ErrorKind::NotFound.into())
+            }
+        }
+    }
+    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    rack.hosts[1].listen(PORT).unwrap();
+    let to = SocketAddrV4::new(address(1), PORT);
+    let request = SendRequest {
+        to,
+        source_port: Some(9),
+        source: Arc::new(Broken),
+    };
+    rack.hosts[0].send(rack.now, request).unwrap();
+    rack.run();
+    assert_eq!(
+        rack.failure(Role::Sender),
+        "cannot read the object at byte 5840: entity not found"
+    );
+    assert_eq!(rack.failure(Role::Receiver), "connection reset by the peer");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_a_reason() {
+    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    let source: Arc<dyn ObjectSource> = Arc::new(Vec::new());
+    let request = |to: &str, source_port| SendRequest {
+        to: to.parse().unwrap(),
+        source_port,
+        source: source.clone(),
+    };
+    let host = &mut rack.hosts[0];
+    host.send(rack.now, request("10.0.0.3:80", Some(5)))
+        .unwrap();
+    for (to, port, expected) in [
+        ("10.0.0.3:80", Some(5), "source port 5 is in use"),
+        ("10.0.0.3:0", None, "port 0"),
+        ("10.0.0.2:80", None, "10.0.0.2 is not a host"),
+        ("224.0.0.1:80", None, "224.0.0.1 is not a host"),
+    ] {
+        let error = host
+            .send(rack.now, request(to, port))
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+    assert!(host.listen(0).is_err());
+}
+
+/// The packets are TCP as others know it: what ECN and handshake look like on the wire.
+#[test]
+fn the_wire_shows_rfc_3168_negotiation() {
+    for (algorithm, ecn) in [(Algorithm::Reno, false), (Algorithm::Dctcp, true)] {
+        let mut rack = Rack::new(2, algorithm, false);
+        rack.hosts[1].listen(PORT).unwrap();
+        rack.send(0, 1, 1000);
+        let mut seen = Vec::new();
+        let (mut from, mut packet) = (0, Vec::new());
+        for _ in 0..4 {
+            assert!(
+                rack.hosts[from]
+                    .poll_transmit(rack.now, &mut packet)
+                    .is_some()
+            );
+            let ip = Ipv4Header::parse(&packet).unwrap();
+            let tcp = TcpHeader::parse(ip.payload, ip.header.src, ip.header.dst).unwrap();
+            seen.push((tcp.header.flags, ip.header.ecn, tcp.header.options.mss));
+            from = 1 - from;
+            rack.hosts[from].handle_packet(rack.now, &packet);
+        }
+        let on = |flags: TcpFlags| flags.when(ecn);
+        let data_ecn = if ecn { Ecn::Ect0 } else { Ecn::NotEct };
+        let (ack, fin) = (TcpFlags::ACK, TcpFlags::FIN);
+        let expected = [
+            (
+                TcpFlags::SYN | on(TcpFlags::ECE | TcpFlags::CWR),
+                Ecn::NotEct,
+                Some(1460),
+            ),
+            (
+                TcpFlags::SYN | ack | on(TcpFlags::ECE),
+                Ecn::NotEct,
+                Some(1460),
+            ),
+            // The ACK of the handshake rides on the data, the FIN on the last of it.
+            (TcpFlags::PSH | ack | fin, data_ecn, None),
+            // The receiver confirms with its FIN.
+            (ack | fin, Ecn::NotEct, None),
+        ];
+        assert_eq!(seen, expected, "{algorithm:?}");
+    }
+}
+
+/// HULL with a marking threshold as small as a phantom queue's: the pacer works and nothing hurts.
+#[test]
+fn hull_paces_long_flows() {
+    let mut rack = Rack::new(3, Algorithm::Dctcp, true);
+    rack.hosts[2].listen(PORT).unwrap();
+    rack.mark_above = 3_000;
+    for host in 0..2 {
+        rack.send(host, 2, 3_000_000);
+    }
+    rack.run();
+    assert!(
+        rack.records(Role::Sender)
+            .iter()
+            .all(|r| r.status == Status::Finished)
+    );
+    for host in 0..2 {
+        let counters = rack.hosts[host].pacer_counters().unwrap();
+        assert!(counters.paced_packets > 1000, "{counters:?}");
+        assert!(
+            counters.passed_packets > 10,
+            "the flow begins unpaced: {counters:?}"
+        );
+        assert_eq!(counters.refused_packets, 0, "{counters:?}");
+    }
+    let record = rack.records(Role::Sender)[0];
+    assert_eq!(
+        (record.counters.timeouts, record.counters.retransmitted),
+        (0, 0)
+    );
+}
+
+#[test]
+fn an_incast_through_a_small_queue_completes() {
+    let mut rack = Rack::new(9, Algorithm::Reno, false);
+    rack.hosts[0].listen(PORT).unwrap();
+    rack.capacity = 30_000;
+    for host in 1..9 {
+        rack.send(host, 0, 100_000);
+    }
+    rack.run();
+    assert!(rack.drops > 0, "the case is meant to lose packets");
+    let records = rack.records(Role::Sender);
+    assert_eq!(records.len(), 8);
+    assert!(
+        records.iter().all(|r| r.status == Status::Finished),
+        "{records:#?}"
+    );
+    assert!(rack.max_queue <= 30_000 + 1500);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Random bytes, and valid headers with random contents aimed at a live connection: no panic,
+    /// no livelock, and a RST outside the window never ends it.
+    #[test]
+    fn garbage_never_panics(
+        noise in prop::collection::vec(any::<u8>(), 0..100),
+        segments in prop::collection::vec(
+            (any::<u8>(), any::<u32>(), -5000i64..5000, any::<u32>(), any::<bool>(), 0usize..200),
+            1..30,
+        ),
+    ) {
+        let mut rack = Rack::new(2, Algorithm::Dctcp, true);
+        rack.hosts[1].listen(PORT).unwrap();
+        rack.send(0, 1, 200_000);
+        rack.run_until(rack.now + Duration::from_micros(300));
+        let key = *rack.hosts[0].by_address.keys().next().unwrap();
+        for host in 0..2 {
+            rack.hosts[host].handle_packet(rack.now, &noise);
+        }
+        for (flags, seq, near, ack, to_receiver, length) in segments {
+            let (src, dst) = if to_receiver { (0, 1) } else { (1, 0) };
+            let (source_port, destination_port) =
+                if to_receiver { (key.0, PORT) } else { (PORT, key.0) };
+            let host = &rack.hosts[dst];
+            let now = rack.now;
+            // Half of the segments lie near the window.
+            let base = host.flows.values().next().map_or(seq, |flow| flow.session);
+            let seq = if seq % 2 == 0 { base.wrapping_add(near as u32) } else { seq };
+            let header = TcpHeader {
+                source_port,
+                destination_port,
+                seq,
+                ack: if ack % 2 == 0 { base.wrapping_add(near as u32) } else { ack },
+                flags: TcpFlags(flags),
+                window: ack as u16,
+                options: ebb_wire::TcpOptions {
+                    sack_blocks: vec![(seq, ack), (base, base.wrapping_add(9000))],
+                    timestamps: (flags > 128).then_some((seq, ack)),
+                    ..Default::default()
+                },
+            };
+            let payload = vec![flags; length];
+            let mut packet = Vec::new();
+            let ip = Ipv4Header::new(address(src), address(dst), Protocol::TCP, 0, Ecn::Ce);
+            ip.emit(header.emitted_bytes() + length, &mut packet);
+            header.emit(address(src), address(dst), &payload, &mut packet);
+            rack.hosts[dst].handle_packet(now, &packet);
+            rack.run_until(now + Duration::from_micros(20));
+        }
+        rack.run();
+        for host in &rack.hosts {
+            prop_assert!(!host.is_active());
+        }
+    }
+}

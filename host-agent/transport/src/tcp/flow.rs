@@ -1,0 +1,163 @@
+//! A connection as a flow: its role, and what is told about it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddrV4;
+
+use ebb_units::Instant;
+
+use super::connection::{Connection, State};
+use crate::record::{Counters, FlowRecord, Role, Status};
+use crate::transport::{Event, FlowId};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// The handshake is not over.
+    Opening,
+    Open,
+    /// [`Event::Finished`] or [`Event::Failed`] has been told.
+    Reported,
+}
+
+pub(super) struct Flow {
+    pub(super) role: Role,
+    pub(super) local: SocketAddrV4,
+    pub(super) peer: SocketAddrV4,
+    pub(super) connection: Connection,
+    pub(super) started: Instant,
+    /// Initial sequence number of the sender.
+    pub(super) session: u32,
+    /// Sender: bytes of the object. Receiver: bytes delivered.
+    pub(super) stream_bytes: u64,
+    pub(super) ending: Ending,
+    pub(super) abort_reason: Option<String>,
+    /// The flow waits in one of the turns of the endpoint.
+    pub(super) in_turn: bool,
+    /// The deadline that the endpoint has noted.
+    pub(super) deadline: Option<Instant>,
+}
+
+impl Flow {
+    pub(super) fn new(
+        role: Role,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+        connection: Connection,
+        session: u32,
+        now: Instant,
+    ) -> Self {
+        Flow {
+            role,
+            local,
+            peer,
+            connection,
+            started: now,
+            session,
+            stream_bytes: 0,
+            ending: Ending::Opening,
+            abort_reason: None,
+            in_turn: false,
+            deadline: None,
+        }
+    }
+
+    /// Appends to `events` what has happened since the last call.
+    pub(super) fn report(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        scheme: &'static str,
+        events: &mut VecDeque<Event>,
+    ) {
+        let state = self.connection.state();
+        if self.ending == Ending::Opening
+            && !matches!(state, State::SynSent | State::SynReceived | State::Closed)
+        {
+            self.ending = Ending::Open;
+            if self.role == Role::Receiver {
+                events.push_back(Event::Opened {
+                    flow: id,
+                    local: self.local,
+                    peer: self.peer,
+                });
+            }
+        }
+        // What a receiver might send us is read too, so that its window never closes.
+        let bytes = self.connection.read();
+        if self.role == Role::Receiver && !bytes.is_empty() {
+            self.stream_bytes += bytes.len() as u64;
+            events.push_back(Event::Delivered { flow: id, bytes });
+        }
+        if self.ending == Ending::Reported {
+            return;
+        }
+        if let Some(failure) = self.connection.failure() {
+            // A handshake that a stranger began and did not end is no flow.
+            let silent = self.role == Role::Receiver && self.ending == Ending::Opening;
+            self.ending = Ending::Reported;
+            if !silent {
+                let reason = self
+                    .abort_reason
+                    .take()
+                    .unwrap_or_else(|| failure.to_string());
+                let record = self.record(scheme, now, Status::Failed(reason));
+                events.push_back(Event::Failed { flow: id, record });
+            }
+            return;
+        }
+        let finished_at = match self.role {
+            // The receiver closes when it has everything: its FIN confirms the object.
+            Role::Sender => self
+                .connection
+                .stream_acked_at()
+                .filter(|_| self.connection.peer_closed() || state == State::Closed),
+            Role::Receiver => self.connection.peer_closed().then_some(now),
+        };
+        if let Some(finished_at) = finished_at {
+            self.ending = Ending::Reported;
+            let record = self.record(scheme, finished_at, Status::Finished);
+            events.push_back(Event::Finished { flow: id, record });
+            self.connection.close();
+        }
+    }
+
+    fn record(&self, scheme: &'static str, finished: Instant, status: Status) -> FlowRecord {
+        let statistics = self.connection.statistics();
+        let (sender, receiver) = (statistics.sender, statistics.receiver);
+        let counters = match self.role {
+            Role::Sender => Counters {
+                packets_sent: sender.packets,
+                payload_bytes_sent: sender.payload_bytes,
+                retransmitted: sender.retransmitted,
+                fast_retransmitted: sender.fast_retransmitted,
+                acks: sender.acks,
+                timeouts: sender.timeouts,
+                ce_marks: sender.ece_acks,
+                ..Counters::default()
+            },
+            Role::Receiver => Counters {
+                packets_received: receiver.packets,
+                acks: receiver.acks_sent,
+                timeouts: sender.timeouts,
+                ce_marks: receiver.ce_packets,
+                duplicates: receiver.duplicates,
+                ..Counters::default()
+            },
+        };
+        let mut record = FlowRecord {
+            role: self.role,
+            scheme,
+            local: self.local,
+            peer: self.peer,
+            session: self.session,
+            stream_bytes: self.stream_bytes,
+            started_at_ns: 0,
+            finished_at_ns: 0,
+            duration_ns: 0,
+            status,
+            counters,
+            tcp: Some(statistics.summary),
+        };
+        record.set_times(self.started, finished);
+        record
+    }
+}
