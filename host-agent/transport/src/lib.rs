@@ -15,14 +15,19 @@
 //!
 //! Packets are complete IPv4 packets; the caller adds and removes the link layer.
 
+pub mod ndp;
 pub mod nic;
 pub mod object;
 pub mod pacer;
+mod receiver_driven;
 pub mod record;
 pub mod scdp;
 pub mod tcp;
+#[cfg(test)]
+mod testing;
 mod transport;
 
+pub use receiver_driven::{DscpParams, HostConfig};
 pub use record::{Counters, FlowRecord, Role, Status, TcpSummary};
 pub use transport::{
     DecodeResult, Event, FlowId, Job, ListenError, PacketKind, SendError, SendRequest, Transport,

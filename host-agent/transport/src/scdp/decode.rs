@@ -40,6 +40,12 @@ pub(super) enum Outcome {
     NotEnough(BTreeMap<u32, Vec<u8>>),
 }
 
+impl DecodeResult {
+    pub(crate) fn flow(&self) -> FlowId {
+        self.flow
+    }
+}
+
 impl DecodeJob {
     /// Decodes. With K + 2 symbols it fails once in a million times (RFC 6330, section 1).
     pub fn run(self) -> DecodeResult {

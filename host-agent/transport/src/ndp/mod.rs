@@ -1,0 +1,80 @@
+//! NDP (Handley et al., SIGCOMM 2017): a receiver-driven transport over trimming switches.
+//! Mechanism, parameters and the choices made where the paper is silent: `docs/ndp.md`.
+
+mod params;
+mod receiver;
+mod sender;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EbbHeader, PacketType};
+
+pub use params::NdpParams;
+
+use crate::FlowId;
+use crate::object::ObjectSource;
+use crate::receiver_driven::{Host, RetryParams, Scheme, SessionLimits, StreamShape};
+
+/// All NDP flows of one host.
+pub type NdpHost = Host<Ndp>;
+
+/// Selects NDP as the scheme of a [`Host`].
+#[derive(Debug)]
+pub enum Ndp {}
+
+impl Scheme for Ndp {
+    type Params = NdpParams;
+    type Sender = sender::Sender;
+    type Receiver = receiver::Receiver;
+
+    const NAME: &'static str = "ndp";
+    const PAYLOAD_TYPE: PacketType = PacketType::Data;
+
+    fn limits(params: &NdpParams) -> SessionLimits {
+        SessionLimits {
+            max_flows: params.max_flows as usize,
+            max_flows_per_peer: params.max_flows_per_peer as usize,
+            linger: Duration::from_nanos(params.linger_ns),
+        }
+    }
+
+    fn retry(params: &NdpParams) -> RetryParams {
+        RetryParams {
+            rto: Duration::from_nanos(params.rto_ns),
+            max_rto: Duration::from_nanos(params.max_rto_ns),
+            max_retries: params.max_retries,
+        }
+    }
+
+    /// Packet numbers have 24 bits.
+    fn max_object_bytes(_: &NdpParams, symbol_bytes: u16) -> u64 {
+        u64::from(EbbHeader::SYMBOL_LIMIT) * u64::from(symbol_bytes)
+    }
+
+    fn sender(
+        now: Instant,
+        params: &NdpParams,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+    ) -> sender::Sender {
+        sender::Sender::new(now, params, symbol_bytes, source)
+    }
+
+    fn receiver(
+        now: Instant,
+        params: &NdpParams,
+        _: FlowId,
+        first: &EbbHeader,
+    ) -> Option<receiver::Receiver> {
+        let shape = StreamShape::of(first);
+        (shape.block_symbols == 0).then(|| receiver::Receiver::new(now, params, shape, first.pull))
+    }
+
+    fn answer_late(_: &EbbHeader, late: &EbbHeader) -> EbbHeader {
+        receiver::acknowledgment(PacketType::Ack, late.symbol)
+    }
+}

@@ -1,0 +1,56 @@
+//! Every constant of NDP, with unit, default and source (table in `docs/ndp.md`).
+
+use serde::{Deserialize, Serialize};
+
+/// Section `ndp` of the parameters file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NdpParams {
+    /// Packets sent at line rate before the first pull.
+    pub initial_window_packets: u32,
+    /// A packet of which neither ACK nor NACK came back for so long is sent again; a receiver
+    /// that has waited so long pulls again.
+    pub rto_ns: u64,
+    /// Upper bound of the timeout, which doubles while the peer is silent.
+    pub max_rto_ns: u64,
+    /// Consecutive timeouts without a sign of the peer after which the flow has failed.
+    pub max_retries: u32,
+    /// How long an ended flow still answers late packets.
+    pub linger_ns: u64,
+    /// Packets that a receiver holds out of order; what comes after is treated as trimmed.
+    pub reorder_buffer_packets: u32,
+    /// Flows open at a host, in each direction.
+    pub max_flows: u32,
+    /// Flows open from one peer.
+    pub max_flows_per_peer: u32,
+}
+
+impl Default for NdpParams {
+    fn default() -> Self {
+        NdpParams {
+            initial_window_packets: 12,
+            rto_ns: 10_000_000,
+            max_rto_ns: 80_000_000,
+            max_retries: 8,
+            linger_ns: 200_000_000,
+            reorder_buffer_packets: 8192,
+            max_flows: 4096,
+            max_flows_per_peer: 1024,
+        }
+    }
+}
+
+impl NdpParams {
+    pub fn validate(&self) -> Result<(), String> {
+        if self.initial_window_packets == 0 {
+            return Err("ndp.initial_window_packets is 0; nothing would ever be sent".into());
+        }
+        if self.rto_ns == 0 || self.rto_ns > self.max_rto_ns {
+            return Err(format!(
+                "ndp.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
+                self.rto_ns, self.max_rto_ns
+            ));
+        }
+        Ok(())
+    }
+}

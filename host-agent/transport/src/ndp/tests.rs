@@ -1,0 +1,480 @@
+//! NDP over the network of `crate::testing`.
+
+use std::net::SocketAddrV4;
+
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::*;
+use crate::record::{Role, Status};
+use crate::testing::{Fate, Network, PORT, PortParams, address};
+
+const SYMBOL: u64 = 1432;
+const WINDOW: u64 = 12;
+
+fn network(hosts: usize) -> Network {
+    with_params(hosts, NdpParams::default())
+}
+
+fn with_params(hosts: usize, params: NdpParams) -> Network {
+    Network::new(hosts, PortParams::default(), move |config| {
+        NdpHost::new(config, params)
+    })
+}
+
+#[test]
+fn without_trims_pulls_are_the_packets_less_the_window() {
+    for packets in [1, 2, 11, 12, 13, 50, 700] {
+        let mut net = network(2);
+        net.send(0, 1, packets * SYMBOL);
+        net.run();
+        let (sent, received) = net.pair(0, 1);
+        assert_eq!(sent.counters.packets_sent, packets);
+        assert_eq!(received.counters.pulls_sent, packets.saturating_sub(WINDOW));
+        assert_eq!(sent.counters.pulls_received, received.counters.pulls_sent);
+        assert_eq!((sent.counters.timeouts, received.counters.timeouts), (0, 0));
+        assert_eq!(received.counters.duplicates, 0);
+    }
+}
+
+#[test]
+fn odd_sizes_arrive_whole() {
+    for bytes in [0, 1, SYMBOL - 1, SYMBOL + 1, 12 * SYMBOL + 5, 100_000] {
+        let mut net = network(2);
+        net.send(0, 1, bytes);
+        net.run();
+        let (_, received) = net.pair(0, 1);
+        assert_eq!(received.stream_bytes, bytes);
+    }
+}
+
+#[test]
+fn one_flow_fills_the_link() {
+    let mut net = network(2);
+    net.send(0, 1, 2_000_000);
+    net.run();
+    let (_, received) = net.pair(0, 1);
+    let rate = received.stream_bytes as f64 * 8e9 / received.duration_ns as f64;
+    // 1432 of 1514 bytes are payload: 94.6 % of the link.
+    assert!(rate > 0.93e9, "{rate}");
+}
+
+#[test]
+fn every_trimmed_packet_is_sent_again_and_pulled_once() {
+    let mut net = network(2);
+    net.fate = Box::new(|n, header| match header.packet_type {
+        PacketType::Data if n % 5 == 0 => Fate::Trim,
+        _ => Fate::Pass,
+    });
+    net.send(0, 1, 300 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    let trimmed = received.counters.trimmed;
+    assert!(trimmed > 20);
+    assert_eq!(sent.counters.trimmed, trimmed);
+    assert_eq!(sent.counters.retransmitted, trimmed);
+    assert_eq!(sent.counters.packets_sent, 300 + trimmed);
+    assert_eq!(received.counters.pulls_sent, 300 + trimmed - WINDOW);
+    assert_eq!((sent.counters.timeouts, received.counters.timeouts), (0, 0));
+}
+
+#[test]
+fn a_wholly_trimmed_window_recovers_without_a_timeout() {
+    for packets in [1, 5, 12, 40] {
+        let mut net = network(2);
+        net.fate = Box::new(|_, header| match header.packet_type {
+            PacketType::Data if !header.flags.contains(EbbFlags::RETRANSMIT) => Fate::Trim,
+            _ => Fate::Pass,
+        });
+        net.send(0, 1, packets * SYMBOL);
+        net.run();
+        let (sent, received) = net.pair(0, 1);
+        assert_eq!(sent.counters.packets_sent, 2 * packets);
+        assert_eq!((sent.counters.timeouts, received.counters.timeouts), (0, 0));
+    }
+}
+
+/// The known bug of the reference implementation (nets-cs-pub-ro/NDP#3): a pull that arrives
+/// before the NACK that gives it something to send is spent on nothing, and the flow hangs.
+#[test]
+fn a_pull_that_overtakes_its_nack_is_not_lost() {
+    for late_us in [20, 100, 1000] {
+        let mut net = network(2);
+        net.fate = Box::new(move |_, header| match header.packet_type {
+            // The last packets of the object, so that no new data can use the pulls up.
+            PacketType::Data
+                if header.symbol >= 8 && !header.flags.contains(EbbFlags::RETRANSMIT) =>
+            {
+                Fate::Trim
+            }
+            PacketType::Nack => Fate::Late(Duration::from_micros(late_us)),
+            _ => Fate::Pass,
+        });
+        net.send(0, 1, 12 * SYMBOL);
+        net.run();
+        let (sent, received) = net.pair(0, 1);
+        assert_eq!(received.counters.trimmed, 4);
+        assert_eq!(sent.counters.packets_sent, 16);
+        assert_eq!((sent.counters.timeouts, received.counters.timeouts), (0, 0));
+    }
+}
+
+#[test]
+fn a_lost_packet_is_sent_again_after_the_timeout() {
+    let mut net = network(2);
+    net.fate = Box::new(|n, _| if n == 3 { Fate::Drop } else { Fate::Pass });
+    net.send(0, 1, 100 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    assert_eq!(sent.counters.packets_sent, 101);
+    assert_eq!(sent.counters.timeouts, 1);
+    assert_eq!(received.counters.pulls_sent, 100 - WINDOW);
+    assert!(sent.duration_ns > NdpParams::default().rto_ns);
+}
+
+#[test]
+fn a_wholly_lost_window_is_recovered() {
+    let mut net = network(2);
+    net.fate = Box::new(|n, _| if n < 12 { Fate::Drop } else { Fate::Pass });
+    net.send(0, 1, 100 * SYMBOL);
+    net.run();
+    let (sent, _) = net.pair(0, 1);
+    assert!(
+        sent.counters.packets_sent <= 113,
+        "{}",
+        sent.counters.packets_sent
+    );
+}
+
+#[test]
+fn lost_pulls_are_made_up_for_by_later_ones() {
+    let mut net = network(2);
+    let mut pulls = 0;
+    net.fate = Box::new(move |_, header| {
+        pulls += u32::from(header.packet_type == PacketType::Pull);
+        if header.packet_type == PacketType::Pull && pulls % 4 == 1 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    net.send(0, 1, 200 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    assert_eq!(sent.counters.packets_sent, 200);
+    assert_eq!(received.counters.pulls_sent, 200 - WINDOW);
+}
+
+#[test]
+fn a_lost_last_pull_costs_a_timeout_of_the_receiver() {
+    let mut net = network(2);
+    let mut dropped = 0;
+    net.fate = Box::new(move |_, header| {
+        let last = header.packet_type == PacketType::Pull && header.flags.contains(EbbFlags::FIN);
+        dropped += u32::from(last);
+        if last && dropped == 1 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    net.send(0, 1, 50 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    assert_eq!(sent.counters.packets_sent, 50);
+    assert_eq!(received.counters.timeouts, 1);
+}
+
+#[test]
+fn duplicated_pulls_never_make_the_sender_send_more() {
+    let mut net = network(2);
+    net.fate = Box::new(|_, header| match header.packet_type {
+        PacketType::Pull => Fate::Duplicate,
+        _ => Fate::Pass,
+    });
+    net.send(0, 1, 200 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    assert_eq!(sent.counters.packets_sent, 200);
+    assert_eq!(sent.counters.pulls_received, received.counters.pulls_sent);
+}
+
+#[test]
+fn a_lost_last_ack_is_repeated() {
+    let mut net = network(2);
+    let mut acks = 0;
+    net.fate = Box::new(move |_, header| {
+        acks += u32::from(header.packet_type == PacketType::Ack);
+        if header.packet_type == PacketType::Ack && acks == 5 {
+            Fate::Drop
+        } else {
+            Fate::Pass
+        }
+    });
+    net.send(0, 1, 5 * SYMBOL);
+    net.run();
+    let (sent, received) = net.pair(0, 1);
+    assert_eq!(sent.counters.timeouts, 1);
+    assert_eq!(received.counters.timeouts, 0);
+    assert_eq!(
+        net.records.len(),
+        2,
+        "the repeated packet opened a session: {:#?}",
+        net.records
+    );
+}
+
+#[test]
+fn any_mixture_of_loss_trims_duplicates_and_reordering_ends_well() {
+    for seed in 0..30 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut net = network(2);
+        net.fate = Box::new(move |_, header| match rng.random_range(0..100) {
+            0..3 => Fate::Drop,
+            3..8 if header.packet_type == PacketType::Data => Fate::Trim,
+            8..12 => Fate::Duplicate,
+            12..30 => Fate::Late(Duration::from_micros(rng.random_range(1..300))),
+            _ => Fate::Pass,
+        });
+        net.send(0, 1, 150 * SYMBOL + seed);
+        net.run();
+        net.pair(0, 1);
+        assert_eq!(net.records.len(), 2, "seed {seed}");
+    }
+}
+
+#[test]
+fn an_incast_of_eight_has_no_timeout_and_loses_nothing() {
+    let mut net = network(9);
+    for sender in 0..8 {
+        net.send(sender, 8, 100_000);
+    }
+    net.run();
+    assert!(
+        net.ports[8].trims > 50,
+        "{} trims: no incast",
+        net.ports[8].trims
+    );
+    assert_eq!(net.ports[8].drops, 0);
+    let mut last = 0;
+    for sender in 0..8 {
+        let (sent, received) = net.pair(sender, 8);
+        assert_eq!((sent.counters.timeouts, received.counters.timeouts), (0, 0));
+        assert_eq!(sent.counters.packets_sent, 70 + received.counters.trimmed);
+        last = last.max(received.finished_at_ns);
+    }
+    // 8 * 100 KB at 1 Gbit/s is 6.4 ms of payload; trimmed headers and the first window cost some.
+    assert!(last < 7_800_000, "{last}");
+}
+
+#[test]
+fn flows_to_one_receiver_share_its_link_fairly() {
+    let mut net = network(6);
+    for sender in 0..5 {
+        net.send(sender, 5, 4_000_000);
+    }
+    net.run_until(Instant::from_micros(50_000));
+    let bytes: Vec<f64> = net.delivered.values().map(|b| b.len() as f64).collect();
+    let sum: f64 = bytes.iter().sum();
+    let jain = sum * sum / (bytes.len() as f64 * bytes.iter().map(|b| b * b).sum::<f64>());
+    assert_eq!(bytes.len(), 5);
+    assert!(jain > 0.99, "{jain} {bytes:?}");
+    assert!(sum * 8.0 / 0.05 > 0.90e9, "{sum}");
+}
+
+#[test]
+fn a_receiver_that_vanishes_gives_a_failed_record() {
+    let mut net = network(2);
+    net.send(0, 1, 1_000_000);
+    net.run_until(Instant::from_micros(2_000));
+    net.unplug(1);
+    net.run();
+    let failed = net
+        .records
+        .iter()
+        .find(|(_, _, r)| r.role == Role::Sender)
+        .unwrap();
+    assert!(matches!(&failed.2.status, Status::Failed(why) if why.contains("silent")));
+    // Both give up within the sum of the backed-off timeouts, and forget the flow.
+    assert_eq!(net.records.len(), 2);
+    assert!(net.now < Instant::from_micros(1_000_000), "{:?}", net.now);
+    assert!(!net.transport(0).is_active() && !net.transport(1).is_active());
+}
+
+#[test]
+fn a_sender_that_vanishes_gives_a_failed_record() {
+    let mut net = network(2);
+    net.send(0, 1, 1_000_000);
+    net.run_until(Instant::from_micros(2_000));
+    net.unplug(0);
+    net.run();
+    let failed = net
+        .records
+        .iter()
+        .find(|(_, _, r)| r.role == Role::Receiver)
+        .unwrap();
+    assert!(matches!(&failed.2.status, Status::Failed(why) if why.contains("silent")));
+    assert!(!net.transport(1).is_active());
+}
+
+#[test]
+fn a_port_without_listener_refuses_at_once() {
+    let mut net = network(2);
+    net.send_source(
+        0,
+        SocketAddrV4::new(address(1), PORT + 1),
+        Arc::new(vec![1u8; 5000]),
+    );
+    net.run();
+    let [(0, _, record)] = &net.records[..] else {
+        panic!("{:#?}", net.records)
+    };
+    assert!(
+        matches!(&record.status, Status::Failed(why) if why.contains("nothing listens")),
+        "{record:?}"
+    );
+    assert!(record.duration_ns < 1_000_000);
+}
+
+#[test]
+fn a_refused_content_fails_the_sender_too() {
+    let mut net = network(2);
+    net.send(0, 1, 3 * SYMBOL);
+    while net.records.is_empty() {
+        net.run_until(net.now + Duration::from_micros(1));
+        if let Some((1, flow, _)) = net.records.first().cloned() {
+            let now = net.now;
+            net.transport(1).abort(now, flow, "wrong hash");
+        }
+    }
+    net.run();
+    let sender = net
+        .records
+        .iter()
+        .find(|(_, _, r)| r.role == Role::Sender)
+        .unwrap();
+    // The receiver's last ACK may be on its way already; then the sender has finished.
+    if let Status::Failed(why) = &sender.2.status {
+        assert!(why.contains("refused"));
+    }
+}
+
+#[test]
+fn forged_packets_are_ignored() {
+    let mut net = network(2);
+    net.send(0, 1, 200 * SYMBOL);
+    net.run_until(Instant::from_micros(300));
+    let genuine: Vec<EbbHeader> = net.log.iter().map(|(_, _, h)| *h).collect();
+    let data = *genuine
+        .iter()
+        .find(|h| h.packet_type == PacketType::Data)
+        .unwrap();
+    let reply = |header: EbbHeader| EbbHeader {
+        source_port: data.destination_port,
+        destination_port: data.source_port,
+        session: data.session,
+        ..header
+    };
+    let forged = |src, dst, header: EbbHeader, payload: &[u8]| {
+        let mut packet = Vec::new();
+        Ipv4Header::new(src, dst, Protocol::EBB, 46, Ecn::NotEct)
+            .emit(EbbHeader::BYTES + payload.len(), &mut packet);
+        EbbHeader {
+            payload_bytes: payload.len() as u16,
+            ..header
+        }
+        .emit(payload, &mut packet);
+        packet
+    };
+    let pull = |n| EbbHeader {
+        pull: n,
+        ..EbbHeader::new(PacketType::Pull, 0, 0)
+    };
+    // From another host, with a wrong session, with an absurd counter, for packets never sent.
+    net.inject(0, &forged(address(7), address(0), reply(pull(20)), &[]));
+    net.inject(
+        0,
+        &forged(
+            address(1),
+            address(0),
+            EbbHeader {
+                session: 1,
+                ..reply(pull(20))
+            },
+            &[],
+        ),
+    );
+    net.inject(
+        0,
+        &forged(address(1), address(0), reply(pull(u32::MAX)), &[]),
+    );
+    for kind in [PacketType::Ack, PacketType::Nack] {
+        let header = EbbHeader {
+            symbol: 199,
+            ..EbbHeader::new(kind, 0, 0)
+        };
+        net.inject(0, &forged(address(1), address(0), reply(header), &[]));
+    }
+    // Data of another shape, out of the object, of a wrong length, from a wrong port.
+    for header in [
+        EbbHeader {
+            object_bytes: 5,
+            ..data
+        },
+        EbbHeader {
+            symbol: 4000,
+            ..data
+        },
+        EbbHeader {
+            symbol_bytes: 0,
+            ..data
+        },
+        EbbHeader {
+            source_port: 9,
+            ..data
+        },
+        EbbHeader {
+            session: 5,
+            symbol_bytes: 0,
+            ..data
+        },
+        EbbHeader {
+            session: 6,
+            object_bytes: u64::MAX,
+            ..data
+        },
+    ] {
+        net.inject(1, &forged(address(0), address(1), header, b"evil"));
+    }
+    for len in 0..80 {
+        net.inject(1, &vec![0x45; len]);
+    }
+    net.run();
+    let (sent, _) = net.pair(0, 1);
+    assert_eq!(sent.counters.packets_sent, 200);
+    assert_eq!(net.records.len(), 2);
+}
+
+#[test]
+fn one_peer_cannot_open_more_flows_than_allowed() {
+    let params = NdpParams {
+        max_flows_per_peer: 3,
+        ..NdpParams::default()
+    };
+    let mut net = with_params(2, params);
+    for _ in 0..5 {
+        net.send(0, 1, 50_000);
+    }
+    net.run();
+    let failed = net.records.iter().filter(
+        |(_, _, r)| matches!(&r.status, Status::Failed(why) if why.contains("too many flows")),
+    );
+    assert_eq!(failed.count(), 2);
+    let finished = net
+        .records
+        .iter()
+        .filter(|(_, _, r)| r.status == Status::Finished);
+    assert_eq!(finished.count(), 6);
+}

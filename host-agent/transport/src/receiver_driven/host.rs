@@ -1,0 +1,578 @@
+//! All sessions of one scheme on one host: the [`Transport`] of NDP and of SCDP.
+//!
+//! What arrives is handled in `inbound`; this file has the tables, the way out and the timers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use super::pull_queue::PullQueue;
+use super::session::{Ending, Outbox, ReceiverSession, Scheme, SenderSession};
+use super::tombstones::{Epitaph, SessionKey, Tombstone, Tombstones};
+use super::{DscpParams, ResetReason};
+use crate::nic::NicParams;
+use crate::record::{Counters, FlowRecord, Role, Status};
+use crate::transport::{
+    DecodeResult, Event, FlowId, Job, ListenError, PacketKind, SendError, SendRequest, Transport,
+    TxInfo,
+};
+
+/// RFC 6335: the ports that nobody is assigned.
+const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 49152..=65535;
+/// Ended sessions that are remembered; more than are ever open at once.
+const MAX_TOMBSTONES: usize = 65_536;
+/// Answers to packets without a session that may wait to be sent.
+pub(super) const MAX_STRAY_RESETS: usize = 256;
+/// The flow that packets without a session belong to.
+pub(super) const STRAY: FlowId = FlowId(0);
+
+/// What a host is.
+#[derive(Clone, Copy, Debug)]
+pub struct HostConfig {
+    pub address: Ipv4Addr,
+    pub nic: NicParams,
+    pub dscp: DscpParams,
+    /// For session ids and path entropy.
+    pub seed: u64,
+}
+
+/// Arrived packets that belong to no flow.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct StrayCounters {
+    /// Not a packet of this protocol, or damaged.
+    pub malformed: u64,
+    /// For another host, or of another scheme.
+    pub misdirected: u64,
+    /// Of no open session.
+    pub unknown_session: u64,
+}
+
+/// The two ends of a session and its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    pub peer: SocketAddrV4,
+    pub local_port: u16,
+    pub session: u32,
+}
+
+impl Path {
+    /// Whether a packet from `src` belongs here: a guessed session id alone is not enough.
+    pub fn matches(&self, src: Ipv4Addr, header: &EbbHeader) -> bool {
+        *self.peer.ip() == src
+            && self.peer.port() == header.source_port
+            && self.local_port == header.destination_port
+            && self.session == header.session
+    }
+}
+
+/// An open session.
+pub(super) struct Open<T> {
+    pub path: Path,
+    pub state: T,
+    pub started: Instant,
+    pub stream_bytes: u64,
+    /// As entered in `Host::deadlines`.
+    pub deadline: Option<Instant>,
+}
+
+/// See the module documentation.
+pub struct Host<S: Scheme> {
+    pub(super) config: HostConfig,
+    pub(super) params: S::Params,
+    rng: SmallRng,
+    pub(super) listening: BTreeSet<u16>,
+    last_flow: u64,
+    last_port: u16,
+    pub(super) senders: BTreeMap<FlowId, Open<S::Sender>>,
+    /// By session id, which this host chose.
+    pub(super) senders_by_session: BTreeMap<u32, FlowId>,
+    pub(super) receivers: BTreeMap<FlowId, Open<S::Receiver>>,
+    pub(super) receivers_by_key: BTreeMap<SessionKey, FlowId>,
+    pub(super) tombstones: Tombstones,
+    pub(super) control: VecDeque<(FlowId, Path, EbbHeader)>,
+    pulls: PullQueue,
+    /// Senders with a packet to send, next one first.
+    ready: VecDeque<FlowId>,
+    deadlines: BTreeSet<(Instant, FlowId)>,
+    pub(super) events: VecDeque<Event>,
+    jobs: VecDeque<Job>,
+    pub(super) stray: StrayCounters,
+    payload: Vec<u8>,
+}
+
+impl<S: Scheme> Host<S> {
+    pub fn new(config: HostConfig, params: S::Params) -> Self {
+        let mut rng = SmallRng::seed_from_u64(config.seed);
+        let nic = config.nic;
+        let full_frame = nic.frame_time(usize::from(nic.mtu_bytes));
+        Host {
+            pulls: PullQueue::new(full_frame, Duration::from_nanos(nic.catch_up_ns)),
+            tombstones: Tombstones::new(S::limits(&params).linger, MAX_TOMBSTONES),
+            last_port: rng.random_range(EPHEMERAL_PORTS),
+            config,
+            params,
+            rng,
+            listening: BTreeSet::new(),
+            last_flow: STRAY.0,
+            senders: BTreeMap::new(),
+            senders_by_session: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            receivers_by_key: BTreeMap::new(),
+            control: VecDeque::new(),
+            ready: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            events: VecDeque::new(),
+            jobs: VecDeque::new(),
+            stray: StrayCounters::default(),
+            payload: Vec::new(),
+        }
+    }
+
+    /// Packets that belonged to no flow.
+    pub fn stray(&self) -> StrayCounters {
+        self.stray
+    }
+
+    /// Payload of a full packet.
+    pub(super) fn symbol_bytes(&self) -> u16 {
+        self.config.nic.mtu_bytes - (Ipv4Header::BYTES + EbbHeader::BYTES) as u16
+    }
+
+    pub(super) fn new_flow(&mut self) -> FlowId {
+        self.last_flow += 1;
+        FlowId(self.last_flow)
+    }
+
+    fn choose_port(&mut self, to: SocketAddrV4, wanted: Option<u16>) -> Result<u16, SendError> {
+        let in_use = |host: &Self, port| {
+            host.senders
+                .values()
+                .any(|s| s.path.peer == to && s.path.local_port == port)
+        };
+        if let Some(port) = wanted {
+            return if port == 0 {
+                Err(SendError::PortZero)
+            } else if in_use(self, port) {
+                Err(SendError::PortInUse { port, to })
+            } else {
+                Ok(port)
+            };
+        }
+        for _ in EPHEMERAL_PORTS {
+            self.last_port = self
+                .last_port
+                .checked_add(1)
+                .unwrap_or(*EPHEMERAL_PORTS.start());
+            if !in_use(self, self.last_port) {
+                return Ok(self.last_port);
+            }
+        }
+        Err(SendError::NoFreePort { to })
+    }
+
+    /// Writes the packet that carries `header`.
+    fn emit(&mut self, path: &Path, header: EbbHeader, with_payload: bool, packet: &mut Vec<u8>) {
+        let header = EbbHeader {
+            source_port: path.local_port,
+            destination_port: path.peer.port(),
+            session: path.session,
+            entropy: self.rng.random(),
+            ..header
+        };
+        let payload: &[u8] = if with_payload { &self.payload } else { &[] };
+        let dscp = if with_payload {
+            self.config.dscp.trimmable
+        } else {
+            self.config.dscp.control
+        };
+        packet.clear();
+        Ipv4Header::new(
+            self.config.address,
+            *path.peer.ip(),
+            Protocol::EBB,
+            dscp,
+            Ecn::NotEct,
+        )
+        .emit(EbbHeader::BYTES + payload.len(), packet);
+        header.emit(payload, packet);
+    }
+
+    /// Keeps `deadlines` in step with what a session says.
+    fn set_deadline(
+        deadlines: &mut BTreeSet<(Instant, FlowId)>,
+        flow: FlowId,
+        entered: &mut Option<Instant>,
+        wanted: Option<Instant>,
+    ) {
+        if *entered == wanted {
+            return;
+        }
+        if let Some(at) = entered.take() {
+            deadlines.remove(&(at, flow));
+        }
+        if let Some(at) = wanted {
+            deadlines.insert((at, flow));
+        }
+        *entered = wanted;
+    }
+
+    /// To be called after every call into a sender session.
+    pub(super) fn after_sender(&mut self, now: Instant, flow: FlowId) {
+        let Some(open) = self.senders.get_mut(&flow) else {
+            return;
+        };
+        if let Some(ending) = open.state.ending() {
+            let reset = matches!(ending, Ending::Failed(_)).then_some(ResetReason::GaveUp);
+            self.end_sender(now, flow, ending, reset);
+            return;
+        }
+        Self::set_deadline(
+            &mut self.deadlines,
+            flow,
+            &mut open.deadline,
+            open.state.deadline(),
+        );
+        if open.state.can_send() && !self.ready.contains(&flow) {
+            self.ready.push_back(flow);
+        }
+    }
+
+    /// To be called after every call into a receiver session.
+    pub(super) fn after_receiver(&mut self, now: Instant, flow: FlowId, out: Outbox) {
+        let Some(open) = self.receivers.get_mut(&flow) else {
+            return;
+        };
+        self.control.extend(
+            out.control
+                .into_iter()
+                .map(|header| (flow, open.path, header)),
+        );
+        self.jobs.extend(out.jobs);
+        self.events.extend(
+            out.delivered
+                .into_iter()
+                .map(|bytes| Event::Delivered { flow, bytes }),
+        );
+        if let Some(ending) = open.state.ending() {
+            let reset = matches!(ending, Ending::Failed(_)).then_some(ResetReason::GaveUp);
+            self.end_receiver(now, flow, ending, reset);
+            return;
+        }
+        self.pulls.push(now, flow, out.pulls);
+        Self::set_deadline(
+            &mut self.deadlines,
+            flow,
+            &mut open.deadline,
+            open.state.deadline(),
+        );
+    }
+
+    pub(super) fn end_sender(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        ending: Ending,
+        reset: Option<ResetReason>,
+    ) {
+        let Some(mut open) = self.senders.remove(&flow) else {
+            return;
+        };
+        self.senders_by_session.remove(&open.path.session);
+        Self::set_deadline(&mut self.deadlines, flow, &mut open.deadline, None);
+        self.ready.retain(|&f| f != flow);
+        if let Some(reason) = reset {
+            self.control
+                .push_back((flow, open.path, reset_header(reason)));
+        }
+        let counters = *open.state.counters();
+        self.report(now, flow, Role::Sender, &open, counters, ending);
+    }
+
+    pub(super) fn end_receiver(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        ending: Ending,
+        reset: Option<ResetReason>,
+    ) {
+        let Some(mut open) = self.receivers.remove(&flow) else {
+            return;
+        };
+        let key = (*open.path.peer.ip(), open.path.session);
+        self.receivers_by_key.remove(&key);
+        Self::set_deadline(&mut self.deadlines, flow, &mut open.deadline, None);
+        self.pulls.remove(flow);
+        if let Some(reason) = reset {
+            self.control.retain(|(f, ..)| *f != flow);
+            self.control
+                .push_back((flow, open.path, reset_header(reason)));
+        }
+        let epitaph = match &ending {
+            Ending::Finished => Epitaph::Finished(open.state.closing()),
+            Ending::Failed(_) => Epitaph::Reset(reset.unwrap_or(ResetReason::UnknownSession)),
+        };
+        self.tombstones.insert(
+            now,
+            key,
+            Tombstone {
+                flow,
+                path: open.path,
+                epitaph,
+            },
+        );
+        let counters = *open.state.counters();
+        self.report(now, flow, Role::Receiver, &open, counters, ending);
+    }
+
+    fn report<T>(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        role: Role,
+        open: &Open<T>,
+        counters: Counters,
+        ending: Ending,
+    ) {
+        let finished = ending == Ending::Finished;
+        let mut record = FlowRecord {
+            role,
+            scheme: S::NAME,
+            local: SocketAddrV4::new(self.config.address, open.path.local_port),
+            peer: open.path.peer,
+            session: open.path.session,
+            stream_bytes: open.stream_bytes,
+            started_at_ns: 0,
+            finished_at_ns: 0,
+            duration_ns: 0,
+            status: match ending {
+                Ending::Finished => Status::Finished,
+                Ending::Failed(reason) => Status::Failed(reason),
+            },
+            counters,
+            tcp: None,
+        };
+        record.set_times(open.started, now);
+        self.events.push_back(if finished {
+            Event::Finished { flow, record }
+        } else {
+            Event::Failed { flow, record }
+        });
+    }
+
+    fn poll_pull(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
+        let flow = self.pulls.pop(now)?;
+        let open = self.receivers.get_mut(&flow)?;
+        let header = open.state.next_pull(now);
+        open.state.counters().pulls_sent += 1;
+        Self::set_deadline(
+            &mut self.deadlines,
+            flow,
+            &mut open.deadline,
+            open.state.deadline(),
+        );
+        let path = open.path;
+        self.emit(&path, header, false, packet);
+        Some(TxInfo {
+            flow,
+            kind: PacketKind::Control,
+        })
+    }
+
+    fn poll_data(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
+        while let Some(flow) = self.ready.pop_front() {
+            let Some(open) = self.senders.get_mut(&flow).filter(|s| s.state.can_send()) else {
+                continue;
+            };
+            self.payload.clear();
+            match open.state.next_packet(now, &mut self.payload) {
+                Ok(header) => {
+                    let counters = open.state.counters();
+                    counters.packets_sent += 1;
+                    counters.payload_bytes_sent += self.payload.len() as u64;
+                    counters.retransmitted +=
+                        u64::from(header.flags.contains(EbbFlags::RETRANSMIT));
+                    counters.repair_symbols += u64::from(header.flags.contains(EbbFlags::REPAIR));
+                    let path = open.path;
+                    self.after_sender(now, flow);
+                    self.emit(&path, header, true, packet);
+                    return Some(TxInfo {
+                        flow,
+                        kind: PacketKind::Data,
+                    });
+                }
+                Err(error) => {
+                    let reason = format!("cannot read the object to be sent: {error}");
+                    self.end_sender(
+                        now,
+                        flow,
+                        Ending::Failed(reason),
+                        Some(ResetReason::Aborted),
+                    );
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A RESET that carries `reason`.
+pub(super) fn reset_header(reason: ResetReason) -> EbbHeader {
+    EbbHeader {
+        symbol: reason as u32,
+        ..EbbHeader::new(PacketType::Reset, 0, 0)
+    }
+}
+
+impl<S: Scheme> Transport for Host<S> {
+    fn listen(&mut self, port: u16) -> Result<(), ListenError> {
+        if port == 0 {
+            return Err(ListenError::PortZero);
+        }
+        self.listening.insert(port);
+        Ok(())
+    }
+
+    fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError> {
+        let to = request.to;
+        let address = *to.ip();
+        if address == self.config.address
+            || address.is_multicast()
+            || address.is_broadcast()
+            || address.is_unspecified()
+        {
+            return Err(SendError::BadDestination { address });
+        }
+        if to.port() == 0 {
+            return Err(SendError::PortZero);
+        }
+        let limit = S::max_object_bytes(&self.params, self.symbol_bytes());
+        let bytes = request.source.len();
+        if bytes > limit {
+            return Err(SendError::TooLarge { bytes, limit });
+        }
+        let open = self.senders.len();
+        if open >= S::limits(&self.params).max_flows {
+            return Err(SendError::TooManyFlows { open });
+        }
+        let local_port = self.choose_port(to, request.source_port)?;
+        let mut session = self.rng.random();
+        while self.senders_by_session.contains_key(&session) {
+            session = self.rng.random();
+        }
+        let flow = self.new_flow();
+        let state = S::sender(now, &self.params, self.symbol_bytes(), request.source);
+        let path = Path {
+            peer: to,
+            local_port,
+            session,
+        };
+        let open = Open {
+            path,
+            state,
+            started: now,
+            stream_bytes: bytes,
+            deadline: None,
+        };
+        self.senders.insert(flow, open);
+        self.senders_by_session.insert(session, flow);
+        self.after_sender(now, flow);
+        Ok(flow)
+    }
+
+    fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {
+        let (ending, reset) = (Ending::Failed(reason.to_owned()), ResetReason::Aborted);
+        if self.senders.contains_key(&flow) {
+            self.end_sender(now, flow, ending, Some(reset));
+        } else if self.receivers.contains_key(&flow) {
+            self.end_receiver(now, flow, ending, Some(reset));
+        } else if let Some(stone) = self.tombstones.by_flow(flow) {
+            // What would confirm the object may still be waiting to be sent.
+            stone.epitaph = Epitaph::Reset(reset);
+            let path = stone.path;
+            self.control.retain(|(f, ..)| *f != flow);
+            self.control.push_back((flow, path, reset_header(reset)));
+        }
+    }
+
+    fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
+        self.inbound(now, packet);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.tombstones.expire(now);
+        while let Some(&(at, flow)) = self.deadlines.first()
+            && at <= now
+        {
+            // Taken out first, so that a session that asks for the same time again cannot loop.
+            self.deadlines.pop_first();
+            if let Some(open) = self.senders.get_mut(&flow) {
+                open.deadline = None;
+                open.state.handle_timeout(now);
+                self.after_sender(now, flow);
+            } else if let Some(open) = self.receivers.get_mut(&flow) {
+                open.deadline = None;
+                let mut out = Outbox::default();
+                open.state.handle_timeout(now, &mut out);
+                self.after_receiver(now, flow, out);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let timer = self.deadlines.first().map(|(at, _)| *at);
+        [timer, self.tombstones.next_expiry(), self.pulls.next_at()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
+        loop {
+            if let Some((flow, path, header)) = self.control.pop_front() {
+                self.emit(&path, header, false, packet);
+                return Some(TxInfo {
+                    flow,
+                    kind: PacketKind::Control,
+                });
+            }
+            if let Some(info) = self.poll_pull(now, packet) {
+                return Some(info);
+            }
+            if let Some(info) = self.poll_data(now, packet) {
+                return Some(info);
+            }
+            if self.control.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_job(&mut self) -> Option<Job> {
+        self.jobs.pop_front()
+    }
+
+    fn handle_job(&mut self, now: Instant, result: DecodeResult) {
+        let flow = result.flow();
+        let Some(open) = self.receivers.get_mut(&flow) else {
+            return;
+        };
+        let mut out = Outbox::default();
+        open.state.handle_job(now, result, &mut out);
+        self.after_receiver(now, flow, out);
+    }
+
+    fn is_active(&self) -> bool {
+        !self.senders.is_empty()
+            || !self.receivers.is_empty()
+            || !self.control.is_empty()
+            || self.tombstones.next_expiry().is_some()
+    }
+}

@@ -1,0 +1,212 @@
+//! What arrives: from bytes to the session they belong to.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ebb_units::Instant;
+use ebb_wire::{EbbFlags, EbbHeader, EbbPacket, Ecn, Ipv4Header, PacketType, Protocol};
+
+use super::ResetReason;
+use super::host::{Host, MAX_STRAY_RESETS, Open, Path, STRAY, reset_header};
+use super::session::{Ending, Outbox, ReceiverSession, Scheme, SenderSession};
+use super::tombstones::Epitaph;
+use crate::record::Counters;
+use crate::transport::{Event, FlowId};
+
+impl<S: Scheme> Host<S> {
+    pub(super) fn inbound(&mut self, now: Instant, packet: &[u8]) {
+        let Ok(ip) = Ipv4Header::parse(packet) else {
+            self.stray.malformed += 1;
+            return;
+        };
+        if ip.header.protocol != Protocol::EBB || ip.header.dst != self.config.address {
+            self.stray.misdirected += 1;
+            return;
+        }
+        let dscp = self.config.dscp;
+        let trimmed = [dscp.trimmed, dscp.trimmed_lasthop].contains(&ip.header.dscp);
+        let Ok(packet) = EbbHeader::parse(ip.payload, trimmed) else {
+            self.stray.malformed += 1;
+            return;
+        };
+        let (src, ce) = (ip.header.src, ip.header.ecn == Ecn::Ce);
+        if packet.header.flags.contains(EbbFlags::RETURNED) {
+            // No switch of ours returns headers yet.
+            self.stray.misdirected += 1;
+            return;
+        }
+        match packet.header.packet_type {
+            found @ (PacketType::Data | PacketType::Symbol) => {
+                if found == S::PAYLOAD_TYPE {
+                    self.inbound_data(now, src, ce, &packet);
+                } else {
+                    self.stray.misdirected += 1;
+                    self.refuse(src, &packet.header, ResetReason::BadSession);
+                }
+            }
+            PacketType::Pull | PacketType::Ack | PacketType::Nack => {
+                self.inbound_control(now, src, ce, &packet.header);
+            }
+            PacketType::Reset => self.inbound_reset(now, src, &packet.header),
+        }
+    }
+
+    fn inbound_data(&mut self, now: Instant, src: Ipv4Addr, ce: bool, packet: &EbbPacket<'_>) {
+        let header = &packet.header;
+        let key = (src, header.session);
+        let flow = match self.receivers_by_key.get(&key) {
+            Some(&flow) => flow,
+            None => match self.tombstones.get(&key).cloned() {
+                Some(stone) if stone.path.matches(src, header) => {
+                    let answer = match stone.epitaph {
+                        Epitaph::Finished(closing) => S::answer_late(&closing, header),
+                        Epitaph::Reset(reason) => reset_header(reason),
+                    };
+                    self.control.push_back((stone.flow, stone.path, answer));
+                    return;
+                }
+                Some(_) => {
+                    self.stray.unknown_session += 1;
+                    return;
+                }
+                None => match self.open_receiver(now, src, header) {
+                    Ok(flow) => flow,
+                    Err(reason) => {
+                        self.stray.unknown_session += 1;
+                        self.refuse(src, header, reason);
+                        return;
+                    }
+                },
+            },
+        };
+        let Some(open) = self.receivers.get_mut(&flow) else {
+            return;
+        };
+        if !open.path.matches(src, header) {
+            self.stray.unknown_session += 1;
+            return;
+        }
+        let mut out = Outbox::default();
+        open.state
+            .handle_data(now, header, packet.payload, &mut out);
+        count_arrival(open.state.counters(), packet, ce);
+        self.after_receiver(now, flow, out);
+    }
+
+    /// There is no handshake: any packet of the initial window opens the session.
+    fn open_receiver(
+        &mut self,
+        now: Instant,
+        src: Ipv4Addr,
+        header: &EbbHeader,
+    ) -> Result<FlowId, ResetReason> {
+        if !header.flags.contains(EbbFlags::SYN) {
+            return Err(ResetReason::UnknownSession);
+        }
+        if !self.listening.contains(&header.destination_port) {
+            return Err(ResetReason::NoListener);
+        }
+        let limits = S::limits(&self.params);
+        let of_peer = self
+            .receivers_by_key
+            .range((src, 0)..=(src, u32::MAX))
+            .count();
+        if self.receivers.len() >= limits.max_flows || of_peer >= limits.max_flows_per_peer {
+            return Err(ResetReason::TooManySessions);
+        }
+        let unsupported = EbbFlags::MULTICAST.0 | EbbFlags::MULTI_SOURCE.0;
+        if header.flags.0 & unsupported != 0
+            || header.symbol_bytes == 0
+            || header.symbol_bytes > self.symbol_bytes()
+            || header.object_bytes > S::max_object_bytes(&self.params, header.symbol_bytes)
+        {
+            return Err(ResetReason::BadSession);
+        }
+        let flow = self.new_flow();
+        let state = S::receiver(now, &self.params, flow, header).ok_or(ResetReason::BadSession)?;
+        let path = Path {
+            peer: SocketAddrV4::new(src, header.source_port),
+            local_port: header.destination_port,
+            session: header.session,
+        };
+        let stream_bytes = header.object_bytes;
+        self.receivers.insert(
+            flow,
+            Open {
+                path,
+                state,
+                started: now,
+                stream_bytes,
+                deadline: None,
+            },
+        );
+        self.receivers_by_key.insert((src, header.session), flow);
+        self.events.push_back(Event::Opened {
+            flow,
+            local: SocketAddrV4::new(self.config.address, path.local_port),
+            peer: path.peer,
+        });
+        Ok(flow)
+    }
+
+    fn inbound_control(&mut self, now: Instant, src: Ipv4Addr, ce: bool, header: &EbbHeader) {
+        let flow = self.senders_by_session.get(&header.session).copied();
+        let open = flow.and_then(|flow| self.senders.get_mut(&flow));
+        let (Some(flow), Some(open)) = (flow, open.filter(|s| s.path.matches(src, header))) else {
+            self.stray.unknown_session += 1;
+            if header.packet_type == PacketType::Pull {
+                // A receiver that waits for a sender that is gone is told so.
+                self.refuse(src, header, ResetReason::UnknownSession);
+            }
+            return;
+        };
+        open.state.counters().ce_marks += u64::from(ce);
+        open.state.handle_control(now, header);
+        self.after_sender(now, flow);
+    }
+
+    fn inbound_reset(&mut self, now: Instant, src: Ipv4Addr, header: &EbbHeader) {
+        let ending = Ending::Failed(ResetReason::describe(header.symbol));
+        let sender = self.senders_by_session.get(&header.session).copied();
+        let receiver = self.receivers_by_key.get(&(src, header.session)).copied();
+        if let Some(flow) = sender
+            && self
+                .senders
+                .get(&flow)
+                .is_some_and(|s| s.path.matches(src, header))
+        {
+            self.end_sender(now, flow, ending, None);
+        } else if let Some(flow) = receiver
+            && self
+                .receivers
+                .get(&flow)
+                .is_some_and(|r| r.path.matches(src, header))
+        {
+            self.end_receiver(now, flow, ending, None);
+        } else {
+            self.stray.unknown_session += 1;
+        }
+    }
+
+    /// Answers a packet for which there is no session.
+    fn refuse(&mut self, src: Ipv4Addr, header: &EbbHeader, reason: ResetReason) {
+        if self.control.len() >= MAX_STRAY_RESETS {
+            return;
+        }
+        let path = Path {
+            peer: SocketAddrV4::new(src, header.source_port),
+            local_port: header.destination_port,
+            session: header.session,
+        };
+        self.control.push_back((STRAY, path, reset_header(reason)));
+    }
+}
+
+fn count_arrival(counters: &mut Counters, packet: &EbbPacket<'_>, ce: bool) {
+    counters.ce_marks += u64::from(ce);
+    if packet.payload.is_none() {
+        counters.trimmed += 1;
+        return;
+    }
+    counters.packets_received += 1;
+    counters.repair_symbols += u64::from(packet.header.flags.contains(EbbFlags::REPAIR));
+}

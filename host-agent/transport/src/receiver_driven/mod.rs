@@ -1,0 +1,97 @@
+//! What NDP and SCDP have in common: sessions opened without a handshake, one paced pull queue per
+//! host, credits counted in packets, and a wire header that says everything in every packet.
+//!
+//! [`Host`] owns the sessions and speaks the wire format; the two schemes supply the session state
+//! machines ([`SenderSession`], [`ReceiverSession`]) and never see an address or a port.
+
+mod credit;
+mod host;
+mod inbound;
+mod pull_queue;
+mod retry;
+mod session;
+mod tombstones;
+
+pub use host::{Host, HostConfig};
+
+pub use credit::PullCredit;
+pub use retry::{Retry, RetryParams};
+pub use session::{
+    Ending, Outbox, ReceiverSession, Scheme, SenderSession, SessionLimits, StreamShape,
+};
+
+use serde::{Deserialize, Serialize};
+
+/// Section `dscp` of the parameters file: the classes of `docs/wire-format.md`. The controller
+/// gives the switches the same values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DscpParams {
+    /// Data that may be trimmed.
+    pub trimmable: u8,
+    /// What a trim writes.
+    pub trimmed: u8,
+    /// What a trim on a host-facing port writes.
+    pub trimmed_lasthop: u8,
+    /// PULL, ACK, NACK, RESET.
+    pub control: u8,
+}
+
+impl Default for DscpParams {
+    fn default() -> Self {
+        DscpParams {
+            trimmable: 10,
+            trimmed: 12,
+            trimmed_lasthop: 14,
+            control: 46,
+        }
+    }
+}
+
+impl DscpParams {
+    pub fn validate(&self) -> Result<(), String> {
+        let all = [
+            self.trimmable,
+            self.trimmed,
+            self.trimmed_lasthop,
+            self.control,
+        ];
+        match all.into_iter().find(|&dscp| dscp > 63) {
+            Some(dscp) => Err(format!("section dscp: {dscp} is not a DSCP; 0..63 are")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a session was refused or given up: the `symbol` field of a RESET.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ResetReason {
+    /// Nothing listens on the port.
+    NoListener = 1,
+    /// As many sessions are open as the limits allow.
+    TooManySessions = 2,
+    /// The session's sizes are impossible or too large.
+    BadSession = 3,
+    /// The other side was silent for too long.
+    GaveUp = 4,
+    /// Whoever uses the transport refused the content or stopped the flow.
+    Aborted = 5,
+    /// There is no such session (any more).
+    UnknownSession = 6,
+}
+
+impl ResetReason {
+    /// In words, for the record of the flow that was reset.
+    fn describe(code: u32) -> String {
+        let text = match code {
+            1 => "nothing listens on the port",
+            2 => "the peer has too many flows open",
+            3 => "the peer cannot take an object of this shape",
+            4 => "the peer gave up: it heard nothing from here for too long",
+            5 => "the peer aborted: it refused the content or was told to stop",
+            6 => "the peer does not know the session; it has probably restarted",
+            _ => return format!("reset by the peer with unknown reason {code}"),
+        };
+        format!("reset by the peer: {text}")
+    }
+}

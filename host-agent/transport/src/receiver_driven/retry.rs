@@ -1,0 +1,90 @@
+//! The backstop for what trimming cannot save: lost headers, lost pulls, a peer that vanished.
+
+use ebb_units::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug)]
+pub struct RetryParams {
+    pub rto: Duration,
+    pub max_rto: Duration,
+    pub max_retries: u32,
+}
+
+/// Counts timeouts between signs of life of the peer; each waits twice as long as the last.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    params: RetryParams,
+    /// Timeouts since the peer was last heard.
+    silent: u32,
+    last_heard: Instant,
+    last_timeout: Instant,
+}
+
+impl Retry {
+    pub fn new(now: Instant, params: RetryParams) -> Self {
+        Retry {
+            params,
+            silent: 0,
+            last_heard: now,
+            last_timeout: now,
+        }
+    }
+
+    pub fn heard(&mut self, now: Instant) {
+        self.silent = 0;
+        self.last_heard = now;
+    }
+
+    /// Timeouts since the peer was last heard.
+    pub fn silent(&self) -> u32 {
+        self.silent
+    }
+
+    pub fn max_retries(&self) -> u32 {
+        self.params.max_retries
+    }
+
+    /// How long to wait now.
+    pub fn interval(&self) -> Duration {
+        self.interval_after(self.silent)
+    }
+
+    fn interval_after(&self, silent: u32) -> Duration {
+        (self.params.rto * (1u64 << silent.min(32))).min(self.params.max_rto)
+    }
+
+    /// The deadline of something that has waited since `since`. After a first timeout the backed
+    /// off interval counts from the last one.
+    pub fn deadline(&self, since: Instant) -> Instant {
+        let since = if self.silent == 0 {
+            since
+        } else {
+            since.max(self.last_timeout)
+        };
+        since + self.interval()
+    }
+
+    /// When a peer that is to say something since `since` has been silent for as long as all
+    /// retries take, although there is nothing to retry.
+    pub fn give_up_at(&self, since: Instant) -> Instant {
+        let total: Duration = (0..=self.params.max_retries)
+            .map(|silent| self.interval_after(silent))
+            .sum();
+        self.last_heard.max(since) + total
+    }
+
+    /// A deadline has passed. False: that was the last retry.
+    pub fn expired(&mut self, now: Instant) -> bool {
+        self.silent += 1;
+        self.last_timeout = now;
+        self.silent <= self.params.max_retries
+    }
+
+    /// For the record of a flow that has failed.
+    pub fn gave_up_reason(&self, now: Instant) -> String {
+        format!(
+            "the peer is silent: nothing heard for {} and {} retries",
+            now.since(self.last_heard),
+            self.params.max_retries
+        )
+    }
+}

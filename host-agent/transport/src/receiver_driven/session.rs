@@ -1,0 +1,148 @@
+//! What a scheme supplies.
+
+use std::io;
+use std::sync::Arc;
+
+use ebb_units::{Duration, Instant};
+use ebb_wire::EbbHeader;
+
+use super::RetryParams;
+use crate::object::ObjectSource;
+use crate::record::Counters;
+use crate::{FlowId, Job};
+
+/// Sizes of a session that every packet of it announces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StreamShape {
+    pub object_bytes: u64,
+    /// Payload of a full packet.
+    pub symbol_bytes: u16,
+    /// Source symbols of a full block; 0 in NDP.
+    pub block_symbols: u16,
+}
+
+impl StreamShape {
+    pub fn of(header: &EbbHeader) -> Self {
+        StreamShape {
+            object_bytes: header.object_bytes,
+            symbol_bytes: header.symbol_bytes,
+            block_symbols: header.block_symbols,
+        }
+    }
+
+    /// Packets of the object without anything sent again. An empty object takes one.
+    pub fn packets(&self) -> u64 {
+        self.object_bytes
+            .div_ceil(u64::from(self.symbol_bytes).max(1))
+            .max(1)
+    }
+
+    /// Offset and length of the payload of packet `number`, which is below [`packets`](Self::packets).
+    pub fn extent(&self, number: u64) -> (u64, usize) {
+        let offset = number * u64::from(self.symbol_bytes);
+        let left = self.object_bytes.saturating_sub(offset);
+        (offset, left.min(u64::from(self.symbol_bytes)) as usize)
+    }
+
+    pub fn write(&self, header: &mut EbbHeader) {
+        header.object_bytes = self.object_bytes;
+        header.symbol_bytes = self.symbol_bytes;
+        header.block_symbols = self.block_symbols;
+    }
+}
+
+/// How a session ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ending {
+    Finished,
+    Failed(String),
+}
+
+/// What a receiver session wants done. The host adds ports, session id and entropy to headers.
+#[derive(Default)]
+pub struct Outbox {
+    /// To be sent before anything else.
+    pub control: Vec<EbbHeader>,
+    /// The next bytes of the stream.
+    pub delivered: Vec<Vec<u8>>,
+    pub jobs: Vec<Job>,
+    /// Pulls to put into the pull queue.
+    pub pulls: u64,
+}
+
+/// The sending side of a session.
+pub trait SenderSession {
+    /// A PULL, ACK or NACK arrived.
+    fn handle_control(&mut self, now: Instant, header: &EbbHeader);
+    /// A packet can leave now.
+    fn can_send(&self) -> bool;
+    /// The next packet. Called when [`can_send`](Self::can_send); fills `payload`, which is empty.
+    fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader>;
+    fn deadline(&self) -> Option<Instant>;
+    /// Called when [`deadline`](Self::deadline) has passed.
+    fn handle_timeout(&mut self, now: Instant);
+    fn ending(&self) -> Option<Ending>;
+    fn counters(&mut self) -> &mut Counters;
+}
+
+/// The receiving side of a session.
+pub trait ReceiverSession {
+    /// A DATA or SYMBOL packet arrived; without payload if it was trimmed.
+    fn handle_data(
+        &mut self,
+        now: Instant,
+        header: &EbbHeader,
+        payload: Option<&[u8]>,
+        out: &mut Outbox,
+    );
+    fn handle_job(&mut self, now: Instant, result: crate::DecodeResult, out: &mut Outbox);
+    /// One of the queued pulls leaves now.
+    fn next_pull(&mut self, now: Instant) -> EbbHeader;
+    fn deadline(&self) -> Option<Instant>;
+    /// Called when [`deadline`](Self::deadline) has passed.
+    fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);
+    fn ending(&self) -> Option<Ending>;
+    fn counters(&mut self) -> &mut Counters;
+    /// Of a finished session: what answers a late packet. The host remembers it for a while.
+    fn closing(&self) -> EbbHeader;
+}
+
+/// Bounds on the state that peers can make a host keep.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionLimits {
+    pub max_flows: usize,
+    pub max_flows_per_peer: usize,
+    /// How long an ended session still answers late packets.
+    pub linger: Duration,
+}
+
+/// NDP or SCDP.
+pub trait Scheme {
+    type Params;
+    type Sender: SenderSession;
+    type Receiver: ReceiverSession;
+
+    const NAME: &'static str;
+    /// DATA or SYMBOL.
+    const PAYLOAD_TYPE: ebb_wire::PacketType;
+
+    fn limits(params: &Self::Params) -> SessionLimits;
+    fn retry(params: &Self::Params) -> RetryParams;
+    fn max_object_bytes(params: &Self::Params, symbol_bytes: u16) -> u64;
+    /// `symbol_bytes`: what fits into a packet.
+    fn sender(
+        now: Instant,
+        params: &Self::Params,
+        symbol_bytes: u16,
+        source: Arc<dyn ObjectSource>,
+    ) -> Self::Sender;
+    /// A session that `first` opens. `None`: its sizes are impossible or too large.
+    fn receiver(
+        now: Instant,
+        params: &Self::Params,
+        flow: FlowId,
+        first: &EbbHeader,
+    ) -> Option<Self::Receiver>;
+    /// What answers `late`, a packet for a finished session whose closing header is `closing`.
+    fn answer_late(closing: &EbbHeader, late: &EbbHeader) -> EbbHeader;
+}
