@@ -145,10 +145,14 @@ class Ebb(Packet):  # type: ignore[misc]
         if self.payload_crc is None:
             header[_CRC_OFFSET : _CRC_OFFSET + 4] = crc32c(pay).to_bytes(4, "big")
         if self.payload_length is None:
-            header[_PAYLOAD_LENGTH_OFFSET : _PAYLOAD_LENGTH_OFFSET + 2] = len(pay).to_bytes(2, "big")
+            header[_PAYLOAD_LENGTH_OFFSET : _PAYLOAD_LENGTH_OFFSET + 2] = len(pay).to_bytes(
+                2, "big"
+            )
         if self.checksum is None:
             header[_CHECKSUM_OFFSET : _CHECKSUM_OFFSET + 2] = b"\0\0"
-            header[_CHECKSUM_OFFSET : _CHECKSUM_OFFSET + 2] = internet_checksum(bytes(header)).to_bytes(2, "big")
+            header[_CHECKSUM_OFFSET : _CHECKSUM_OFFSET + 2] = internet_checksum(
+                bytes(header)
+            ).to_bytes(2, "big")
         return bytes(header) + pay
 
     def answers(self, other: Any) -> bool:
@@ -173,7 +177,9 @@ def trimmed(frame: bytes, size: int, dscp: int = Dscp.TRIMMED) -> bytes:
     out[ip + 1] = dscp << 2 | out[ip + 1] & 0b11
     out[ip + 2 : ip + 4] = (size - ip).to_bytes(2, "big")
     out[ip + 10 : ip + 12] = b"\0\0"
-    out[ip + 10 : ip + 12] = internet_checksum(bytes(out[ip : ip + ip_header_bytes])).to_bytes(2, "big")
+    out[ip + 10 : ip + 12] = internet_checksum(bytes(out[ip : ip + ip_header_bytes])).to_bytes(
+        2, "big"
+    )
     if out[ip + 9] == EBB_PROTOCOL:
         ebb = ip + ip_header_bytes
         out[ebb + 1] |= Flag.TRIMMED

@@ -52,7 +52,11 @@ def _control(kind: Type, **fields: Any) -> bytes:
 
 
 def _frames() -> list[tuple[str, str, bytes]]:
-    ndp: dict[str, Any] = _COMMON | {"type": Type.DATA, "object_length": 100_000, "symbol_size": SYMBOL_SIZE}
+    ndp: dict[str, Any] = _COMMON | {
+        "type": Type.DATA,
+        "object_length": 100_000,
+        "symbol_size": SYMBOL_SIZE,
+    }
     scdp: dict[str, Any] = _COMMON | {
         "type": Type.SYMBOL,
         "object_length": 8_000_000_000,
@@ -92,8 +96,16 @@ def _frames() -> list[tuple[str, str, bytes]]:
             "NDP object that fits one packet shorter than the trim size: never cut",
             data(payload_bytes(30), flags=Flag.SYN | Flag.FIN, object_length=30),
         ),
-        ("scdp-symbol-full", "SCDP repair symbol; block above 255, 24-bit ESI, object above 4 GB", repair),
-        ("scdp-symbol-trimmed", "scdp-symbol-full after a trim to 128 bytes", trimmed(repair, TRIM_SIZE)),
+        (
+            "scdp-symbol-full",
+            "SCDP repair symbol; block above 255, 24-bit ESI, object above 4 GB",
+            repair,
+        ),
+        (
+            "scdp-symbol-trimmed",
+            "scdp-symbol-full after a trim to 128 bytes",
+            trimmed(repair, TRIM_SIZE),
+        ),
         (
             "scdp-symbol-multicast-syn",
             "SCDP source symbol of a one-to-many session",
@@ -104,12 +116,24 @@ def _frames() -> list[tuple[str, str, bytes]]:
             "SCDP symbol from sender 2 of 3",
             symbol(full, flags=Flag.MULTI_SOURCE, sender=2, senders=3, symbol=14, level=3),
         ),
-        ("pull", "cumulative pull counter close to its limit", _control(Type.PULL, pull=0xFFFFFFF0, entropy=5)),
+        (
+            "pull",
+            "cumulative pull counter close to its limit",
+            _control(Type.PULL, pull=0xFFFFFFF0, entropy=5),
+        ),
         ("pull-fin", "last pull of a session", _control(Type.PULL, flags=Flag.FIN, pull=112)),
         ("ack", "NDP acknowledgement of packet 69", _control(Type.ACK, symbol=69)),
-        ("nack", "NDP negative acknowledgement of trimmed packet 68", _control(Type.NACK, symbol=68)),
+        (
+            "nack",
+            "NDP negative acknowledgement of trimmed packet 68",
+            _control(Type.NACK, symbol=68),
+        ),
         ("reset", "session refused, reason 3", _control(Type.RESET, symbol=3)),
-        ("pull-bad-checksum", "pull counter changed after the checksum was made", bytes(bad_checksum)),
+        (
+            "pull-bad-checksum",
+            "pull counter changed after the checksum was made",
+            bytes(bad_checksum),
+        ),
         ("data-bad-crc", "last payload byte changed: header right, payload wrong", bytes(bad_crc)),
         (
             "data-bad-version",

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small blocking P4Runtime client: finsy's entities over grpcio.
+
+The controller of the project is asynchronous and reconciles a whole fabric; a packet test wants to
+write three entries and read a counter.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+from finsy import (
+    P4CounterEntry,
+    P4IndirectAction,
+    P4MulticastGroupEntry,
+    P4Schema,
+    P4TableAction,
+    P4TableEntry,
+    P4TableMatch,
+)
+from finsy.proto import U128, p4r, p4r_grpc, rpc_status
+
+DEVICE_ID = 0
+ELECTION_ID = 1
+CALL_SECONDS = 10.0
+
+
+class ControlPlaneError(Exception):
+    """The switch refused something; says what and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A counter cell."""
+
+    packets: int
+    bytes: int
+
+
+class ControlPlane:
+    """The primary controller of one switch."""
+
+    def __init__(self, address: str, p4info: Path, program: Path) -> None:
+        self._schema = P4Schema(p4info, program)
+        self._channel = grpc.insecure_channel(address)
+        self._stub = p4r_grpc.P4RuntimeStub(self._channel)
+        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._stream: Any = None
+
+    def connect(self, timeout_seconds: float = 1.0) -> bool:
+        """Becomes primary and installs the program. False if the switch does not answer yet."""
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout_seconds)
+        except grpc.FutureTimeoutError:
+            return False
+        self._stream = self._stub.StreamChannel(iter(self._requests.get, None))
+        arbitration = p4r.MasterArbitrationUpdate(
+            device_id=DEVICE_ID, election_id=U128.encode(ELECTION_ID)
+        )
+        self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
+        reply = next(self._stream).arbitration
+        if reply.status.code:
+            raise ControlPlaneError(f"not primary: {reply.status.message}")
+        self._call(
+            "SetForwardingPipelineConfig",
+            p4r.SetForwardingPipelineConfigRequest(
+                device_id=DEVICE_ID,
+                election_id=U128.encode(ELECTION_ID),
+                action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+                config=self._schema.get_pipeline_config(),
+            ),
+        )
+        return True
+
+    def close(self) -> None:
+        """Gives the switch up."""
+        self._requests.put(None)
+        if self._stream is not None:
+            self._stream.cancel()
+        self._channel.close()
+
+    def insert(
+        self, table: str, action: P4TableAction | P4IndirectAction, **match: Any
+    ) -> P4TableEntry:
+        """Adds an entry. Ranges and ternary matches get priority 10."""
+        kinds = [field.match_type.name for field in self._schema.tables[table].match_fields]
+        priority = 10 if {"RANGE", "TERNARY"} & set(kinds) else 0
+        entry = P4TableEntry(table, match=P4TableMatch(match), action=action, priority=priority)
+        self._write(+entry)
+        return entry
+
+    def delete(self, table: str, **match: Any) -> None:
+        """Removes an entry."""
+        self._write(-P4TableEntry(table, match=P4TableMatch(match)))
+
+    def set_default(self, table: str, action: P4TableAction) -> None:
+        """Replaces the default action of a table."""
+        self._write(~P4TableEntry(table, is_default_action=True, action=action))
+
+    def multicast_group(self, group: int, ports: list[int]) -> None:
+        """Adds a multicast group."""
+        self._write(+P4MulticastGroupEntry(group, replicas=[(port, 1) for port in ports]))
+
+    def counter(self, name: str, index: int) -> Count:
+        """Reads a cell of an indirect counter."""
+        entity = P4CounterEntry(name, index=index).encode(self._schema)
+        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[entity])
+        for reply in self._read(request):
+            for answer in reply.entities:
+                entry = P4CounterEntry.decode(answer, self._schema)
+                return Count(entry.packet_count, entry.byte_count)
+        raise ControlPlaneError(f"counter {name}[{index}]: the switch returned nothing")
+
+    def wait_for_count(self, name: str, index: int, packets: int, seconds: float = 5.0) -> Count:
+        """Reads a counter until it says `packets`, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while True:
+            count = self.counter(name, index)
+            if count.packets == packets or time.monotonic() > deadline:
+                return count
+            time.sleep(0.01)
+
+    def _write(self, entity: Any) -> None:
+        request = p4r.WriteRequest(
+            device_id=DEVICE_ID,
+            election_id=U128.encode(ELECTION_ID),
+            updates=[entity.encode_update(self._schema)],
+        )
+        self._call("Write", request)
+
+    def _read(self, request: Any) -> Iterator[Any]:
+        try:
+            yield from self._stub.Read(request, timeout=CALL_SECONDS)
+        except grpc.RpcError as error:
+            raise ControlPlaneError(f"Read: {_explain(error)}\n{request}") from None
+
+    def _call(self, method: str, request: Any) -> None:
+        try:
+            getattr(self._stub, method)(request, timeout=CALL_SECONDS)
+        except grpc.RpcError as error:
+            about = request if method == "Write" else ""
+            raise ControlPlaneError(f"{method}: {_explain(error)}\n{about}") from None
+
+
+def _explain(error: Any) -> str:
+    """Code, message, and the errors of the single updates that P4Runtime hides in the trailer."""
+    lines = [f"{error.code().name}: {error.details()}"]
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            status = rpc_status.Status()
+            status.ParseFromString(value)
+            for detail in status.details:
+                sub_error = p4r.Error()
+                if detail.Unpack(sub_error) and sub_error.canonical_code:
+                    lines.append(f"  {sub_error.message}")
+    return "\n".join(lines)

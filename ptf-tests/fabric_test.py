@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base class of the packet tests: a fresh switch per test, and checks that name bytes.
+
+That nothing else was sent is checked without waiting for silence: a last packet (`sentinel`) takes
+the same way, and must be the next one out.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, ClassVar
+
+import ptf
+from finsy import P4IndirectAction, P4TableAction
+from ptf.base_tests import BaseTest
+from ptf.testutils import test_params_get
+from scapy.layers.l2 import Ether
+
+from control_plane import ControlPlane
+from ebb_scapy import Dscp
+from frames import host_ip, host_mac, routed, switch_mac, udp
+from targets import TARGETS, Feature, Target, TrafficManager
+from testbed import PORTS, switch_interface
+
+ADDRESS = "127.0.0.1:9559"
+START_SECONDS = 20.0
+ARRIVAL_SECONDS = 5.0
+
+CONTROL_QUEUE = 7
+DATA_QUEUE = 0
+
+_REASONS = Path(__file__).resolve().parent.parent / "p4src" / "include" / "drop_reason.p4"
+DropReason = IntEnum(  # type: ignore[misc]
+    "DropReason",
+    [(name, int(n)) for name, n in re.findall(r"^ {4}(\w+) += (\d+)", _REASONS.read_text(), re.M)],
+)
+
+
+def action(name: str, **arguments: Any) -> P4TableAction:
+    """A table action."""
+    return P4TableAction(name, **arguments)
+
+
+class FabricTest(BaseTest):  # type: ignore[misc]
+    """Starts the switch with `manager`, installs fabric.p4 and a route to host n on every port n."""
+
+    needs: ClassVar[frozenset[Feature]] = frozenset()
+    manager: ClassVar[TrafficManager] = TrafficManager()
+
+    target: Target
+    control: ControlPlane
+
+    def setUp(self) -> None:
+        super().setUp()
+        parameters = test_params_get()
+        self.target = TARGETS[parameters["target"]](
+            Path(parameters["switch"]), Path(parameters["work_dir"])
+        )
+        for feature in sorted(self.needs, key=lambda f: f.name):
+            reason = self.target.lacks_now(feature)
+            if reason is not None:
+                self.skipTest(f"{self.target.name}: {reason}")
+        self.dataplane = ptf.dataplane_instance
+        ports = {port: switch_interface(port) for port in PORTS}
+        self.addCleanup(self.target.stop)
+        self.target.start(ports, self.manager, ADDRESS)
+        self._connect(Path(parameters["p4info"]), Path(parameters["program"]))
+        self.target.configure(self.manager)
+        self.dataplane.flush()
+        for port in PORTS:
+            self.route(f"{host_ip(port)}/32", port)
+
+    def _connect(self, p4info: Path, program: Path) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        self.control = ControlPlane(ADDRESS, p4info, program)
+        self.addCleanup(self.control.close)
+        while not self.control.connect():
+            self.target.check_alive()
+            if time.monotonic() > deadline:
+                self.fail(f"no P4Runtime on {ADDRESS} after {START_SECONDS} s: {self.target.log}")
+
+    # Tables
+
+    def next_hop(self, port: int) -> P4TableAction:
+        """The action that routes to the host on `port`."""
+        return action(
+            "set_next_hop", port=port, src_mac=switch_mac(port), dst_mac=host_mac(port)
+        )
+
+    def route(self, prefix: str, *ports: int) -> None:
+        """A route over one port, or over all of them as an ECMP group."""
+        members = [(1, self.next_hop(port)) for port in ports]
+        self.control.insert("ipv4_route", P4IndirectAction(members), dst=prefix)
+
+    def classes(
+        self, *, data_queue: int = DATA_QUEUE, spray: bool = False, mlfq: int = 0
+    ) -> None:
+        """The traffic classes of docs/wire-format.md."""
+
+        def add(dscp: int, queue: int, *, trimmable: bool = False, mode: int = 0) -> None:
+            self.control.insert(
+                "traffic_class",
+                action("set_traffic_class", queue=queue, spray=int(spray and dscp != 0),
+                       trimmable=int(trimmable), mlfq=mode),
+                dscp=dscp,
+            )  # fmt: skip
+
+        add(Dscp.DEFAULT, DATA_QUEUE)
+        add(Dscp.TRIMMABLE, data_queue, trimmable=True, mode=mlfq)
+        for dscp in (Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP, Dscp.CONTROL):
+            add(dscp, CONTROL_QUEUE)
+
+    # Packets
+
+    def send(self, port: int, *frames: bytes) -> None:
+        """Sends frames into a port of the switch."""
+        for frame in frames:
+            self.dataplane.send(0, port, frame)
+
+    def receive(self, port: int, seconds: float = ARRIVAL_SECONDS) -> bytes:
+        """The next frame out of a port."""
+        result = self.dataplane.poll(device_number=0, port_number=port, timeout=seconds)
+        if not isinstance(result, self.dataplane.PollSuccess):
+            self.target.check_alive()
+            self.fail(f"port {port}: nothing came within {seconds} s")
+        return bytes(result.packet)
+
+    def receive_anywhere(self) -> tuple[int, bytes]:
+        """The next frame out of any port."""
+        result = self.dataplane.poll(device_number=0, timeout=ARRIVAL_SECONDS)
+        if not isinstance(result, self.dataplane.PollSuccess):
+            self.target.check_alive()
+            self.fail(f"nothing came out of any port within {ARRIVAL_SECONDS} s")
+        return result.port, bytes(result.packet)
+
+    def expect(self, port: int, *frames: bytes) -> None:
+        """These frames come out of a port, in this order, byte for byte, with nothing between."""
+        for i, frame in enumerate(frames):
+            received = self.receive(port)
+            if received != frame:
+                self.fail(
+                    f"port {port}, frame {i + 1} of {len(frames)}\n{_difference(frame, received)}"
+                )
+
+    def expect_nothing_more(self, ports: Iterable[int] = PORTS) -> None:
+        """No frame is waiting or on its way out of these ports, apart from a last one we send."""
+        for port in ports:
+            source = next(p for p in PORTS if p != port)
+            sentinel = udp(host_ip(port), sport=9, length=60 + port)
+            self.send(source, sentinel)
+            self.expect(port, routed(sentinel, port))
+
+    # Counters
+
+    def expect_count(self, counter: str, index: int, packets: int) -> None:
+        """A counter says so, at once or very soon."""
+        count = self.control.wait_for_count(counter, index, packets)
+        self.assertEqual(count.packets, packets, f"{counter}[{index}]")
+
+    def expect_drops(self, reason: DropReason, packets: int) -> None:
+        """The program dropped so many for this reason."""
+        self.expect_count("dropped", int(reason), packets)
+
+
+def _difference(expected: bytes, received: bytes) -> str:
+    at = next(
+        (i for i, (a, b) in enumerate(zip(expected, received, strict=False)) if a != b),
+        min(len(expected), len(received)),
+    )
+    return (
+        f"first difference at byte {at}\n"
+        f"EXPECTED {len(expected)} bytes\n{Ether(expected).show(dump=True)}{expected[:96].hex()}\n"
+        f"RECEIVED {len(received)} bytes\n{Ether(received).show(dump=True)}{received[:96].hex()}"
+    )

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of a target, and the traffic manager a test asks it for."""
+
+from __future__ import annotations
+
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar
+
+STOP_SECONDS = 5.0
+
+
+class TargetError(Exception):
+    """The switch could not be started or set up."""
+
+
+class Feature(Enum):
+    """What not every target has. A test names what it needs."""
+
+    SLOW_PORT = "a port with a rate limit, so that a queue builds up"
+    PORT_SCHEDULER = "one link of that rate for all queues of a port, strict priority between them"
+    WEIGHTED_GROUPS = "weighted round robin between groups of queues"
+    DEFLECTION = "packets that do not fit come back to ingress"
+    BYTE_DEPTHS = "enq_qdepth in bytes"
+    QUEUE_STATISTICS = "counts of drops and deflections per queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue of every port."""
+
+    id: int
+    capacity_packets: int = 1000
+    on_full: str = "tail-drop"
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficManager:
+    """The same for all ports in `slow_ports`; the others have the queues without a rate limit."""
+
+    queues: tuple[Queue, ...] = tuple(Queue(i) for i in range(8))
+    groups: tuple[tuple[tuple[int, ...], int], ...] = ()
+    """(queues, weight)"""
+    depth_unit: str = "packets"
+    rate_bps: int = 0
+    """Of the slow ports."""
+    slow_ports: tuple[int, ...] = field(default=())
+
+
+class Target(ABC):
+    """A switch process. Used for one test: start, write tables, check, stop."""
+
+    name: ClassVar[str]
+    lacks: ClassVar[Mapping[Feature, str]]
+    """Feature -> why this target cannot have it."""
+
+    def __init__(self, binary: Path, work_dir: Path) -> None:
+        self._binary = binary
+        self._work_dir = work_dir
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def command(self, ports: Mapping[int, str], manager: TrafficManager, address: str) -> list[str]:
+        """The command line that starts the switch without a program."""
+
+    def configure(self, manager: TrafficManager) -> None:
+        """What can only be set once the program is installed."""
+
+    def dropped(self, port: int, reason: str) -> int:
+        """Packets that the queues of a port dropped for this reason (QUEUE_STATISTICS)."""
+        raise NotImplementedError
+
+    def lacks_now(self, feature: Feature) -> str | None:
+        """Why a test that needs `feature` cannot run; None if it can."""
+        return self.lacks.get(feature)
+
+    @property
+    def log(self) -> Path:
+        """What the switch printed."""
+        return self._work_dir / f"{self.name}.log"
+
+    def start(self, ports: Mapping[int, str], manager: TrafficManager, address: str) -> None:
+        """Starts the process; it may not be ready when this returns."""
+        command = self.command(ports, manager, address)
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._work_dir)
+
+    def check_alive(self) -> None:
+        """Raises if the switch ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            tail = self.log.read_text(errors="replace")[-2000:]
+            raise TargetError(f"{self.name} ended with {self._process.returncode}:\n{tail}")
+
+    def stop(self) -> None:
+        """Ends the process, politely first."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A network namespace with a veth pair per port: `sw{n}` for the switch, `ptf{n}` for the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PREFIX = "ebb-ptf-"
+PORTS = range(1, 7)
+MTU = 2000
+"""Above 1500, so that a frame longer than its IPv4 packet can be sent as well."""
+
+
+class TestbedError(Exception):
+    """The namespace could not be made."""
+
+
+def switch_interface(port: int) -> str:
+    return f"sw{port}"
+
+
+def tester_interface(port: int) -> str:
+    return f"ptf{port}"
+
+
+@contextmanager
+def namespace() -> Iterator[str]:
+    """Makes the namespace and removes it, with all in it, whatever happens."""
+    _remove_stale()
+    name = f"{PREFIX}{os.getpid()}"
+    _ip("netns", "add", name)
+    try:
+        _fill(name)
+        yield name
+    finally:
+        _ip("netns", "delete", name)
+
+
+def _fill(name: str) -> None:
+    # Without IPv6 the kernel sends nothing by itself.
+    inside = ("netns", "exec", name)
+    _ip(*inside, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    _ip(*inside, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+    _ip("-n", name, "link", "set", "lo", "up")
+    for port in PORTS:
+        ours, theirs = tester_interface(port), switch_interface(port)
+        _ip("-n", name, "link", "add", ours, "mtu", str(MTU), "type", "veth",
+            "peer", "name", theirs, "mtu", str(MTU))  # fmt: skip
+        for interface in (ours, theirs):
+            _ip("-n", name, "link", "set", interface, "up")
+
+
+def _remove_stale() -> None:
+    """Namespaces of runs that were killed: ours by name, and their process is gone."""
+    run = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
+    for line in run.stdout.splitlines():
+        name = line.split()[0]
+        pid = name.removeprefix(PREFIX)
+        if name.startswith(PREFIX) and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            _ip("netns", "delete", name)
+
+
+def _ip(*arguments: str) -> None:
+    command = ["ip", *arguments]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise TestbedError("`ip` is missing; install iproute2") from None
+    if run.returncode:
+        raise TestbedError(f"`{' '.join(command)}` failed: {run.stderr.strip()}")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Step marking: the depth a packet finds in its queue decides."""
+
+from __future__ import annotations
+
+from ebb_scapy import Ecn
+from fabric_test import FabricTest, action
+from frames import FULL_FRAME_BYTES, ce_marked, host_ip, routed, tcp
+from targets import Feature, TrafficManager
+
+SLOW_BPS = 100_000
+"""120 ms a full frame: long enough to queue some more behind it."""
+
+
+class StepTest(FabricTest):
+    """A burst into a slow port. The frames have different ports, so each can be told from the others."""
+
+    def burst(self, ecns: list[Ecn]) -> list[bytes]:
+        """One frame that keeps the link busy, then one per ECN value."""
+        frames = [
+            tcp(host_ip(2), sport=1000 + i, ecn=ecn, length=FULL_FRAME_BYTES)
+            for i, ecn in enumerate([Ecn.NOT_ECT, *ecns])
+        ]
+        self.send(1, frames[0])
+        self.expect_count("port_out", 2, 1)  # it has left the queue
+        self.send(1, *frames[1:])
+        return [routed(frame, 2) for frame in frames]
+
+
+class Threshold(StepTest):
+    """Marked from the packet on that finds more than `depth` packets."""
+
+    needs = frozenset({Feature.SLOW_PORT})
+    manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
+
+    def runTest(self) -> None:
+        self.control.insert("ecn_threshold", action("set_ecn_threshold", depth=2), egress_port=2)
+        busy, *queued = self.burst([Ecn.ECT0] * 5)  # they find 0 1 2 3 4
+        self.expect(2, busy, *queued[:3], *(ce_marked(frame) for frame in queued[3:]))
+        self.expect_count("step_marked", 2, 2)
+
+
+class OnlyEct(StepTest):
+    """Not-ECT is never marked, however deep the queue."""
+
+    needs = frozenset({Feature.SLOW_PORT})
+    manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
+
+    def runTest(self) -> None:
+        self.control.insert("ecn_threshold", action("set_ecn_threshold", depth=0), egress_port=2)
+        busy, a, b, c, d = self.burst([Ecn.NOT_ECT, Ecn.NOT_ECT, Ecn.ECT1, Ecn.CE])
+        self.expect(2, busy, a, b, ce_marked(c), d)
+        self.expect_count("step_marked", 2, 1)
+
+
+class InBytes(StepTest):
+    """The same with depths in bytes."""
+
+    needs = frozenset({Feature.SLOW_PORT, Feature.BYTE_DEPTHS})
+    manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,), depth_unit="bytes")
+
+    def runTest(self) -> None:
+        self.control.insert(
+            "ecn_threshold",
+            action("set_ecn_threshold", depth=2 * FULL_FRAME_BYTES - 1),
+            egress_port=2,
+        )
+        busy, *queued = self.burst([Ecn.ECT0] * 4)  # they find 0 1500 3000 4500 bytes
+        self.expect(2, busy, *queued[:2], *(ce_marked(frame) for frame in queued[2:]))

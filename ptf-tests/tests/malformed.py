@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may not be forwarded is dropped, and counted by reason."""
+
+from __future__ import annotations
+
+from fabric_test import DropReason, FabricTest
+from frames import ANY_MAC, ebb, host_ip, pull, tcp, udp, with_ipv4
+from scapy.layers.l2 import Ether
+
+ETHERNET = 14
+IPV4 = 20
+
+
+def _bad_frames() -> list[tuple[DropReason, bytes]]:
+    full = ebb(host_ip(2), length=1500)
+    wrong_checksum = bytearray(full)
+    wrong_checksum[ETHERNET + 10] ^= 0xFF
+    return [
+        (DropReason.TRUNCATED, full[:ETHERNET]),
+        (DropReason.TRUNCATED, full[: ETHERNET + 8]),
+        (DropReason.TRUNCATED, with_ipv4(full[: ETHERNET + IPV4 + 20], b2=0, b3=40)),
+        (DropReason.TRUNCATED, bytes(Ether(dst="ff:ff:ff:ff:ff:ff", type=0x0806)) + b"\0\1" * 8),
+        # The frame is long enough, the IPv4 packet ends inside the header.
+        (DropReason.TRUNCATED, with_ipv4(pull(host_ip(2)), b2=0, b3=IPV4 + 40)),
+        (DropReason.TRUNCATED, with_ipv4(tcp(host_ip(2), length=80), b2=0, b3=IPV4 + 19)),
+        (DropReason.TRUNCATED, with_ipv4(udp(host_ip(2), length=80), b2=0, b3=IPV4 + 7)),
+        # IHL says 60 bytes, the frame has less.
+        (DropReason.TRUNCATED, with_ipv4(tcp(host_ip(2), length=60), b0=0x4F)),
+        (DropReason.IPV4_VERSION, with_ipv4(full, b0=0x65)),
+        (DropReason.IPV4_HEADER_LENGTH, with_ipv4(full, b0=0x44)),
+        (DropReason.IPV4_TOTAL_LENGTH, with_ipv4(full, b2=0, b3=IPV4 - 1)),
+        (DropReason.IPV4_TOTAL_LENGTH, full[:1400]),
+        (DropReason.IPV4_TOTAL_LENGTH, full[:-1]),
+        (DropReason.IPV4_CHECKSUM, bytes(wrong_checksum)),
+        (DropReason.TTL_EXPIRED, tcp(host_ip(2), ttl=1)),
+        (DropReason.TTL_EXPIRED, tcp(host_ip(2), ttl=0)),
+        (DropReason.EBB_VERSION, ebb(host_ip(2), version=0, length=200)),
+        (DropReason.EBB_VERSION, ebb(host_ip(2), version=2, length=200)),
+        (DropReason.UNKNOWN_ETHERTYPE, bytes(Ether(dst=ANY_MAC, type=0x86DD)) + bytes(60)),
+    ]
+
+
+class DroppedAndCounted(FabricTest):
+    """Each alone, so that a wrong reason is seen with the frame that caused it."""
+
+    def runTest(self) -> None:
+        self.classes()
+        frames = _bad_frames()
+        for number, (reason, frame) in enumerate(frames):
+            with self.subTest(number=number, reason=reason.name):
+                before = self.control.counter("dropped", reason)
+                self.send(1, frame)
+                self.expect_drops(reason, before.packets + 1)
+        self.expect_nothing_more()
+        total = sum(self.control.counter("dropped", reason).packets for reason in DropReason)
+        self.assertEqual(total, len(frames))
+
+
+class Garbage(FabricTest):
+    """Every prefix and many single-byte changes of a good packet: the switch lives on."""
+
+    def runTest(self) -> None:
+        self.classes()
+        good = pull(host_ip(2))
+        # Linux does not send frames that are shorter than an Ethernet header.
+        frames = [good[:length] for length in range(ETHERNET, len(good))]
+        frames += [
+            good[:at] + bytes([good[at] ^ 0x5A]) + good[at + 1 :] for at in range(len(good))
+        ]
+        self.send(1, *frames)
+        self.expect_count("port_in", 1, len(frames))
+        self.dataplane.flush()
+        self.expect_nothing_more()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multicast groups: every member but the source, and each replica for itself when a queue is full."""
+
+from __future__ import annotations
+
+from ebb_scapy import Flag, trimmed
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, DropReason, FabricTest, action
+from frames import FULL_FRAME_BYTES, ebb, host_ip, one_hop_less, routed
+from targets import Feature, Queue, TrafficManager
+
+GROUP = 5
+ADDRESS = "239.1.2.3"
+GROUP_MAC = "01:00:5e:01:02:03"
+PORTS = [1, 2, 3, 4]
+SIZE = 128
+
+
+class MulticastTest(FabricTest):
+    """A group of ports 1 to 4."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.classes()
+        self.control.multicast_group(GROUP, PORTS)
+        to_group = action("set_multicast_group", group=GROUP)
+        self.control.insert("ipv4_route", to_group, dst=f"{ADDRESS}/32")
+
+
+def symbol() -> bytes:
+    """A full packet to the group."""
+    return ebb(ADDRESS, dst_mac=GROUP_MAC, length=FULL_FRAME_BYTES, flags=int(Flag.MULTICAST))
+
+
+class ToTheGroup(MulticastTest):
+    """Everyone gets it once, with the addresses it had; the port it came from gets none."""
+
+    def runTest(self) -> None:
+        self.send(1, symbol())
+        for port in (2, 3, 4):
+            self.expect(port, one_hop_less(symbol()))
+        self.expect_nothing_more()
+        self.expect_drops(DropReason.REPLICA_TO_SOURCE, 1)
+        self.expect_count("port_out", 1, 1)  # the sentinel of expect_nothing_more
+
+
+class FromOutside(MulticastTest):
+    """A source that is not in the group reaches all of it."""
+
+    def runTest(self) -> None:
+        self.send(6, symbol())
+        for port in PORTS:
+            self.expect(port, one_hop_less(symbol()))
+        self.expect_nothing_more()
+
+
+class OneReplicaIsTrimmed(MulticastTest):
+    """One member's port is congested: that replica is cut, the others are whole."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = TrafficManager(
+        queues=(
+            Queue(DATA_QUEUE, capacity_packets=1, on_full="deflect"),
+            Queue(CONTROL_QUEUE),
+        ),
+        rate_bps=100_000,
+        slow_ports=(2,),
+    )
+
+    def runTest(self) -> None:
+        self.control.set_default(
+            "trimming",
+            action("set_trimming", size=SIZE, dscp_value=12, queue_index=CONTROL_QUEUE),
+        )
+        busy, waiting = (ebb(host_ip(2), length=FULL_FRAME_BYTES, symbol=i) for i in (1, 2))
+        self.send(1, busy)
+        self.expect_count("port_out", 2, 1)
+        self.send(1, waiting, symbol())
+        for port in (3, 4):
+            self.expect(port, one_hop_less(symbol()))
+        cut = trimmed(one_hop_less(symbol()), SIZE)
+        self.expect(2, routed(busy, 2), cut, routed(waiting, 2))
+        self.expect_nothing_more()
+        self.expect_count("trimmed", 2, 1)
+        self.expect_count("trimmed", 3, 0)

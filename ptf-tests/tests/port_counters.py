@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets and bytes per port, read over P4Runtime."""
+
+from __future__ import annotations
+
+from fabric_test import FabricTest
+from frames import host_ip, routed, tcp
+
+
+class PacketsAndBytes(FabricTest):
+    """What came in and what went out, by port."""
+
+    def runTest(self) -> None:
+        frames = [tcp(host_ip(3), length=length) for length in (60, 600, 1514)]
+        self.send(2, *frames)
+        self.expect(3, *(routed(frame, 3) for frame in frames))
+        for counter, port in (("port_in", 2), ("port_out", 3)):
+            count = self.control.wait_for_count(counter, port, len(frames))
+            self.assertEqual((count.packets, count.bytes), (3, 60 + 600 + 1514), counter)
+        for counter, port in (("port_in", 3), ("port_out", 2)):
+            self.assertEqual(self.control.counter(counter, port).packets, 0, counter)

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Payload trimming by both triggers, byte for byte (docs/wire-format.md, "Trimming")."""
+
+from __future__ import annotations
+
+from ebb_scapy import MIN_TRIM_SIZE, Dscp, Ecn, Type, trimmed
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, DropReason, FabricTest, action
+from frames import FULL_FRAME_BYTES, ebb, host_ip, pull, routed, tcp
+from scapy.layers.inet import IPOption_Router_Alert
+from targets import Feature, Queue, TrafficManager
+
+SLOW_BPS = 100_000
+"""120 ms a full frame: long enough to queue some more behind it."""
+CAPACITY = 2
+TRIM_CAPACITY = 3
+SIZE = 128
+
+DEFLECTING = TrafficManager(
+    queues=(
+        Queue(DATA_QUEUE, capacity_packets=CAPACITY, on_full="deflect"),
+        Queue(6, capacity_packets=CAPACITY, on_full="deflect"),
+        Queue(CONTROL_QUEUE, capacity_packets=TRIM_CAPACITY),
+    ),
+    rate_bps=SLOW_BPS,
+    slow_ports=(2,),
+)
+
+
+class TrimTest(FabricTest):
+    """Ports with a queue, and what is trimmed because it does not fit."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.classes()
+
+    def trimming(self, *, size: int = SIZE, dscp: int = Dscp.TRIMMED) -> None:
+        self.control.set_default("trimming", trim_action(size, dscp))
+
+    def fill(self) -> list[bytes]:
+        """Occupies the link and then the data queue of port 2."""
+        frames = [full(symbol=1000 + i) for i in range(1 + CAPACITY)]
+        self.send(1, frames[0])
+        self.expect_count("port_out", 2, 1)
+        self.send(1, *frames[1:])
+        return [routed(frame, 2) for frame in frames]
+
+
+def trim_action(size: int, dscp: int) -> object:
+    return action("set_trimming", size=size, dscp_value=dscp, queue_index=CONTROL_QUEUE)
+
+
+def full(**fields: int) -> bytes:
+    """A full data packet to host 2."""
+    return ebb(host_ip(2), length=FULL_FRAME_BYTES, **fields)
+
+
+class Deflected(TrimTest):
+    """What the queue refuses is cut and overtakes what is in the queue."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        busy, *queued = self.fill()
+        late = full(symbol=5)
+        self.send(1, late)
+        self.expect(2, busy, trimmed(routed(late, 2), SIZE), *queued)
+        self.expect_nothing_more()
+        self.expect_count("trimmed", 2, 1)
+        self.expect_count("trim_sent", 2, 1)
+
+
+class AnyPacketOfTheClass(TrimTest):
+    """TCP and IPv4 options too; ECN bits stay, a broken header checksum is not repaired."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        frames = [
+            tcp(host_ip(2), dscp=Dscp.TRIMMABLE, ecn=Ecn.CE, length=FULL_FRAME_BYTES),
+            ebb(host_ip(2), options=IPOption_Router_Alert(), length=FULL_FRAME_BYTES),
+            full(type=Type.SYMBOL, flags=0x0B, entropy=0xFFFF),
+        ]
+        busy, *queued = self.fill()
+        self.send(1, *frames)
+        self.expect(2, busy, *(trimmed(routed(frame, 2), SIZE) for frame in frames), *queued)
+
+
+class DamagedHeaderStaysDamaged(TrimTest):
+    """The receiver must be able to see that the header was damaged before the trim."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        good = full(symbol=5)
+        damaged = good[:50] + bytes([good[50] ^ 0x10]) + good[51:]  # the symbol number
+        busy, *queued = self.fill()
+        self.send(1, damaged)
+        sound = trimmed(routed(good, 2), SIZE)
+        expected = sound[:50] + bytes([sound[50] ^ 0x10]) + sound[51:]
+        self.expect(2, busy, expected, *queued)
+
+
+class ShortPacketsStayWhole(TrimTest):
+    """Not longer than size: whole and unchanged, but in the trim queue."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        frames = [ebb(host_ip(2), length=n) for n in (SIZE - 1, SIZE, SIZE + 1)]
+        busy, *queued = self.fill()
+        self.send(1, *frames)
+        short, exact, longer = (routed(frame, 2) for frame in frames)
+        self.expect(2, busy, short, exact, trimmed(longer, SIZE), *queued)
+
+
+class LastHop(TrimTest):
+    """An entry for a port takes the place of the default; the smallest useful size."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        self.control.insert(
+            "trimming", trim_action(MIN_TRIM_SIZE, Dscp.TRIMMED_LASTHOP), egress_port=2
+        )
+        late = full(symbol=5)
+        busy, *queued = self.fill()
+        self.send(1, late)
+        expected = trimmed(routed(late, 2), MIN_TRIM_SIZE, Dscp.TRIMMED_LASTHOP)
+        self.expect(2, busy, expected, *queued)
+
+
+class OthersAreDropped(TrimTest):
+    """A class that is not trimmable is dropped when its queue deflects."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        busy, *queued = self.fill()
+        self.send(1, tcp(host_ip(2), length=FULL_FRAME_BYTES))
+        self.expect_drops(DropReason.NOT_TRIMMABLE, 1)
+        self.expect(2, busy, *queued)
+        self.expect_nothing_more()
+        self.expect_count("trimmed", 2, 0)
+
+
+class ControlIsNeverTrimmed(TrimTest):
+    """Control packets pass a full data queue; if their own queue refuses them they are dropped."""
+
+    needs = frozenset({Feature.DEFLECTION})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        control = [pull(host_ip(2), pull=i, length=200) for i in range(CAPACITY)]
+        busy, *queued = self.fill()
+        self.send(1, *control)
+        self.expect(2, busy, *(routed(frame, 2) for frame in control), *queued)
+
+        # Now in a queue that deflects.
+        self.control.delete("traffic_class", dscp=Dscp.CONTROL)
+        in_queue_6 = action("set_traffic_class", queue=6, spray=0, trimmable=0, mlfq=0)
+        self.control.insert("traffic_class", in_queue_6, dscp=Dscp.CONTROL)
+        first = full()
+        self.send(1, first)
+        self.expect_count("port_out", 2, 1 + CAPACITY + len(control) + 1)
+        self.send(1, *control, pull(host_ip(2), pull=99, length=200))
+        self.expect(2, routed(first, 2), *(routed(frame, 2) for frame in control))
+        self.expect_nothing_more()
+        self.expect_drops(DropReason.NOT_TRIMMABLE, 1)
+
+
+class EveryTrimIsAccountedFor(TrimTest):
+    """TRIM = TX_TRIM + DROPPED_TRIM, with a trim queue that overflows."""
+
+    needs = frozenset({Feature.DEFLECTION, Feature.QUEUE_STATISTICS})
+    manager = DEFLECTING
+
+    def runTest(self) -> None:
+        self.trimming()
+        late = [full(symbol=i) for i in range(TRIM_CAPACITY + 2)]
+        busy, *queued = self.fill()
+        self.send(1, *late)
+        fitting = [trimmed(routed(frame, 2), SIZE) for frame in late[:TRIM_CAPACITY]]
+        self.expect(2, busy, *fitting, *queued)
+        self.expect_nothing_more()
+        trims = self.control.counter("trimmed", 2).packets
+        sent = self.control.counter("trim_sent", 2).packets
+        dropped = self.target.dropped(2, "deflect-failed")
+        self.assertEqual((trims, sent, dropped), (len(late), TRIM_CAPACITY, 2))
+
+
+class OccupancyLimit(TrimTest):
+    """The trigger of stock BMv2: one packet alone is over the limit, or is not."""
+
+    def runTest(self) -> None:
+        self.trimming()
+        self.control.insert(
+            "occupancy_limit", action("set_occupancy_limit", limit_bytes=600), egress_port=2
+        )
+        fits = ebb(host_ip(2), length=600)
+        over = ebb(host_ip(2), length=601)
+        self.send(1, fits)
+        self.expect(2, routed(fits, 2))
+        self.send(1, over)
+        self.expect(2, trimmed(routed(over, 2), SIZE))
+        for packet in (
+            tcp(host_ip(2), length=FULL_FRAME_BYTES),  # not trimmable
+            pull(host_ip(2), length=FULL_FRAME_BYTES),  # control
+            ebb(host_ip(2), dscp=Dscp.TRIMMED, length=FULL_FRAME_BYTES),  # trimmed before
+        ):
+            self.send(1, packet)
+            self.expect(2, routed(packet, 2))
+        elsewhere = ebb(host_ip(3), length=FULL_FRAME_BYTES)  # no entry, no limit
+        self.send(1, elsewhere)
+        self.expect(3, routed(elsewhere, 3))
+        self.expect_count("trimmed", 2, 1)
+        self.expect_count("trim_sent", 2, 1)
+
+
+class OccupancyCounts(TrimTest):
+    """Bytes count from ingress to egress: two fit, the third is trimmed, and later one fits again."""
+
+    needs = frozenset({Feature.SLOW_PORT})
+    manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
+
+    def runTest(self) -> None:
+        self.trimming()
+        self.control.insert(
+            "occupancy_limit",
+            action("set_occupancy_limit", limit_bytes=2 * FULL_FRAME_BYTES),
+            egress_port=2,
+        )
+        control = pull(host_ip(2))
+        late = full(symbol=5)
+        busy, *queued = self.fill()
+        self.send(1, late, control)
+        arrived = [self.receive(2) for _ in range(3 + CAPACITY)]
+        expected = [busy, *queued, trimmed(routed(late, 2), SIZE), routed(control, 2)]
+        self.assertEqual(sorted(arrived), sorted(expected))
+        again = full(symbol=6)
+        self.send(1, again)
+        self.expect(2, routed(again, 2))
