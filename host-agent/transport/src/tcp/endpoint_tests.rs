@@ -440,7 +440,7 @@ fn hull_paces_long_flows() {
         let counters = rack.hosts[host].pacer_counters().unwrap();
         assert!(counters.paced_packets > 1000, "{counters:?}");
         assert!(
-            counters.passed_packets > 10,
+            counters.passed_packets >= 10,
             "the flow begins unpaced: {counters:?}"
         );
         assert_eq!(counters.refused_packets, 0, "{counters:?}");

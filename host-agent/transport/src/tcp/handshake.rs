@@ -178,3 +178,75 @@ impl Handshake {
         self.retries <= params.max_retries
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_without_options_gets_plain_tcp() {
+        let syn = Segment {
+            seq: 9,
+            window: 5000,
+            flags: Flags {
+                syn: true,
+                ..Flags::default()
+            },
+            ..Segment::default()
+        };
+        let params = TcpParams {
+            timestamps: true,
+            ..TcpParams::default()
+        };
+        let agreement = Agreement::new(&params, Algorithm::Dctcp, &syn);
+        assert_eq!(agreement.segment_bytes, 536);
+        assert_eq!((agreement.window_shifts, agreement.timestamp), (None, None));
+        assert_eq!((agreement.sack, agreement.ecn), (false, EcnMode::Off));
+        let mut handshake = Handshake::new(&params, Some(agreement));
+        let syn_ack = handshake
+            .poll(Instant::ZERO, &params, Algorithm::Dctcp, 1)
+            .unwrap();
+        assert_eq!(
+            syn_ack.options,
+            TcpOptions {
+                mss: Some(1460),
+                ..TcpOptions::default()
+            }
+        );
+        assert!(!syn_ack.flags.ece);
+    }
+
+    #[test]
+    fn ecn_needs_the_right_flags_of_each_side() {
+        let ecn = |ack: Option<u32>, ece, cwr| {
+            let flags = Flags {
+                syn: true,
+                ece,
+                cwr,
+                ..Flags::default()
+            };
+            let syn = Segment {
+                ack,
+                flags,
+                ..Segment::default()
+            };
+            Agreement::new(&TcpParams::default(), Algorithm::RenoEcn, &syn).ecn
+        };
+        assert_eq!(ecn(None, true, true), EcnMode::Classic);
+        assert_eq!(ecn(None, true, false), EcnMode::Off);
+        assert_eq!(ecn(Some(1), true, false), EcnMode::Classic);
+        // RFC 3168 6.1.1.1: a peer that only reflects the reserved bits.
+        assert_eq!(ecn(Some(1), true, true), EcnMode::Off);
+    }
+
+    #[test]
+    fn the_window_shift_is_the_smallest_that_fits() {
+        for (buffer, shift) in [(1 << 16, 1), (65_535, 0), (2 << 20, 6), (1 << 30, 14)] {
+            let params = TcpParams {
+                receive_buffer_bytes: buffer,
+                ..TcpParams::default()
+            };
+            assert_eq!(window_shift(&params), shift, "{buffer}");
+        }
+    }
+}

@@ -15,6 +15,8 @@
 //! 6928 (initial window), 3465 (byte counting).
 
 pub mod congestion;
+#[cfg(test)]
+mod congestion_tests;
 pub mod connection;
 mod ecn;
 mod endpoint;
@@ -23,6 +25,8 @@ mod handshake;
 mod params;
 mod reassembly;
 mod receiver;
+#[cfg(test)]
+mod recovery_tests;
 mod rtt;
 mod scoreboard;
 mod segment;

@@ -14,6 +14,9 @@ use crate::object::{GeneratedSource, ObjectSource};
 /// IPv4 and TCP headers without options, and Ethernet.
 const HEADER_BYTES: u64 = 14 + 20 + 20;
 
+/// Initial sequence number of pair 0, so close to the end of the space that transfers wrap.
+const FIRST_ISS: u32 = 0xffff_ff00;
+
 /// What happens to a segment beside the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
@@ -161,7 +164,11 @@ pub(crate) struct Network {
     pub(crate) backward: Link,
     /// Alpha and window of the left of pair 0, whenever they changed.
     pub(crate) trace: Vec<(Instant, Option<f64>, u64)>,
-    /// Segments sent by the left sides, in order.
+    /// ACKs that reached the left of pair 0: time, offset acknowledged, SND.NXT, ECN-Echo.
+    pub(crate) acks: Vec<(Instant, u64, u64, bool)>,
+    /// SND.NXT of the left of pair 0.
+    sent_end: u64,
+    /// Segments sent by the left of pair 0, in order.
     pub(crate) sent: Vec<(Instant, Segment)>,
 }
 
@@ -178,6 +185,8 @@ impl Network {
             forward: link(),
             backward: link(),
             trace: Vec::new(),
+            acks: Vec::new(),
+            sent_end: 0,
             sent: Vec::new(),
         }
     }
@@ -191,8 +200,7 @@ impl Network {
         };
         let mut expected = vec![0; bytes as usize];
         source.read_at(0, &mut expected).unwrap();
-        // Close to the end of the sequence space: every transfer of size wraps.
-        let iss = 0xffff_ff00 - index as u32;
+        let iss = FIRST_ISS - index as u32;
         let mut left =
             Connection::connect(self.params.clone(), self.algorithm, Arc::new(source), iss);
         left.close();
@@ -244,13 +252,21 @@ impl Network {
         }
         for (index, segment) in self.backward.take_arrived(now) {
             self.pairs[index].left.handle_segment(now, &segment);
+            if index == 0 {
+                self.note_ack(&segment);
+            }
         }
         for (index, pair) in self.pairs.iter_mut().enumerate() {
             if pair.start_at <= now {
                 pair.started = true;
                 pair.left.handle_deadline(now);
                 while let Some(segment) = pair.left.poll_transmit(now) {
-                    self.sent.push((now, segment.clone()));
+                    if index == 0 {
+                        let start = segment.seq.wrapping_sub(FIRST_ISS);
+                        let end = u64::from(start) + u64::from(segment.sequence_length());
+                        self.sent_end = self.sent_end.max(end);
+                        self.sent.push((now, segment.clone()));
+                    }
                     self.forward.send(now, index, segment);
                 }
             }
@@ -282,6 +298,17 @@ impl Network {
             {
                 self.trace.push((now, entry.0, entry.1));
             }
+        }
+    }
+
+    /// Notes an ACK as the sender of pair 0 sees it, and alpha and window after it.
+    fn note_ack(&mut self, segment: &Segment) {
+        let last = self.acks.last().map_or(0, |&(_, ack, ..)| ack);
+        let unwrap =
+            |seq: u32| last + u64::from(seq.wrapping_sub(FIRST_ISS.wrapping_add(last as u32)));
+        if let (Some(ack), false) = (segment.ack, segment.flags.syn) {
+            let ack = (self.now, unwrap(ack), self.sent_end, segment.flags.ece);
+            self.acks.push(ack);
         }
     }
 
