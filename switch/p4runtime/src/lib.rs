@@ -1,9 +1,31 @@
 //! The P4Runtime service and Ebb's traffic-manager service.
+//!
+//! [`Server::bind`] takes the addresses, [`Server::serve`] serves one [`Device`] on each. A device
+//! is whatever can run a [`Job`] in the thread that owns a [`Switch`].
+//!
+//! ```text
+//! service ─ stream ─► host (streams, arbitration, configs) ─► device ─► switch thread:
+//!                                                  forwarding ─► entities ─► store, pipeline
+//! ```
+//!
+//! A batch of updates runs between two packets. "Spec" in comments is the P4Runtime Specification.
 
-pub mod arbitration;
-pub mod bytes;
-pub mod entities;
-pub mod error;
-pub mod p4info;
+mod arbitration;
+mod bytes;
+mod device;
+mod digests;
+mod entities;
+mod error;
+mod forwarding;
+mod host;
+mod p4info;
+mod packet_io;
 pub mod proto;
-pub mod store;
+mod server;
+mod service;
+mod store;
+mod stream;
+mod traffic;
+
+pub use device::{Device, Event, Job, Switch};
+pub use server::{ServeError, Server};

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use ebb_pipeline::control::MatchKey;
+use ebb_pipeline::control::{MatchKey, MatchKind};
 
 use crate::bytes::{self, canonical, hex};
 use crate::error::{EntityError, Result};
@@ -87,6 +87,16 @@ pub fn match_type(field: &MatchField) -> Result<MatchType> {
             field.name
         ))),
     }
+}
+
+/// How the pipeline matches the field.
+pub fn match_kind(field: &MatchField) -> Result<MatchKind> {
+    Ok(match match_type(field)? {
+        MatchType::Exact | MatchType::Unspecified => MatchKind::Exact,
+        MatchType::Lpm => MatchKind::Lpm,
+        MatchType::Ternary | MatchType::Optional => MatchKind::Ternary,
+        MatchType::Range => MatchKind::Range,
+    })
 }
 
 /// Whether entries of a table with these fields have a priority.

@@ -8,6 +8,7 @@ mod digest;
 mod direct;
 mod matching;
 mod replication;
+mod restore;
 mod table;
 mod table_action;
 mod table_read;
@@ -17,8 +18,10 @@ use ebb_pipeline::Pipeline;
 use ebb_units::Instant;
 
 pub use action::encode_action;
-pub use matching::FieldKey;
+pub use matching::{FieldKey, match_kind};
+pub use restore::{restore, restore_updates};
 pub use table_action::direct_action;
+pub use table_read::idle_entry;
 
 use crate::error::{EntityError, Result};
 use crate::p4info::Index;

@@ -1,10 +1,11 @@
 //! Reading table entries: filters and wildcards (spec, "Wildcard Reads").
 
 use ebb_pipeline::control::TableAction;
+use ebb_pipeline::{EntryId, TableId};
 
 use crate::entities::action::encode_action;
 use crate::entities::direct::counter_data;
-use crate::entities::matching::encode_key;
+use crate::entities::matching::{FieldKey, encode_key};
 use crate::entities::table::{entry_key, pipeline_key};
 use crate::entities::table_action::direct_action;
 use crate::entities::{Context, Kind, entity, selected};
@@ -183,4 +184,25 @@ fn default_entry(ctx: &Context, table: &config::Table) -> Result<p4::TableEntry>
         out.controller_metadata = stored.notes.controller_metadata;
     }
     Ok(out)
+}
+
+/// What an idle-timeout notification says about an entry. `None`: it is gone by now.
+pub fn idle_entry(ctx: &mut Context, table: TableId, entry: EntryId) -> Option<p4::TableEntry> {
+    let name = ctx.pipeline.table_info(table).name;
+    let definition = ctx.info.tables.values().find(|t| t.name() == name)?;
+    let view = ctx.pipeline.entry_by_id(table, entry).ok()?;
+    let fields = FieldKey::from_pipeline(&definition.match_fields, &view.entry.key).ok()?;
+    let key = EntryKey {
+        fields,
+        priority: view.entry.priority,
+    };
+    let contents = ctx.store.tables.get(&definition.id())?;
+    let notes = &contents.entries.get(&key)?.notes;
+    #[allow(deprecated)]
+    Some(p4::TableEntry {
+        controller_metadata: notes.controller_metadata,
+        metadata: notes.metadata.clone(),
+        idle_timeout_ns: notes.idle_timeout_ns,
+        ..key_entry(definition, &key)
+    })
 }

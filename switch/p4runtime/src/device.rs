@@ -1,0 +1,65 @@
+//! The switch as this crate sees it. The crate that owns the switch implements these traits.
+
+use ebb_pipeline::{Digest, EntryId, Pipeline, TableId};
+use ebb_traffic_manager::{ConfigError, PortStatistics, TrafficManagerConfig};
+use ebb_units::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tonic::Status;
+
+/// A switch, in the hands of the thread that owns it.
+pub trait Switch {
+    /// The switch's clock.
+    fn now(&self) -> Instant;
+    /// `None` until a program is installed.
+    fn pipeline(&mut self) -> Option<&mut Pipeline>;
+    /// Takes the place of the pipeline there was. Packets in flight may be lost.
+    fn install(&mut self, pipeline: Pipeline);
+    /// A frame from the CPU port.
+    fn packet_out(&mut self, frame: Vec<u8>);
+
+    fn traffic_config(&self) -> &TrafficManagerConfig;
+    fn set_traffic_config(&mut self, config: TrafficManagerConfig) -> Result<(), ConfigError>;
+    fn traffic_statistics(&self) -> Vec<PortStatistics>;
+    fn reset_traffic_statistics(&mut self);
+}
+
+/// Something to do with a switch, between two packets.
+pub type Job = Box<dyn FnOnce(&mut dyn Switch) + Send>;
+
+/// What the data plane tells the control plane.
+#[derive(Debug)]
+pub enum Event {
+    /// A frame that left through the CPU port.
+    PacketIn(Vec<u8>),
+    Digest(Digest),
+    /// An entry was not hit for its idle timeout.
+    Idle {
+        table: TableId,
+        entry: EntryId,
+    },
+}
+
+/// A switch, seen from other threads.
+pub trait Device: Send + Sync + 'static {
+    fn id(&self) -> u64;
+    /// Has the thread that owns the switch run `job` soon. A job that is dropped instead means that
+    /// the switch has stopped.
+    fn submit(&self, job: Job);
+    /// Where events go from now on. When the channel is full, the event is lost and counted.
+    fn subscribe(&self, events: mpsc::Sender<Event>);
+}
+
+/// Runs `f` with the switch and returns what it returns.
+pub async fn call<R: Send + 'static>(
+    device: &dyn Device,
+    f: impl FnOnce(&mut dyn Switch) -> R + Send + 'static,
+) -> Result<R, Status> {
+    let (reply, result) = oneshot::channel();
+    device.submit(Box::new(move |switch| {
+        // The caller may have given up waiting; the work is done all the same.
+        let _ = reply.send(f(switch));
+    }));
+    result
+        .await
+        .map_err(|_| Status::unavailable("the switch has stopped"))
+}

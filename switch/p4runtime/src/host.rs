@@ -1,0 +1,178 @@
+//! One device and everyone who talks to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use prost_types::Any;
+use tokio::sync::mpsc;
+use tonic::Status;
+
+use crate::arbitration::{Arbiter, Notice, StreamId, unknown_device};
+use crate::device::{Device, Switch, call};
+use crate::digests::Digests;
+use crate::entities::Context;
+use crate::forwarding::{Configs, Forwarding, lock};
+use crate::proto::p4::stream_message_response::Update;
+use crate::proto::p4::{StreamMessageResponse, Uint128};
+
+pub type Outgoing = Result<StreamMessageResponse, Status>;
+
+/// Messages that wait for a slow controller. Beyond this, packets and digests are dropped; a
+/// controller that misses an arbitration notice would be wrong about its rights, so its stream ends.
+const STREAM_BUFFER: usize = 4096;
+
+pub struct Host {
+    pub device: Arc<dyn Device>,
+    pub configs: Mutex<Configs>,
+    pub digests: Mutex<Digests>,
+    /// Held by everything that changes the device, and by a change of primary: so the writes of an
+    /// old primary are over before the new one is told.
+    pub gate: tokio::sync::Mutex<()>,
+    arbiter: Mutex<Arbiter>,
+    streams: Mutex<Streams>,
+}
+
+#[derive(Default)]
+struct Streams {
+    open: HashMap<StreamId, mpsc::Sender<Outgoing>>,
+    last: StreamId,
+    /// The server is stopping: no new streams.
+    closed: bool,
+}
+
+impl Host {
+    pub fn new(device: Arc<dyn Device>) -> Arc<Self> {
+        Arc::new(Self {
+            arbiter: Mutex::new(Arbiter::new(device.id())),
+            device,
+            configs: Mutex::default(),
+            digests: Mutex::default(),
+            gate: tokio::sync::Mutex::default(),
+            streams: Mutex::default(),
+        })
+    }
+
+    pub fn check_device(&self, id: u64) -> Result<(), Status> {
+        match id == self.device.id() {
+            true => Ok(()),
+            false => Err(unknown_device(id, self.device.id())),
+        }
+    }
+
+    pub fn check_primary(&self, role: &str, election: Option<&Uint128>) -> Result<(), Status> {
+        lock(&self.arbiter).check_primary(role, election)
+    }
+
+    pub fn active(&self) -> Result<Arc<Forwarding>, Status> {
+        lock(&self.configs).active().ok_or_else(|| {
+            Status::failed_precondition(format!(
+                "device {} has no forwarding pipeline config; use SetForwardingPipelineConfig first",
+                self.device.id()
+            ))
+        })
+    }
+
+    /// Runs `f` in the thread of the switch.
+    pub async fn on_switch<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut dyn Switch) -> R + Send + 'static,
+    ) -> Result<R, Status> {
+        call(&*self.device, f).await
+    }
+
+    /// Runs `f` on the pipeline that reads and writes refer to.
+    pub async fn on_pipeline<R: Send + 'static>(
+        &self,
+        f: impl FnOnce(&mut Context) -> R + Send + 'static,
+    ) -> Result<R, Status> {
+        let forwarding = self.active()?;
+        self.on_switch(move |switch| forwarding.with(switch, f))
+            .await?
+    }
+
+    /// A new StreamChannel: its name, and what is to be sent on it.
+    pub fn open_stream(&self) -> (StreamId, mpsc::Receiver<Outgoing>) {
+        let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
+        let mut streams = lock(&self.streams);
+        streams.last += 1;
+        let id = streams.last;
+        if !streams.closed {
+            streams.open.insert(id, sender);
+        }
+        (id, receiver)
+    }
+
+    /// Ends the stream, if it is still there, with an error or without.
+    pub async fn close_stream(&self, id: StreamId, error: Option<Status>) {
+        let sender = lock(&self.streams).open.remove(&id);
+        if let (Some(sender), Some(error)) = (sender, error) {
+            // Nobody may be listening any more.
+            let _ = sender.send(Err(error)).await;
+        }
+        let _gate = self.gate.lock().await;
+        let notices = lock(&self.arbiter).disconnect(id);
+        self.notify(notices);
+    }
+
+    /// The server is stopping.
+    pub fn close_all(&self) {
+        let mut streams = lock(&self.streams);
+        streams.closed = true;
+        streams.open.clear();
+    }
+
+    pub async fn arbitrate(
+        &self,
+        stream: StreamId,
+        update: &crate::proto::p4::MasterArbitrationUpdate,
+    ) -> Result<(), Status> {
+        let _gate = self.gate.lock().await;
+        let notices = lock(&self.arbiter).update(stream, update)?;
+        self.notify(notices);
+        Ok(())
+    }
+
+    pub fn is_primary(&self, stream: StreamId) -> bool {
+        lock(&self.arbiter).is_primary(stream)
+    }
+
+    fn notify(&self, notices: Vec<Notice>) {
+        for (stream, notice) in notices {
+            if !self.send(stream, Update::Arbitration(notice)) {
+                lock(&self.streams).open.remove(&stream);
+            }
+        }
+    }
+
+    /// To the primary of every role.
+    pub fn send_to_primaries(&self, update: Update) {
+        let primaries = lock(&self.arbiter).primaries();
+        for stream in primaries {
+            self.send(stream, update.clone());
+        }
+    }
+
+    /// Whether the message was taken.
+    pub fn send(&self, stream: StreamId, update: Update) -> bool {
+        let streams = lock(&self.streams);
+        let Some(sender) = streams.open.get(&stream) else {
+            return false;
+        };
+        let message = StreamMessageResponse {
+            update: Some(update),
+        };
+        let sent = sender.try_send(Ok(message));
+        if let Err(mpsc::error::TrySendError::Full(_)) = sent {
+            tracing::debug!(
+                stream,
+                "a controller reads too slowly; a message was dropped"
+            );
+        }
+        sent.is_ok()
+    }
+}
+
+/// Kept out of messages that are not understood.
+pub fn type_of(any: &Any) -> &str {
+    any.type_url.rsplit('/').next().unwrap_or_default()
+}

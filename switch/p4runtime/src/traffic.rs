@@ -1,0 +1,174 @@
+//! The traffic-manager service of one device.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ebb_traffic_manager::{Count, PortStatistics, QueueStatistics, TrafficManagerConfig};
+use tokio::sync::mpsc;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::device::Switch;
+use crate::host::Host;
+use crate::proto::tm;
+use crate::proto::tm::traffic_manager_server::TrafficManager;
+
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+
+pub struct Service {
+    host: Arc<Host>,
+}
+
+impl Service {
+    pub fn new(host: Arc<Host>) -> Self {
+        Self { host }
+    }
+}
+
+#[tonic::async_trait]
+impl TrafficManager for Service {
+    type StreamStatsStream = Pin<Box<dyn Stream<Item = Result<tm::Stats, Status>> + Send>>;
+
+    async fn get_config(
+        &self,
+        request: Request<tm::GetConfigRequest>,
+    ) -> Result<Response<tm::GetConfigResponse>, Status> {
+        self.host.check_device(request.into_inner().device_id)?;
+        let config = self
+            .host
+            .on_switch(|switch| switch.traffic_config().clone());
+        let config = serde_json::to_string_pretty(&config.await?)
+            .map_err(|e| Status::internal(format!("the configuration as JSON: {e}")))?;
+        Ok(Response::new(tm::GetConfigResponse { config }))
+    }
+
+    async fn set_config(
+        &self,
+        request: Request<tm::SetConfigRequest>,
+    ) -> Result<Response<tm::SetConfigResponse>, Status> {
+        let request = request.into_inner();
+        self.host.check_device(request.device_id)?;
+        let config = parse_config(&request.config)?;
+        self.host
+            .on_switch(|switch| switch.set_traffic_config(config))
+            .await?
+            .map_err(|e| Status::invalid_argument(e.to_string()))?;
+        Ok(Response::new(tm::SetConfigResponse {}))
+    }
+
+    async fn get_stats(
+        &self,
+        request: Request<tm::GetStatsRequest>,
+    ) -> Result<Response<tm::Stats>, Status> {
+        let request = request.into_inner();
+        self.host.check_device(request.device_id)?;
+        let read = move |switch: &mut dyn Switch| {
+            let stats = statistics(switch);
+            if request.reset {
+                switch.reset_traffic_statistics();
+            }
+            stats
+        };
+        Ok(Response::new(self.host.on_switch(read).await?))
+    }
+
+    async fn stream_stats(
+        &self,
+        request: Request<tm::StreamStatsRequest>,
+    ) -> Result<Response<Self::StreamStatsStream>, Status> {
+        let request = request.into_inner();
+        self.host.check_device(request.device_id)?;
+        let interval = Duration::from_nanos(request.interval_ns);
+        if interval < MIN_INTERVAL {
+            return Err(Status::out_of_range(format!(
+                "interval_ns {}; allowed: {} and above",
+                request.interval_ns,
+                MIN_INTERVAL.as_nanos()
+            )));
+        }
+        let (sender, receiver) = mpsc::channel(1);
+        let host = self.host.clone();
+        tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(interval);
+            // A client that reads too slowly gets fewer samples, not a burst of old ones.
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => {}
+                    () = sender.closed() => return,
+                }
+                let stats = host.on_switch(|switch| statistics(switch)).await;
+                let stopped = stats.is_err();
+                if sender.send(stats).await.is_err() || stopped {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}
+
+/// JSON by its first character, else TOML.
+fn parse_config(text: &str) -> Result<TrafficManagerConfig, Status> {
+    let parsed = match text.trim_start().starts_with('{') {
+        true => serde_json::from_str(text).map_err(|e| e.to_string()),
+        false => toml::from_str(text).map_err(|e| e.to_string()),
+    };
+    parsed.map_err(|e| {
+        Status::invalid_argument(format!("traffic manager configuration: {}", e.trim_end()))
+    })
+}
+
+fn statistics(switch: &mut dyn Switch) -> tm::Stats {
+    tm::Stats {
+        time_ns: switch.now().as_nanos(),
+        ports: switch.traffic_statistics().iter().map(port).collect(),
+    }
+}
+
+fn port(port: &PortStatistics) -> tm::PortStats {
+    tm::PortStats {
+        port: port.port.into(),
+        profile: port.profile.clone(),
+        transmitted: count(port.transmitted),
+        busy_ns: port.busy_ns,
+        queues: port.queues.iter().map(queue).collect(),
+    }
+}
+
+fn queue(queue: &QueueStatistics) -> tm::QueueStats {
+    let drops = queue.dropped.iter().map(|(reason, dropped)| tm::Drops {
+        reason: reason.to_string(),
+        count: count(*dropped),
+    });
+    tm::QueueStats {
+        queue: queue.queue.into(),
+        enqueued: count(queue.enqueued),
+        dequeued: count(queue.dequeued),
+        deflected: count(queue.deflected),
+        drops: drops.collect(),
+        egress_dropped: count(queue.egress_dropped),
+        transmitted: count(queue.transmitted),
+        ecn_ce: count(queue.ecn_ce),
+        depth_packets: queue.depth_packets,
+        depth_bytes: queue.depth_bytes,
+        max_depth_packets: queue.max_depth_packets,
+        max_depth_bytes: queue.max_depth_bytes,
+        average_depth_packets: queue.average_depth_packets,
+        average_depth_bytes: queue.average_depth_bytes,
+        arrival_depth_packets: queue.arrival_depth_packets,
+        arrival_depth_bytes: queue.arrival_depth_bytes,
+        average_delay_ns: queue.average_delay_ns,
+        max_delay_ns: queue.max_delay_ns,
+        delay_histogram_ns: queue.delay_histogram_ns.clone(),
+    }
+}
+
+fn count(count: Count) -> Option<tm::Count> {
+    Some(tm::Count {
+        packets: count.packets,
+        bytes: count.bytes,
+    })
+}
