@@ -16,12 +16,14 @@ from typing import Any, Literal, TypeVar
 
 import finsy
 from ebb_topologies.model import Switch, Topology
+from ebb_topologies.traffic_manager import traffic_manager_config
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
 
 from ebb_controller.parameters import FabricParameters
 from ebb_controller.plan import MulticastGroup, plan
 from ebb_controller.reconcile import Change, ControllerError, read, reconcile
 from ebb_controller.site import DepthUnit, Site
+from ebb_controller.traffic_manager import TrafficManagers, loopback
 
 LOGGER = logging.getLogger("ebb.controller")
 CONNECT_SECONDS = 20.0
@@ -117,14 +119,17 @@ class Controller:
         program: Program,
         depth_unit: DepthUnit = "bytes",
         *,
-        address: Callable[[Switch], str] = lambda node: f"127.0.0.1:{node.grpc_port}",
+        traffic_managers: TrafficManagers | None = None,
+        address: Callable[[Switch], str] = loopback,
         connect_seconds: float = CONNECT_SECONDS,
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
+        """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
         program.check()
         self.topology = topology
         self.program = program
         self.depth_unit: DepthUnit = depth_unit
+        self.traffic_managers = traffic_managers
         self.connect_seconds = connect_seconds
         self._on_event = on_event
         self._goal: _Goal | None = None
@@ -255,8 +260,13 @@ class Controller:
             goal = self._goal
             if goal is None or managed.holds is goal:
                 return
-            site = Site(self.topology, self.topology.switch(name), goal.parameters, self.depth_unit)
+            node = self.topology.switch(name)
+            site = Site(self.topology, node, goal.parameters, self.depth_unit)
             try:
+                if self.traffic_managers is not None:
+                    # Queues first, so that no entry names one that is missing.
+                    queues = traffic_manager_config(self.topology, node, goal.parameters.ports)
+                    await self.traffic_managers.configure({name: queues})
                 change = await reconcile(managed.switch, plan(site, goal.multicast))
             except ControllerError as error:
                 self._fail(managed, str(error), error.__cause__)

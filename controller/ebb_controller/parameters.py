@@ -90,6 +90,13 @@ class FabricParameters(Parameters):
     hash_seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """Seed of the path hash; mixed with each switch's device id, against polarisation."""
 
+    def without_deflection(self) -> FabricParameters:
+        """For a target whose queues cannot deflect (BMv2): the program's own counter trims."""
+        if self.trimming is None:
+            return self
+        trimming = self.trimming.model_copy(update={"trigger": "occupancy"})
+        return self.model_copy(update={"trimming": trimming})
+
     @model_validator(mode="after")
     def _consistent(self) -> FabricParameters:
         dscps = [traffic_class.dscp for traffic_class in self.classes]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,11 +46,17 @@ Statistics = dict[str, dict[int, PortStatistics]]
 """switch -> port -> statistics"""
 
 
+def loopback(switch: Switch) -> str:
+    """Where a switch of this machine serves P4Runtime and its traffic manager."""
+    return f"127.0.0.1:{switch.grpc_port}"
+
+
 class TrafficManagers:
     """The traffic managers of all switches of a topology. Used inside one event loop."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, address: Callable[[Switch], str] = loopback) -> None:
         self._switches = topology.switches
+        self._address = address
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def configure(self, configs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -86,7 +92,7 @@ class TrafficManagers:
         self._channels.clear()
 
     async def _call(self, switch: Switch, method: str, reply: Any, request: Any) -> Any:
-        address = f"127.0.0.1:{switch.grpc_port}"
+        address = self._address(switch)
         channel = self._channels.get(switch.name)
         if channel is None:
             channel = self._channels[switch.name] = grpc.aio.insecure_channel(address)

@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
-from ebb_controller.parameters import FabricParameters
+from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.model import Topology, load_topology
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMES = Path(__file__).resolve().parents[1] / "schemes"
-
-Transport = Literal["reno", "reno-ecn", "dctcp", "hull", "ndp", "scdp"]
+__all__ = ["Scenario", "ScenarioFile", "Scheme", "known_schemes", "load_scenario", "load_scheme"]
 
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Scheme(Part):
-    """What hosts and switches do: one file in experiments/schemes."""
-
-    transport: Transport
-    """`--scheme` of the host agent."""
-    label: str
-    """How tables and figures call it."""
-    agent: dict[str, dict[str, Any]] = {}
-    """Sections of the agent's parameter file that differ from its defaults."""
-    fabric: FabricParameters = FabricParameters()
 
 
 class FileTransfer(Part):
@@ -65,17 +51,6 @@ class Scenario(Part):
     spec: ScenarioFile
     topology: Topology
     schemes: dict[str, Scheme]
-
-
-def known_schemes() -> list[str]:
-    return sorted(path.stem for path in SCHEMES.glob("*.toml"))
-
-
-def load_scheme(name: str) -> Scheme:
-    path = SCHEMES / f"{name}.toml"
-    if name not in known_schemes():
-        raise InputError(f"unknown scheme '{name}'; known: {', '.join(known_schemes())}")
-    return validate(Scheme, load(path), str(path))
 
 
 def load_scenario(
