@@ -70,7 +70,7 @@ fn flows_share_the_link_fairly() {
         net.pairs[1].start_at = Instant::from_micros(10_000);
         net.run_until(Instant::from_micros(60_000));
         let before: Vec<_> = net.pairs.iter().map(|pair| pair.received.len()).collect();
-        net.run_until(Instant::from_micros(200_000));
+        net.run_until(Instant::from_micros(120_000));
         let share: Vec<_> = net
             .pairs
             .iter()

@@ -13,7 +13,7 @@ use super::params::TcpParams;
 use super::receiver::ReceiverCounters;
 use super::segment::{Flags, Segment};
 use super::sender::SenderCounters;
-use super::synchronized::{Step, Synchronized};
+use super::synchronized::{Opening, Step, Synchronized};
 use crate::object::ObjectSource;
 use crate::record::TcpSummary;
 
@@ -298,20 +298,17 @@ impl Connection {
         else {
             return;
         };
-        let counters = handshake.counters();
-        let mut synchronized = Synchronized::new(
-            &self.params,
-            self.algorithm,
+        let opening = Opening {
             stream,
-            self.iss,
-            Agreement {
+            iss: self.iss,
+            agreement: Agreement {
                 window,
                 ..agreement
             },
-            handshake.rtt,
-            counters,
-            now,
-        );
+            counters: handshake.counters(),
+            rtt: handshake.rtt,
+        };
+        let mut synchronized = Synchronized::new(&self.params, self.algorithm, opening, now);
         if self.closing {
             synchronized.sender.close();
         }

@@ -250,6 +250,37 @@ impl TcpEndpoint {
         None
     }
 
+    /// Writes a segment of flow `id` over `packet`. None if the pacer keeps it.
+    fn emit(
+        &mut self,
+        now: Instant,
+        id: FlowId,
+        segment: &Segment,
+        packet: &mut Vec<u8>,
+    ) -> Option<TxInfo> {
+        let flow = self.flows.get(&id)?;
+        let local = (*flow.local.ip(), flow.local.port());
+        let remote = (*flow.peer.ip(), flow.peer.port());
+        segment.emit(local, remote, self.params.dscp, packet);
+        if segment.payload.is_empty() {
+            return Some(TxInfo {
+                flow: id,
+                kind: PacketKind::Control,
+            });
+        }
+        if let Some(pacer) = &mut self.pacer {
+            let bytes = packet.len();
+            match pacer.enqueue(now, (id, std::mem::take(packet)), bytes, id) {
+                Admission::Pass((_, passed)) | Admission::Full((_, passed)) => *packet = passed,
+                Admission::Queued => return None,
+            }
+        }
+        Some(TxInfo {
+            flow: id,
+            kind: PacketKind::Data,
+        })
+    }
+
     fn poll_pacer(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
         let (flow, paced) = self.pacer.as_mut()?.poll(now)?;
         *packet = paced;
@@ -388,46 +419,16 @@ impl Transport for TcpEndpoint {
                 kind: PacketKind::Control,
             });
         }
-        let mut turn = self.poll_turns(now, true);
+        if let Some((id, segment)) = self.poll_turns(now, true) {
+            return self.emit(now, id, &segment, packet);
+        }
         loop {
-            let Some((id, segment)) = turn else {
-                if let Some(paced) = self.poll_pacer(now, packet) {
-                    return Some(paced);
-                }
-                turn = self.poll_turns(now, false);
-                if turn.is_none() {
-                    return None;
-                }
-                continue;
-            };
-            let flow = self.flows.get(&id)?;
-            let (local, remote) = (flow.local, flow.peer);
-            segment.emit(
-                (*local.ip(), local.port()),
-                (*remote.ip(), remote.port()),
-                self.params.dscp,
-                packet,
-            );
-            if segment.payload.is_empty() {
-                return Some(TxInfo {
-                    flow: id,
-                    kind: PacketKind::Control,
-                });
+            if let Some(paced) = self.poll_pacer(now, packet) {
+                return Some(paced);
             }
-            let info = TxInfo {
-                flow: id,
-                kind: PacketKind::Data,
-            };
-            let Some(pacer) = &mut self.pacer else {
+            let (id, segment) = self.poll_turns(now, false)?;
+            if let Some(info) = self.emit(now, id, &segment, packet) {
                 return Some(info);
-            };
-            let bytes = packet.len();
-            match pacer.enqueue(now, (id, std::mem::take(packet)), bytes, id) {
-                Admission::Pass((_, passed)) | Admission::Full((_, passed)) => {
-                    *packet = passed;
-                    return Some(info);
-                }
-                Admission::Queued => turn = None,
             }
         }
     }

@@ -472,7 +472,7 @@ fn an_incast_through_a_small_queue_completes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Random bytes, and valid headers with random contents aimed at a live connection: no panic,
     /// no livelock, and a RST outside the window never ends it.

@@ -25,6 +25,15 @@ pub(crate) enum Step {
     Failed(Failure),
 }
 
+/// What the handshake leaves behind.
+pub(crate) struct Opening {
+    pub(crate) stream: Arc<dyn ObjectSource>,
+    pub(crate) iss: u32,
+    pub(crate) agreement: Agreement,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) counters: SenderCounters,
+}
+
 pub(crate) struct Synchronized {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
@@ -45,17 +54,19 @@ pub(crate) struct Synchronized {
 }
 
 impl Synchronized {
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn new(
         params: &TcpParams,
         algorithm: Algorithm,
-        stream: Arc<dyn ObjectSource>,
-        iss: u32,
-        agreement: Agreement,
-        rtt: RttEstimator,
-        counters: SenderCounters,
+        opening: Opening,
         now: Instant,
     ) -> Self {
+        let Opening {
+            stream,
+            iss,
+            agreement,
+            rtt,
+            counters,
+        } = opening;
         let negotiated = Negotiated {
             segment_bytes: agreement.segment_bytes,
             sack: agreement.sack,

@@ -1,7 +1,7 @@
 //! A virtual network for tests: pairs of connections over one shared link per direction, a clock
 //! that jumps to the next deadline, and a bound on the number of steps.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use ebb_units::{BitRate, Duration, Instant};
@@ -28,6 +28,9 @@ pub(crate) enum Fate {
     Mark,
 }
 
+/// Decides about the n-th segment of a link.
+pub(crate) type FateOf = Box<dyn FnMut(u64, &Segment) -> Fate>;
+
 /// A queue and the wire behind it.
 pub(crate) struct Link {
     pub(crate) rate: BitRate,
@@ -35,13 +38,15 @@ pub(crate) struct Link {
     pub(crate) capacity_bytes: u64,
     /// CE on ECT segments that find more than this in the queue (DCTCP's K).
     pub(crate) mark_above_bytes: u64,
-    /// Decides about the n-th segment.
-    pub(crate) fate: Box<dyn FnMut(u64, &Segment) -> Fate>,
+    pub(crate) fate: FateOf,
     count: u64,
     /// Departure times and lengths of what is queued.
     queued: VecDeque<(Instant, u64)>,
+    queued_bytes: u64,
     free_at: Instant,
-    arrivals: Vec<(Instant, usize, Segment)>,
+    /// By time, and by order of sending where that is the same.
+    arrivals: BTreeMap<(Instant, u64), (usize, Segment)>,
+    arrival_count: u64,
     pub(crate) drops: u64,
     pub(crate) marks: u64,
     /// Queue length that each segment found, with the time.
@@ -58,8 +63,10 @@ impl Link {
             fate: Box::new(|_, _| Fate::Pass),
             count: 0,
             queued: VecDeque::new(),
+            queued_bytes: 0,
             free_at: Instant::ZERO,
-            arrivals: Vec::new(),
+            arrivals: BTreeMap::new(),
+            arrival_count: 0,
             drops: 0,
             marks: 0,
             depths: Vec::new(),
@@ -83,14 +90,13 @@ impl Link {
         let fate = (self.fate)(self.count, &segment);
         self.count += 1;
         let bytes = segment.payload.len() as u64 + HEADER_BYTES;
-        while self
-            .queued
-            .front()
-            .is_some_and(|&(departure, _)| departure <= now)
+        while let Some(&(departure, bytes)) = self.queued.front()
+            && departure <= now
         {
             self.queued.pop_front();
+            self.queued_bytes -= bytes;
         }
-        let depth: u64 = self.queued.iter().map(|&(_, bytes)| bytes).sum();
+        let depth = self.queued_bytes;
         self.depths.push((now, depth));
         if fate == Fate::Drop || depth + bytes > self.capacity_bytes {
             self.drops += 1;
@@ -103,35 +109,29 @@ impl Link {
         let departure = self.free_at.max(now) + self.rate.time_for(bytes);
         self.free_at = departure;
         self.queued.push_back((departure, bytes));
+        self.queued_bytes += bytes;
         let mut arrival = departure + self.delay;
         match fate {
             Fate::Late(by) => arrival += by,
-            Fate::Duplicate => self.arrivals.push((arrival, pair, segment.clone())),
+            Fate::Duplicate => self.arrive(arrival, pair, segment.clone()),
             _ => {}
         }
-        self.arrivals.push((arrival, pair, segment));
+        self.arrive(arrival, pair, segment);
+    }
+
+    fn arrive(&mut self, at: Instant, pair: usize, segment: Segment) {
+        self.arrivals
+            .insert((at, self.arrival_count), (pair, segment));
+        self.arrival_count += 1;
     }
 
     fn next_arrival(&self) -> Option<Instant> {
-        self.arrivals.iter().map(|&(at, _, _)| at).min()
+        self.arrivals.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    fn take_arrived(&mut self, now: Instant) -> Vec<(usize, Segment)> {
-        let mut due = Vec::new();
-        let mut waiting = Vec::new();
-        for arrival in self.arrivals.drain(..) {
-            if arrival.0 <= now {
-                &mut due
-            } else {
-                &mut waiting
-            }
-            .push(arrival);
-        }
-        self.arrivals = waiting;
-        due.sort_by_key(|&(at, _, _)| at);
-        due.into_iter()
-            .map(|(_, pair, segment)| (pair, segment))
-            .collect()
+    fn take_arrived(&mut self, now: Instant) -> Option<(usize, Segment)> {
+        let first = self.arrivals.first_entry()?;
+        (first.key().0 <= now).then(|| first.remove())
     }
 
     /// Mean queue length found by segments sent at or after `from`.
@@ -239,7 +239,7 @@ impl Network {
 
     fn step(&mut self) {
         let now = self.now;
-        for (index, segment) in self.forward.take_arrived(now) {
+        while let Some((index, segment)) = self.forward.take_arrived(now) {
             let pair = &mut self.pairs[index];
             match &mut pair.right {
                 Some(right) => right.handle_segment(now, &segment),
@@ -250,7 +250,7 @@ impl Network {
                 }
             }
         }
-        for (index, segment) in self.backward.take_arrived(now) {
+        while let Some((index, segment)) = self.backward.take_arrived(now) {
             self.pairs[index].left.handle_segment(now, &segment);
             if index == 0 {
                 self.note_ack(&segment);
