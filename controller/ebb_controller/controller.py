@@ -153,6 +153,7 @@ class Controller:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._on_event = lambda _event: None  # that connections end now is no event
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)

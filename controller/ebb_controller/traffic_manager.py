@@ -73,18 +73,17 @@ class TrafficManagers:
 
     async def statistics(self, *, reset: bool = False) -> Statistics:
         """Counters of every port; with `reset` they start from zero afterwards."""
-        replies = await asyncio.gather(
-            *(
-                self._call(switch, "GetStats", tm.Stats, tm.GetStatsRequest(
-                    device_id=switch.device_id, reset=reset
-                ))
-                for switch in self._switches
-            )
-        )  # fmt: skip
-        return {
-            switch.name: {port.port: _port(port) for port in reply.ports}
-            for switch, reply in zip(self._switches, replies, strict=True)
-        }
+        replies = await asyncio.gather(*(self._statistics(s, reset) for s in self._switches))
+        return dict(zip((switch.name for switch in self._switches), replies, strict=True))
+
+    async def of_switch(self, name: str) -> dict[int, PortStatistics]:
+        (switch,) = (switch for switch in self._switches if switch.name == name)
+        return await self._statistics(switch, reset=False)
+
+    async def _statistics(self, switch: Switch, reset: bool) -> dict[int, PortStatistics]:
+        request = tm.GetStatsRequest(device_id=switch.device_id, reset=reset)
+        reply = await self._call(switch, "GetStats", tm.Stats, request)
+        return {port.port: _port(port) for port in reply.ports}
 
     async def close(self) -> None:
         for channel in self._channels.values():

@@ -1,0 +1,178 @@
+"""`ebb-controller`: installs a scheme on a running fabric and keeps it installed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology, load_topology
+from rich.console import Console
+
+from ebb_controller.controller import CONNECT_SECONDS, Controller, Event, Program
+from ebb_controller.parameters import FabricParameters
+from ebb_controller.plan import MulticastGroup
+from ebb_controller.reconcile import ControllerError
+from ebb_controller.scheme import load_scheme
+from ebb_controller.statistics import show, snapshot
+from ebb_controller.traffic_manager import TrafficManagers
+
+BUILD = Path(__file__).resolve().parents[2] / "build"
+STATISTICS_SECONDS = 2.0
+COLOURS = {"connected": "dim", "installed": "green", "lost": "yellow", "error": "bold red"}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are reported like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} (see --help)")
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(prog="ebb-controller", description=__doc__)
+    parser.add_argument("--topology", type=Path, required=True, metavar="FILE", help="topology")
+    parser.add_argument(
+        "--scheme", required=True, metavar="NAME|FILE", help="of experiments/schemes, or a file"
+    )
+    parser.add_argument("--switch", choices=("ebb", "bmv2"), default="ebb", help="the target")
+    parser.add_argument(
+        "--dilation", default="1", metavar="D", help="how many times slower than nominal it runs"
+    )
+    parser.add_argument(
+        "--program",
+        type=Path,
+        default=BUILD,
+        metavar="DIR",
+        help="where fabric.json and fabric.p4info.txtpb are (default: build/)",
+    )
+    parser.add_argument(
+        "--multicast",
+        action="append",
+        default=[],
+        metavar="ADDRESS=HOST,..",
+        help="a multicast group and its receivers; repeat for more",
+    )
+    parser.add_argument("--once", action="store_true", help="install, verify and end")
+    parser.add_argument(
+        "--stats",
+        nargs="?",
+        const=str(STATISTICS_SECONDS),
+        metavar="SECONDS",
+        help=f"show counters every SECONDS (default {STATISTICS_SECONDS:g})",
+    )
+    parser.add_argument(
+        "--connect-seconds",
+        default=str(CONNECT_SECONDS),
+        metavar="SECONDS",
+        help=f"how long to wait for a switch that does not answer (default {CONNECT_SECONDS:g})",
+    )
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    console = Console(highlight=False, soft_wrap=True)
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    # finsy logs with tracebacks what reaches us as errors and events.
+    logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
+    try:
+        asyncio.run(_until_signal(arguments(argv), console))
+    except (InputError, ControllerError) as error:
+        console.print(f"ebb-controller: {error}", style="bold red", markup=False)
+        return 1
+    return 0
+
+
+async def _until_signal(options: argparse.Namespace, console: Console) -> None:
+    """Runs until done, or until SIGINT or SIGTERM: a normal way to end."""
+    work = asyncio.create_task(run(options, console))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, work.cancel)
+    try:
+        await work
+    except asyncio.CancelledError:
+        console.print("ebb-controller: ended; the switches keep what they have")
+
+
+async def run(options: argparse.Namespace, console: Console) -> None:
+    interval = None if options.stats is None else _positive("--stats", options.stats)
+    topology, parameters = _fabric(options)
+    multicast = _multicast(options.multicast, topology)
+    program = Program(options.program / "fabric.p4info.txtpb", options.program / "fabric.json")
+    managers = TrafficManagers(topology) if options.switch == "ebb" else None
+    started = time.monotonic()
+    configured = False
+
+    def tell(event: Event) -> None:
+        if event.kind == "error" and not configured:
+            return  # `configure` raises it
+        line = f"{time.monotonic() - started:8.1f} s  {event.switch:<9} {event.text}"
+        console.print(line, style=COLOURS[event.kind], markup=False)
+
+    try:
+        async with Controller(
+            topology,
+            program,
+            "bytes" if managers else "packets",
+            traffic_managers=managers,
+            connect_seconds=_positive("--connect-seconds", options.connect_seconds),
+            on_event=tell,
+        ) as controller:
+            changes = (await controller.configure(parameters, multicast)).values()
+            configured = True
+            console.print(
+                f"{topology.name}: {len(changes)} switches hold scheme {options.scheme}, read back"
+                f" ({sum(change.total for change in changes)} changes)"
+            )
+            if interval is None and not options.once:
+                await asyncio.Event().wait()
+            while interval is not None:
+                console.print(show(await snapshot(controller)))
+                if options.once:
+                    break
+                await asyncio.sleep(interval)
+    finally:
+        if managers is not None:
+            await managers.close()
+
+
+def _fabric(options: argparse.Namespace) -> tuple[Topology, FabricParameters]:
+    """The topology as slow as it runs, and what the scheme asks of this target."""
+    dilation = Dilation(_positive("--dilation", options.dilation))
+    parameters = load_scheme(options.scheme).fabric
+    if options.switch != "ebb":
+        parameters = parameters.without_deflection()
+    return dilation.topology(load_topology(options.topology)), parameters
+
+
+def _multicast(texts: Sequence[str], topology: Topology) -> list[MulticastGroup]:
+    groups = []
+    for number, text in enumerate(texts, start=1):
+        address, _, members = text.partition("=")
+        names = tuple(name.strip() for name in members.split(",") if name.strip())
+        group = MulticastGroup(address.strip(), number, names)
+        group.check(topology)
+        groups.append(group)
+    return groups
+
+
+def _positive(name: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < float("inf"):
+        raise InputError(f"{name} must be a positive number, not '{text}'")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())
