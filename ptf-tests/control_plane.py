@@ -24,6 +24,7 @@ from finsy import (
     P4TableEntry,
     P4TableMatch,
 )
+from finsy.p4schema import P4MatchType
 from finsy.proto import U128, p4r, p4r_grpc, rpc_status
 
 DEVICE_ID = 0
@@ -89,8 +90,8 @@ class ControlPlane:
         self, table: str, action: P4TableAction | P4IndirectAction, **match: Any
     ) -> P4TableEntry:
         """Adds an entry. Ranges and ternary matches get priority 10."""
-        kinds = [field.match_type.name for field in self._schema.tables[table].match_fields]
-        priority = 10 if {"RANGE", "TERNARY"} & set(kinds) else 0
+        kinds = {field.match_type for field in self._schema.tables[table].match_fields}
+        priority = 10 if kinds & {P4MatchType.RANGE, P4MatchType.TERNARY} else 0
         entry = P4TableEntry(table, match=P4TableMatch(match), action=action, priority=priority)
         self._write(+entry)
         return entry

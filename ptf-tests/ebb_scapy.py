@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The receiver-driven header (protocol 253) as a scapy layer.
 
-Layout and meaning: docs/wire-format.md. `Ebb(...)` fills in the header checksum, the payload CRC32C and
-the payload length unless they are given, as scapy does for IP and TCP.
+Layout and meaning: docs/wire-format.md. `Ebb(...)` fills in the header checksum, the payload CRC32C
+and the payload length unless they are given, as scapy does for IP and TCP.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.fields import (
     BitEnumField,
@@ -111,14 +111,14 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-class Ebb(Packet):  # type: ignore[misc]
+class Ebb(Packet):
     """NDP and SCDP header, 48 bytes."""
 
     name = "Ebb"
-    fields_desc = [
+    fields_desc: ClassVar[list[Any]] = [
         BitField("version", EBB_VERSION, 4),
         BitEnumField("type", Type.DATA, 4, {t.value: t.name for t in Type}),
-        FlagsField("flags", 0, 8, [f.name for f in Flag]),
+        FlagsField("flags", 0, 8, [str(f.name) for f in Flag]),
         ByteField("level", 0),
         BitField("sender", 0, 4),
         BitField("senders", 1, 4),

@@ -7,22 +7,20 @@ the same way, and must be the next one out.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable
-from enum import IntEnum
 from pathlib import Path
 from typing import Any, ClassVar
 
 import ptf
+from control_plane import ControlPlane
+from drop_reason import DropReason
+from ebb_scapy import Dscp
 from finsy import P4IndirectAction, P4TableAction
+from frames import host_ip, host_mac, routed, switch_mac, udp
 from ptf.base_tests import BaseTest
 from ptf.testutils import test_params_get
 from scapy.layers.l2 import Ether
-
-from control_plane import ControlPlane
-from ebb_scapy import Dscp
-from frames import host_ip, host_mac, routed, switch_mac, udp
 from targets import TARGETS, Feature, Target, TrafficManager
 from testbed import PORTS, switch_interface
 
@@ -33,12 +31,6 @@ ARRIVAL_SECONDS = 5.0
 CONTROL_QUEUE = 7
 DATA_QUEUE = 0
 
-_REASONS = Path(__file__).resolve().parent.parent / "p4src" / "include" / "drop_reason.p4"
-DropReason = IntEnum(  # type: ignore[misc]
-    "DropReason",
-    [(name, int(n)) for name, n in re.findall(r"^ {4}(\w+) += (\d+)", _REASONS.read_text(), re.M)],
-)
-
 
 def action(name: str, **arguments: Any) -> P4TableAction:
     """A table action."""
@@ -46,7 +38,7 @@ def action(name: str, **arguments: Any) -> P4TableAction:
 
 
 class FabricTest(BaseTest):  # type: ignore[misc]
-    """Starts the switch with `manager`, installs fabric.p4 and a route to host n on every port n."""
+    """Starts the switch with `manager` and fabric.p4, with a route to host n on every port n."""
 
     needs: ClassVar[frozenset[Feature]] = frozenset()
     manager: ClassVar[TrafficManager] = TrafficManager()
@@ -87,18 +79,14 @@ class FabricTest(BaseTest):  # type: ignore[misc]
 
     def next_hop(self, port: int) -> P4TableAction:
         """The action that routes to the host on `port`."""
-        return action(
-            "set_next_hop", port=port, src_mac=switch_mac(port), dst_mac=host_mac(port)
-        )
+        return action("set_next_hop", port=port, src_mac=switch_mac(port), dst_mac=host_mac(port))
 
     def route(self, prefix: str, *ports: int) -> None:
         """A route over one port, or over all of them as an ECMP group."""
         members = [(1, self.next_hop(port)) for port in ports]
         self.control.insert("ipv4_route", P4IndirectAction(members), dst=prefix)
 
-    def classes(
-        self, *, data_queue: int = DATA_QUEUE, spray: bool = False, mlfq: int = 0
-    ) -> None:
+    def classes(self, *, data_queue: int = DATA_QUEUE, spray: bool = False, mlfq: int = 0) -> None:
         """The traffic classes of docs/wire-format.md."""
 
         def add(dscp: int, queue: int, *, trimmable: bool = False, mode: int = 0) -> None:

@@ -5,10 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from scapy.layers.inet import IP, TCP, UDP
-from scapy.layers.l2 import Ether
-from scapy.packet import Packet
-
 from ebb_scapy import (
     ETHERNET_HEADER_BYTES,
     IPV4_HEADER_BYTES,
@@ -19,6 +15,9 @@ from ebb_scapy import (
     internet_checksum,
     tos,
 )
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet
 
 FULL_FRAME_BYTES = 1500
 """A round number for sums of bytes; the largest frame would have 1514."""
@@ -49,9 +48,8 @@ def frame(
     **ip: Any,
 ) -> bytes:
     """An IPv4 frame around `layer`, its payload padded so that the frame has `length` bytes."""
-    headers = Ether(src=host_mac(1), dst=dst_mac) / IP(
-        **({"src": SENDER_IP, "dst": dst, "tos": tos(dscp, ecn), "ttl": 64, "id": 7} | ip)
-    )
+    fields: dict[str, Any] = {"src": SENDER_IP, "dst": dst, "tos": tos(dscp, ecn), "ttl": 64}
+    headers = Ether(src=host_mac(1), dst=dst_mac) / IP(**(fields | {"id": 7} | ip))
     if length is not None:
         missing = length - len(bytes(headers / layer))
         layer = layer / bytes((i * 7 + (i >> 8)) & 0xFF for i in range(missing))
@@ -68,8 +66,17 @@ def udp(dst: str, *, sport: int = 40000, **options: Any) -> bytes:
     return frame(UDP(sport=sport, dport=53), dst, **options)
 
 
-def ebb(dst: str, *, dscp: int = Dscp.TRIMMABLE, options: Any = None, length: int | None = None,
-        ecn: int = Ecn.ECT0, dst_mac: str = ANY_MAC, ttl: int = 64, **header: Any) -> bytes:  # fmt: skip
+def ebb(
+    dst: str,
+    *,
+    dscp: int = Dscp.TRIMMABLE,
+    ecn: int = Ecn.ECT0,
+    length: int | None = None,
+    dst_mac: str = ANY_MAC,
+    ttl: int = 64,
+    options: Any = None,
+    **header: Any,
+) -> bytes:
     """A packet of the receiver-driven transports, a full DATA packet by default."""
     fields = {"type": Type.DATA, "session": 0xABCD1234, "symbol": 1} | header
     extra = {} if options is None else {"options": options}
@@ -84,7 +91,7 @@ def pull(dst: str, **header: Any) -> bytes:
 
 
 def with_ipv4(packet: bytes, **changes: int) -> bytes:
-    """The frame with bytes of its IPv4 header replaced (by offset `b{n}`) and the checksum right."""
+    """The frame with bytes of its IPv4 header replaced, by offset `b{n}`; the checksum is right."""
     out = bytearray(packet)
     start = ETHERNET_HEADER_BYTES
     for offset, value in changes.items():

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,7 +46,14 @@ def find_binary(name: str, directory: Path | None) -> Path:
 def compile_program(compiler: Path, work_dir: Path) -> tuple[Path, Path]:
     """fabric.p4 as BMv2 JSON and P4Info. Both compilers take the same options."""
     program, p4info = work_dir / "fabric.json", work_dir / "fabric.p4info.txtpb"
-    command = [compiler, "-o", program, "--p4runtime-files", p4info, ROOT / "p4src" / "fabric.p4"]
+    command: list[str | Path] = [
+        compiler,
+        "-o",
+        program,
+        "--p4runtime-files",
+        p4info,
+        ROOT / "p4src" / "fabric.p4",
+    ]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode:
         raise RunError(f"{compiler.name} cannot compile p4src/fabric.p4:\n{run.stderr}")
@@ -60,7 +68,7 @@ def list_tests() -> list[str]:
         run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=scratch)
     if run.returncode:
         raise RunError(f"ptf cannot load the tests:\n{run.stdout}{run.stderr}")
-    return run.stdout.split()
+    return re.findall(r"^\w+\.\w+$", run.stdout, re.MULTILINE)
 
 
 def ptf_script() -> Path:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Test vectors of the wire format, shared by P4, Rust and Python.
 
-`python ptf-tests/wire_vectors.py` writes docs/wire-vectors.json; tests/unit checks that the committed
-file is what this program makes.
+`python ptf-tests/wire_vectors.py` writes docs/wire-vectors.json; ptf-tests/unit checks that
+the committed file is what this program makes.
 
 Every vector has `frame` (hex, from the Ethernet header on, no FCS) and `fields` (the values an
 implementation must read out of it, or must be able to build it from). `ebb_checksum_ok` and
@@ -15,11 +15,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ebb_scapy import Dscp, Ebb, Ecn, Flag, Type, crc32c, internet_checksum, tos, trimmed
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
-
-from ebb_scapy import Dscp, Ebb, Ecn, Flag, Type, crc32c, internet_checksum, tos, trimmed
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "wire-vectors.json"
 

@@ -67,7 +67,7 @@ class Target(ABC):
     def command(self, ports: Mapping[int, str], manager: TrafficManager, address: str) -> list[str]:
         """The command line that starts the switch without a program."""
 
-    def configure(self, manager: TrafficManager) -> None:
+    def configure(self, manager: TrafficManager) -> None:  # noqa: B027 - nothing by default
         """What can only be set once the program is installed."""
 
     def dropped(self, port: int, reason: str) -> int:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from fabric_test import DropReason, FabricTest, action
+from drop_reason import DropReason
+from fabric_test import FabricTest, action
 from frames import host_mac, switch_mac
 from scapy.layers.l2 import ARP, Ether
 

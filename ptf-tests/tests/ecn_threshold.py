@@ -13,7 +13,7 @@ SLOW_BPS = 100_000
 
 
 class StepTest(FabricTest):
-    """A burst into a slow port. The frames have different ports, so each can be told from the others."""
+    """A burst into a slow port; the frames differ in their TCP ports."""
 
     def burst(self, ecns: list[Ecn]) -> list[bytes]:
         """One frame that keeps the link busy, then one per ECN value."""

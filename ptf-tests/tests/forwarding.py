@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from scapy.layers.inet import IPOption_Router_Alert
-
+from drop_reason import DropReason
 from ebb_scapy import Dscp
-from fabric_test import DropReason, FabricTest, action
+from fabric_test import FabricTest, action
 from frames import ebb, fix_ipv4_checksum, frame, host_ip, pull, routed, tcp, udp
+from scapy.layers.inet import IPOption_Router_Alert
+from scapy.packet import Raw
 
 TARGET = "10.9.0.1"
 GROUP = (2, 3, 4, 5)
@@ -26,7 +27,7 @@ class Unicast(FabricTest):
             udp(host_ip(2), length=1514),
             ebb(host_ip(2), length=1514),
             pull(host_ip(2)),
-            frame(b"an unknown protocol", host_ip(2), proto=89),
+            frame(Raw(b"an unknown protocol"), host_ip(2), proto=89),
             tcp(host_ip(2), ttl=2),
             ebb(host_ip(2), options=IPOption_Router_Alert(), length=200),
             tcp(host_ip(2)) + b"padding behind the IPv4 packet",

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from fabric_test import DropReason, FabricTest
+from drop_reason import DropReason
+from fabric_test import FabricTest
 from frames import ANY_MAC, ebb, host_ip, pull, tcp, udp, with_ipv4
 from scapy.layers.l2 import Ether
 
@@ -64,10 +65,11 @@ class Garbage(FabricTest):
         good = pull(host_ip(2))
         # Linux does not send frames that are shorter than an Ethernet header.
         frames = [good[:length] for length in range(ETHERNET, len(good))]
-        frames += [
-            good[:at] + bytes([good[at] ^ 0x5A]) + good[at + 1 :] for at in range(len(good))
-        ]
-        self.send(1, *frames)
+        frames += [good[:at] + bytes([good[at] ^ 0x5A]) + good[at + 1 :] for at in range(len(good))]
+        for number, frame in enumerate(frames, start=1):
+            self.send(1, frame)
+            if number % 10 == 0:  # a longer burst does not fit into BMv2's receive buffer
+                self.expect_count("port_in", 1, number)
         self.expect_count("port_in", 1, len(frames))
         self.dataplane.flush()
         self.expect_nothing_more()

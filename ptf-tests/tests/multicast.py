@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multicast groups: every member but the source, and each replica for itself when a queue is full."""
+"""Multicast groups: every member but the source; a full queue trims one replica, not all."""
 
 from __future__ import annotations
 
+from drop_reason import DropReason
 from ebb_scapy import Flag, trimmed
-from fabric_test import CONTROL_QUEUE, DATA_QUEUE, DropReason, FabricTest, action
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
 from frames import FULL_FRAME_BYTES, ebb, host_ip, one_hop_less, routed
 from targets import Feature, Queue, TrafficManager
 

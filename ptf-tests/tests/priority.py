@@ -75,7 +75,7 @@ class WeightedGroups(CongestedTest):
 
 
 class SenderLevels(CongestedTest):
-    """mlfq = 1: the level in the header picks the queue; an unknown level keeps that of the class."""
+    """mlfq = 1: the level in the header picks the queue; an unknown one keeps the class's."""
 
     needs = frozenset({Feature.PORT_SCHEDULER})
 

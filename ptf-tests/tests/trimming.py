@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from drop_reason import DropReason
 from ebb_scapy import MIN_TRIM_SIZE, Dscp, Ecn, Type, trimmed
-from fabric_test import CONTROL_QUEUE, DATA_QUEUE, DropReason, FabricTest, action
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
+from finsy import P4TableAction
 from frames import FULL_FRAME_BYTES, ebb, host_ip, pull, routed, tcp
 from scapy.layers.inet import IPOption_Router_Alert
 from targets import Feature, Queue, TrafficManager
@@ -45,11 +49,11 @@ class TrimTest(FabricTest):
         return [routed(frame, 2) for frame in frames]
 
 
-def trim_action(size: int, dscp: int) -> object:
+def trim_action(size: int, dscp: int) -> P4TableAction:
     return action("set_trimming", size=size, dscp_value=dscp, queue_index=CONTROL_QUEUE)
 
 
-def full(**fields: int) -> bytes:
+def full(**fields: Any) -> bytes:
     """A full data packet to host 2."""
     return ebb(host_ip(2), length=FULL_FRAME_BYTES, **fields)
 
@@ -230,7 +234,7 @@ class OccupancyLimit(TrimTest):
 
 
 class OccupancyCounts(TrimTest):
-    """Bytes count from ingress to egress: two fit, the third is trimmed, and later one fits again."""
+    """Bytes count from ingress to egress: two fit, a third is trimmed, later one fits again."""
 
     needs = frozenset({Feature.SLOW_PORT})
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))

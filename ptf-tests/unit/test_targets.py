@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a target makes of the traffic manager a test asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from targets import TARGETS, Feature, Queue, TrafficManager
+from targets.ebb import tm_config
+
+
+def test_configuration_follows_the_contract() -> None:
+    manager = TrafficManager(
+        queues=(Queue(0, capacity_packets=2, on_full="deflect"), Queue(7)),
+        groups=(((7,), 10), ((0,), 1)),
+        depth_unit="bytes",
+        rate_bps=1000,
+        slow_ports=(2, 4),
+    )
+    config = tm_config(manager)
+    assert config["depth_unit"] == "bytes"
+    assert config["ports"] == {"default": "fast", "2": "slow", "4": "slow"}
+    fast, slow = config["profile"]
+    assert (fast["rate_bps"], slow["rate_bps"]) == (0, 1000)
+    assert fast["queue"] == slow["queue"]
+    assert slow["queue"][0] == {"id": 0, "capacity_packets": 2, "on_full": "deflect"}
+    assert slow["group"] == [{"queues": [7], "weight": 10}, {"queues": [0], "weight": 1}]
+
+
+def test_what_a_target_lacks_has_a_reason() -> None:
+    for kind in TARGETS.values():
+        assert all(isinstance(f, Feature) and why for f, why in kind.lacks.items())
+
+
+def test_bmv2_gets_its_target_options_behind_the_separator(tmp_path: Path) -> None:
+    bmv2 = TARGETS["bmv2"](Path("simple_switch_grpc"), tmp_path)
+    command = bmv2.command({1: "sw1"}, TrafficManager(), "127.0.0.1:9559")
+    separator = command.index("--")
+    assert "--interface=1@sw1" in command[:separator]
+    assert set(command[separator + 1 :]) == {
+        "--grpc-server-addr=127.0.0.1:9559",
+        "--priority-queues=8",
+    }
