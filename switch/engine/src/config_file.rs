@@ -29,9 +29,11 @@ pub fn read_config<T: DeserializeOwned>(path: &Path) -> Result<T, FileError> {
         .map_err(|e| FileError::new(path, format!("cannot be read: {e}")))?;
     match path.extension().and_then(|e| e.to_str()) {
         Some("json") => serde_json::from_str(&text).map_err(|e| FileError::new(path, e)),
-        Some("toml") => {
-            toml::from_str(&text).map_err(|e| FileError::new(path, e.to_string().trim_end()))
-        }
+        Some("toml") => toml::from_str(&text).map_err(|e| {
+            let start = e.span().map_or(0, |span| span.start);
+            let line = 1 + text.bytes().take(start).filter(|b| *b == b'\n').count();
+            FileError::new(path, format!("line {line}: {}", e.message()))
+        }),
         _ => Err(FileError::new(
             path,
             "the name must end in .toml or .json, which says how to read it",

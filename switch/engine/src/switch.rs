@@ -38,6 +38,8 @@ pub struct SwitchOptions {
     pub device_id: u64,
     /// The port whose packets are packet-ins and packet-outs.
     pub cpu_port: Option<PortId>,
+    /// The `egress_spec` that drops.
+    pub drop_port: PortId,
 }
 
 /// What a switch tells its controller.
@@ -151,8 +153,9 @@ impl Switch {
     }
 
     /// Replaces the program. Packets that wait in queues belong to the old one and are dropped.
-    pub fn install(&mut self, pipeline: Pipeline) {
+    pub fn install(&mut self, mut pipeline: Pipeline) {
         self.manager.clear(self.now);
+        pipeline.set_drop_port(self.options.drop_port);
         self.pipeline = Some(pipeline);
     }
 

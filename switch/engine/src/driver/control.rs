@@ -68,6 +68,15 @@ impl ControlHandle {
         self.submit(switch, f)?.blocking_recv().map_err(|_| Stopped)
     }
 
+    /// Runs a closure on a switch soon. If the driver has ended, the closure is dropped.
+    pub fn post(
+        &self,
+        switch: SwitchId,
+        f: impl FnOnce(&mut Switch) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        self.send(Command::With(switch, Box::new(f)))
+    }
+
     /// Ends the driver after what it is doing.
     pub fn stop(&self) {
         // If the driver is gone already, there is nothing to stop.
@@ -84,7 +93,7 @@ impl ControlHandle {
             // The caller may have given up waiting.
             let _ = reply.send(f(switch));
         };
-        self.send(Command::With(switch, Box::new(run)))?;
+        self.post(switch, run)?;
         Ok(result)
     }
 

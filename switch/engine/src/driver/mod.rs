@@ -23,7 +23,7 @@ use thiserror::Error;
 
 pub use control::{ControlHandle, Stopped};
 
-use crate::fabric::{Endpoint, Fabric, SwitchId, WiringError};
+use crate::fabric::{Endpoint, Fabric, WiringError};
 use capture::Capture;
 use clock::Clock;
 use control::{Command, ControlReceiver, control_channel};
@@ -94,15 +94,17 @@ impl Driver {
         captures: Option<&Path>,
     ) -> Result<(), DriverError> {
         self.fabric.attach(at)?;
+        let switch = self.fabric.switch(at.switch).name();
         let socket = PacketSocket::open(interface).map_err(|reason| DriverError::Interface {
-            switch: self.fabric.switch(at.switch).name().into(),
+            switch: switch.into(),
             port: at.port,
             interface: interface.into(),
             remedy: remedy(&reason),
             reason,
         })?;
         let capture = captures.map(|directory| Capture::create(directory, interface));
-        let port = InterfacePort::new(at, interface, socket, capture.transpose()?);
+        let label = format!("{switch}, port {}, interface {interface}", at.port);
+        let port = InterfacePort::new(at, label, interface, socket, capture.transpose()?);
         self.ports.push(port);
         Ok(())
     }
@@ -209,13 +211,6 @@ impl Driver {
     /// The fabric, for a last look at its statistics.
     pub fn into_fabric(self) -> Fabric {
         self.fabric
-    }
-
-    /// The interface of a port, if it has one.
-    pub fn interface(&self, switch: SwitchId, port: u16) -> Option<&str> {
-        let at = Endpoint { switch, port };
-        let port = self.ports.iter().find(|p| p.at() == at)?;
-        Some(port.interface())
     }
 }
 

@@ -17,6 +17,8 @@ const BATCHES_PER_TURN: usize = 8;
 
 pub(super) struct InterfacePort {
     at: Endpoint,
+    /// Names switch, port and interface in messages.
+    label: String,
     interface: String,
     socket: PacketSocket,
     capture: Option<Capture>,
@@ -39,12 +41,14 @@ enum State {
 impl InterfacePort {
     pub(super) fn new(
         at: Endpoint,
+        label: String,
         interface: &str,
         socket: PacketSocket,
         capture: Option<Capture>,
     ) -> Self {
         Self {
             at,
+            label,
             interface: interface.to_owned(),
             socket,
             capture,
@@ -58,10 +62,6 @@ impl InterfacePort {
 
     pub(super) fn at(&self) -> Endpoint {
         self.at
-    }
-
-    pub(super) fn interface(&self) -> &str {
-        &self.interface
     }
 
     pub(super) fn socket(&self) -> &PacketSocket {
@@ -100,7 +100,7 @@ impl InterfacePort {
                 at,
                 socket,
                 capture,
-                interface,
+                label,
                 warned_checksum,
                 ..
             } = self;
@@ -110,7 +110,7 @@ impl InterfacePort {
                 latest = latest.max(arrived.min(now));
                 if frame.checksum_missing && !std::mem::replace(warned_checksum, true) {
                     warn!(
-                        "interface {interface}: frames arrive without L4 checksum, hosts will \
+                        "{label}: frames arrive without L4 checksum, hosts will \
                          discard them; turn the offload off at the other end: \
                          ethtool -K INTERFACE tx off"
                     );
@@ -118,7 +118,7 @@ impl InterfacePort {
                 if let Some(capture) = capture {
                     let ns = frame.realtime_ns.unwrap_or(realtime.to_realtime_ns(now));
                     if let Err(e) = capture.record(Direction::In, ns, frame.bytes) {
-                        warn!("interface {interface}: packet capture stopped: {e}");
+                        warn!("{label}: packet capture stopped: {e}");
                     }
                 }
                 fabric.inject(latest, *at, frame.bytes.to_vec());
@@ -148,9 +148,9 @@ impl InterfacePort {
         }
         if !std::mem::replace(&mut self.warned_too_long, true) {
             warn!(
-                "interface {}: frames longer than {} bytes are dropped; if the other end \
+                "{}: frames longer than {} bytes are dropped; if the other end \
                  segments in \"hardware\", turn that off: ethtool -K INTERFACE tso off gso off",
-                self.interface,
+                self.label,
                 super::packet_socket::MAX_FRAME_BYTES
             );
         }
@@ -195,7 +195,7 @@ impl InterfacePort {
         };
         for frame in frames {
             if let Err(e) = capture.record(Direction::Out, realtime_ns, frame) {
-                warn!("interface {}: packet capture stopped: {e}", self.interface);
+                warn!("{}: packet capture stopped: {e}", self.label);
                 self.capture = None;
                 return;
             }
@@ -204,7 +204,7 @@ impl InterfacePort {
 
     pub(super) fn flush_capture(&mut self) {
         if let Some(Err(e)) = self.capture.as_mut().map(Capture::flush) {
-            warn!("interface {}: packet capture stopped: {e}", self.interface);
+            warn!("{}: packet capture stopped: {e}", self.label);
             self.capture = None;
         }
     }
@@ -249,16 +249,13 @@ impl InterfacePort {
             State::Gone => "has vanished; restart the switch when it is back",
             _ => "is down",
         };
-        warn!(
-            "port {}: interface {} {what} ({error})",
-            self.at.port, self.interface
-        );
+        warn!("{}: {what} ({error})", self.label);
     }
 
     fn note_up(&mut self) {
         if self.state == State::Down {
             self.state = State::Up;
-            info!("port {}: interface {} is up", self.at.port, self.interface);
+            info!("{}: is up again", self.label);
         }
     }
 }

@@ -1,0 +1,202 @@
+//! The command line: the options of `simple_switch_grpc` that matter, and our own.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Parser, ValueEnum};
+
+/// A P4 switch for v1model programs: a drop-in for simple_switch_grpc with a real traffic manager.
+///
+/// Options of simple_switch_grpc that stand after `--` there may stand there here too.
+#[derive(Parser, Debug)]
+#[command(name = "ebb-switch", version)]
+pub struct Options {
+    /// The program as BMv2 JSON (from ebb-p4c or p4c-bm2-ss)
+    #[arg(value_name = "JSON", conflicts_with_all = ["no_p4", "fabric"])]
+    pub program: Option<PathBuf>,
+
+    /// Start without a program; a controller installs one over P4Runtime
+    #[arg(long)]
+    pub no_p4: bool,
+
+    /// Put a port on a network interface; repeat for each port
+    #[arg(
+        short,
+        long = "interface",
+        value_name = "PORT@INTERFACE",
+        conflicts_with = "fabric"
+    )]
+    pub interfaces: Vec<PortOnInterface>,
+
+    #[arg(
+        long,
+        value_name = "ID",
+        default_value_t = 0,
+        conflicts_with = "fabric"
+    )]
+    pub device_id: u64,
+
+    /// Where P4Runtime and the traffic manager service are served
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:9559")]
+    pub grpc_server_addr: SocketAddr,
+
+    /// The port whose packets are packet-ins and packet-outs
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=511))]
+    pub cpu_port: Option<u16>,
+
+    /// The egress_spec that drops
+    #[arg(long, value_name = "PORT", default_value_t = 511, value_parser = clap::value_parser!(u16).range(0..=511))]
+    pub drop_port: u16,
+
+    /// Queues per port where no traffic manager configuration says otherwise
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub priority_queues: u8,
+
+    /// Traffic manager configuration, .toml or .json
+    #[arg(long, value_name = "FILE", conflicts_with = "fabric")]
+    pub tm: Option<PathBuf>,
+
+    /// Several switches and the links between them in this process, .toml or .json
+    #[arg(long, value_name = "FILE")]
+    pub fabric: Option<PathBuf>,
+
+    /// Capture each interface to INTERFACE_in.pcap and INTERFACE_out.pcap in DIR
+    #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
+    pub pcap: Option<PathBuf>,
+
+    /// What is printed to stderr at the end: the drops as a table, or all statistics as JSON
+    #[arg(long, value_name = "FORMAT", default_value = "table")]
+    pub report: ReportFormat,
+
+    /// Accepted for compatibility: the log always goes to stderr
+    #[arg(long)]
+    pub log_console: bool,
+
+    #[arg(short = 'L', long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: LogLevel,
+
+    /// Accepted for compatibility and ignored: there is no Thrift server
+    #[arg(long, value_name = "PORT")]
+    pub thrift_port: Option<u16>,
+}
+
+impl Options {
+    /// Parses arguments, with the `--` between BMv2's general and target options taken out.
+    pub fn parse_arguments(arguments: impl IntoIterator<Item = OsString>) -> Self {
+        Self::parse_from(without_separator(arguments))
+    }
+}
+
+fn without_separator(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments: Vec<_> = arguments.into_iter().collect();
+    if let Some(separator) = arguments.iter().position(|a| a == "--") {
+        arguments.remove(separator);
+    }
+    arguments
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    Table,
+    Json,
+    None,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Trace,
+    Debug,
+    Info,
+    Warn,
+    Error,
+    Off,
+}
+
+impl LogLevel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Trace => "trace",
+            LogLevel::Debug => "debug",
+            LogLevel::Info => "info",
+            LogLevel::Warn => "warn",
+            LogLevel::Error => "error",
+            LogLevel::Off => "off",
+        }
+    }
+}
+
+/// `PORT@INTERFACE`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortOnInterface {
+    pub port: u16,
+    pub interface: String,
+}
+
+impl FromStr for PortOnInterface {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('@').and_then(|(port, interface)| {
+            let port = port.parse::<u16>().ok().filter(|port| *port < 512)?;
+            (!interface.is_empty()).then(|| Self {
+                port,
+                interface: interface.to_owned(),
+            })
+        });
+        parsed.ok_or_else(|| {
+            "expected PORT@INTERFACE with a port from 0 to 511, as in 1@veth0".into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, clap::Error> {
+        let arguments = line.split_whitespace().map(OsString::from);
+        Options::try_parse_from(without_separator(arguments))
+    }
+
+    #[test]
+    fn the_command_line_of_simple_switch_grpc_is_understood() {
+        let o = parse(
+            "ebb-switch --device-id 3 -i 1@veth0 -i 2@veth2 --thrift-port 9090 --log-console \
+             -L debug fabric.json -- --grpc-server-addr 127.0.0.1:50051 --cpu-port 510 \
+             --drop-port 511 --priority-queues 8",
+        )
+        .expect("accepted");
+        assert_eq!(o.device_id, 3);
+        assert_eq!(o.interfaces[1].port, 2);
+        assert_eq!(o.interfaces[1].interface, "veth2");
+        assert_eq!(o.grpc_server_addr.port(), 50051);
+        assert_eq!(o.program, Some(PathBuf::from("fabric.json")));
+        assert_eq!(
+            (o.cpu_port, o.drop_port, o.priority_queues),
+            (Some(510), 511, 8)
+        );
+    }
+
+    #[test]
+    fn pcap_without_a_directory_is_the_current_one() {
+        let o = parse("ebb-switch --no-p4 --pcap").expect("accepted");
+        assert_eq!(o.pcap, Some(PathBuf::from(".")));
+        let o = parse("ebb-switch --no-p4 --pcap run/pcap -i 1@a").expect("accepted");
+        assert_eq!(o.pcap, Some(PathBuf::from("run/pcap")));
+    }
+
+    #[test]
+    fn wrong_values_are_explained() {
+        for (line, expected) in [
+            ("ebb-switch -i veth0", "expected PORT@INTERFACE"),
+            ("ebb-switch -i 512@veth0", "from 0 to 511"),
+            ("ebb-switch --priority-queues 9", "1..=8"),
+            ("ebb-switch --grpc-server-addr 9559", "socket address"),
+        ] {
+            let message = parse(line).expect_err("refused").to_string();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Runs what was built until a signal, and reports.
+
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use ebb_engine::{Driver, DriverError, Fabric, Switch, SwitchId, SwitchReport, drop_table};
+use ebb_p4runtime::Device;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tracing::info;
+
+use crate::build::Built;
+use crate::options::ReportFormat;
+use crate::service::EngineDevice;
+
+/// The packets have a thread of their own; the gRPC servers share this one.
+pub fn run(built: Built, report: ReportFormat) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the gRPC runtime")?;
+    let fabric = runtime.block_on(serve(built))?;
+    // Open streams and their tasks do not keep the process.
+    runtime.shutdown_background();
+    print_report(&fabric, report)
+}
+
+async fn serve(built: Built) -> Result<Fabric> {
+    let Built { driver, server } = built;
+    let handle = driver.handle();
+    let device = |(switch, s): (SwitchId, &Switch)| {
+        let id = s.device_id();
+        let handle = handle.clone();
+        Arc::new(EngineDevice { id, switch, handle }) as Arc<dyn Device>
+    };
+    let devices = driver.fabric().switches().map(device).collect();
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let (done, mut ended) = oneshot::channel();
+    let packets = thread::Builder::new()
+        .name("packets".into())
+        .spawn(move || drive(driver, done))
+        .context("cannot start the packet thread")?;
+    let mut early = None;
+    let shutdown = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            result = &mut ended => early = Some(result),
+        }
+        info!("stopping");
+    };
+    let served = server.serve(devices, shutdown).await;
+    handle.stop();
+    let result = match early {
+        Some(early) => early,
+        None => ended.await,
+    };
+    packets
+        .join()
+        .map_err(|_| anyhow!("the packet thread failed; this is a bug, please report it"))?;
+    served?;
+    Ok(result.map_err(|_| anyhow!("the packet thread ended without a result"))??)
+}
+
+fn drive(mut driver: Driver, done: oneshot::Sender<Result<Fabric, DriverError>>) {
+    let result = driver.run().map(|()| driver.into_fabric());
+    // The receiver waits for exactly this.
+    let _ = done.send(result);
+}
+
+fn print_report(fabric: &Fabric, format: ReportFormat) -> Result<()> {
+    let reports: Vec<_> = fabric
+        .switches()
+        .map(|(_, s)| SwitchReport::of(s))
+        .collect();
+    match format {
+        ReportFormat::Table => eprint!("{}", drop_table(&reports)),
+        ReportFormat::Json => eprintln!("{}", serde_json::to_string(&reports)?),
+        ReportFormat::None => {}
+    }
+    Ok(())
+}

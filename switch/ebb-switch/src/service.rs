@@ -1,0 +1,83 @@
+//! The glue between the engine and the P4Runtime server: a switch as the server sees it.
+
+use ebb_engine::{ControlHandle, Notice, Switch, SwitchId};
+use ebb_p4runtime::{Device, Event, Job};
+use ebb_pipeline::Pipeline;
+use ebb_traffic_manager::{ConfigError, PortStatistics, TrafficManagerConfig};
+use ebb_units::Instant;
+use tokio::sync::mpsc;
+
+/// A switch of the fabric, from the server's threads.
+pub struct EngineDevice {
+    pub id: u64,
+    pub switch: SwitchId,
+    pub handle: ControlHandle,
+}
+
+impl Device for EngineDevice {
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn submit(&self, job: Job) {
+        // A job that comes too late is dropped, which tells its sender.
+        let _ = self
+            .handle
+            .post(self.switch, |switch| job(&mut Adapter(switch)));
+    }
+
+    fn subscribe(&self, events: mpsc::Sender<Event>) {
+        let listener = move |notice| {
+            let event = match notice {
+                Notice::PacketIn(frame) => Event::PacketIn(frame),
+                Notice::Digest(digest) => Event::Digest(digest),
+            };
+            events.try_send(event).is_ok()
+        };
+        let subscribe = |switch: &mut Switch| switch.set_listener(Some(Box::new(listener)));
+        // As above: after the end there are no events.
+        let _ = self.handle.post(self.switch, subscribe);
+    }
+}
+
+/// A switch in the hands of the packet thread.
+struct Adapter<'a>(&'a mut Switch);
+
+impl ebb_p4runtime::Switch for Adapter<'_> {
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn pipeline(&mut self) -> Option<&mut Pipeline> {
+        self.0.pipeline_mut()
+    }
+
+    fn install(&mut self, pipeline: Pipeline) {
+        self.0.install(pipeline);
+    }
+
+    fn packet_out(&mut self, frame: Vec<u8>) {
+        if !self.0.packet_out(frame) {
+            tracing::warn!(
+                "{}: a packet-out was dropped: the switch has no CPU port; start it with --cpu-port",
+                self.0.name()
+            );
+        }
+    }
+
+    fn traffic_config(&self) -> &TrafficManagerConfig {
+        self.0.traffic_manager_config()
+    }
+
+    fn set_traffic_config(&mut self, config: TrafficManagerConfig) -> Result<(), ConfigError> {
+        self.0.set_traffic_manager_config(config)
+    }
+
+    fn traffic_statistics(&self) -> Vec<PortStatistics> {
+        self.0.statistics()
+    }
+
+    fn reset_traffic_statistics(&mut self) {
+        self.0.reset_statistics();
+    }
+}

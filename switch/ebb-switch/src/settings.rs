@@ -1,0 +1,283 @@
+//! What to build: the switches and links, from the command line or from a fabric file.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use ebb_engine::{FileError, read_config, read_traffic_manager_config};
+use ebb_traffic_manager::TrafficManagerConfig;
+use serde::Deserialize;
+
+use crate::options::Options;
+
+const DEFAULT_DROP_PORT: u16 = 511;
+
+/// One switch of the process.
+#[derive(Debug)]
+pub struct SwitchSettings {
+    pub name: String,
+    pub device_id: u64,
+    pub grpc_server_addr: SocketAddr,
+    pub program: Option<PathBuf>,
+    pub traffic_manager: TrafficManagerConfig,
+    pub interfaces: Vec<(u16, String)>,
+    pub cpu_port: Option<u16>,
+    pub drop_port: u16,
+}
+
+/// Both ends of a link: index of the switch, port.
+pub type Link = [(usize, u16); 2];
+
+#[derive(Debug)]
+pub struct Settings {
+    pub switches: Vec<SwitchSettings>,
+    pub links: Vec<Link>,
+}
+
+impl Settings {
+    pub fn from_options(options: &Options) -> Result<Self, FileError> {
+        match &options.fabric {
+            Some(file) => Self::from_fabric_file(file),
+            None => Ok(Self {
+                switches: vec![SwitchSettings::from_options(options)?],
+                links: Vec::new(),
+            }),
+        }
+    }
+
+    fn from_fabric_file(path: &Path) -> Result<Self, FileError> {
+        let file: FabricFile = read_config(path)?;
+        let fail = |problem: String| FileError::new(path, problem);
+        let directory = path.parent().unwrap_or(Path::new("."));
+        let mut names = BTreeMap::new();
+        let mut switches: Vec<SwitchSettings> = Vec::new();
+        for entry in file.switch {
+            if let Some(other) = switches
+                .iter()
+                .find(|s| s.grpc_server_addr == entry.grpc_server_addr)
+            {
+                return Err(fail(format!(
+                    "switches \"{}\" and \"{}\" have the same grpc_server_addr {}",
+                    other.name, entry.name, entry.grpc_server_addr
+                )));
+            }
+            if names.insert(entry.name.clone(), switches.len()).is_some() {
+                return Err(fail(format!("switch \"{}\" is defined twice", entry.name)));
+            }
+            switches.push(entry.resolve(path, directory)?);
+        }
+        if switches.is_empty() {
+            return Err(fail("no switch; add a [[switch]]".into()));
+        }
+        let end = |text: &str| -> Result<(usize, u16), FileError> {
+            let (name, port) = text
+                .rsplit_once(':')
+                .and_then(|(name, port)| Some((name, port.parse().ok()?)))
+                .ok_or_else(|| fail(format!("link end \"{text}\": expected \"SWITCH:PORT\"")))?;
+            let switch = names.get(name).ok_or_else(|| {
+                let known: Vec<_> = names.keys().map(String::as_str).collect();
+                let known = known.join(", ");
+                fail(format!(
+                    "link end \"{text}\": no such switch; defined: {known}"
+                ))
+            })?;
+            Ok((*switch, port))
+        };
+        let links = file.link.iter().map(|l| Ok([end(&l.a)?, end(&l.b)?]));
+        Ok(Self {
+            links: links.collect::<Result<_, FileError>>()?,
+            switches,
+        })
+    }
+}
+
+impl SwitchSettings {
+    fn from_options(options: &Options) -> Result<Self, FileError> {
+        Ok(Self {
+            name: format!("device {}", options.device_id),
+            device_id: options.device_id,
+            grpc_server_addr: options.grpc_server_addr,
+            program: options.program.clone(),
+            traffic_manager: match &options.tm {
+                Some(path) => read_traffic_manager_config(path)?,
+                None => TrafficManagerConfig::like_bmv2(options.priority_queues),
+            },
+            interfaces: options
+                .interfaces
+                .iter()
+                .map(|i| (i.port, i.interface.clone()))
+                .collect(),
+            cpu_port: options.cpu_port,
+            drop_port: options.drop_port,
+        })
+    }
+}
+
+/// `--fabric FILE`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FabricFile {
+    #[serde(default)]
+    switch: Vec<SwitchEntry>,
+    #[serde(default)]
+    link: Vec<LinkEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SwitchEntry {
+    name: String,
+    device_id: u64,
+    grpc_server_addr: SocketAddr,
+    /// BMv2 JSON. Paths are relative to the fabric file.
+    program: Option<PathBuf>,
+    /// Traffic manager configuration file.
+    tm: Option<PathBuf>,
+    #[serde(default = "one")]
+    priority_queues: u8,
+    cpu_port: Option<u16>,
+    #[serde(default = "default_drop_port")]
+    drop_port: u16,
+    /// Port number to the name of a network interface.
+    #[serde(default)]
+    interfaces: BTreeMap<String, String>,
+}
+
+/// Rate and delay are in the profiles of the two ports.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkEntry {
+    a: String,
+    b: String,
+}
+
+fn one() -> u8 {
+    1
+}
+
+fn default_drop_port() -> u16 {
+    DEFAULT_DROP_PORT
+}
+
+impl SwitchEntry {
+    fn resolve(self, file: &Path, directory: &Path) -> Result<SwitchSettings, FileError> {
+        let fail =
+            |problem: &str| FileError::new(file, format!("switch \"{}\": {problem}", self.name));
+        if !(1..=8).contains(&self.priority_queues) {
+            return Err(fail("priority_queues must be 1 to 8"));
+        }
+        let mut interfaces = Vec::new();
+        for (port, interface) in &self.interfaces {
+            let port = port.parse().ok().filter(|port| *port < 512u16);
+            let port = port.ok_or_else(|| fail("ports in `interfaces` must be 0 to 511"))?;
+            interfaces.push((port, interface.clone()));
+        }
+        let traffic_manager = match &self.tm {
+            Some(path) => read_traffic_manager_config(&directory.join(path))?,
+            None => TrafficManagerConfig::like_bmv2(self.priority_queues),
+        };
+        Ok(SwitchSettings {
+            name: self.name,
+            device_id: self.device_id,
+            grpc_server_addr: self.grpc_server_addr,
+            program: self.program.map(|p| directory.join(p)),
+            traffic_manager,
+            interfaces,
+            cpu_port: self.cpu_port,
+            drop_port: self.drop_port,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct TempFile(PathBuf);
+
+    impl TempFile {
+        fn new(name: &str, text: &str) -> Self {
+            let name = format!("ebb-settings-{}-{name}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::write(&path, text).expect("written");
+            Self(path)
+        }
+    }
+
+    impl Drop for TempFile {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    const TWO: &str = r#"
+        [[switch]]
+        name = "s1"
+        device_id = 1
+        grpc_server_addr = "127.0.0.1:9501"
+        interfaces = { 1 = "s1-eth1" }
+        [[switch]]
+        name = "s2"
+        device_id = 2
+        grpc_server_addr = "127.0.0.1:9502"
+        program = "fabric.json"
+        cpu_port = 510
+    "#;
+
+    fn read(name: &str, text: &str) -> Result<Settings, String> {
+        let file = TempFile::new(name, text);
+        Settings::from_fabric_file(&file.0).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_fabric_file_names_switches_and_links() {
+        let text = format!("{TWO}\n[[link]]\na = \"s1:2\"\nb = \"s2:1\"\n");
+        let settings = read("good.toml", &text).expect("accepted");
+        assert_eq!(settings.links, [[(0, 2), (1, 1)]]);
+        assert_eq!(settings.switches[0].interfaces, [(1, "s1-eth1".to_owned())]);
+        let program = settings.switches[1].program.as_ref().expect("a program");
+        assert_eq!(*program, std::env::temp_dir().join("fabric.json"));
+    }
+
+    #[test]
+    fn mistakes_name_their_place() {
+        let with = |rest: &str| format!("{TWO}\n{rest}");
+        for (name, text, expected) in [
+            (
+                "link.toml",
+                with("[[link]]\na = \"s1:2\"\nb = \"s3:1\""),
+                "\"s3:1\": no such switch; defined: s1, s2",
+            ),
+            (
+                "end.toml",
+                with("[[link]]\na = \"s1\"\nb = \"s2:1\""),
+                "\"s1\": expected \"SWITCH:PORT\"",
+            ),
+            (
+                "twice.toml",
+                TWO.replace("s2", "s1"),
+                "\"s1\" is defined twice",
+            ),
+            (
+                "addr.toml",
+                TWO.replace("9502", "9501"),
+                "the same grpc_server_addr",
+            ),
+            (
+                "key.toml",
+                with("[[links]]"),
+                "unknown field `links`, expected",
+            ),
+            ("none.toml", String::new(), "add a [[switch]]"),
+            ("none.yaml", String::new(), "must end in .toml or .json"),
+            (
+                "port.toml",
+                TWO.replace("1 = \"s1", "512 = \"s1"),
+                "switch \"s1\": ports in `interfaces`",
+            ),
+        ] {
+            let message = read(name, &text).expect_err(name);
+            assert!(message.contains(expected), "{message}\nlacks {expected}");
+        }
+    }
+}
