@@ -304,6 +304,16 @@ fn behaviour_is_invariant_under_dilation() {
 }
 
 #[test]
+fn the_page_has_every_parameter_with_its_default() {
+    let page = include_str!("../../../docs/pacer.md");
+    let defaults = serde_json::to_value(PacerParams::default()).unwrap();
+    for (name, default) in defaults.as_object().unwrap() {
+        let row = format!("| `{name}` | {} |", default.as_f64().unwrap());
+        assert!(page.contains(&row), "docs/pacer.md lacks `{row}`");
+    }
+}
+
+#[test]
 fn bad_parameters_are_named() {
     assert_eq!(PacerParams::default().validate(), Ok(()));
     let error = PacerParams {

@@ -205,6 +205,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_has_every_parameter_with_its_default() {
+        let page = include_str!("../../../../docs/tcp.md");
+        let defaults = serde_json::to_value(TcpParams::default()).unwrap();
+        for (name, default) in defaults.as_object().unwrap() {
+            let default = default
+                .as_f64()
+                .map_or(default.to_string(), |number| number.to_string());
+            let row = format!("| `{name}` | {default} |");
+            assert!(page.contains(&row), "docs/tcp.md lacks `{row}`");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_errors_and_missing_ones_defaults() {
+        let parse = |json| serde_json::from_str::<TcpParams>(json);
+        assert!(
+            parse(r#"{"min_rto_ms": 1}"#)
+                .unwrap_err()
+                .to_string()
+                .contains("min_rto_ns")
+        );
+        let params = parse(r#"{"min_rto_ns": 5}"#).unwrap();
+        assert_eq!(
+            params,
+            TcpParams {
+                min_rto_ns: 5,
+                ..TcpParams::default()
+            }
+        );
+    }
+
+    #[test]
     fn defaults_are_valid() {
         assert_eq!(TcpParams::default().validate(), Ok(()));
     }
