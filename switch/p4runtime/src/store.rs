@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::TableAction;
 
-use crate::entities::{FieldKey, direct_action, encode_action};
+use crate::entities::{FieldKey, direct_action, encode_action, needs_priority};
 use crate::error::Result;
 use crate::p4info::{Index, Object};
 use crate::proto::{config, p4};
@@ -79,11 +79,16 @@ impl Store {
 fn initial_entries(info: &Index, table: &config::Table, pipeline: &Pipeline) -> Result<Table> {
     let mut contents = Table::default();
     let id = pipeline.table(table.name())?;
+    let with_priority = needs_priority(&table.match_fields);
     for view in pipeline.entries(id) {
         let fields = FieldKey::from_pipeline(&table.match_fields, &view.entry.key)?;
         let key = EntryKey {
             fields,
-            priority: view.entry.priority,
+            priority: if with_priority {
+                view.entry.priority
+            } else {
+                0
+            },
         };
         let action = match &view.entry.action {
             TableAction::Direct(call) => encode_action(info, &table.action_refs, pipeline, call),

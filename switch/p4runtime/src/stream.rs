@@ -31,15 +31,15 @@ pub async fn serve_controller(
     id: StreamId,
     mut requests: Streaming<p4::StreamMessageRequest>,
 ) {
-    let mut result = Ok(());
-    while let (true, Some(message)) = (result.is_ok(), requests.next().await) {
-        result = match message {
-            Ok(message) => handle(&host, id, message).await,
-            // The connection broke; there is nobody to tell.
-            Err(_) => break,
-        };
+    // A broken connection ends the loop, too; then there is nobody to tell.
+    let mut error = None;
+    while let Some(Ok(message)) = requests.next().await {
+        if let Err(status) = handle(&host, id, message).await {
+            error = Some(status);
+            break;
+        }
     }
-    host.close_stream(id, result.err()).await;
+    host.close_stream(id, error).await;
 }
 
 /// An error ends the stream.

@@ -18,7 +18,7 @@ use ebb_pipeline::Pipeline;
 use ebb_units::Instant;
 
 pub use action::encode_action;
-pub use matching::{FieldKey, match_kind};
+pub use matching::{FieldKey, match_kind, needs_priority};
 pub use restore::{restore, restore_updates};
 pub use table_action::direct_action;
 pub use table_read::idle_entry;

@@ -1,0 +1,315 @@
+//! Sessions: arbitration, pipeline configs, packet I/O, digests.
+
+mod common;
+
+use common::{Controller, DEVICE_ID, JSON, Running, config, uint128};
+use ebb_p4runtime::proto::p4;
+use ebb_p4runtime::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
+use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
+use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
+use ebb_p4runtime::proto::p4::stream_message_response::Update;
+use ebb_p4runtime::{Event, ServeError, Server};
+use tonic::Code;
+
+#[tokio::test]
+async fn an_address_in_use_is_named_before_anything_starts() {
+    let first = Server::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+    let address = first.addresses().next().unwrap();
+    let error = Server::bind(&[address]).err().unwrap();
+    assert!(matches!(error, ServeError::Bind { .. }));
+    let message = error.to_string();
+    assert!(message.starts_with(&format!(
+        "cannot listen on {address}: Address already in use"
+    )));
+}
+
+#[tokio::test]
+async fn capabilities_name_the_version() {
+    let server = Running::start().await;
+    let mut client = server.client().await;
+    let request = p4::CapabilitiesRequest::default();
+    let response = client.capabilities(request).await.unwrap().into_inner();
+    assert_eq!(response.p4runtime_api_version, "1.5.0");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_higher_election_id_takes_over_and_the_old_primary_cannot_write() {
+    let server = Running::start().await;
+    let mut first = Controller::connect(&server, 1).await;
+    assert_eq!(first.arbitration().await, Code::Ok);
+    let mut second = Controller::connect(&server, 2).await;
+    assert_eq!(first.arbitration().await, Code::AlreadyExists);
+    assert_eq!(second.arbitration().await, Code::Ok);
+
+    let denied = first.write_all(Vec::new()).await.unwrap_err();
+    assert_eq!(denied.code(), Code::PermissionDenied);
+    // Not denied: what is missing is a program.
+    let early = second.write_all(Vec::new()).await.unwrap_err();
+    assert_eq!(early.code(), Code::FailedPrecondition);
+
+    drop(second);
+    assert_eq!(first.arbitration().await, Code::NotFound);
+    first.arbitrate(DEVICE_ID, 2).await;
+    assert_eq!(first.arbitration().await, Code::Ok);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn duplicate_election_ids_and_strange_devices_end_the_stream() {
+    let server = Running::start().await;
+    let mut first = Controller::connect(&server, 1).await;
+    assert_eq!(first.arbitration().await, Code::Ok);
+    let mut twin = Controller::connect(&server, 1).await;
+    let error = twin.try_receive().await.unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+    let mut lost = Controller::connect_as(&server, 99, 3).await;
+    let error = lost.try_receive().await.unwrap_err();
+    assert_eq!(error.code(), Code::NotFound);
+    assert_eq!(
+        error.message(),
+        "no device 99 here; this address serves device 7"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_the_server_ends_the_streams() {
+    let server = Running::start().await;
+    let mut controller = Controller::connect(&server, 1).await;
+    assert_eq!(controller.arbitration().await, Code::Ok);
+    server.stop().await;
+    assert!(!matches!(controller.try_receive().await, Ok(Some(_))));
+}
+
+async fn get(
+    controller: &mut Controller,
+    response_type: ResponseType,
+) -> p4::ForwardingPipelineConfig {
+    let request = p4::GetForwardingPipelineConfigRequest {
+        device_id: DEVICE_ID,
+        response_type: response_type as i32,
+    };
+    let response = controller.client.get_forwarding_pipeline_config(request);
+    response.await.unwrap().into_inner().config.unwrap()
+}
+
+#[tokio::test]
+async fn a_config_is_read_back_in_the_parts_asked_for() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    assert_eq!(get(&mut c, ResponseType::All).await, config());
+    let cookie = get(&mut c, ResponseType::CookieOnly).await;
+    assert_eq!(cookie.cookie.unwrap().cookie, 42);
+    assert!(cookie.p4info.is_none() && cookie.p4_device_config.is_empty());
+    let device = get(&mut c, ResponseType::DeviceConfigAndCookie).await;
+    assert!(device.p4info.is_none() && device.p4_device_config == JSON);
+    let info = get(&mut c, ResponseType::P4infoAndCookie).await;
+    assert!(info.p4info.is_some() && info.p4_device_config.is_empty());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
+    let server = Running::start().await;
+    let mut c = Controller::connect(&server, 1).await;
+    assert_eq!(c.arbitration().await, Code::Ok);
+    c.set_config(Action::Verify, Some(config())).await.unwrap();
+    let nothing = c.set_config(Action::Commit, None).await.unwrap_err();
+    assert_eq!(nothing.code(), Code::FailedPrecondition);
+
+    c.set_config(Action::VerifyAndSave, Some(config()))
+        .await
+        .unwrap();
+    assert!(server.device.switch.lock().unwrap().pipeline.is_none());
+    // Writes go to the saved config and are there after the commit.
+    let group = p4::MulticastGroupEntry {
+        multicast_group_id: 5,
+        ..Default::default()
+    };
+    let group = multicast(group);
+    c.insert(group.clone()).await;
+    let refused = c.set_config(Action::Commit, Some(config())).await;
+    assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
+    c.set_config(Action::Commit, None).await.unwrap();
+    assert!(server.device.switch.lock().unwrap().pipeline.is_some());
+    assert_eq!(c.read(group.clone()).await.unwrap(), [group.clone()]);
+
+    // Committing again clears the state, reconciling keeps it.
+    c.set_config(Action::ReconcileAndCommit, Some(config()))
+        .await
+        .unwrap();
+    assert_eq!(c.read(group.clone()).await.unwrap().len(), 1);
+    c.set_config(Action::VerifyAndCommit, Some(config()))
+        .await
+        .unwrap();
+    assert_eq!(c.read(group).await.unwrap(), []);
+    server.stop().await;
+}
+
+fn multicast(group: p4::MulticastGroupEntry) -> p4::entity::Entity {
+    use p4::packet_replication_engine_entry::Type;
+    p4::entity::Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry {
+        r#type: Some(Type::MulticastGroupEntry(group)),
+    })
+}
+
+#[tokio::test]
+async fn configs_that_cannot_work_say_why() {
+    let server = Running::start().await;
+    let mut c = Controller::connect(&server, 1).await;
+    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut message = async |config| {
+        let refused = c.set_config(Action::Verify, config).await.unwrap_err();
+        assert_eq!(refused.code(), Code::InvalidArgument);
+        refused.message().to_owned()
+    };
+    assert_eq!(
+        message(None).await,
+        "the request has no config, which this action needs"
+    );
+    let mut elf = config();
+    elf.p4_device_config = b"\x7fELF".to_vec();
+    assert_eq!(
+        message(Some(elf)).await,
+        "p4_device_config (4 bytes) is not BMv2 JSON; give the .json file that ebb-p4c or \
+         p4c-bm2-ss wrote"
+    );
+    let mut renamed = config();
+    let info = renamed.p4info.as_mut().unwrap();
+    info.tables[1].preamble.as_mut().unwrap().name = "MyIngress.router".into();
+    let message = message(Some(renamed)).await;
+    assert!(message.starts_with(
+        "P4Info and p4_device_config do not belong together: table 'MyIngress.router':"
+    ));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_tutorials_wrapper_around_the_json_is_understood() {
+    let server = Running::start().await;
+    let mut c = Controller::connect(&server, 1).await;
+    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut wrapped = config();
+    // Field 1 (reassign): true; field 3 (device_data): the JSON.
+    let mut bytes = vec![0x08, 1, 0x1a];
+    prost::encoding::encode_varint(JSON.len() as u64, &mut bytes);
+    bytes.extend_from_slice(JSON);
+    wrapped.p4_device_config = bytes;
+    c.set_config(Action::Verify, Some(wrapped)).await.unwrap();
+    server.stop().await;
+}
+
+fn metadata(values: &[(u32, &[u8])]) -> Vec<p4::PacketMetadata> {
+    let metadata = |(id, value): &(u32, &[u8])| p4::PacketMetadata {
+        metadata_id: *id,
+        value: value.to_vec(),
+    };
+    values.iter().map(metadata).collect()
+}
+
+#[tokio::test]
+async fn packets_go_out_and_come_in_with_their_metadata() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let packet = p4::PacketOut {
+        payload: b"payload".to_vec(),
+        metadata: metadata(&[(1, &[3]), (2, &[0])]),
+    };
+    c.send(Request::Packet(packet)).await;
+    // A packet-out has no answer. A wrong one has, and comes after it.
+    let wrong = p4::PacketOut {
+        metadata: metadata(&[(1, &[3])]),
+        ..Default::default()
+    };
+    c.send(Request::Packet(wrong.clone())).await;
+    let Update::Error(error) = c.receive().await else {
+        panic!("expected a stream error");
+    };
+    assert_eq!(Code::from(error.canonical_code), Code::InvalidArgument);
+    assert_eq!(
+        error.message,
+        "packet-out: metadata 'padding' (7 bits): missing"
+    );
+    let sent = server.device.switch.lock().unwrap().packets_out.clone();
+    assert_eq!(sent, [b"\x01\x80payload"]);
+
+    server
+        .device
+        .emit(Event::PacketIn(b"\x01\x80payload".to_vec()));
+    let Update::Packet(packet) = c.receive().await else {
+        panic!("expected a packet");
+    };
+    assert_eq!(packet.payload, b"payload");
+    assert_eq!(packet.metadata, metadata(&[(1, &[3]), (2, &[0])]));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_backup_may_not_send_packets() {
+    let server = Running::start().await;
+    let mut primary = server.ready().await;
+    let mut backup = Controller::connect(&server, 0).await;
+    assert_eq!(backup.arbitration().await, Code::AlreadyExists);
+    backup.send(Request::Packet(p4::PacketOut::default())).await;
+    let Update::Error(error) = backup.receive().await else {
+        panic!("expected a stream error");
+    };
+    assert_eq!(Code::from(error.canonical_code), Code::PermissionDenied);
+    assert!(primary.write_all(Vec::new()).await.is_ok());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn digests_are_sent_once_enabled() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let digest = {
+        let mut switch = server.device.switch.lock().unwrap();
+        let pipeline = switch.pipeline.as_mut().unwrap();
+        ebb_pipeline::Digest {
+            digest: pipeline.digest("learned_t").unwrap(),
+            values: vec![vec![0, 0, 0, 0, 0, 1], vec![0, 9]],
+        }
+    };
+    // Nobody asked for this one.
+    server.device.emit(Event::Digest(digest.clone()));
+    let entry = p4::DigestEntry {
+        digest_id: 400350661,
+        config: Some(p4::digest_entry::Config {
+            max_timeout_ns: 0,
+            max_list_size: 1,
+            ack_timeout_ns: 1_000_000_000,
+        }),
+    };
+    c.insert(p4::entity::Entity::DigestEntry(entry)).await;
+    server.device.emit(Event::Digest(digest));
+    let Update::Digest(list) = c.receive().await else {
+        panic!("expected a digest list");
+    };
+    assert_eq!(list.digest_id, 400350661);
+    let bits = |value: &[u8]| p4::P4Data {
+        data: Some(p4::p4_data::Data::Bitstring(value.to_vec())),
+    };
+    let expected = p4::P4Data {
+        data: Some(p4::p4_data::Data::Struct(p4::P4StructLike {
+            members: vec![bits(&[1]), bits(&[9])],
+        })),
+    };
+    assert_eq!(list.data, [expected]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn requests_for_other_devices_are_not_found() {
+    let server = Running::start().await;
+    let mut client = server.client().await;
+    let request = p4::WriteRequest {
+        device_id: 8,
+        election_id: Some(uint128(1)),
+        ..Default::default()
+    };
+    let error = client.write(request).await.unwrap_err();
+    assert_eq!(error.code(), Code::NotFound);
+    server.stop().await;
+}
