@@ -1,11 +1,16 @@
 //! The receiving half of a connection: reassembly, delayed ACKs, the window, ECN-Echo.
 
-use ebb_units::Instant;
+use std::collections::VecDeque;
+
+use ebb_units::{Duration, Instant};
 
 use super::congestion::EcnMode;
 use super::ecn::{EchoAction, EchoState};
 use super::params::TcpParams;
 use super::reassembly::Reassembly;
+
+/// More ACKs than this never wait: the last stands for those that would follow.
+const MAX_DUE_ACKS: usize = 256;
 
 /// A data segment, cut to offsets.
 #[derive(Clone, Copy, Debug)]
@@ -43,9 +48,10 @@ pub(crate) struct Receiver {
     /// Offset of the peer's FIN, once seen.
     fin: Option<u64>,
     echo: EchoState,
-    /// DCTCP: the ACK that closes a run of equal CE state, still to be sent.
-    old_state_ack: Option<AckState>,
-    ack_now: bool,
+    /// ACKs that are due, in order. A driver may hand over several packets before it asks for
+    /// something to send; each ACK still goes out as it was due, so that neither the sender's
+    /// clock nor DCTCP's echo depends on how the host batches.
+    due: VecDeque<AckState>,
     ack_deadline: Option<Instant>,
     /// Data segments since the last ACK.
     unacked_packets: u32,
@@ -54,7 +60,7 @@ pub(crate) struct Receiver {
     /// Last.ACK.sent of RFC 7323.
     last_ack: u64,
     counters: ReceiverCounters,
-    delayed_ack_timeout: ebb_units::Duration,
+    delayed_ack_timeout: Duration,
     ack_every_packets: u32,
     mss: u64,
 }
@@ -68,8 +74,7 @@ impl Receiver {
             capacity,
             fin: None,
             echo: EchoState::new(ecn),
-            old_state_ack: None,
-            ack_now: false,
+            due: VecDeque::new(),
             ack_deadline: None,
             unacked_packets: 0,
             advertised_edge: next + capacity,
@@ -115,7 +120,7 @@ impl Receiver {
         let edge = self.reassembly.next() + self.window();
         let shut = self.advertised_edge.saturating_sub(self.reassembly.next()) < 2 * self.mss;
         if shut && edge - self.advertised_edge >= (2 * self.mss).min(self.capacity / 2) {
-            self.ack_now = true;
+            self.request_ack();
         }
         data
     }
@@ -146,11 +151,12 @@ impl Receiver {
         };
         self.counters.packets += 1;
         self.counters.ce_packets += u64::from(ce);
+        let mut at_once = false;
         if self.echo.on_data(ce, cwr) == EchoAction::AckOldStateThenNew {
             if self.unacked_packets > 0 {
-                self.old_state_ack = Some(before);
+                self.push_due(before);
             }
-            self.ack_now = true;
+            at_once = true;
         }
         let edge = self.reassembly.next() + self.window();
         let end = start + payload.len() as u64;
@@ -165,15 +171,13 @@ impl Receiver {
         self.reassembly.insert(start, &payload[..take]);
         if self.next() == before.ack {
             self.counters.duplicates += u64::from(in_order);
-            self.ack_now = true;
+            at_once = true;
         }
         // RFC 5681 4.2: at once when a gap appears or is filled, and at the end of the stream.
-        if had_gaps || self.reassembly.has_gaps() || self.fin_received() {
-            self.ack_now = true;
-        }
+        at_once |= had_gaps || self.reassembly.has_gaps() || self.fin_received();
         self.unacked_packets += 1;
-        if self.unacked_packets >= self.ack_every_packets {
-            self.ack_now = true;
+        if at_once || self.unacked_packets >= self.ack_every_packets {
+            self.request_ack();
         } else if self.ack_deadline.is_none() {
             self.ack_deadline = Some(now + self.delayed_ack_timeout);
         }
@@ -183,18 +187,26 @@ impl Receiver {
     pub(crate) fn on_duplicate(&mut self) {
         self.counters.packets += 1;
         self.counters.duplicates += 1;
-        self.ack_now = true;
+        self.request_ack();
     }
 
     /// Asks for an ACK at once.
     pub(crate) fn request_ack(&mut self) {
-        self.ack_now = true;
+        self.push_due(self.ack_state());
+    }
+
+    fn push_due(&mut self, ack: AckState) {
+        if self.due.len() >= MAX_DUE_ACKS {
+            self.due.pop_back();
+        }
+        self.due.push_back(ack);
+        self.ack_deadline = None;
+        self.unacked_packets = 0;
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant) {
         if self.ack_deadline.is_some_and(|deadline| deadline <= now) {
-            self.ack_deadline = None;
-            self.ack_now = true;
+            self.request_ack();
         }
     }
 
@@ -202,13 +214,19 @@ impl Receiver {
         self.ack_deadline
     }
 
-    /// DCTCP's ACK for the segments before a change of CE state; it goes out before anything else.
-    pub(crate) fn take_old_state_ack(&mut self) -> Option<AckState> {
-        self.old_state_ack.take()
+    /// The next ACK that must go out by itself before a segment with data or FIN may carry the
+    /// latest: all but the last, and that too if it says something else about ECN.
+    pub(crate) fn take_earlier_ack(&mut self) -> Option<AckState> {
+        let first = *self.due.front()?;
+        (self.due.len() > 1 || first.ece != self.echo.echo()).then(|| self.take_ack())?
     }
 
-    pub(crate) fn needs_ack(&self) -> bool {
-        self.ack_now
+    /// The next ACK to send by itself.
+    pub(crate) fn take_ack(&mut self) -> Option<AckState> {
+        let ack = self.due.pop_front()?;
+        self.counters.acks_sent += 1;
+        self.note_sent(ack.ack);
+        Some(ack)
     }
 
     /// What a segment sent now acknowledges.
@@ -219,16 +237,16 @@ impl Receiver {
         }
     }
 
-    pub(crate) fn count_ack(&mut self) {
-        self.counters.acks_sent += 1;
-    }
-
-    /// A segment with [`Self::ack_state`] has been sent, whether for its own sake or on data.
-    pub(crate) fn on_ack_sent(&mut self) {
-        self.ack_now = false;
+    /// A segment with [`Self::ack_state`] has been sent for its data or FIN.
+    pub(crate) fn on_ack_carried(&mut self) {
+        self.due.clear();
         self.ack_deadline = None;
         self.unacked_packets = 0;
-        self.last_ack = self.next();
+        self.note_sent(self.next());
+    }
+
+    fn note_sent(&mut self, ack: u64) {
+        self.last_ack = self.last_ack.max(ack);
         self.advertised_edge = self
             .advertised_edge
             .max(self.reassembly.next() + self.window());

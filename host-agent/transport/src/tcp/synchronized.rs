@@ -306,9 +306,8 @@ impl Synchronized {
     }
 
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Result<Option<Segment>, Failure> {
-        if let Some(old) = self.receiver.take_old_state_ack() {
-            self.receiver.count_ack();
-            return Ok(Some(self.segment(now, self.sender.next(), old)));
+        if let Some(ack) = self.receiver.take_earlier_ack() {
+            return Ok(Some(self.segment(now, self.sender.next(), ack)));
         }
         let state = self.receiver.ack_state();
         let segment = match self.sender.poll_transmission(now) {
@@ -335,13 +334,12 @@ impl Synchronized {
                 segment
             }
             Some(Transmission::WindowProbe) => self.segment(now, self.sender.una() - 1, state),
-            None if self.receiver.needs_ack() => {
-                self.receiver.count_ack();
-                self.segment(now, self.sender.next(), state)
+            None => {
+                let ack = self.receiver.take_ack();
+                return Ok(ack.map(|ack| self.segment(now, self.sender.next(), ack)));
             }
-            None => return Ok(None),
         };
-        self.receiver.on_ack_sent();
+        self.receiver.on_ack_carried();
         Ok(Some(segment))
     }
 
