@@ -1,81 +1,37 @@
 //! The v1model pipeline: parser, match-action, deparser and their control-plane state, without I/O or clock.
-#![allow(unused)]
+//!
+//! [`Pipeline::load`] takes a BMv2 JSON program. A frame goes through [`Pipeline::ingress`], which
+//! says what is to become of it; the traffic manager queues it; [`Pipeline::egress`] makes a frame
+//! of it again. The module [`control`] has what a P4Runtime server needs. Behaviour is that of
+//! BMv2's `simple_switch`; where P4 leaves something undefined, the result is zero or nothing, and
+//! always the same.
+
 pub mod control;
+
+mod action;
+mod bits;
+mod calculation;
+mod error;
+mod expr;
+mod flow;
+mod hash;
 mod ids;
+mod layout;
+mod machine;
 mod outcome;
 mod packet;
+mod parser;
+mod pipeline;
+mod profile;
+mod program;
+mod state;
+mod stateful;
+mod stats;
+mod table;
 
-use control::*;
-use ebb_units::{Duration, Instant};
+pub use error::LoadError;
 pub use ids::*;
 pub use outcome::*;
 pub use packet::{Packet, Preserved};
-
-/// Why a program cannot be loaded; names the object.
-#[derive(Debug, thiserror::Error)]
-#[error("{object}: {problem}")]
-pub struct LoadError {
-    pub object: String,
-    pub problem: String,
-}
-
-pub struct Pipeline {
-    _p: (),
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PipelineStats {
-    pub parsed: u64,
-}
-
-impl Pipeline {
-    pub fn load(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
-        unimplemented!("the next commit")
-    }
-    /// Seeds `random()` and the selectors; the default seed is 0.
-    pub fn set_seed(&mut self, seed: u64) {
-        unimplemented!("the next commit")
-    }
-    /// 511 unless set (`--drop-port`).
-    pub fn set_drop_port(&mut self, port: u16) {
-        unimplemented!("the next commit")
-    }
-    pub fn ingress(&mut self, now: Instant, frame: &[u8], input: &IngressInput) -> IngressOutcome {
-        unimplemented!("the next commit")
-    }
-    /// Appends nothing: `out` is cleared, then holds the deparsed frame unless dropped.
-    pub fn egress(
-        &mut self,
-        now: Instant,
-        packet: &mut Packet,
-        input: &EgressInput,
-        out: &mut Vec<u8>,
-    ) -> EgressOutcome {
-        unimplemented!("the next commit")
-    }
-    /// Checksums updated; `out` is cleared first. Also right after ingress (deflection).
-    pub fn deparse(&mut self, packet: &mut Packet, out: &mut Vec<u8>) {
-        unimplemented!("the next commit")
-    }
-    /// A replica, from pooled memory.
-    pub fn clone_packet(&mut self, packet: &Packet) -> Packet {
-        unimplemented!("the next commit")
-    }
-    /// Gives a packet's memory back to the pool (dropping it is fine too, but allocates again).
-    pub fn recycle(&mut self, packet: Packet) {
-        unimplemented!("the next commit")
-    }
-    /// v1model `priority`: the queue.
-    pub fn priority(&self, packet: &Packet) -> u8 {
-        unimplemented!("the next commit")
-    }
-    pub fn multicast_replicas(&self, group: u16) -> &[Replica] {
-        unimplemented!("the next commit")
-    }
-    pub fn clone_session(&self, session: u32) -> Option<&CloneSession> {
-        unimplemented!("the next commit")
-    }
-    pub fn stats(&self) -> &PipelineStats {
-        unimplemented!("the next commit")
-    }
-}
+pub use pipeline::Pipeline;
+pub use stats::PipelineStats;

@@ -1,0 +1,321 @@
+//! Action profiles: members and groups.
+
+use super::{ActionCall, ControlError, Group, Result, TableAction, WeightedAction};
+use crate::action::Action;
+use crate::bits::from_bytes;
+use crate::ids::{ActionId, ProfileId};
+use crate::profile::{BoundAction, GroupState, Member, Resolved};
+use crate::{Pipeline, TableId};
+
+/// No group needs more; a wrong weight must not fill the memory.
+const MAX_BUCKETS: u64 = 65_536;
+
+/// Checks an action call and turns its arguments into words.
+pub(crate) fn bind(actions: &[Action], call: &ActionCall) -> Result<BoundAction> {
+    let action = &actions[call.action.index()];
+    let owner = || format!("action {}", action.name);
+    if call.params.len() != action.params.len() {
+        return Err(ControlError::invalid(
+            owner(),
+            format!(
+                "{} arguments given, it has {} parameters",
+                call.params.len(),
+                action.params.len()
+            ),
+        ));
+    }
+    let mut data = Vec::with_capacity(action.data_words);
+    for (param, value) in action.params.iter().zip(&call.params) {
+        let bits = param.slot.bits;
+        let words = from_bytes(value, bits).ok_or_else(|| {
+            ControlError::invalid(
+                owner(),
+                format!(
+                    "value {value:02x?} of parameter {} does not fit in {bits} bits",
+                    param.name
+                ),
+            )
+        })?;
+        data.extend(words);
+    }
+    Ok(BoundAction {
+        action: call.action.0,
+        data: data.into(),
+    })
+}
+
+impl Pipeline {
+    pub fn insert_member(
+        &mut self,
+        profile: ProfileId,
+        member: u32,
+        call: ActionCall,
+    ) -> Result<()> {
+        let bound = self.bind_for_profile(profile, &call)?;
+        let p = &mut self.state.profiles[profile.index()];
+        if p.members.contains_key(&member) {
+            return Err(ControlError::exists(
+                "member",
+                format!("{}#{member}", p.name),
+            ));
+        }
+        if p.members.len() as u64 >= u64::from(p.max_size) {
+            return Err(ControlError::Full {
+                kind: "action profile",
+                name: p.name.clone(),
+                size: p.max_size,
+            });
+        }
+        p.members.insert(member, Member { call, bound });
+        Ok(())
+    }
+
+    pub fn modify_member(
+        &mut self,
+        profile: ProfileId,
+        member: u32,
+        call: ActionCall,
+    ) -> Result<()> {
+        let bound = self.bind_for_profile(profile, &call)?;
+        let p = &mut self.state.profiles[profile.index()];
+        match p.members.get_mut(&member) {
+            Some(m) => {
+                *m = Member { call, bound };
+                Ok(())
+            }
+            None => Err(ControlError::not_found(
+                "member",
+                format!("{}#{member}", p.name),
+            )),
+        }
+    }
+
+    pub fn delete_member(&mut self, profile: ProfileId, member: u32) -> Result<()> {
+        let p = &self.state.profiles[profile.index()];
+        let name = format!("{}#{member}", p.name);
+        if !p.members.contains_key(&member) {
+            return Err(ControlError::not_found("member", name));
+        }
+        let group = p
+            .groups
+            .iter()
+            .find(|(_, g)| g.group.members.iter().any(|m| m.member == member));
+        if let Some((group, _)) = group {
+            return Err(ControlError::InUse {
+                kind: "member",
+                name,
+                user: format!("group {group}"),
+            });
+        }
+        self.check_unused(
+            profile,
+            "member",
+            name,
+            |r| matches!(r, Resolved::Member(m) if *m == member),
+        )?;
+        self.state.profiles[profile.index()].members.remove(&member);
+        Ok(())
+    }
+
+    pub fn members(&self, profile: ProfileId) -> impl Iterator<Item = (u32, &ActionCall)> + '_ {
+        self.state.profiles[profile.index()]
+            .members
+            .iter()
+            .map(|(id, m)| (*id, &m.call))
+    }
+
+    pub fn insert_group(&mut self, profile: ProfileId, group: u32, value: Group) -> Result<()> {
+        self.check_group(profile, group, &value)?;
+        let p = &mut self.state.profiles[profile.index()];
+        if p.groups.contains_key(&group) {
+            return Err(ControlError::exists("group", format!("{}#{group}", p.name)));
+        }
+        p.groups.insert(group, GroupState::new(value));
+        Ok(())
+    }
+
+    pub fn modify_group(&mut self, profile: ProfileId, group: u32, value: Group) -> Result<()> {
+        self.check_group(profile, group, &value)?;
+        let p = &mut self.state.profiles[profile.index()];
+        match p.groups.get_mut(&group) {
+            Some(g) => {
+                *g = GroupState::new(value);
+                Ok(())
+            }
+            None => Err(ControlError::not_found(
+                "group",
+                format!("{}#{group}", p.name),
+            )),
+        }
+    }
+
+    pub fn delete_group(&mut self, profile: ProfileId, group: u32) -> Result<()> {
+        let p = &self.state.profiles[profile.index()];
+        let name = format!("{}#{group}", p.name);
+        if !p.groups.contains_key(&group) {
+            return Err(ControlError::not_found("group", name));
+        }
+        self.check_unused(
+            profile,
+            "group",
+            name,
+            |r| matches!(r, Resolved::Group(g) if *g == group),
+        )?;
+        self.state.profiles[profile.index()].groups.remove(&group);
+        Ok(())
+    }
+
+    pub fn groups(&self, profile: ProfileId) -> impl Iterator<Item = (u32, &Group)> + '_ {
+        self.state.profiles[profile.index()]
+            .groups
+            .iter()
+            .map(|(id, g)| (*id, &g.group))
+    }
+
+    fn bind_for_profile(&self, profile: ProfileId, call: &ActionCall) -> Result<BoundAction> {
+        let p = &self.state.profiles[profile.index()];
+        self.check_action(&p.actions, call.action, || {
+            format!("action profile {}", p.name)
+        })?;
+        bind(&self.program.actions, call)
+    }
+
+    fn check_action(
+        &self,
+        allowed: &[ActionId],
+        action: ActionId,
+        owner: impl Fn() -> String,
+    ) -> Result<()> {
+        if allowed.contains(&action) {
+            return Ok(());
+        }
+        let name = |a: &ActionId| self.program.actions[a.index()].name.as_str();
+        Err(ControlError::invalid(
+            owner(),
+            format!(
+                "action {} is not one of its actions: {}",
+                name(&action),
+                allowed.iter().map(name).collect::<Vec<_>>().join(", ")
+            ),
+        ))
+    }
+
+    fn check_group(&self, profile: ProfileId, group: u32, value: &Group) -> Result<()> {
+        let p = &self.state.profiles[profile.index()];
+        let owner = format!("group {}#{group}", p.name);
+        if p.selector.is_none() {
+            return Err(ControlError::invalid(
+                owner,
+                "an action profile without selector has no groups",
+            ));
+        }
+        for m in &value.members {
+            if !p.members.contains_key(&m.member) {
+                return Err(ControlError::not_found(
+                    "member",
+                    format!("{}#{}", p.name, m.member),
+                ));
+            }
+        }
+        check_weights(
+            &owner,
+            value.members.iter().map(|m| m.weight),
+            value.max_size,
+        )
+    }
+
+    fn check_unused(
+        &self,
+        profile: ProfileId,
+        kind: &'static str,
+        name: String,
+        uses: impl Fn(&Resolved) -> bool,
+    ) -> Result<()> {
+        let user = self.state.tables.iter().find(|t| {
+            t.spec.profile == Some(profile)
+                && (t.entries.iter().flatten().any(|e| uses(&e.action))
+                    || t.default.as_ref().is_some_and(|d| uses(&d.resolved)))
+        });
+        match user {
+            None => Ok(()),
+            Some(t) => Err(ControlError::InUse {
+                kind,
+                name,
+                user: format!("an entry of table {}", t.spec.name),
+            }),
+        }
+    }
+
+    /// Checks that the table can have the action and makes it ready to run.
+    pub(crate) fn resolve(&self, table: TableId, action: &TableAction) -> Result<Resolved> {
+        let spec = &self.state.tables[table.index()].spec;
+        let owner = || format!("table {}", spec.name);
+        let wrong = |what: &str| Err(ControlError::invalid(owner(), what));
+        let Some(profile) = spec.profile else {
+            return match action {
+                TableAction::Direct(call) => {
+                    self.check_action(&spec.actions, call.action, owner)?;
+                    Ok(Resolved::Action(bind(&self.program.actions, call)?))
+                }
+                _ => wrong("it has no action profile; give an action"),
+            };
+        };
+        let p = &self.state.profiles[profile.index()];
+        match action {
+            TableAction::Direct(_) => {
+                wrong("it has an action profile; give a member, a group or an action set")
+            }
+            TableAction::Member(m) if p.members.contains_key(m) => Ok(Resolved::Member(*m)),
+            TableAction::Member(m) => {
+                Err(ControlError::not_found("member", format!("{}#{m}", p.name)))
+            }
+            TableAction::Group(g) if p.groups.contains_key(g) => Ok(Resolved::Group(*g)),
+            TableAction::Group(g) => {
+                Err(ControlError::not_found("group", format!("{}#{g}", p.name)))
+            }
+            TableAction::Set(_) if p.selector.is_none() => {
+                wrong("its action profile has no selector; give a member")
+            }
+            TableAction::Set(set) => self.resolve_set(profile, &owner(), set),
+        }
+    }
+
+    fn resolve_set(
+        &self,
+        profile: ProfileId,
+        owner: &str,
+        set: &[WeightedAction],
+    ) -> Result<Resolved> {
+        check_weights(owner, set.iter().map(|a| a.weight), 0)?;
+        let mut buckets = Vec::new();
+        for action in set {
+            let bound = self.bind_for_profile(profile, &action.call)?;
+            buckets.extend(std::iter::repeat_n(bound, action.weight as usize));
+        }
+        Ok(Resolved::Set(buckets.into()))
+    }
+}
+
+fn check_weights(owner: &str, weights: impl Iterator<Item = u32>, max_size: u32) -> Result<()> {
+    let mut sum = 0u64;
+    for weight in weights {
+        if weight == 0 {
+            return Err(ControlError::invalid(
+                owner,
+                "a weight is 0; weights start at 1",
+            ));
+        }
+        sum += u64::from(weight);
+    }
+    let limit = match max_size {
+        0 => MAX_BUCKETS,
+        n => u64::from(n).min(MAX_BUCKETS),
+    };
+    if sum > limit {
+        return Err(ControlError::invalid(
+            owner,
+            format!("the weights add up to {sum}, the limit is {limit}"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Packet replication engine, value sets, digests.
+
+use super::{CloneSession, ControlError, DigestConfig, MatchKey, Replica, Result};
+use crate::bits::{from_bytes, ones, prefix_mask, words_for, write_words};
+use crate::{DigestId, Pipeline, ValueSetId};
+
+impl Pipeline {
+    pub fn insert_multicast_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<()> {
+        if group == 0 {
+            return Err(ControlError::invalid(
+                "multicast group 0",
+                "0 means no multicast; groups start at 1",
+            ));
+        }
+        check_replicas(&format!("multicast group {group}"), &replicas)?;
+        if self.state.multicast.contains_key(&group) {
+            return Err(ControlError::exists("multicast group", group));
+        }
+        self.state.multicast.insert(group, replicas);
+        Ok(())
+    }
+
+    pub fn modify_multicast_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<()> {
+        check_replicas(&format!("multicast group {group}"), &replicas)?;
+        match self.state.multicast.get_mut(&group) {
+            Some(old) => *old = replicas,
+            None => return Err(ControlError::not_found("multicast group", group)),
+        }
+        Ok(())
+    }
+
+    pub fn delete_multicast_group(&mut self, group: u16) -> Result<()> {
+        match self.state.multicast.remove(&group) {
+            Some(_) => Ok(()),
+            None => Err(ControlError::not_found("multicast group", group)),
+        }
+    }
+
+    pub fn multicast_groups(&self) -> impl Iterator<Item = (u16, &[Replica])> + '_ {
+        self.state
+            .multicast
+            .iter()
+            .map(|(id, r)| (*id, r.as_slice()))
+    }
+
+    pub fn insert_clone_session(&mut self, session: u32, value: CloneSession) -> Result<()> {
+        check_replicas(&format!("clone session {session}"), &value.replicas)?;
+        if self.state.clone_sessions.contains_key(&session) {
+            return Err(ControlError::exists("clone session", session));
+        }
+        self.state.clone_sessions.insert(session, value);
+        Ok(())
+    }
+
+    pub fn modify_clone_session(&mut self, session: u32, value: CloneSession) -> Result<()> {
+        check_replicas(&format!("clone session {session}"), &value.replicas)?;
+        match self.state.clone_sessions.get_mut(&session) {
+            Some(old) => *old = value,
+            None => return Err(ControlError::not_found("clone session", session)),
+        }
+        Ok(())
+    }
+
+    pub fn delete_clone_session(&mut self, session: u32) -> Result<()> {
+        match self.state.clone_sessions.remove(&session) {
+            Some(_) => Ok(()),
+            None => Err(ControlError::not_found("clone session", session)),
+        }
+    }
+
+    pub fn clone_sessions(&self) -> impl Iterator<Item = (u32, &CloneSession)> + '_ {
+        self.state.clone_sessions.iter().map(|(id, s)| (*id, s))
+    }
+
+    /// Replaces the members. Each has one key for every field of the `select` that uses the set.
+    pub fn set_value_set(&mut self, set: ValueSetId, members: Vec<Vec<MatchKey>>) -> Result<()> {
+        let s = &mut self.state.value_sets[set.index()];
+        if let Some(size) = s.max_size
+            && members.len() as u64 > u64::from(size)
+        {
+            return Err(ControlError::Full {
+                kind: "value set",
+                name: s.name.clone(),
+                size,
+            });
+        }
+        let compiled = members
+            .iter()
+            .map(|m| member(&s.fields, m))
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|problem| ControlError::invalid(format!("value set {}", s.name), problem))?;
+        s.members = members;
+        s.compiled = compiled;
+        Ok(())
+    }
+
+    pub fn value_set_members(&self, set: ValueSetId) -> &[Vec<MatchKey>] {
+        &self.state.value_sets[set.index()].members
+    }
+
+    pub fn set_digest_config(&mut self, digest: DigestId, config: Option<DigestConfig>) {
+        self.state.digest_configs[digest.index()] = config;
+    }
+
+    pub fn digest_config(&self, digest: DigestId) -> Option<DigestConfig> {
+        self.state.digest_configs[digest.index()]
+    }
+}
+
+/// P4Runtime 9.5: a pair of port and instance appears once.
+fn check_replicas(owner: &str, replicas: &[Replica]) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    match replicas.iter().find(|r| !seen.insert(**r)) {
+        None => Ok(()),
+        Some(r) => Err(ControlError::invalid(
+            owner,
+            format!("port {} instance {} is listed twice", r.port, r.instance),
+        )),
+    }
+}
+
+type Bytes = Box<[u8]>;
+
+/// Value and mask, laid out like the parser's key.
+fn member(fields: &[u32], keys: &[MatchKey]) -> std::result::Result<(Bytes, Bytes), String> {
+    if keys.len() != fields.len() {
+        return Err(format!(
+            "a member has {} fields, the select has {}",
+            keys.len(),
+            fields.len()
+        ));
+    }
+    let bytes: usize = fields.iter().map(|bits| bits.div_ceil(8) as usize).sum();
+    let (mut value, mut mask) = (vec![0; bytes], vec![0; bytes]);
+    let mut end = 0;
+    for (bits, key) in fields.iter().copied().zip(keys) {
+        end += bits.div_ceil(8) as usize;
+        let at = end * 8 - bits as usize;
+        let fit = |v: &[u8]| {
+            from_bytes(v, bits).ok_or_else(|| format!("value {v:02x?} does not fit in {bits} bits"))
+        };
+        let (v, m) = match key {
+            MatchKey::Exact(v) | MatchKey::Optional(Some(v)) => (fit(v)?, ones(bits)),
+            MatchKey::Ternary { value, mask } => (fit(value)?, fit(mask)?),
+            MatchKey::Lpm { value, prefix_len } if *prefix_len <= bits => {
+                (fit(value)?, prefix_mask(bits, *prefix_len))
+            }
+            MatchKey::Any | MatchKey::Optional(None) => {
+                (vec![0; words_for(bits)], vec![0; words_for(bits)])
+            }
+            other => return Err(format!("{other:?} is not supported in a value set")),
+        };
+        write_words(&mut value, at, bits, &v);
+        write_words(&mut mask, at, bits, &m);
+    }
+    Ok((value.into(), mask.into()))
+}

@@ -1,0 +1,125 @@
+//! Names to handles, and what the program says about its objects.
+
+use std::collections::HashMap;
+
+use super::{ActionInfo, ControlError, KeyFieldInfo, Result, TableInfo};
+use crate::{
+    ActionId, CounterId, DigestId, MeterId, Pipeline, ProfileId, RegisterId, TableId, ValueSetId,
+};
+
+fn find(names: &HashMap<String, u32>, kind: &'static str, name: &str) -> Result<u32> {
+    names
+        .get(name)
+        .copied()
+        .ok_or_else(|| ControlError::not_found(kind, name))
+}
+
+impl Pipeline {
+    pub fn table(&self, name: &str) -> Result<TableId> {
+        find(&self.program.table_names, "table", name).map(TableId)
+    }
+
+    pub fn tables(&self) -> impl Iterator<Item = TableId> + '_ {
+        (0..self.state.tables.len() as u32).map(TableId)
+    }
+
+    pub fn table_info(&self, table: TableId) -> TableInfo<'_> {
+        let spec = &self.state.tables[table.index()].spec;
+        TableInfo {
+            name: &spec.name,
+            key: spec
+                .key
+                .iter()
+                .map(|f| KeyFieldInfo {
+                    name: &f.name,
+                    kind: f.kind,
+                    bits: f.slot.bits,
+                })
+                .collect(),
+            max_size: spec.max_size,
+            actions: &spec.actions,
+            profile: spec.profile,
+            with_counter: spec.with_counter,
+            meter: spec.meter.map(|m| m.unit),
+            is_const: spec.is_const,
+            support_timeout: spec.support_timeout,
+            needs_priority: spec.needs_priority,
+        }
+    }
+
+    /// An action of a table. p4c gives one name to several actions, so the table matters.
+    pub fn table_action(&self, table: TableId, name: &str) -> Result<ActionId> {
+        self.action_among(&self.state.tables[table.index()].spec.actions, name)
+    }
+
+    fn action_among(&self, actions: &[ActionId], name: &str) -> Result<ActionId> {
+        actions
+            .iter()
+            .copied()
+            .find(|a| self.program.actions[a.index()].name == name)
+            .ok_or_else(|| ControlError::not_found("action", name))
+    }
+
+    pub fn action_info(&self, action: ActionId) -> ActionInfo<'_> {
+        let action = &self.program.actions[action.index()];
+        ActionInfo {
+            name: &action.name,
+            params: action
+                .params
+                .iter()
+                .map(|p| (p.name.as_str(), p.slot.bits))
+                .collect(),
+        }
+    }
+
+    pub fn profile(&self, name: &str) -> Result<ProfileId> {
+        self.state
+            .profiles
+            .iter()
+            .position(|p| p.name == name)
+            .map(|i| ProfileId(i as u32))
+            .ok_or_else(|| ControlError::not_found("action profile", name))
+    }
+
+    pub fn profile_name(&self, profile: ProfileId) -> &str {
+        &self.state.profiles[profile.index()].name
+    }
+
+    /// Bound on the members or, with a selector, on the sum of weights.
+    pub fn profile_size(&self, profile: ProfileId) -> u32 {
+        self.state.profiles[profile.index()].max_size
+    }
+
+    pub fn profile_action(&self, profile: ProfileId, name: &str) -> Result<ActionId> {
+        self.action_among(&self.state.profiles[profile.index()].actions, name)
+    }
+
+    pub fn counter(&self, name: &str) -> Result<CounterId> {
+        find(&self.program.names.counters, "counter", name).map(CounterId)
+    }
+
+    pub fn meter(&self, name: &str) -> Result<MeterId> {
+        find(&self.program.names.meters, "meter", name).map(MeterId)
+    }
+
+    pub fn register(&self, name: &str) -> Result<RegisterId> {
+        find(&self.program.names.registers, "register", name).map(RegisterId)
+    }
+
+    pub fn value_set(&self, name: &str) -> Result<ValueSetId> {
+        find(&self.program.value_set_names, "value set", name).map(ValueSetId)
+    }
+
+    pub fn digest(&self, name: &str) -> Result<DigestId> {
+        self.program
+            .digests
+            .iter()
+            .position(|d| d.name == name)
+            .map(|i| DigestId(i as u32))
+            .ok_or_else(|| ControlError::not_found("digest", name))
+    }
+
+    pub fn digest_name(&self, digest: DigestId) -> &str {
+        &self.program.digests[digest.index()].name
+    }
+}

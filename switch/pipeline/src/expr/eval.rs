@@ -1,0 +1,357 @@
+//! Evaluation.
+
+use num_bigint::{BigInt, Sign};
+
+use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Number, UnionRef};
+use crate::layout::{Layout, Slot};
+use crate::stateful::Registers;
+
+/// Left shifts beyond this give zero: no field is that wide, so nothing could be seen of the result.
+const WIDEST_SHIFT: i128 = 1 << 17;
+
+/// What an expression can see.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub words: &'a [u64],
+    pub data: &'a [u64],
+    pub registers: &'a Registers,
+    pub layout: &'a Layout,
+}
+
+#[inline]
+fn load(words: &[u64], slot: Slot) -> i128 {
+    let at = slot.at as usize;
+    let n = if slot.words == 1 {
+        u128::from(words[at])
+    } else {
+        // The low 128 bits.
+        let last = at + slot.words as usize;
+        u128::from(words[last - 2]) << 64 | u128::from(words[last - 1])
+    };
+    if slot.signed && slot.bits > 0 && slot.bits < 128 {
+        let unused = 128 - slot.bits;
+        ((n << unused) as i128) >> unused
+    } else {
+        n as i128
+    }
+}
+
+fn load_big(words: &[u64], slot: Slot) -> BigInt {
+    let at = slot.at as usize;
+    let words = &words[at..at + slot.words as usize];
+    let digits: Vec<u32> = words
+        .iter()
+        .rev()
+        .flat_map(|w| [*w as u32, (*w >> 32) as u32])
+        .collect();
+    let n = BigInt::from_slice(Sign::Plus, &digits);
+    if slot.signed && slot.bits > 0 && n.bit(u64::from(slot.bits) - 1) {
+        n - (BigInt::from(1) << slot.bits)
+    } else {
+        n
+    }
+}
+
+/// Stores the low bits of a number.
+#[inline]
+pub(crate) fn store(words: &mut [u64], slot: Slot, value: i128) {
+    let at = slot.at as usize;
+    if slot.words == 1 {
+        words[at] = value as u64 & crate::bits::low_mask(slot.bits);
+        return;
+    }
+    let fill = if value < 0 { u64::MAX } else { 0 };
+    let words = &mut words[at..at + slot.words as usize];
+    let last = words.len() - 1;
+    words[..last - 1].fill(fill);
+    words[last] = value as u64;
+    words[last - 1] = (value >> 64) as u64;
+    cut(words, slot.bits);
+}
+
+fn cut(words: &mut [u64], bits: u32) {
+    if !bits.is_multiple_of(64) {
+        words[0] &= crate::bits::low_mask(bits % 64);
+    }
+}
+
+pub(crate) fn store_big(words: &mut [u64], slot: Slot, value: &BigInt) {
+    let modulus = BigInt::from(1) << slot.bits;
+    let mut low = value % &modulus;
+    if low.sign() == Sign::Minus {
+        low += modulus;
+    }
+    let at = slot.at as usize;
+    let words = &mut words[at..at + slot.words as usize];
+    words.fill(0);
+    for (word, digit) in words.iter_mut().rev().zip(low.iter_u64_digits()) {
+        *word = digit;
+    }
+}
+
+impl Number {
+    /// For indices, lengths and the like: clamped to `u64`, negative numbers give `u64::MAX`.
+    pub fn index(&self, scope: &Scope) -> u64 {
+        if self.big {
+            u64::try_from(&self.tree.eval_big(scope)).unwrap_or(u64::MAX)
+        } else {
+            u64::try_from(self.tree.eval(scope)).unwrap_or(u64::MAX)
+        }
+    }
+
+    pub fn text(&self, scope: &Scope) -> String {
+        if self.big {
+            self.tree.eval_big(scope).to_string()
+        } else {
+            self.tree.eval(scope).to_string()
+        }
+    }
+
+    fn is_zero(&self, scope: &Scope) -> bool {
+        if self.big {
+            self.tree.eval_big(scope).sign() == Sign::NoSign
+        } else {
+            self.tree.eval(scope) == 0
+        }
+    }
+}
+
+impl Num {
+    pub fn eval(&self, scope: &Scope) -> i128 {
+        match self {
+            Num::Const(n) => *n,
+            Num::BigConst(n) => i128::try_from(&**n).unwrap_or(0),
+            Num::Field(slot) => load(scope.words, *slot),
+            Num::Param(slot) => load(scope.data, *slot),
+            Num::Register(register, index) => {
+                let index = u64::try_from(index.eval(scope)).unwrap_or(u64::MAX);
+                scope.registers.get(*register, index).unwrap_or(0)
+            }
+            Num::Last(next, fields) => match self.last(scope, *next, fields) {
+                Some(slot) => load(scope.words, slot),
+                None => 0,
+            },
+            Num::Element(fields, index) => match pick(fields, index, scope) {
+                Some(slot) => load(scope.words, *slot),
+                None => 0,
+            },
+            Num::StackCount(next, last) => {
+                i128::from(scope.words[*next as usize]) - i128::from(*last)
+            }
+            Num::Binary(op, a, b) => binary(*op, a.eval(scope), b.eval(scope)),
+            Num::Not(a) => !a.eval(scope),
+            Num::If(c, a, b) => {
+                if c.eval(scope) {
+                    a.eval(scope)
+                } else {
+                    b.eval(scope)
+                }
+            }
+            Num::FromBool(b) => i128::from(b.eval(scope)),
+            Num::Cast(cast, a, width) => cast_to(*cast, a.eval(scope), *width),
+        }
+    }
+
+    fn last(&self, scope: &Scope, next: u32, fields: &[Slot]) -> Option<Slot> {
+        let count = scope.words[next as usize] as usize;
+        fields.get(count.checked_sub(1)?).copied()
+    }
+
+    pub fn eval_big(&self, scope: &Scope) -> BigInt {
+        match self {
+            Num::BigConst(n) => (**n).clone(),
+            Num::Field(slot) => load_big(scope.words, *slot),
+            Num::Param(slot) => load_big(scope.data, *slot),
+            Num::Last(next, fields) => match self.last(scope, *next, fields) {
+                Some(slot) => load_big(scope.words, slot),
+                None => BigInt::ZERO,
+            },
+            Num::Element(fields, index) => match pick(fields, index, scope) {
+                Some(slot) => load_big(scope.words, *slot),
+                None => BigInt::ZERO,
+            },
+            Num::Binary(op, a, b) => binary_big(*op, a.eval_big(scope), b.eval_big(scope)),
+            Num::Not(a) => -a.eval_big(scope) - 1,
+            Num::If(c, a, b) => {
+                if c.eval(scope) {
+                    a.eval_big(scope)
+                } else {
+                    b.eval_big(scope)
+                }
+            }
+            Num::Cast(cast, a, width) => cast_big(*cast, a.eval_big(scope), *width),
+            Num::Const(_) | Num::Register(..) | Num::StackCount(..) | Num::FromBool(_) => {
+                BigInt::from(self.eval(scope))
+            }
+        }
+    }
+}
+
+fn pick<'a, T>(elements: &'a [T], index: &Num, scope: &Scope) -> Option<&'a T> {
+    elements.get(usize::try_from(index.eval(scope)).ok()?)
+}
+
+#[inline]
+fn binary(op: BinaryOp, a: i128, b: i128) -> i128 {
+    match op {
+        BinaryOp::Add => a.wrapping_add(b),
+        BinaryOp::Sub => a.wrapping_sub(b),
+        BinaryOp::Mul => a.wrapping_mul(b),
+        // Division by zero is undefined in P4 and must not end the switch.
+        BinaryOp::Div => a.checked_div(b).unwrap_or(0),
+        BinaryOp::Mod => a.checked_rem(b).unwrap_or(0),
+        BinaryOp::Shl => u32::try_from(b)
+            .ok()
+            .and_then(|n| a.checked_shl(n))
+            .unwrap_or(0),
+        BinaryOp::Shr => a >> b.clamp(0, 127),
+        BinaryOp::And => a & b,
+        BinaryOp::Or => a | b,
+        BinaryOp::Xor => a ^ b,
+    }
+}
+
+fn binary_big(op: BinaryOp, a: BigInt, b: BigInt) -> BigInt {
+    let shift = || {
+        i128::try_from(&b)
+            .unwrap_or(WIDEST_SHIFT)
+            .clamp(0, WIDEST_SHIFT)
+    };
+    match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        BinaryOp::Mul => a * b,
+        BinaryOp::Div => a.checked_div(&b).unwrap_or_default(),
+        BinaryOp::Mod if b.sign() == Sign::NoSign => BigInt::ZERO,
+        BinaryOp::Mod => a % b,
+        BinaryOp::Shl => match shift() {
+            WIDEST_SHIFT => BigInt::ZERO,
+            n => a << n,
+        },
+        BinaryOp::Shr => a >> shift(),
+        BinaryOp::And => a & b,
+        BinaryOp::Or => a | b,
+        BinaryOp::Xor => a ^ b,
+    }
+}
+
+fn cast_to(cast: Cast, value: i128, width: u32) -> i128 {
+    if width == 0 {
+        return 0;
+    }
+    // At most 127, see `range`.
+    let unused = 128 - width.min(127);
+    match cast {
+        Cast::Wrap => (value << unused) >> unused,
+        Cast::Saturate => value.clamp(i128::MIN >> unused, i128::MAX >> unused),
+        Cast::SaturateUnsigned => value.clamp(0, i128::MAX >> (unused - 1)),
+    }
+}
+
+fn cast_big(cast: Cast, value: BigInt, width: u32) -> BigInt {
+    if width == 0 {
+        return BigInt::ZERO;
+    }
+    let one = BigInt::from(1);
+    match cast {
+        Cast::Wrap => {
+            let low: BigInt = value & ((&one << width) - 1);
+            if low.bit(u64::from(width) - 1) {
+                low - (one << width)
+            } else {
+                low
+            }
+        }
+        Cast::Saturate => {
+            let half = one << (width - 1);
+            value.clamp(-half.clone(), half - 1)
+        }
+        Cast::SaturateUnsigned => value.clamp(BigInt::ZERO, (one << width) - 1),
+    }
+}
+
+fn compare<T: Ord>(op: Compare, a: T, b: T) -> bool {
+    match op {
+        Compare::Eq => a == b,
+        Compare::Ne => a != b,
+        Compare::Lt => a < b,
+        Compare::Le => a <= b,
+        Compare::Gt => a > b,
+        Compare::Ge => a >= b,
+    }
+}
+
+impl Bool {
+    pub fn eval(&self, scope: &Scope) -> bool {
+        match self {
+            Bool::Const(b) => *b,
+            Bool::NonZero(n) => !n.is_zero(scope),
+            Bool::Not(a) => !a.eval(scope),
+            Bool::And(a, b) => a.eval(scope) && b.eval(scope),
+            Bool::Or(a, b) => a.eval(scope) || b.eval(scope),
+            Bool::Same(a, b) => a.eval(scope) == b.eval(scope),
+            Bool::If(c, a, b) => {
+                if c.eval(scope) {
+                    a.eval(scope)
+                } else {
+                    b.eval(scope)
+                }
+            }
+            Bool::Compare(op, a, b) => compare(*op, a.eval(scope), b.eval(scope)),
+            Bool::CompareBig(op, a, b) => compare(*op, a.eval_big(scope), b.eval_big(scope)),
+            Bool::Valid(h) => h
+                .resolve(scope)
+                .is_some_and(|h| scope.layout.header_at(h).is_valid(scope.words)),
+            Bool::UnionValid(u) => u.resolve(scope).is_some_and(|u| union_valid(scope, u)),
+            Bool::SameHeader(a, b) => match (a.resolve(scope), b.resolve(scope)) {
+                (Some(a), Some(b)) => same_header(scope, a, b),
+                _ => false,
+            },
+            Bool::SameUnion(a, b) => match (a.resolve(scope), b.resolve(scope)) {
+                (Some(a), Some(b)) => {
+                    let unions = &scope.layout.unions;
+                    let (a, b) = (&unions[a as usize].headers, &unions[b as usize].headers);
+                    a.iter().zip(b).all(|(a, b)| same_header(scope, *a, *b))
+                }
+                _ => false,
+            },
+        }
+    }
+}
+
+fn union_valid(scope: &Scope, union: u32) -> bool {
+    scope.layout.unions[union as usize]
+        .headers
+        .iter()
+        .any(|h| scope.layout.header_at(*h).is_valid(scope.words))
+}
+
+/// P4_16 8.17: both invalid, or both valid with equal fields.
+fn same_header(scope: &Scope, a: u32, b: u32) -> bool {
+    let (a, b) = (scope.layout.header_at(a), scope.layout.header_at(b));
+    let words =
+        |h: &crate::layout::Header| &scope.words[h.first as usize..(h.first + h.words) as usize];
+    match (a.is_valid(scope.words), b.is_valid(scope.words)) {
+        (true, true) => words(a) == words(b),
+        (a, b) => a == b,
+    }
+}
+
+impl HeaderRef {
+    #[inline]
+    pub fn resolve(&self, scope: &Scope) -> Option<u32> {
+        match self {
+            HeaderRef::Fixed(h) => Some(*h),
+            HeaderRef::Element(headers, index) => pick(headers, index, scope).copied(),
+        }
+    }
+}
+
+impl UnionRef {
+    pub fn resolve(&self, scope: &Scope) -> Option<u32> {
+        match self {
+            UnionRef::Fixed(u) => Some(*u),
+            UnionRef::Element(unions, index) => pick(unions, index, scope).copied(),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Expressions, compiled to trees with every name resolved.
+//!
+//! BMv2 computes with integers of any size and cuts the result when it is stored. `i128` gives the
+//! same answer for all that real programs compute; `range` decides at load which expressions
+//! it cannot, and those are evaluated with big integers.
+
+mod compile;
+mod eval;
+mod range;
+
+use num_bigint::BigInt;
+
+use crate::layout::Slot;
+pub(crate) use compile::Compiler;
+pub(crate) use eval::{Scope, store, store_big};
+
+/// A number, ready to be evaluated.
+#[derive(Clone, Debug)]
+pub(crate) struct Number {
+    pub tree: Num,
+    /// `i128` is not enough.
+    pub big: bool,
+}
+
+/// A condition. Its comparisons know for themselves which arithmetic they need.
+pub(crate) type Condition = Bool;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Num {
+    Const(i128),
+    BigConst(Box<BigInt>),
+    Field(Slot),
+    /// Action data, where [`Slot::at`] counts from the start of the data.
+    Param(Slot),
+    Register(u32, Box<Num>),
+    /// A field of the last header of a stack: the stack's counter, the field in each element.
+    Last(u32, Box<[Slot]>),
+    /// A field of the element with this index.
+    Element(Box<[Slot]>, Box<Num>),
+    /// The stack's counter, minus one if `true`.
+    StackCount(u32, bool),
+    Binary(BinaryOp, Box<Num>, Box<Num>),
+    Not(Box<Num>),
+    If(Box<Bool>, Box<Num>, Box<Num>),
+    FromBool(Box<Bool>),
+    Cast(Cast, Box<Num>, u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Shl,
+    Shr,
+    And,
+    Or,
+    Xor,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cast {
+    /// Two's complement of that width.
+    Wrap,
+    Saturate,
+    SaturateUnsigned,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Bool {
+    Const(bool),
+    /// A number that is not zero.
+    NonZero(Number),
+    Not(Box<Bool>),
+    And(Box<Bool>, Box<Bool>),
+    Or(Box<Bool>, Box<Bool>),
+    Same(Box<Bool>, Box<Bool>),
+    If(Box<Bool>, Box<Bool>, Box<Bool>),
+    Compare(Compare, Box<Num>, Box<Num>),
+    CompareBig(Compare, Box<Num>, Box<Num>),
+    Valid(HeaderRef),
+    UnionValid(UnionRef),
+    SameHeader(HeaderRef, HeaderRef),
+    SameUnion(UnionRef, UnionRef),
+}
+
+/// A header, or the element of a list of headers that an index chooses.
+#[derive(Clone, Debug)]
+pub(crate) enum HeaderRef {
+    Fixed(u32),
+    Element(Box<[u32]>, Box<Num>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum UnionRef {
+    Fixed(u32),
+    Element(Box<[u32]>, Box<Num>),
+}

@@ -1,0 +1,221 @@
+//! Control flow of one packet: pipelines, tables, checksums, deparser.
+
+use crate::action::Primitive;
+use crate::bits::write_words;
+use crate::expr::store;
+use crate::machine::Machine;
+use crate::profile::{BoundAction, Resolved};
+use crate::program::{Checksum, Next, Node};
+
+/// A pipeline whose nodes go in a circle, which no compiler writes, is cut off.
+const MAX_NODES: usize = 65_536;
+
+/// What a table application came to.
+struct Applied {
+    hit: bool,
+    action: Option<u32>,
+}
+
+impl Machine<'_> {
+    pub fn pipeline(&mut self, start: Next) {
+        let program = self.program;
+        let mut next = start;
+        let mut steps = 0;
+        while let Some(node) = next {
+            steps += 1;
+            if steps > MAX_NODES {
+                self.packet.requests.failed = Some(crate::DropReason::NoTermination);
+                return;
+            }
+            next = match &program.nodes[node as usize] {
+                Node::Table(t) => {
+                    let applied = self.apply(t.table as usize);
+                    t.next(applied.hit, applied.action)
+                }
+                Node::Condition {
+                    condition,
+                    then,
+                    otherwise,
+                } => {
+                    if condition.eval(&self.scope(&[])) {
+                        *then
+                    } else {
+                        *otherwise
+                    }
+                }
+                Node::Call { action, next } => {
+                    self.run(&program.actions[*action as usize].body, &[]);
+                    *next
+                }
+            };
+            if self.packet.requests.exit {
+                return;
+            }
+        }
+    }
+
+    fn apply(&mut self, table: usize) -> Applied {
+        let mut data = std::mem::take(&mut self.state.action_data);
+        let found = self.find(table);
+        let (hit, action) = match found {
+            Some(entry) => match self.entry_action(table, entry, &mut data) {
+                Some(action) => (true, Some(action)),
+                // A group without members: like a miss, and no action runs.
+                None => (false, None),
+            },
+            None => (false, self.default_action(table, &mut data)),
+        };
+        if let Some(action) = action {
+            let program = self.program;
+            self.run(&program.actions[action as usize].body, &data);
+        }
+        self.state.action_data = data;
+        Applied { hit, action }
+    }
+
+    /// The entry that is hit, counted.
+    #[inline]
+    fn find(&mut self, table: usize) -> Option<u32> {
+        let state = &mut *self.state;
+        let t = &mut state.tables[table];
+        let entry = t.lookup(&self.packet.words, &mut state.key, &mut state.masked_key)?;
+        let bytes = u64::from(self.packet.ingress_length);
+        let e = t.entries[entry as usize].as_mut()?;
+        e.counter.count(bytes);
+        e.last_hit = self.now;
+        if let Some(m) = t.spec.meter {
+            let colour = e.meter.colour(m.unit, bytes, self.now);
+            store(&mut self.packet.words, m.target, i128::from(colour));
+        }
+        Some(entry)
+    }
+
+    fn entry_action(&mut self, table: usize, entry: u32, data: &mut Vec<u64>) -> Option<u32> {
+        let entry = self.state.tables[table].entries[entry as usize].as_ref()?;
+        if let Resolved::Action(bound) = &entry.action {
+            return Some(load(bound, data));
+        }
+        let action = entry.action.clone();
+        self.indirect(table, &action, data)
+    }
+
+    fn default_action(&mut self, table: usize, data: &mut Vec<u64>) -> Option<u32> {
+        let default = self.state.tables[table].default.as_ref()?;
+        if let Resolved::Action(bound) = &default.resolved {
+            return Some(load(bound, data));
+        }
+        let action = default.resolved.clone();
+        self.indirect(table, &action, data)
+    }
+
+    /// An action out of the table's profile.
+    fn indirect(&mut self, table: usize, action: &Resolved, data: &mut Vec<u64>) -> Option<u32> {
+        let profile = self.state.tables[table].spec.profile?.index();
+        let selector = self.state.profiles[profile].selector;
+        let member = match action {
+            Resolved::Action(bound) => return Some(load(bound, data)),
+            Resolved::Set(actions) => {
+                let i = self.choose(selector, actions.len())?;
+                return Some(load(&actions[i], data));
+            }
+            Resolved::Member(member) => *member,
+            Resolved::Group(group) => {
+                let n = self.state.profiles[profile]
+                    .groups
+                    .get(group)?
+                    .buckets
+                    .len();
+                let i = self.choose(selector, n)?;
+                self.state.profiles[profile].groups.get(group)?.buckets[i]
+            }
+        };
+        let member = self.state.profiles[profile].members.get(&member)?;
+        Some(load(&member.bound, data))
+    }
+
+    fn choose(&mut self, selector: Option<u32>, n: usize) -> Option<usize> {
+        match n {
+            0 => None,
+            _ => Some((self.calculate(selector?) % n as u64) as usize),
+        }
+    }
+
+    /// Whether all checksums that apply are right.
+    pub fn verify_checksums(&mut self) -> bool {
+        let program = self.program;
+        let mut right = true;
+        for c in &program.verify {
+            if self.packet.words[c.target_valid_at as usize] != 0 && self.applies(c) {
+                let expected = self.calculate(c.calculation);
+                let at = (c.target.at + c.target.words - 1) as usize;
+                let mask = crate::bits::low_mask(c.target.bits);
+                right &= self.packet.words[at] & mask == expected & mask;
+            }
+        }
+        right
+    }
+
+    fn applies(&self, c: &Checksum) -> bool {
+        c.condition
+            .as_ref()
+            .is_none_or(|condition| condition.eval(&self.scope(&[])))
+    }
+
+    /// Updates checksums and writes the frame into `out`.
+    pub fn deparse(&mut self, out: &mut Vec<u8>) {
+        let program = self.program;
+        for c in &program.update {
+            if self.applies(c) {
+                let value = self.calculate(c.calculation);
+                store(&mut self.packet.words, c.target, i128::from(value));
+            }
+        }
+        let calls: &[Primitive] = &program.deparser_calls;
+        self.run(calls, &[]);
+        out.clear();
+        for h in &program.emit {
+            let header = program.layout.header_at(*h);
+            if !header.is_valid(&self.packet.words) {
+                continue;
+            }
+            let start = out.len();
+            out.resize(start + header.bits(&self.packet.words) / 8, 0);
+            let mut bit = start * 8;
+            for field in &header.fields {
+                let bits = field
+                    .length_at
+                    .map_or(field.slot.bits, |l| self.packet.words[l as usize] as u32);
+                let at = field.slot.at as usize;
+                let words = &self.packet.words[at..at + field.slot.words as usize];
+                // A header that is not whole bytes loses its last bits, as on BMv2.
+                if bit + bits as usize <= out.len() * 8 {
+                    write_words(out, bit, bits, words);
+                }
+                bit += bits as usize;
+            }
+        }
+        let headers = out.len();
+        out.extend_from_slice(self.packet.payload(headers));
+        out.truncate(self.packet.truncated_to);
+    }
+
+    /// Notes how long the headers are, for [`crate::Packet::wire_len`].
+    pub fn measure(&mut self) {
+        let layout = &self.program.layout;
+        self.packet.header_bytes = self
+            .program
+            .emit
+            .iter()
+            .map(|h| layout.header_at(*h))
+            .filter(|h| h.is_valid(&self.packet.words))
+            .map(|h| h.bits(&self.packet.words) / 8)
+            .sum();
+    }
+}
+
+#[inline]
+fn load(bound: &BoundAction, data: &mut Vec<u64>) -> u32 {
+    data.clear();
+    data.extend_from_slice(&bound.data);
+    bound.action
+}

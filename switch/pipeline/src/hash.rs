@@ -1,0 +1,165 @@
+//! The hash algorithms that BMv2 JSON can name.
+
+use crate::error::LoadError;
+
+/// Parameters of a cyclic redundancy check, in the model of Williams' "A painless guide to CRC".
+#[derive(Clone, Debug)]
+pub(crate) struct Crc {
+    bits: u32,
+    init: u64,
+    xor_out: u64,
+    reflect: bool,
+    table: Box<[u64; 256]>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Algorithm {
+    Crc(Crc),
+    /// RFC 1071: the complement of the one's complement sum.
+    Csum16,
+    /// XOR of words of that many bytes.
+    Xor(usize),
+    /// The first eight bytes as a number.
+    Identity,
+    /// A counter instead of a hash.
+    RoundRobin(u64),
+}
+
+impl Algorithm {
+    pub fn by_name(name: &str) -> Result<Algorithm, LoadError> {
+        Ok(match name {
+            // The `custom` ones have the same parameters until a controller changes them.
+            "crc8_custom" => Algorithm::Crc(Crc::new(8, 0x07, 0, 0, false)),
+            "crc16" | "crc16_custom" => Algorithm::Crc(Crc::new(16, 0x8005, 0, 0, true)),
+            "crcCCITT" => Algorithm::Crc(Crc::new(16, 0x1021, 0xffff, 0, false)),
+            "crc32" | "crc32_custom" => {
+                Algorithm::Crc(Crc::new(32, 0x04c1_1db7, 0xffff_ffff, 0xffff_ffff, true))
+            }
+            "crc64_custom" => Algorithm::Crc(Crc::new(64, 0x1b, 0, 0, true)),
+            "csum16" | "cksum16" => Algorithm::Csum16,
+            "xor16" => Algorithm::Xor(2),
+            "xor32" => Algorithm::Xor(4),
+            "identity" => Algorithm::Identity,
+            "round_robin" => Algorithm::RoundRobin(0),
+            _ => {
+                return Err(LoadError::new(
+                    format!("hash algorithm {name}"),
+                    "it is not supported; use crc16, crc32, csum16, xor16, identity or one of the others of v1model",
+                ));
+            }
+        })
+    }
+
+    pub fn compute(&mut self, bytes: &[u8]) -> u64 {
+        match self {
+            Algorithm::Crc(crc) => crc.compute(bytes),
+            Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
+            Algorithm::Xor(width) => bytes.chunks(*width).fold(0, |sum, chunk| {
+                let word = chunk.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+                // A short last word has its zeros at the end.
+                sum ^ word << (8 * (*width - chunk.len()))
+            }),
+            Algorithm::Identity => bytes.iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b)),
+            Algorithm::RoundRobin(next) => {
+                *next = next.wrapping_add(1);
+                next.wrapping_sub(1)
+            }
+        }
+    }
+}
+
+impl Crc {
+    fn new(bits: u32, polynomial: u64, init: u64, xor_out: u64, reflect: bool) -> Crc {
+        let mask = u64::MAX >> (64 - bits);
+        let mut table = Box::new([0; 256]);
+        for (i, entry) in table.iter_mut().enumerate() {
+            *entry = if reflect {
+                let polynomial = polynomial.reverse_bits() >> (64 - bits);
+                (0..8).fold(i as u64, |n, _| n >> 1 ^ (n & 1) * polynomial)
+            } else {
+                (0..8).fold((i as u64) << (bits - 8), |n, _| {
+                    (n << 1 ^ (n >> (bits - 1) & 1) * polynomial) & mask
+                })
+            };
+        }
+        let init = if reflect {
+            init.reverse_bits() >> (64 - bits)
+        } else {
+            init
+        };
+        Crc {
+            bits,
+            init,
+            xor_out,
+            reflect,
+            table,
+        }
+    }
+
+    fn compute(&self, bytes: &[u8]) -> u64 {
+        let mask = u64::MAX >> (64 - self.bits);
+        let crc = bytes.iter().fold(self.init, |crc, byte| {
+            if self.reflect {
+                crc >> 8 ^ self.table[(crc as u8 ^ byte) as usize]
+            } else {
+                let index = (crc >> (self.bits - 8)) as u8 ^ byte;
+                (crc << 8 ^ self.table[index as usize]) & mask
+            }
+        });
+        crc ^ self.xor_out
+    }
+}
+
+pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
+    let mut sum: u64 = bytes
+        .chunks(2)
+        .map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)))
+        .sum();
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &str, input: &[u8]) -> u64 {
+        Algorithm::by_name(name).unwrap().compute(input)
+    }
+
+    /// The check values of the CRC catalogues: the CRC of "123456789".
+    #[test]
+    fn crc_check_values() {
+        let input = b"123456789";
+        assert_eq!(check("crc8_custom", input), 0xf4);
+        assert_eq!(check("crc16", input), 0xbb3d);
+        assert_eq!(check("crcCCITT", input), 0x29b1);
+        assert_eq!(check("crc32", input), 0xcbf4_3926);
+        assert_eq!(check("crc64_custom", input), 0x46a5_a938_8a5b_effe);
+    }
+
+    /// RFC 1071, section 3, and the header of a well-known IPv4 example.
+    #[test]
+    fn internet_checksums() {
+        assert_eq!(
+            check("csum16", &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
+            0x220d
+        );
+        let header = [
+            0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0x00, 0x00, 0xc0, 0xa8,
+            0x00, 0x01, 0xc0, 0xa8, 0x00, 0xc7,
+        ];
+        assert_eq!(check("csum16", &header), 0xb861);
+        assert_eq!(check("csum16", &[0xff]), 0x00ff);
+    }
+
+    #[test]
+    fn the_simple_ones() {
+        assert_eq!(check("xor16", &[0x12, 0x34, 0x56]), 0x1234 ^ 0x5600);
+        assert_eq!(check("xor32", &[1, 2, 3, 4, 5]), 0x0102_0304 ^ 0x0500_0000);
+        assert_eq!(check("identity", &[1, 2, 3]), 0x01_02_03);
+        assert!(Algorithm::by_name("md5").is_err());
+    }
+}

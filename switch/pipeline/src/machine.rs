@@ -1,0 +1,408 @@
+//! Runs actions on one packet.
+
+use ebb_units::Instant;
+use rand::Rng;
+
+use crate::action::{Primitive, StackRef, Target};
+use crate::expr::{Number, Scope, UnionRef, store, store_big};
+use crate::layout::Slot;
+use crate::outcome::DropReason;
+use crate::packet::{CloneCall, Packet};
+use crate::program::Program;
+use crate::state::State;
+
+/// An action that jumps back is cut off after this many primitives.
+const MAX_STEPS: usize = 100_000;
+
+pub(crate) struct Machine<'a> {
+    pub program: &'a Program,
+    pub state: &'a mut State,
+    pub packet: &'a mut Packet,
+    pub now: Instant,
+}
+
+impl Machine<'_> {
+    #[inline]
+    pub fn scope<'s>(&'s self, data: &'s [u64]) -> Scope<'s> {
+        Scope {
+            words: &self.packet.words,
+            data,
+            registers: &self.state.registers,
+            layout: &self.program.layout,
+        }
+    }
+
+    pub fn run(&mut self, body: &[Primitive], data: &[u64]) {
+        let mut at = 0;
+        let mut steps = 0;
+        while let Some(primitive) = body.get(at) {
+            steps += 1;
+            if steps > MAX_STEPS {
+                self.fail(DropReason::NoTermination);
+            }
+            at += 1;
+            match primitive {
+                Primitive::Jump(to) => at = to.index(&self.scope(data)) as usize,
+                Primitive::JumpUnless(condition, to) => {
+                    let scope = self.scope(data);
+                    if !condition.eval(&scope) {
+                        at = to.index(&scope) as usize;
+                    }
+                }
+                other => self.step(other, data),
+            }
+            if self.packet.requests.exit {
+                return;
+            }
+        }
+    }
+
+    fn fail(&mut self, reason: DropReason) {
+        self.packet.requests.failed = Some(reason);
+        self.packet.requests.exit = true;
+    }
+
+    fn step(&mut self, primitive: &Primitive, data: &[u64]) {
+        let index = |n: &Number, machine: &Self| n.index(&machine.scope(data));
+        match primitive {
+            Primitive::Assign(to, value) => self.assign(to, value, data),
+            Primitive::AssignVariable { to, from } => self.assign_variable(*to, *from),
+            Primitive::AssignHeader(to, from) => {
+                let scope = self.scope(data);
+                if let (Some(to), Some(from)) = (to.resolve(&scope), from.resolve(&scope)) {
+                    self.copy_header(to, from);
+                }
+            }
+            Primitive::AssignUnion(to, from) => self.assign_union(to, from, data),
+            Primitive::AssignStack { to, from } => self.assign_stack(to, from),
+            Primitive::Push(stack, n) => self.push(stack, index(n, self) as usize),
+            Primitive::Pop(stack, n) => self.pop(stack, index(n, self) as usize),
+            Primitive::Exit => self.packet.requests.exit = true,
+            Primitive::Assert(condition) => {
+                if !condition.eval(&self.scope(data)) {
+                    self.fail(DropReason::AssertFailed);
+                }
+            }
+            Primitive::Assume(condition) => {
+                if !condition.eval(&self.scope(data)) {
+                    self.fail(DropReason::AssumeFailed);
+                }
+            }
+            Primitive::Log(text, args) => self.log(text, args, data),
+            Primitive::MarkToDrop => {
+                let standard = &self.program.standard;
+                let port = i128::from(self.state.drop_port);
+                store(&mut self.packet.words, standard.egress_spec, port);
+                if let Some(slot) = standard.mcast_grp {
+                    store(&mut self.packet.words, slot, 0);
+                }
+            }
+            Primitive::SetValid(h) => {
+                if let Some(h) = h.resolve(&self.scope(data)) {
+                    self.set_valid(h);
+                }
+            }
+            Primitive::SetInvalid(h) => {
+                if let Some(h) = h.resolve(&self.scope(data)) {
+                    self.set_invalid(h);
+                }
+            }
+            Primitive::Clone {
+                session,
+                field_list,
+            } => {
+                self.packet.requests.clone = Some(CloneCall {
+                    session: index(session, self) as u32,
+                    field_list: index(field_list, self) as u32,
+                });
+            }
+            Primitive::Resubmit(list) => {
+                self.packet.requests.resubmit = Some(index(list, self) as u32);
+            }
+            Primitive::Recirculate(list) => {
+                self.packet.requests.recirculate = Some(index(list, self) as u32);
+            }
+            Primitive::Digest(list) => {
+                self.packet.requests.digest = Some(index(list, self) as u32);
+            }
+            Primitive::Hash {
+                to,
+                base,
+                calculation,
+                size,
+            } => {
+                let (base, size) = (index(base, self), index(size, self).max(1));
+                let hash = self.calculate(*calculation);
+                self.store(to, i128::from((hash % size).wrapping_add(base)), data);
+            }
+            Primitive::Random { to, low, high } => {
+                let (low, high) = (index(low, self), index(high, self));
+                // Nothing is specified for an empty range; BMv2 leaves the target alone.
+                if low <= high {
+                    let n: u64 = self.state.rng.random_range(low..=high);
+                    self.store(to, i128::from(n), data);
+                }
+            }
+            Primitive::Meter {
+                meter,
+                index: i,
+                to,
+            } => {
+                let i = index(i, self) as usize;
+                let bytes = u64::from(self.packet.ingress_length);
+                let meters = &mut self.state.meters[*meter as usize];
+                if let Some(cell) = meters.cells.get_mut(i) {
+                    let colour = cell.colour(meters.unit, bytes, self.now);
+                    self.store(to, i128::from(colour), data);
+                }
+            }
+            Primitive::Count(counter, i) => {
+                let i = index(i, self) as usize;
+                let bytes = u64::from(self.packet.ingress_length);
+                if let Some(cell) = self.state.counters[*counter as usize].cells.get_mut(i) {
+                    cell.count(bytes);
+                }
+            }
+            Primitive::RegisterRead {
+                to,
+                register,
+                index: i,
+            } => {
+                let i = index(i, self);
+                if let Some(value) = self.state.registers.get(*register, i) {
+                    self.store(to, value, data);
+                }
+            }
+            Primitive::RegisterWrite {
+                register,
+                index: i,
+                value,
+            } => {
+                let i = index(i, self);
+                let value = if value.big {
+                    low_128(&value.tree.eval_big(&self.scope(data)))
+                } else {
+                    value.tree.eval(&self.scope(data))
+                };
+                self.state.registers.set(*register, i, value);
+            }
+            Primitive::Truncate(n) => {
+                let n = index(n, self) as usize;
+                self.packet.truncate(n);
+            }
+            Primitive::NoOp | Primitive::Jump(_) | Primitive::JumpUnless(..) => {}
+        }
+    }
+
+    fn assign(&mut self, to: &Target, value: &Number, data: &[u64]) {
+        if !value.big {
+            let value = value.tree.eval(&self.scope(data));
+            return self.store(to, value, data);
+        }
+        let value = value.tree.eval_big(&self.scope(data));
+        match self.slot(to, data) {
+            Some(slot) => store_big(&mut self.packet.words, slot, &value),
+            None => self.store(to, low_128(&value), data),
+        }
+    }
+
+    /// The field that a target means, if it is a field and exists.
+    fn slot(&self, to: &Target, data: &[u64]) -> Option<Slot> {
+        match to {
+            Target::Field(slot) => Some(*slot),
+            Target::Element(slots, index) => {
+                let i = index.index(&self.scope(data));
+                slots.get(usize::try_from(i).ok()?).copied()
+            }
+            Target::Last(next, slots) => {
+                let count = self.packet.words[*next as usize] as usize;
+                slots.get(count.checked_sub(1)?).copied()
+            }
+            Target::Register(..) | Target::Nowhere => None,
+        }
+    }
+
+    #[inline]
+    pub fn store(&mut self, to: &Target, value: i128, data: &[u64]) {
+        match to {
+            Target::Field(slot) => store(&mut self.packet.words, *slot, value),
+            Target::Register(register, index) => {
+                let i = index.index(&self.scope(data));
+                self.state.registers.set(*register, i, value);
+            }
+            other => {
+                if let Some(slot) = self.slot(other, data) {
+                    store(&mut self.packet.words, slot, value);
+                }
+            }
+        }
+    }
+
+    fn assign_variable(&mut self, to: (Slot, u32), from: (Slot, u32)) {
+        let words = &mut self.packet.words;
+        words[to.1 as usize] = words[from.1 as usize].min(u64::from(to.0.bits));
+        let n = to.0.words.min(from.0.words) as usize;
+        let (source, target) = (
+            (from.0.at + from.0.words) as usize - n,
+            (to.0.at + to.0.words) as usize - n,
+        );
+        words[to.0.at as usize..target].fill(0);
+        words.copy_within(source..source + n, target);
+    }
+
+    pub fn copy_header(&mut self, to: u32, from: u32) {
+        let layout = &self.program.layout;
+        let (target, source) = (layout.header_at(to), layout.header_at(from));
+        if !source.is_valid(&self.packet.words) {
+            self.packet.words[target.valid_at as usize] = 0;
+            return;
+        }
+        let n = target.words.min(source.words) as usize;
+        let first = source.first as usize;
+        self.packet
+            .words
+            .copy_within(first..first + n, target.first as usize);
+        self.mark_valid(to);
+    }
+
+    fn assign_union(&mut self, to: &UnionRef, from: &UnionRef, data: &[u64]) {
+        let scope = self.scope(data);
+        if let (Some(to), Some(from)) = (to.resolve(&scope), from.resolve(&scope)) {
+            self.copy_union(to, from);
+        }
+    }
+
+    fn copy_union(&mut self, to: u32, from: u32) {
+        let unions = &self.program.layout.unions;
+        let (to, from) = (&unions[to as usize], &unions[from as usize]);
+        for (to, from) in to.headers.iter().zip(&from.headers) {
+            self.copy_header(*to, *from);
+        }
+    }
+
+    fn copy_element(&mut self, of_unions: bool, to: u32, from: u32) {
+        if of_unions {
+            self.copy_union(to, from);
+        } else {
+            self.copy_header(to, from);
+        }
+    }
+
+    fn invalidate_element(&mut self, of_unions: bool, element: u32) {
+        let layout = &self.program.layout;
+        let headers = if of_unions {
+            layout.unions[element as usize].headers.as_slice()
+        } else {
+            std::slice::from_ref(&element)
+        };
+        for h in headers {
+            self.packet.words[layout.header_at(*h).valid_at as usize] = 0;
+        }
+    }
+
+    fn assign_stack(&mut self, to: &StackRef, from: &StackRef) {
+        self.packet.words[to.next_at as usize] = self.packet.words[from.next_at as usize];
+        for (to_element, from_element) in to.elements.iter().zip(&from.elements) {
+            self.copy_element(to.of_unions, *to_element, *from_element);
+        }
+    }
+
+    /// P4_16 8.18, `push_front`.
+    fn push(&mut self, stack: &StackRef, n: usize) {
+        let size = stack.elements.len();
+        let n = n.min(size);
+        for i in (n..size).rev() {
+            self.copy_element(stack.of_unions, stack.elements[i], stack.elements[i - n]);
+        }
+        for element in &stack.elements[..n] {
+            self.invalidate_element(stack.of_unions, *element);
+        }
+        let next = &mut self.packet.words[stack.next_at as usize];
+        *next = (*next + n as u64).min(size as u64);
+    }
+
+    /// P4_16 8.18, `pop_front`.
+    fn pop(&mut self, stack: &StackRef, n: usize) {
+        let size = stack.elements.len();
+        let n = n.min(size);
+        for i in 0..size - n {
+            self.copy_element(stack.of_unions, stack.elements[i], stack.elements[i + n]);
+        }
+        for element in &stack.elements[size - n..] {
+            self.invalidate_element(stack.of_unions, *element);
+        }
+        let next = &mut self.packet.words[stack.next_at as usize];
+        *next = next.saturating_sub(n as u64);
+    }
+
+    /// At most one member of a union is valid.
+    pub fn mark_valid(&mut self, header: u32) {
+        let layout = &self.program.layout;
+        let h = layout.header_at(header);
+        for sibling in &h.siblings {
+            self.packet.words[layout.header_at(*sibling).valid_at as usize] = 0;
+        }
+        self.packet.words[h.valid_at as usize] = 1;
+    }
+
+    fn set_valid(&mut self, header: u32) {
+        let h = self.program.layout.header_at(header);
+        if h.is_valid(&self.packet.words) {
+            return;
+        }
+        self.packet.words[h.first as usize..(h.first + h.words) as usize].fill(0);
+        self.packet.packet_length += h.fixed_bits / 8;
+        self.mark_valid(header);
+    }
+
+    fn set_invalid(&mut self, header: u32) {
+        let h = self.program.layout.header_at(header);
+        if h.is_valid(&self.packet.words) {
+            let bytes = h.bits(&self.packet.words) as u32 / 8;
+            self.packet.packet_length = self.packet.packet_length.saturating_sub(bytes);
+            self.packet.words[h.valid_at as usize] = 0;
+        }
+    }
+
+    /// Hashes the fields of a calculation.
+    pub fn calculate(&mut self, calculation: u32) -> u64 {
+        let mut bytes = std::mem::take(&mut self.state.scratch);
+        self.program.calculations[calculation as usize].lay_out(
+            &self.program.layout,
+            self.packet,
+            &mut bytes,
+        );
+        let hash = self.state.algorithms[calculation as usize].compute(&bytes);
+        self.state.scratch = bytes;
+        hash
+    }
+
+    fn log(&mut self, text: &str, args: &[Number], data: &[u64]) {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        let scope = self.scope(data);
+        let mut args = args.iter();
+        let mut message = String::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once("{}") {
+            message.push_str(before);
+            match args.next() {
+                Some(n) => message.push_str(&n.text(&scope)),
+                None => message.push_str("{}"),
+            }
+            rest = after;
+        }
+        message.push_str(rest);
+        tracing::info!(packet = self.packet.packet_id, "{message}");
+    }
+}
+
+fn low_128(n: &num_bigint::BigInt) -> i128 {
+    let modulus = num_bigint::BigInt::from(1) << 128;
+    let mut low: num_bigint::BigInt = n % &modulus;
+    if low.sign() == num_bigint::Sign::Minus {
+        low += modulus;
+    }
+    u128::try_from(&low).unwrap_or(0) as i128
+}

@@ -1,0 +1,404 @@
+//! The data plane: what happens to a frame between its arrival and its departure.
+
+use ebb_units::Instant;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use crate::control::{CloneSession, Replica};
+use crate::error::LoadError;
+use crate::expr::store;
+use crate::layout::Slot;
+use crate::machine::Machine;
+use crate::outcome::*;
+use crate::packet::{CloneCall, Packet, Preserved};
+use crate::program::{Program, load};
+use crate::state::State;
+use crate::stats::PipelineStats;
+
+/// A v1model switch without ports and queues.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub(crate) program: Program,
+    pub(crate) state: State,
+}
+
+impl Pipeline {
+    pub fn load(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
+        let (program, state) = load(program)?;
+        Ok(Pipeline { program, state })
+    }
+
+    /// Seeds `random()`. The seed is 0 until this is called.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.state.rng = SmallRng::seed_from_u64(seed);
+    }
+
+    /// The `egress_spec` that means drop: 511 until this is called.
+    pub fn set_drop_port(&mut self, port: u16) {
+        self.state.drop_port = port;
+    }
+
+    /// Parses a frame and runs the ingress pipeline.
+    pub fn ingress(&mut self, now: Instant, frame: &[u8], input: &IngressInput) -> IngressOutcome {
+        self.state.stats.ingress_packets += 1;
+        let mut packet = self.arrive(now, frame, input);
+        let mut machine = self.machine(&mut packet, now);
+        machine.begin();
+        machine.pipeline(machine.program.ingress);
+        machine.measure();
+        self.after_ingress(now, packet)
+    }
+
+    /// The packet as it is before the parser runs.
+    fn arrive(&mut self, now: Instant, frame: &[u8], input: &IngressInput) -> Packet {
+        let mut packet = self.state.pool.packet(self.program.layout.words, frame);
+        packet.ingress_port = input.ingress_port;
+        packet.packet_id = input.packet_id;
+        if let Some(preserved) = &input.preserved {
+            restore(&self.program, &mut packet, preserved);
+        }
+        let standard = &self.program.standard;
+        let words = &mut packet.words;
+        set(words, standard.ingress_port, u64::from(input.ingress_port));
+        set(words, standard.packet_length, frame.len() as u64);
+        set(
+            words,
+            standard.instance_type,
+            u64::from(input.instance_type),
+        );
+        set_if(words, standard.ingress_global_timestamp, now.as_micros());
+        if let Some(deflect) = input.deflect {
+            set(words, standard.egress_port, u64::from(deflect.egress_port));
+            set_if(words, standard.enq_qdepth, u64::from(deflect.enq_qdepth));
+        }
+        packet
+    }
+
+    fn after_ingress(&mut self, now: Instant, mut packet: Packet) -> IngressOutcome {
+        let requests = std::mem::take(&mut packet.requests);
+        if let Some(reason) = requests.failed {
+            return IngressOutcome {
+                clone: None,
+                digest: None,
+                verdict: IngressVerdict::Dropped(self.drop_packet(packet, reason)),
+            };
+        }
+        let clone = requests
+            .clone
+            .and_then(|call| self.clone_ingress(now, &packet, call));
+        let digest = requests.digest.and_then(|id| self.digest_of(&packet, id));
+        let standard = &self.program.standard;
+        let egress_spec = get(&packet.words, standard.egress_spec) as u16;
+        let group = standard
+            .mcast_grp
+            .map_or(0, |slot| get(&packet.words, slot) as u16);
+        let verdict = if let Some(list) = requests.resubmit {
+            self.state.stats.resubmits += 1;
+            let preserved = preserve(&self.program, &packet, list);
+            IngressVerdict::Resubmit {
+                frame: packet.frame,
+                preserved,
+            }
+        } else if group != 0 {
+            set(
+                &mut packet.words,
+                standard.instance_type,
+                u64::from(instance_type::REPLICATION),
+            );
+            IngressVerdict::Multicast { group, packet }
+        } else if egress_spec == self.state.drop_port {
+            IngressVerdict::Dropped(self.drop_packet(packet, DropReason::IngressMarkToDrop))
+        } else {
+            set(
+                &mut packet.words,
+                standard.instance_type,
+                u64::from(instance_type::NORMAL),
+            );
+            IngressVerdict::Unicast {
+                egress_spec,
+                priority: self.priority(&packet),
+                packet,
+            }
+        };
+        IngressOutcome {
+            clone,
+            digest,
+            verdict,
+        }
+    }
+
+    /// The frame as it came, parsed again, with the metadata that the field list names.
+    fn clone_ingress(
+        &mut self,
+        now: Instant,
+        packet: &Packet,
+        call: CloneCall,
+    ) -> Option<CloneRequest> {
+        let length = self.clone_session(call.session)?.packet_length_bytes;
+        self.state.stats.clones += 1;
+        let mut copy = self
+            .state
+            .pool
+            .packet(self.program.layout.words, &packet.frame);
+        copy.ingress_port = packet.ingress_port;
+        copy.packet_id = packet.packet_id;
+        copy.ingress_length = packet.ingress_length;
+        let port = self.program.standard.ingress_port;
+        set(&mut copy.words, port, u64::from(packet.ingress_port));
+        let mut machine = self.machine(&mut copy, now);
+        machine.begin();
+        machine.measure();
+        self.reset_clone(
+            &mut copy,
+            packet,
+            call,
+            instance_type::INGRESS_CLONE,
+            length,
+        );
+        Some(CloneRequest {
+            session: call.session,
+            packet: copy,
+        })
+    }
+
+    fn clone_egress(&mut self, packet: &Packet, call: CloneCall) -> Option<CloneRequest> {
+        let length = self.clone_session(call.session)?.packet_length_bytes;
+        self.state.stats.clones += 1;
+        let mut copy = self.state.pool.copy(packet);
+        self.reset_clone(&mut copy, packet, call, instance_type::EGRESS_CLONE, length);
+        Some(CloneRequest {
+            session: call.session,
+            packet: copy,
+        })
+    }
+
+    fn reset_clone(
+        &self,
+        copy: &mut Packet,
+        original: &Packet,
+        call: CloneCall,
+        instance_type: u32,
+        length: u32,
+    ) {
+        copy.requests = Default::default();
+        for (at, words) in &self.program.layout.metadata {
+            copy.words[*at as usize..(*at + *words) as usize].fill(0);
+        }
+        let preserved = preserve(&self.program, original, call.field_list);
+        restore(&self.program, copy, &preserved);
+        let standard = &self.program.standard;
+        set(
+            &mut copy.words,
+            standard.instance_type,
+            u64::from(instance_type),
+        );
+        if length != 0 {
+            copy.truncate(length as usize);
+        }
+    }
+
+    fn digest_of(&mut self, packet: &Packet, id: u32) -> Option<Digest> {
+        let index = self.program.digests.iter().position(|d| d.id == id)?;
+        self.state.stats.digests += 1;
+        let values = self.program.digests[index]
+            .fields
+            .iter()
+            .map(|s| {
+                let words = &packet.words[s.at as usize..(s.at + s.words) as usize];
+                crate::bits::to_bytes(words, s.bits)
+            })
+            .collect();
+        Some(Digest {
+            digest: crate::DigestId(index as u32),
+            values,
+        })
+    }
+
+    /// Runs the egress pipeline and, unless the packet is dropped, deparses it into `out`.
+    pub fn egress(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        input: &EgressInput,
+        out: &mut Vec<u8>,
+    ) -> EgressOutcome {
+        self.state.stats.egress_packets += 1;
+        self.depart(now, packet, input);
+        let mut machine = self.machine(packet, now);
+        machine.pipeline(machine.program.egress);
+        machine.measure();
+        let requests = std::mem::take(&mut packet.requests);
+        if let Some(reason) = requests.failed {
+            return EgressOutcome {
+                clone: None,
+                verdict: EgressVerdict::Dropped(self.state.stats.dropped(reason)),
+            };
+        }
+        let clone = requests
+            .clone
+            .and_then(|call| self.clone_egress(packet, call));
+        let egress_spec = get(&packet.words, self.program.standard.egress_spec) as u16;
+        if egress_spec == self.state.drop_port {
+            let reason = self.state.stats.dropped(DropReason::EgressMarkToDrop);
+            return EgressOutcome {
+                clone,
+                verdict: EgressVerdict::Dropped(reason),
+            };
+        }
+        self.deparse(packet, out);
+        let verdict = match requests.recirculate {
+            Some(list) => {
+                self.state.stats.recirculates += 1;
+                EgressVerdict::Recirculate(preserve(&self.program, packet, list))
+            }
+            None => EgressVerdict::Transmit,
+        };
+        EgressOutcome { clone, verdict }
+    }
+
+    /// The metadata that a packet has when it leaves its queue.
+    fn depart(&self, now: Instant, packet: &mut Packet, input: &EgressInput) {
+        let standard = &self.program.standard;
+        let length = u64::from(packet.packet_length);
+        let words = &mut packet.words;
+        set(words, standard.egress_port, u64::from(input.egress_port));
+        set_if(words, standard.egress_rid, u64::from(input.egress_rid));
+        if let Some(instance_type) = input.instance_type {
+            set(words, standard.instance_type, u64::from(instance_type));
+        }
+        // Anything but the drop port.
+        let spec = u64::from(self.state.drop_port).wrapping_add(1);
+        set(words, standard.egress_spec, spec);
+        set(words, standard.packet_length, length);
+        set_if(words, standard.egress_global_timestamp, now.as_micros());
+        set_if(
+            words,
+            standard.enq_timestamp,
+            input.enq_timestamp.as_micros(),
+        );
+        set_if(words, standard.enq_qdepth, u64::from(input.enq_qdepth));
+        set_if(
+            words,
+            standard.deq_timedelta,
+            input.deq_timedelta.as_micros(),
+        );
+        set_if(words, standard.deq_qdepth, u64::from(input.deq_qdepth));
+        set_if(words, standard.qid, u64::from(input.queue_id));
+    }
+
+    /// Updates checksums and writes the frame into `out`, which is cleared first. Also right after
+    /// ingress, for a packet that the traffic manager deflects.
+    pub fn deparse(&mut self, packet: &mut Packet, out: &mut Vec<u8>) {
+        self.machine(packet, Instant::ZERO).deparse(out);
+    }
+
+    /// A replica, from pooled memory.
+    pub fn clone_packet(&mut self, packet: &Packet) -> Packet {
+        self.state.pool.copy(packet)
+    }
+
+    /// Gives a packet's memory back. Dropping the packet is right too, but the next one allocates.
+    pub fn recycle(&mut self, packet: Packet) {
+        self.state.pool.recycle(packet);
+    }
+
+    /// `standard_metadata.priority`: the queue, 0 lowest.
+    pub fn priority(&self, packet: &Packet) -> u8 {
+        self.program
+            .standard
+            .priority
+            .map_or(0, |slot| get(&packet.words, slot) as u8)
+    }
+
+    /// The copies of a multicast group; none if the group does not exist.
+    pub fn multicast_replicas(&self, group: u16) -> &[Replica] {
+        self.state.multicast.get(&group).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn clone_session(&self, session: u32) -> Option<&CloneSession> {
+        self.state.clone_sessions.get(&session)
+    }
+
+    pub fn stats(&self) -> &PipelineStats {
+        &self.state.stats
+    }
+
+    /// The name of a P4 error, if the program declares it.
+    pub fn error_name(&self, code: u32) -> Option<&str> {
+        self.program.error_names.get(&code).map(String::as_str)
+    }
+
+    fn drop_packet(&mut self, packet: Packet, reason: DropReason) -> DropReason {
+        self.state.pool.recycle(packet);
+        self.state.stats.dropped(reason)
+    }
+
+    fn machine<'a>(&'a mut self, packet: &'a mut Packet, now: Instant) -> Machine<'a> {
+        Machine {
+            program: &self.program,
+            state: &mut self.state,
+            packet,
+            now,
+        }
+    }
+}
+
+impl Machine<'_> {
+    /// Parser and checksum verification.
+    fn begin(&mut self) {
+        let error = self.parse();
+        if error != self.program.errors.no_error {
+            self.state.stats.parser_error(error);
+        }
+        let right = self.verify_checksums();
+        if !right {
+            self.state.stats.checksum_errors += 1;
+        }
+        let standard = &self.program.standard;
+        let words = &mut self.packet.words;
+        set_if(words, standard.parser_error, u64::from(error));
+        set_if(words, standard.checksum_error, u64::from(!right));
+    }
+}
+
+fn set(words: &mut [u64], slot: Slot, value: u64) {
+    store(words, slot, i128::from(value));
+}
+
+fn set_if(words: &mut [u64], slot: Option<Slot>, value: u64) {
+    if let Some(slot) = slot {
+        set(words, slot, value);
+    }
+}
+
+fn get(words: &[u64], slot: Slot) -> u64 {
+    words[(slot.at + slot.words - 1) as usize]
+}
+
+fn preserve(program: &Program, packet: &Packet, field_list: u32) -> Preserved {
+    let words = match program.field_lists.get(&field_list) {
+        None => Vec::new(),
+        Some(list) => list
+            .ranges
+            .iter()
+            .flat_map(|(at, n)| &packet.words[*at as usize..(*at + *n) as usize])
+            .copied()
+            .collect(),
+    };
+    Preserved { field_list, words }
+}
+
+fn restore(program: &Program, packet: &mut Packet, preserved: &Preserved) {
+    let Some(list) = program.field_lists.get(&preserved.field_list) else {
+        return;
+    };
+    let mut values = preserved.words.iter();
+    for (at, n) in &list.ranges {
+        for (word, value) in packet.words[*at as usize..(*at + *n) as usize]
+            .iter_mut()
+            .zip(&mut values)
+        {
+            *word = *value;
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Action profiles and selectors, and the actions of entries ready to run.
+
+use std::collections::BTreeMap;
+
+use crate::control::{ActionCall, Group};
+
+/// An action and its data as words.
+#[derive(Clone, Debug)]
+pub(crate) struct BoundAction {
+    pub action: u32,
+    pub data: Box<[u64]>,
+}
+
+/// What an entry does.
+#[derive(Clone, Debug)]
+pub(crate) enum Resolved {
+    Action(BoundAction),
+    Member(u32),
+    Group(u32),
+    /// One-shot: every action as often as its weight says.
+    Set(Box<[BoundAction]>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Profile {
+    pub name: String,
+    pub max_size: u32,
+    /// Hash over the selector's inputs.
+    pub selector: Option<u32>,
+    pub actions: Vec<crate::ids::ActionId>,
+    pub members: BTreeMap<u32, Member>,
+    pub groups: BTreeMap<u32, GroupState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub call: ActionCall,
+    pub bound: BoundAction,
+}
+
+#[derive(Debug)]
+pub(crate) struct GroupState {
+    pub group: Group,
+    /// Members, each as often as its weight says, in order of their numbers.
+    pub buckets: Vec<u32>,
+}
+
+impl GroupState {
+    pub fn new(group: Group) -> GroupState {
+        let mut members: Vec<_> = group.members.iter().map(|m| (m.member, m.weight)).collect();
+        members.sort_unstable();
+        let buckets = members
+            .into_iter()
+            .flat_map(|(member, weight)| std::iter::repeat_n(member, weight as usize))
+            .collect();
+        GroupState { group, buckets }
+    }
+}

@@ -1,0 +1,330 @@
+//! Loads a BMv2 JSON program: resolves every name to an index.
+
+use std::collections::{BTreeMap, HashMap};
+
+use ebb_bmv2_json as json;
+use ebb_bmv2_json::Value;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+
+use super::{Checksum, DigestSpec, FieldList, Program, StandardMetadata, tables};
+use crate::action::{ActionCompiler, Names};
+use crate::calculation::Calculation;
+use crate::control::{CounterValue, MeterUnit};
+use crate::error::LoadError;
+use crate::expr::Compiler;
+use crate::hash::Algorithm;
+use crate::layout::Layout;
+use crate::packet::Pool;
+use crate::parser::{ErrorCodes, Parser, ParserLoader};
+use crate::state::{State, ValueSet};
+use crate::stateful::{Counters, Meter, Meters, RegisterArray, Registers};
+
+/// simple_switch's default.
+const DROP_PORT: u16 = 511;
+
+type Result<T> = std::result::Result<T, LoadError>;
+
+pub(crate) fn load(source: &json::Program) -> Result<(Program, State)> {
+    let layout = Layout::load(source)?;
+    let standard = StandardMetadata::load(&layout)?;
+    let arrays = Arrays::load(source)?;
+    let mut names = arrays.names;
+    let mut calculations = Vec::new();
+    let mut algorithms = Vec::new();
+    for c in &source.calculations {
+        let (calculation, algorithm) = Calculation::load(&layout, c)?;
+        names
+            .calculations
+            .insert(c.name.clone(), calculations.len() as u32);
+        calculations.push(calculation);
+        algorithms.push(algorithm);
+    }
+    let compiler = ActionCompiler {
+        layout: &layout,
+        names: &names,
+    };
+    let actions = source
+        .actions
+        .iter()
+        .map(|a| compiler.action(a))
+        .collect::<Result<Vec<_>>>()?;
+    let value_set_names: HashMap<String, u32> = source
+        .parse_vsets
+        .iter()
+        .enumerate()
+        .map(|(i, v)| (v.name.clone(), i as u32))
+        .collect();
+    let mut value_set_fields = vec![Vec::new(); source.parse_vsets.len()];
+    let parser = match named(&source.parsers, "parser", |p| &p.name) {
+        Some(p) => ParserLoader {
+            layout: &layout,
+            actions: &compiler,
+            value_sets: &value_set_names,
+            value_set_fields: &mut value_set_fields,
+        }
+        .load(p)?,
+        None => Parser::default(),
+    };
+    let (emit, deparser_calls) = match named(&source.deparsers, "deparser", |d| &d.name) {
+        Some(d) => (
+            d.order
+                .iter()
+                .map(|h| layout.header(h))
+                .collect::<Result<_>>()
+                .map_err(|e| e.within("deparser"))?,
+            compiler.body(&d.primitives, &[])?,
+        ),
+        None => (Vec::new(), Vec::new()),
+    };
+    let (verify, update) = checksums(source, &layout, &names)?;
+    let mut built = tables::Builder {
+        layout: &layout,
+        names: &names,
+        source,
+        actions: &actions,
+        calculations: &mut calculations,
+        algorithms: &mut algorithms,
+        tables: Vec::new(),
+        table_names: HashMap::new(),
+        profiles: Vec::new(),
+        nodes: Vec::new(),
+    };
+    let ingress = built.pipeline("ingress")?;
+    let egress = built.pipeline("egress")?;
+    let tables::Builder {
+        tables,
+        table_names,
+        profiles,
+        nodes,
+        ..
+    } = built;
+    let digests = digests(source, &layout)?;
+    let state = State {
+        tables,
+        profiles,
+        counters: arrays.counters,
+        meters: arrays.meters,
+        registers: arrays.registers,
+        algorithms,
+        value_sets: source
+            .parse_vsets
+            .iter()
+            .zip(value_set_fields)
+            .map(|(v, fields)| ValueSet {
+                name: v.name.clone(),
+                fields,
+                max_size: v.max_size,
+                members: Vec::new(),
+                compiled: Vec::new(),
+            })
+            .collect(),
+        multicast: BTreeMap::new(),
+        clone_sessions: BTreeMap::new(),
+        digest_configs: vec![None; digests.len()],
+        rng: SmallRng::seed_from_u64(0),
+        drop_port: DROP_PORT,
+        stats: Default::default(),
+        pool: Pool::default(),
+        scratch: Vec::new(),
+        key: Vec::new(),
+        masked_key: Vec::new(),
+        action_data: Vec::new(),
+    };
+    let field_lists = field_lists(source, &layout)?;
+    let program = Program {
+        standard,
+        errors: ErrorCodes::load(&source.errors),
+        error_names: source
+            .errors
+            .iter()
+            .map(|(name, code)| (*code, name.clone()))
+            .collect(),
+        actions,
+        calculations,
+        parser,
+        verify,
+        update,
+        nodes,
+        ingress,
+        egress,
+        emit,
+        deparser_calls,
+        field_lists,
+        digests,
+        table_names,
+        value_set_names,
+        names,
+        layout,
+    };
+    Ok((program, state))
+}
+
+/// The object that v1model calls so, or the only one there is.
+fn named<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &str) -> Option<&'a T> {
+    all.iter().find(|o| name_of(o) == name).or(match all {
+        [only] => Some(only),
+        _ => None,
+    })
+}
+
+struct Arrays {
+    names: Names,
+    counters: Vec<Counters>,
+    meters: Vec<Meters>,
+    registers: Registers,
+}
+
+impl Arrays {
+    fn load(source: &json::Program) -> Result<Arrays> {
+        let mut names = Names::default();
+        let mut counters = Vec::new();
+        // Direct counters live in the entries of their table.
+        for c in source.counter_arrays.iter().filter(|c| !c.is_direct) {
+            names.counters.insert(c.name.clone(), counters.len() as u32);
+            counters.push(Counters {
+                name: c.name.clone(),
+                cells: vec![CounterValue::default(); c.size.unwrap_or(0) as usize],
+            });
+        }
+        let mut meters = Vec::new();
+        for m in source.meter_arrays.iter().filter(|m| !m.is_direct) {
+            names.meters.insert(m.name.clone(), meters.len() as u32);
+            meters.push(Meters {
+                name: m.name.clone(),
+                unit: unit(m.unit),
+                cells: vec![Meter::default(); m.size as usize],
+            });
+        }
+        let mut registers = Registers::default();
+        for r in &source.register_arrays {
+            names
+                .registers
+                .insert(r.name.clone(), registers.arrays.len() as u32);
+            registers
+                .arrays
+                .push(RegisterArray::new(&r.name, r.bitwidth, r.size)?);
+        }
+        Ok(Arrays {
+            names,
+            counters,
+            meters,
+            registers,
+        })
+    }
+}
+
+pub(super) fn unit(unit: json::MeterUnit) -> MeterUnit {
+    match unit {
+        json::MeterUnit::Bytes => MeterUnit::Bytes,
+        json::MeterUnit::Packets => MeterUnit::Packets,
+    }
+}
+
+/// Those to verify and those to update.
+fn checksums(
+    source: &json::Program,
+    layout: &Layout,
+    names: &Names,
+) -> Result<(Vec<Checksum>, Vec<Checksum>)> {
+    let (mut verify, mut update) = (Vec::new(), Vec::new());
+    let expr = Compiler {
+        layout,
+        registers: &names.registers,
+        params: &[],
+    };
+    for c in &source.checksums {
+        let one = || -> Result<Checksum> {
+            let header = layout.header(c.target.header())?;
+            Ok(Checksum {
+                target: layout.slot(&c.target)?,
+                target_valid_at: layout.header_at(header).valid_at,
+                calculation: *names
+                    .calculations
+                    .get(&c.calculation)
+                    .ok_or_else(|| LoadError::missing("calculation", &c.calculation))?,
+                condition: c.if_cond.as_ref().map(|v| expr.condition(v)).transpose()?,
+            })
+        };
+        let owner = || format!("checksum {}", c.name);
+        if c.verify {
+            verify.push(one().map_err(|e| e.within(owner()))?);
+        }
+        if c.update {
+            update.push(one().map_err(|e| e.within(owner()))?);
+        }
+    }
+    Ok((verify, update))
+}
+
+fn field_lists(source: &json::Program, layout: &Layout) -> Result<HashMap<u32, FieldList>> {
+    let mut lists = HashMap::new();
+    for list in &source.field_lists {
+        let mut ranges = Vec::new();
+        for element in &list.elements {
+            match element {
+                Value::Field(f) => {
+                    let slot = layout.slot(f)?;
+                    ranges.push((slot.at, slot.words));
+                    let header = layout.header_at(layout.header(f.header())?);
+                    let field = header.fields.iter().find(|x| x.name == f.field());
+                    if let Some(length_at) = field.and_then(|f| f.length_at) {
+                        ranges.push((length_at, 1));
+                    }
+                }
+                Value::Header(name) => {
+                    let header = layout.header_at(layout.header(name)?);
+                    ranges.push((header.first, header.words));
+                }
+                // Constants can be listed; there is nothing to preserve in them.
+                _ => {}
+            }
+        }
+        lists.insert(list.id, FieldList { ranges });
+    }
+    Ok(lists)
+}
+
+fn digests(source: &json::Program, layout: &Layout) -> Result<Vec<DigestSpec>> {
+    source
+        .learn_lists
+        .iter()
+        .map(|list| {
+            let mut fields = Vec::new();
+            for element in &list.elements {
+                match element {
+                    Value::Field(f) => fields.push(layout.slot(f)?),
+                    Value::Header(name) => fields.extend(
+                        layout
+                            .header_at(layout.header(name)?)
+                            .fields
+                            .iter()
+                            .map(|f| f.slot),
+                    ),
+                    other => {
+                        return Err(LoadError::new(
+                            format!("learn list {}", list.name),
+                            format!("{other:?} is not a field"),
+                        ));
+                    }
+                }
+            }
+            Ok(DigestSpec {
+                name: list.name.clone(),
+                id: list.id,
+                fields,
+            })
+        })
+        .collect()
+}
+
+/// Only so that the list of algorithms stays next to the calculations.
+pub(super) fn add_calculation(
+    calculations: &mut Vec<Calculation>,
+    algorithms: &mut Vec<Algorithm>,
+    (calculation, algorithm): (Calculation, Algorithm),
+) -> u32 {
+    calculations.push(calculation);
+    algorithms.push(algorithm);
+    calculations.len() as u32 - 1
+}

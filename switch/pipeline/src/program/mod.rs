@@ -1,0 +1,172 @@
+//! A loaded program: everything that does not change while packets pass.
+
+mod load;
+mod tables;
+
+use std::collections::HashMap;
+
+use crate::action::{Action, Primitive};
+use crate::calculation::Calculation;
+use crate::error::LoadError;
+use crate::expr::Condition;
+use crate::layout::{Layout, Slot};
+use crate::parser::{ErrorCodes, Parser};
+pub(crate) use load::load;
+
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub layout: Layout,
+    pub standard: StandardMetadata,
+    pub errors: ErrorCodes,
+    pub error_names: HashMap<u32, String>,
+    pub actions: Vec<Action>,
+    pub calculations: Vec<Calculation>,
+    pub parser: Parser,
+    pub verify: Vec<Checksum>,
+    pub update: Vec<Checksum>,
+    pub nodes: Vec<Node>,
+    pub ingress: Next,
+    pub egress: Next,
+    /// Headers in the order in which they are emitted.
+    pub emit: Vec<u32>,
+    pub deparser_calls: Vec<Primitive>,
+    pub field_lists: HashMap<u32, FieldList>,
+    pub digests: Vec<DigestSpec>,
+    pub table_names: HashMap<String, u32>,
+    pub value_set_names: HashMap<String, u32>,
+    pub names: crate::action::Names,
+}
+
+/// The next node of a pipeline; `None` is its end.
+pub(crate) type Next = Option<u32>;
+
+#[derive(Debug)]
+pub(crate) enum Node {
+    Table(TableNode),
+    Condition {
+        condition: Condition,
+        then: Next,
+        otherwise: Next,
+    },
+    Call {
+        action: u32,
+        next: Next,
+    },
+}
+
+#[derive(Debug)]
+pub(crate) struct TableNode {
+    pub table: u32,
+    /// Next by action.
+    pub by_action: Vec<(u32, Next)>,
+    /// Instead, next by hit and by miss.
+    pub by_hit: Option<(Next, Next)>,
+    /// After a miss without a default action.
+    pub base: Next,
+}
+
+impl TableNode {
+    #[inline]
+    pub fn next(&self, hit: bool, action: Option<u32>) -> Next {
+        match (self.by_hit, action) {
+            (Some((next, _)), _) if hit => next,
+            (Some((_, next)), _) => next,
+            (None, Some(action)) => self
+                .by_action
+                .iter()
+                .find(|(a, _)| *a == action)
+                .map_or(self.base, |(_, next)| *next),
+            (None, None) => self.base,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Checksum {
+    pub target: Slot,
+    pub target_valid_at: u32,
+    pub calculation: u32,
+    pub condition: Option<Condition>,
+}
+
+/// Words to carry over, as ranges.
+#[derive(Debug, Default)]
+pub(crate) struct FieldList {
+    pub ranges: Vec<(u32, u32)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct DigestSpec {
+    pub name: String,
+    pub id: u32,
+    pub fields: Vec<Slot>,
+}
+
+/// The fields of `standard_metadata_t` that the target reads and writes. Those that older programs
+/// lack are optional, as on BMv2.
+#[derive(Debug)]
+pub(crate) struct StandardMetadata {
+    pub ingress_port: Slot,
+    pub egress_spec: Slot,
+    pub egress_port: Slot,
+    pub instance_type: Slot,
+    pub packet_length: Slot,
+    pub mcast_grp: Option<Slot>,
+    pub egress_rid: Option<Slot>,
+    pub priority: Option<Slot>,
+    pub parser_error: Option<Slot>,
+    pub checksum_error: Option<Slot>,
+    pub ingress_global_timestamp: Option<Slot>,
+    pub egress_global_timestamp: Option<Slot>,
+    pub enq_timestamp: Option<Slot>,
+    pub enq_qdepth: Option<Slot>,
+    pub deq_timedelta: Option<Slot>,
+    pub deq_qdepth: Option<Slot>,
+    pub qid: Option<Slot>,
+}
+
+impl StandardMetadata {
+    fn load(layout: &Layout) -> Result<StandardMetadata, LoadError> {
+        let required = |field: &str| {
+            layout
+                .known(&format!("standard_metadata.{field}"))
+                .ok_or_else(|| {
+                    LoadError::new(
+                        format!("standard_metadata.{field}"),
+                        "the program does not have it; is it written for v1model?",
+                    )
+                })
+        };
+        let standard = |field: &str| layout.known(&format!("standard_metadata.{field}"));
+        // p4c announces these under the P4_14 names, as aliases.
+        let intrinsic = |field: &str| {
+            layout
+                .known(&format!("intrinsic_metadata.{field}"))
+                .or_else(|| standard(field))
+        };
+        let queueing = |field: &str| {
+            layout
+                .known(&format!("queueing_metadata.{field}"))
+                .or_else(|| standard(field))
+        };
+        Ok(StandardMetadata {
+            ingress_port: required("ingress_port")?,
+            egress_spec: required("egress_spec")?,
+            egress_port: required("egress_port")?,
+            instance_type: required("instance_type")?,
+            packet_length: required("packet_length")?,
+            mcast_grp: intrinsic("mcast_grp"),
+            egress_rid: intrinsic("egress_rid"),
+            priority: intrinsic("priority"),
+            parser_error: standard("parser_error"),
+            checksum_error: standard("checksum_error"),
+            ingress_global_timestamp: intrinsic("ingress_global_timestamp"),
+            egress_global_timestamp: intrinsic("egress_global_timestamp"),
+            enq_timestamp: queueing("enq_timestamp"),
+            enq_qdepth: queueing("enq_qdepth"),
+            deq_timedelta: queueing("deq_timedelta"),
+            deq_qdepth: queueing("deq_qdepth"),
+            qid: queueing("qid"),
+        })
+    }
+}

@@ -1,0 +1,395 @@
+//! Loads tables, action profiles and the order in which a pipeline applies them.
+
+use std::collections::HashMap;
+
+use ebb_bmv2_json as json;
+use ebb_bmv2_json::{EntryKey, HexStr, KeyTarget, MatchType, TableKind};
+use ebb_units::Instant;
+
+use super::load::{add_calculation, unit};
+use super::{Next, Node, TableNode};
+use crate::action::{Action, Names};
+use crate::bits::from_bytes;
+use crate::calculation::Calculation;
+use crate::control::{ActionCall, MatchKey, MatchKind, TableAction, TableEntry, bind};
+use crate::error::LoadError;
+use crate::expr::Compiler;
+use crate::hash::Algorithm;
+use crate::ids::{ActionId, ProfileId};
+use crate::layout::Layout;
+use crate::profile::{Profile, Resolved};
+use crate::table::{DefaultEntry, DirectMeter, KeyField, Table, TableSpec, needs_priority};
+
+/// BMv2's default where the file does not say it.
+const DEFAULT_TABLE_SIZE: u32 = 1024;
+
+type Result<T> = std::result::Result<T, LoadError>;
+
+pub(crate) struct Builder<'a> {
+    pub layout: &'a Layout,
+    pub names: &'a Names,
+    pub source: &'a json::Program,
+    pub actions: &'a [Action],
+    pub calculations: &'a mut Vec<Calculation>,
+    pub algorithms: &'a mut Vec<Algorithm>,
+    pub tables: Vec<Table>,
+    pub table_names: HashMap<String, u32>,
+    pub profiles: Vec<Profile>,
+    pub nodes: Vec<Node>,
+}
+
+impl Builder<'_> {
+    /// Adds the pipeline's tables and nodes; returns where it starts.
+    pub fn pipeline(&mut self, name: &str) -> Result<Next> {
+        let source = self.source;
+        let Some(pipeline) = source.pipelines.iter().find(|p| p.name == name) else {
+            return Ok(None);
+        };
+        for profile in &pipeline.action_profiles {
+            self.profile(profile)?;
+        }
+        // Nodes refer to each other, so all of them get their numbers first.
+        let mut numbers = HashMap::new();
+        let mut next_number = self.nodes.len() as u32;
+        let names = pipeline
+            .tables
+            .iter()
+            .map(|t| &t.name)
+            .chain(pipeline.conditionals.iter().map(|c| &c.name))
+            .chain(pipeline.action_calls.iter().map(|c| &c.name));
+        for name in names {
+            if numbers.insert(name.as_str(), next_number).is_some() {
+                return Err(LoadError::new(
+                    format!("pipeline {}", pipeline.name),
+                    format!("two of its tables or conditions are called {name}"),
+                ));
+            }
+            next_number += 1;
+        }
+        let go = |name: &Option<String>| -> Result<Next> {
+            match name {
+                None => Ok(None),
+                Some(name) => numbers
+                    .get(name.as_str())
+                    .copied()
+                    .map(Some)
+                    .ok_or_else(|| LoadError::missing("table or condition", name)),
+            }
+        };
+        for table in &pipeline.tables {
+            let node = self
+                .table(table, &go)
+                .map_err(|e| e.within(format_args!("table {}", table.name)))?;
+            self.nodes.push(Node::Table(node));
+        }
+        let expr = Compiler {
+            layout: self.layout,
+            registers: &self.names.registers,
+            params: &[],
+        };
+        for c in &pipeline.conditionals {
+            let condition = expr
+                .condition(&c.expression)
+                .map_err(|e| e.within(format_args!("condition {}", c.name)))?;
+            self.nodes.push(Node::Condition {
+                condition,
+                then: go(&c.true_next)?,
+                otherwise: go(&c.false_next)?,
+            });
+        }
+        for call in &pipeline.action_calls {
+            let action = self.action_by_id(call.action_id)?;
+            self.nodes.push(Node::Call {
+                action: action.0,
+                next: go(&call.next_node)?,
+            });
+        }
+        go(&pipeline.init_table)
+    }
+
+    fn action_by_id(&self, id: u32) -> Result<ActionId> {
+        self.actions
+            .iter()
+            .position(|a| a.id == id)
+            .map(|i| ActionId(i as u32))
+            .ok_or_else(|| LoadError::missing("action with id", &id.to_string()))
+    }
+
+    fn profile(&mut self, profile: &json::ActionProfile) -> Result<()> {
+        let selector = match &profile.selector {
+            None => None,
+            Some(s) => {
+                let loaded = Calculation::load_selector(self.layout, &profile.name, s)?;
+                Some(add_calculation(self.calculations, self.algorithms, loaded))
+            }
+        };
+        self.profiles.push(Profile {
+            name: profile.name.clone(),
+            max_size: profile.max_size,
+            selector,
+            actions: Vec::new(),
+            members: Default::default(),
+            groups: Default::default(),
+        });
+        Ok(())
+    }
+
+    fn table(
+        &mut self,
+        source: &json::Table,
+        go: &dyn Fn(&Option<String>) -> Result<Next>,
+    ) -> Result<TableNode> {
+        let actions = self.table_actions(source)?;
+        let spec = self.spec(source, &actions)?;
+        let mut table = Table::new(spec);
+        if let Some(d) = &source.default_entry {
+            let call = self.call(d.action_id, &d.action_data)?;
+            let default = DefaultEntry {
+                resolved: Resolved::Action(self.bound(&call)?),
+                action: TableAction::Direct(call),
+            };
+            table.default = Some(default.clone());
+            table.program_default = Some(default);
+        }
+        if let Some(entries) = &source.entries {
+            self.const_entries(&mut table, entries)?;
+        }
+        let number = self.tables.len() as u32;
+        if self
+            .table_names
+            .insert(source.name.clone(), number)
+            .is_some()
+        {
+            return Err(LoadError::new("name", "another table has it too"));
+        }
+        self.tables.push(table);
+        let by_hit = match (
+            source.next_tables.get("__HIT__"),
+            source.next_tables.get("__MISS__"),
+        ) {
+            (None, None) => None,
+            (hit, miss) => Some((go(&hit.cloned().flatten())?, go(&miss.cloned().flatten())?)),
+        };
+        let mut by_action = Vec::new();
+        if by_hit.is_none() {
+            for action in &actions {
+                let name = &self.actions[action.index()].name;
+                let next = source.next_tables.get(name).ok_or_else(|| {
+                    LoadError::new("next_tables", format!("action {name} is not there"))
+                })?;
+                by_action.push((action.0, go(next)?));
+            }
+        }
+        Ok(TableNode {
+            table: number,
+            by_action,
+            by_hit,
+            base: go(&source.base_default_next)?,
+        })
+    }
+
+    fn table_actions(&self, source: &json::Table) -> Result<Vec<ActionId>> {
+        if !source.action_ids.is_empty() {
+            return source
+                .action_ids
+                .iter()
+                .map(|id| self.action_by_id(*id))
+                .collect();
+        }
+        source
+            .actions
+            .iter()
+            .map(|name| {
+                self.actions
+                    .iter()
+                    .position(|a| a.name == *name)
+                    .map(|i| ActionId(i as u32))
+                    .ok_or_else(|| LoadError::missing("action", name))
+            })
+            .collect()
+    }
+
+    fn spec(&mut self, source: &json::Table, actions: &[ActionId]) -> Result<TableSpec> {
+        let mut key = Vec::new();
+        let mut first = 0;
+        for k in &source.key {
+            let field = self.key_field(k, first)?;
+            first += field.words();
+            key.push(field);
+        }
+        let profile = match (source.kind, &source.action_profile) {
+            (TableKind::Simple, _) => None,
+            (_, None) => {
+                return Err(LoadError::new(
+                    "action_profile",
+                    "an indirect table needs one",
+                ));
+            }
+            (_, Some(name)) => {
+                let i = self
+                    .profiles
+                    .iter()
+                    .position(|p| p.name == *name)
+                    .ok_or_else(|| LoadError::missing("action profile", name))?;
+                for action in actions {
+                    if !self.profiles[i].actions.contains(action) {
+                        self.profiles[i].actions.push(*action);
+                    }
+                }
+                Some(ProfileId(i as u32))
+            }
+        };
+        let meter = match &source.direct_meters {
+            None => None,
+            Some(name) => {
+                let m = self
+                    .source
+                    .meter_arrays
+                    .iter()
+                    .find(|m| m.name == *name)
+                    .ok_or_else(|| LoadError::missing("direct meter", name))?;
+                let target = m.result_target.as_ref().ok_or_else(|| {
+                    LoadError::new(format!("direct meter {name}"), "it has no result_target")
+                })?;
+                Some(DirectMeter {
+                    unit: unit(m.unit),
+                    target: self.layout.slot(target)?,
+                })
+            }
+        };
+        let default = source.default_entry.as_ref();
+        let entries = source.entries.as_ref().map_or(0, |e| e.len() as u32);
+        Ok(TableSpec {
+            name: source.name.clone(),
+            needs_priority: needs_priority(&key)
+                || matches!(source.match_type, MatchType::Ternary | MatchType::Range),
+            lpm: key.iter().any(|k| k.kind == MatchKind::Lpm),
+            max_size: source.max_size.unwrap_or(DEFAULT_TABLE_SIZE).max(entries),
+            actions: actions.to_vec(),
+            profile,
+            with_counter: source.with_counters,
+            meter,
+            support_timeout: source.support_timeout,
+            is_const: source.entries.is_some(),
+            const_default_action: match default {
+                Some(d) if d.action_const => Some(self.action_by_id(d.action_id)?),
+                _ => None,
+            },
+            const_default_entry: default.is_some_and(|d| d.action_entry_const),
+            key,
+        })
+    }
+
+    fn key_field(&self, key: &json::KeyField, first: usize) -> Result<KeyField> {
+        let (slot, kind, name) = match &key.target {
+            KeyTarget::Header(h) => {
+                let header = self.layout.header_at(self.layout.header(h)?);
+                (header.valid_slot(), MatchKind::Valid, h.clone())
+            }
+            KeyTarget::Field(f) => {
+                let kind = match key.match_type {
+                    MatchType::Exact => MatchKind::Exact,
+                    MatchType::Lpm => MatchKind::Lpm,
+                    MatchType::Ternary | MatchType::Optional => MatchKind::Ternary,
+                    MatchType::Range => MatchKind::Range,
+                    MatchType::Valid => MatchKind::Valid,
+                };
+                (self.layout.slot(f)?, kind, f.to_string())
+            }
+        };
+        let mask = match &key.mask {
+            None => None,
+            Some(hex) => Some(
+                words(hex, slot.bits)
+                    .map_err(|e| e.within(format_args!("mask of key field {name}")))?
+                    .into(),
+            ),
+        };
+        Ok(KeyField {
+            name: key.name.clone().unwrap_or(name),
+            kind,
+            slot,
+            mask,
+            first,
+        })
+    }
+
+    fn call(&self, action_id: u32, data: &[HexStr]) -> Result<ActionCall> {
+        let action = self.action_by_id(action_id)?;
+        let params = data
+            .iter()
+            .map(|hex| {
+                hex.to_bytes()
+                    .map_err(|e| LoadError::new("action data", e.to_string()))
+            })
+            .collect::<Result<_>>()?;
+        Ok(ActionCall { action, params })
+    }
+
+    fn bound(&self, call: &ActionCall) -> Result<crate::profile::BoundAction> {
+        bind(self.actions, call).map_err(|e| LoadError::new("action data", e.to_string()))
+    }
+
+    fn const_entries(&self, table: &mut Table, entries: &[json::Entry]) -> Result<()> {
+        // Lower numbers win in the file, higher ones in P4Runtime.
+        let lowest = entries.iter().filter_map(|e| e.priority).max().unwrap_or(0);
+        for (i, e) in entries.iter().enumerate() {
+            let call = self.call(e.action_entry.action_id, &e.action_entry.action_data)?;
+            let action = Resolved::Action(self.bound(&call)?);
+            let priority = match e.priority {
+                Some(p) if table.spec.needs_priority => {
+                    i32::try_from(lowest.saturating_sub(p).saturating_add(1)).unwrap_or(i32::MAX)
+                }
+                None if table.spec.needs_priority => (entries.len() - i) as i32,
+                _ => 0,
+            };
+            let key = e
+                .match_key
+                .iter()
+                .map(match_key)
+                .collect::<Result<Vec<_>>>()?;
+            let entry = TableEntry {
+                key,
+                priority,
+                action: TableAction::Direct(call),
+                idle_timeout: None,
+                metadata: Vec::new(),
+            };
+            table
+                .insert(entry, action, Instant::ZERO, true)
+                .map_err(|e| LoadError::new(format!("const entry {i}"), e.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+fn match_key(key: &EntryKey) -> Result<MatchKey> {
+    let bytes = |hex: &HexStr| {
+        hex.to_bytes()
+            .map_err(|e| LoadError::new("const entry", e.to_string()))
+    };
+    Ok(match key {
+        EntryKey::Exact { key } => MatchKey::Exact(bytes(key)?),
+        EntryKey::Lpm { key, prefix_length } => MatchKey::Lpm {
+            value: bytes(key)?,
+            prefix_len: *prefix_length,
+        },
+        EntryKey::Ternary { key, mask } | EntryKey::Optional { key, mask } => MatchKey::Ternary {
+            value: bytes(key)?,
+            mask: bytes(mask)?,
+        },
+        EntryKey::Range { start, end } => MatchKey::Range {
+            low: bytes(start)?,
+            high: bytes(end)?,
+        },
+        EntryKey::Valid { key } => MatchKey::Valid(*key),
+    })
+}
+
+fn words(hex: &HexStr, bits: u32) -> Result<Vec<u64>> {
+    let bytes = hex
+        .to_bytes()
+        .map_err(|e| LoadError::new("value", e.to_string()))?;
+    from_bytes(&bytes, bits)
+        .ok_or_else(|| LoadError::new("value", format!("{} has more than {bits} bits", hex.0)))
+}

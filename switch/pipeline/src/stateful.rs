@@ -1,0 +1,241 @@
+//! Counters, meters and registers.
+
+use ebb_units::Instant;
+
+use crate::bits::{low_mask, words_for};
+use crate::control::{CounterValue, MeterConfig, MeterUnit};
+use crate::error::LoadError;
+
+const PS_PER_S: u128 = 1_000_000_000_000;
+
+impl CounterValue {
+    #[inline]
+    pub(crate) fn count(&mut self, bytes: u64) {
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(bytes);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Counters {
+    pub name: String,
+    pub cells: Vec<CounterValue>,
+}
+
+/// v1model's `MeterColor`.
+const GREEN: u64 = 0;
+const YELLOW: u64 = 1;
+const RED: u64 = 2;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
+    config: Option<MeterConfig>,
+    committed: Bucket,
+    peak: Bucket,
+}
+
+/// A token bucket. What it got is computed from the start of time, so that rounding does not add up.
+#[derive(Clone, Debug, Default)]
+struct Bucket {
+    tokens: u64,
+    granted: u128,
+}
+
+impl Bucket {
+    fn full(burst: u64, rate: u64, now: Instant) -> Bucket {
+        Bucket {
+            tokens: burst,
+            granted: Bucket::granted_by(rate, now),
+        }
+    }
+
+    fn granted_by(rate: u64, now: Instant) -> u128 {
+        u128::from(now.as_picos()) * u128::from(rate) / PS_PER_S
+    }
+
+    fn take(&mut self, amount: u64, rate: u64, burst: u64, now: Instant) -> bool {
+        let granted = Bucket::granted_by(rate, now);
+        let fresh = u64::try_from(granted.saturating_sub(self.granted)).unwrap_or(u64::MAX);
+        self.granted = granted;
+        self.tokens = self.tokens.saturating_add(fresh).min(burst);
+        match self.tokens.checked_sub(amount) {
+            Some(left) => {
+                self.tokens = left;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+impl Meter {
+    pub fn configure(&mut self, config: Option<MeterConfig>, now: Instant) {
+        self.config = config;
+        if let Some(c) = config {
+            self.committed = Bucket::full(c.cburst, c.cir, now);
+            self.peak = Bucket::full(c.pburst, c.pir, now);
+        }
+    }
+
+    pub fn config(&self) -> Option<MeterConfig> {
+        self.config
+    }
+
+    /// RFC 2698, colour-blind. A meter without configuration passes everything as green.
+    pub fn colour(&mut self, unit: MeterUnit, bytes: u64, now: Instant) -> u64 {
+        let Some(c) = self.config else {
+            return GREEN;
+        };
+        let amount = match unit {
+            MeterUnit::Bytes => bytes,
+            MeterUnit::Packets => 1,
+        };
+        if !self.peak.take(amount, c.pir, c.pburst, now) {
+            RED
+        } else if !self.committed.take(amount, c.cir, c.cburst, now) {
+            YELLOW
+        } else {
+            GREEN
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Meters {
+    pub name: String,
+    pub unit: MeterUnit,
+    pub cells: Vec<Meter>,
+}
+
+/// All register arrays of the program.
+#[derive(Debug, Default)]
+pub(crate) struct Registers {
+    pub arrays: Vec<RegisterArray>,
+}
+
+#[derive(Debug)]
+pub(crate) struct RegisterArray {
+    pub name: String,
+    pub bits: u32,
+    pub size: u64,
+    stride: usize,
+    words: Vec<u64>,
+}
+
+impl RegisterArray {
+    pub fn new(name: &str, bits: u32, size: u32) -> Result<RegisterArray, LoadError> {
+        // So that arithmetic with cells never needs more than i128 holds.
+        if bits > 127 {
+            return Err(LoadError::new(
+                format!("register array {name}"),
+                format!("its cells have {bits} bits, at most 127 are supported"),
+            ));
+        }
+        let stride = words_for(bits);
+        Ok(RegisterArray {
+            name: name.to_owned(),
+            bits,
+            size: u64::from(size),
+            stride,
+            words: vec![0; size as usize * stride],
+        })
+    }
+
+    pub fn cell(&self, index: u64) -> Option<&[u64]> {
+        (index < self.size).then(|| &self.words[index as usize * self.stride..][..self.stride])
+    }
+
+    pub fn cell_mut(&mut self, index: u64) -> Option<&mut [u64]> {
+        (index < self.size).then(|| &mut self.words[index as usize * self.stride..][..self.stride])
+    }
+}
+
+impl Registers {
+    #[inline]
+    pub fn get(&self, register: u32, index: u64) -> Option<i128> {
+        let cell = self.arrays[register as usize].cell(index)?;
+        Some(cell.iter().fold(0i128, |n, w| n << 64 | i128::from(*w)))
+    }
+
+    /// Outside the array nothing happens, as on BMv2.
+    #[inline]
+    pub fn set(&mut self, register: u32, index: u64, value: i128) {
+        let array = &mut self.arrays[register as usize];
+        let bits = array.bits;
+        if let Some(cell) = array.cell_mut(index) {
+            match cell {
+                [word] => *word = value as u64 & low_mask(bits),
+                [high, low] => {
+                    *high = (value >> 64) as u64 & low_mask(bits - 64);
+                    *low = value as u64;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant::from_micros(n * 1000)
+    }
+
+    #[test]
+    fn a_meter_follows_rfc_2698() {
+        let mut meter = Meter::default();
+        assert_eq!(meter.colour(MeterUnit::Packets, 100, ms(0)), GREEN);
+        let config = MeterConfig {
+            cir: 1,
+            cburst: 1,
+            pir: 2,
+            pburst: 2,
+        };
+        meter.configure(Some(config), ms(0));
+        let mut colours = |t| meter.colour(MeterUnit::Packets, 1500, ms(t));
+        assert_eq!(colours(0), GREEN);
+        assert_eq!(colours(1), YELLOW);
+        assert_eq!(colours(2), RED);
+        // Half a second gives one token to the peak bucket, none to the committed one.
+        assert_eq!(colours(500), YELLOW);
+        assert_eq!(colours(1000), GREEN);
+    }
+
+    #[test]
+    fn a_byte_meter_counts_bytes() {
+        let mut meter = Meter::default();
+        let config = MeterConfig {
+            cir: 1_000_000,
+            cburst: 1000,
+            pir: 1_000_000,
+            pburst: 2000,
+        };
+        meter.configure(Some(config), ms(5));
+        let mut colour = |t, bytes| meter.colour(MeterUnit::Bytes, bytes, ms(t));
+        assert_eq!(colour(5, 1000), GREEN);
+        assert_eq!(colour(5, 1000), YELLOW);
+        assert_eq!(colour(5, 1), RED);
+        // A millisecond is worth 1000 bytes.
+        assert_eq!(colour(6, 1000), GREEN);
+    }
+
+    #[test]
+    fn registers_cut_to_their_width() {
+        let mut registers = Registers {
+            arrays: vec![
+                RegisterArray::new("r", 9, 2).unwrap(),
+                RegisterArray::new("w", 100, 1).unwrap(),
+            ],
+        };
+        registers.set(0, 1, -1);
+        registers.set(0, 2, 7);
+        assert_eq!(registers.get(0, 1), Some(0x1ff));
+        assert_eq!(registers.get(0, 0), Some(0));
+        assert_eq!(registers.get(0, 2), None);
+        registers.set(1, 0, -1);
+        assert_eq!(registers.get(1, 0), Some((1 << 100) - 1));
+        assert!(RegisterArray::new("x", 128, 1).is_err());
+    }
+}

@@ -1,0 +1,160 @@
+//! Keys of table entries: from what the control plane says to words that are compared.
+
+use std::cmp::Ordering;
+
+use crate::bits::{from_bytes, ones, prefix_mask, words_for};
+use crate::control::{ControlError, MatchKey, MatchKind};
+
+/// One field of a table's key.
+#[derive(Debug)]
+pub(crate) struct KeyField {
+    pub name: String,
+    pub kind: MatchKind,
+    pub slot: crate::layout::Slot,
+    /// A static mask that the program puts over the field.
+    pub mask: Option<Box<[u64]>>,
+    /// First of its words in the lookup key.
+    pub first: usize,
+}
+
+impl KeyField {
+    pub fn words(&self) -> usize {
+        words_for(self.slot.bits)
+    }
+}
+
+/// Fields compared under a mask, then ranges.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CompiledKey {
+    pub value: Box<[u64]>,
+    pub mask: Box<[u64]>,
+    pub ranges: Box<[Range]>,
+    /// Of the table's one lpm field.
+    pub prefix_len: u32,
+}
+
+/// Both ends included.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Range {
+    pub first: usize,
+    pub low: Box<[u64]>,
+    pub high: Box<[u64]>,
+}
+
+impl CompiledKey {
+    #[inline]
+    pub fn matches(&self, key: &[u64]) -> bool {
+        key.iter()
+            .zip(&self.mask)
+            .zip(&self.value)
+            .all(|((k, m), v)| k & m == *v)
+            && self.ranges.iter().all(|r| {
+                let field = &key[r.first..r.first + r.low.len()];
+                field.cmp(&r.low) != Ordering::Less && field.cmp(&r.high) != Ordering::Greater
+            })
+    }
+
+    pub fn compile(
+        fields: &[KeyField],
+        key: &[MatchKey],
+        table: &str,
+    ) -> Result<Self, ControlError> {
+        if key.len() != fields.len() {
+            return Err(ControlError::invalid(
+                format!("table {table}"),
+                format!(
+                    "the entry has {} key fields, the table has {}",
+                    key.len(),
+                    fields.len()
+                ),
+            ));
+        }
+        let words = fields.last().map_or(0, |f| f.first + f.words());
+        let mut compiled = CompiledKey {
+            value: vec![0; words].into(),
+            mask: vec![0; words].into(),
+            ranges: Box::new([]),
+            prefix_len: 0,
+        };
+        let mut ranges = Vec::new();
+        for (field, key) in fields.iter().zip(key) {
+            compiled.field(field, key, &mut ranges).map_err(|problem| {
+                ControlError::invalid(format!("table {table}, key field {}", field.name), problem)
+            })?;
+        }
+        compiled.ranges = ranges.into();
+        Ok(compiled)
+    }
+
+    fn field(
+        &mut self,
+        field: &KeyField,
+        key: &MatchKey,
+        ranges: &mut Vec<Range>,
+    ) -> Result<(), String> {
+        let bits = field.slot.bits;
+        let fit = |bytes: &[u8]| {
+            from_bytes(bytes, bits)
+                .ok_or_else(|| format!("value {bytes:02x?} does not fit in {bits} bits"))
+        };
+        let (value, mask) = match (field.kind, key) {
+            (MatchKind::Exact, MatchKey::Exact(v))
+            | (MatchKind::Ternary, MatchKey::Exact(v) | MatchKey::Optional(Some(v))) => {
+                (fit(v)?, ones(bits))
+            }
+            (MatchKind::Valid, MatchKey::Valid(v)) => (vec![u64::from(*v)], ones(1)),
+            (MatchKind::Valid, MatchKey::Exact(v)) => (fit(v)?, ones(1)),
+            (MatchKind::Ternary, MatchKey::Ternary { value, mask }) => (fit(value)?, fit(mask)?),
+            (MatchKind::Ternary, MatchKey::Any | MatchKey::Optional(None)) => {
+                (vec![0; field.words()], vec![0; field.words()])
+            }
+            (MatchKind::Lpm, MatchKey::Lpm { value, prefix_len }) => {
+                if *prefix_len > bits {
+                    return Err(format!("prefix length {prefix_len} of a {bits} bit field"));
+                }
+                self.prefix_len = *prefix_len;
+                (fit(value)?, prefix_mask(bits, *prefix_len))
+            }
+            (MatchKind::Lpm, MatchKey::Exact(v)) => {
+                self.prefix_len = bits;
+                (fit(v)?, ones(bits))
+            }
+            (MatchKind::Lpm, MatchKey::Any) => (vec![0; field.words()], vec![0; field.words()]),
+            (MatchKind::Range, MatchKey::Range { low, high }) => {
+                let (low, high) = (fit(low)?, fit(high)?);
+                if low > high {
+                    return Err(format!(
+                        "the range ends before it starts: {low:x?} > {high:x?}"
+                    ));
+                }
+                ranges.push(Range {
+                    first: field.first,
+                    low: low.into(),
+                    high: high.into(),
+                });
+                return Ok(());
+            }
+            (MatchKind::Range, MatchKey::Exact(v)) => {
+                let v: Box<[u64]> = fit(v)?.into();
+                ranges.push(Range {
+                    first: field.first,
+                    low: v.clone(),
+                    high: v,
+                });
+                return Ok(());
+            }
+            (MatchKind::Range, MatchKey::Any) => return Ok(()),
+            (kind, key) => return Err(format!("expected a {kind:?} match, found {key:?}")),
+        };
+        let range = field.first..field.first + field.words();
+        for ((to_value, to_mask), (value, mask)) in self.value[range.clone()]
+            .iter_mut()
+            .zip(&mut self.mask[range])
+            .zip(value.iter().zip(&mask))
+        {
+            *to_value = value & mask;
+            *to_mask = *mask;
+        }
+        Ok(())
+    }
+}

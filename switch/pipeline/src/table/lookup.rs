@@ -1,0 +1,119 @@
+//! Finds the entry that a key hits.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::key::CompiledKey;
+
+/// Multiply and rotate: table keys are short and the attacker of a laboratory is its owner. No
+/// random state, so that two runs are the same.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        // hashbrown takes the bucket from the low bits and a tag from the high ones.
+        self.0 ^ self.0 >> 32
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let word = chunk.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+            self.write_u64(word);
+        }
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+}
+
+type Map = HashMap<Box<[u64]>, u32, BuildHasherDefault<WordHasher>>;
+
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    Exact(Map),
+    /// One map for every prefix length in use, the longest first.
+    Lpm(Vec<PrefixMap>),
+    /// The highest priority first, then the oldest.
+    Ordered(Vec<Row>),
+}
+
+#[derive(Debug)]
+pub(crate) struct PrefixMap {
+    length: u32,
+    mask: Box<[u64]>,
+    map: Map,
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    priority: i32,
+    entry: u32,
+    key: CompiledKey,
+}
+
+impl Lookup {
+    pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
+        match self {
+            Lookup::Exact(map) => {
+                map.insert(key.value.clone(), entry);
+            }
+            Lookup::Lpm(maps) => {
+                let at = maps.partition_point(|m| m.length > key.prefix_len);
+                if maps.get(at).is_none_or(|m| m.length != key.prefix_len) {
+                    maps.insert(
+                        at,
+                        PrefixMap {
+                            length: key.prefix_len,
+                            mask: key.mask.clone(),
+                            map: Map::default(),
+                        },
+                    );
+                }
+                maps[at].map.insert(key.value.clone(), entry);
+            }
+            Lookup::Ordered(rows) => {
+                let at = rows.partition_point(|r| r.priority >= priority);
+                rows.insert(
+                    at,
+                    Row {
+                        priority,
+                        entry,
+                        key: key.clone(),
+                    },
+                );
+            }
+        }
+    }
+
+    pub fn remove(&mut self, key: &CompiledKey, entry: u32) {
+        match self {
+            Lookup::Exact(map) => {
+                map.remove(&key.value);
+            }
+            Lookup::Lpm(maps) => {
+                if let Some(m) = maps.iter_mut().find(|m| m.length == key.prefix_len) {
+                    m.map.remove(&key.value);
+                }
+                maps.retain(|m| !m.map.is_empty());
+            }
+            Lookup::Ordered(rows) => rows.retain(|r| r.entry != entry),
+        }
+    }
+
+    /// `scratch` is of the key's length.
+    #[inline]
+    pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
+        match self {
+            Lookup::Exact(map) => map.get(key).copied(),
+            Lookup::Lpm(maps) => maps.iter().find_map(|m| {
+                scratch.clear();
+                scratch.extend(key.iter().zip(&m.mask).map(|(k, m)| k & m));
+                m.map.get(scratch.as_slice()).copied()
+            }),
+            Lookup::Ordered(rows) => rows.iter().find(|r| r.key.matches(key)).map(|r| r.entry),
+        }
+    }
+}

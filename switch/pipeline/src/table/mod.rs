@@ -1,0 +1,220 @@
+//! A match-action table and its entries.
+
+mod key;
+mod lookup;
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+
+use ebb_units::Instant;
+
+use crate::control::{ControlError, CounterValue, MatchKey, MatchKind, TableAction, TableEntry};
+use crate::ids::{ActionId, EntryId, ProfileId};
+use crate::layout::Slot;
+use crate::profile::Resolved;
+use crate::stateful::Meter;
+pub(crate) use key::{CompiledKey, KeyField};
+pub(crate) use lookup::{Lookup, WordHasher};
+
+/// What the program says about a table.
+#[derive(Debug)]
+pub(crate) struct TableSpec {
+    pub name: String,
+    pub key: Vec<KeyField>,
+    pub needs_priority: bool,
+    pub lpm: bool,
+    pub max_size: u32,
+    pub actions: Vec<ActionId>,
+    pub profile: Option<ProfileId>,
+    pub with_counter: bool,
+    pub meter: Option<DirectMeter>,
+    pub support_timeout: bool,
+    /// The entries come from the program.
+    pub is_const: bool,
+    pub const_default_action: Option<ActionId>,
+    pub const_default_entry: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DirectMeter {
+    pub unit: crate::control::MeterUnit,
+    pub target: Slot,
+}
+
+/// What the control plane put into it.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub spec: TableSpec,
+    pub entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    count: u32,
+    next_sequence: u64,
+    lookup: Lookup,
+    /// Which entry has this key and priority.
+    by_key: HashMap<(CompiledKey, i32), u32, BuildHasherDefault<WordHasher>>,
+    pub default: Option<DefaultEntry>,
+    pub program_default: Option<DefaultEntry>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub entry: TableEntry,
+    pub key: CompiledKey,
+    /// Order of insertion.
+    pub sequence: u64,
+    pub action: Resolved,
+    pub counter: CounterValue,
+    pub meter: Meter,
+    pub last_hit: Instant,
+    pub is_const: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct DefaultEntry {
+    pub action: TableAction,
+    pub resolved: Resolved,
+}
+
+impl Table {
+    pub fn new(spec: TableSpec) -> Table {
+        let lookup = if spec.needs_priority {
+            Lookup::Ordered(Vec::new())
+        } else if spec.lpm {
+            Lookup::Lpm(Vec::new())
+        } else {
+            Lookup::Exact(HashMap::default())
+        };
+        Table {
+            spec,
+            entries: Vec::new(),
+            free: Vec::new(),
+            count: 0,
+            next_sequence: 0,
+            lookup,
+            by_key: HashMap::default(),
+            default: None,
+            program_default: None,
+        }
+    }
+
+    pub fn compile(&self, key: &[MatchKey]) -> Result<CompiledKey, ControlError> {
+        CompiledKey::compile(&self.spec.key, key, &self.spec.name)
+    }
+
+    pub fn find(&self, key: &[MatchKey], priority: i32) -> Result<u32, ControlError> {
+        let compiled = self.compile(key)?;
+        self.by_key
+            .get(&(compiled, self.effective_priority(priority)?))
+            .copied()
+            .ok_or_else(|| {
+                ControlError::not_found("table entry", format!("{}: {key:?}", self.spec.name))
+            })
+    }
+
+    fn effective_priority(&self, priority: i32) -> Result<i32, ControlError> {
+        match (self.spec.needs_priority, priority) {
+            (true, 1..) | (false, 0) => Ok(priority),
+            (true, _) => Err(ControlError::invalid(
+                format!("table {}", self.spec.name),
+                format!(
+                    "priority {priority}: entries of a table with ternary, optional or range fields need a priority above 0"
+                ),
+            )),
+            (false, _) => Err(ControlError::invalid(
+                format!("table {}", self.spec.name),
+                format!(
+                    "priority {priority}: a table with exact and lpm fields only has no priorities, give 0"
+                ),
+            )),
+        }
+    }
+
+    pub fn insert(
+        &mut self,
+        entry: TableEntry,
+        action: Resolved,
+        now: Instant,
+        is_const: bool,
+    ) -> Result<EntryId, ControlError> {
+        let key = self.compile(&entry.key)?;
+        let priority = self.effective_priority(entry.priority)?;
+        let identity = (key, priority);
+        if self.by_key.contains_key(&identity) {
+            return Err(ControlError::exists(
+                "table entry",
+                format!("{}: {:?}", self.spec.name, entry.key),
+            ));
+        }
+        if self.count >= self.spec.max_size && !is_const {
+            return Err(ControlError::Full {
+                kind: "table",
+                name: self.spec.name.clone(),
+                size: self.spec.max_size,
+            });
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() as u32 - 1
+        });
+        self.lookup.insert(&identity.0, priority, slot);
+        self.entries[slot as usize] = Some(Entry {
+            entry,
+            key: identity.0.clone(),
+            sequence: self.next_sequence,
+            action,
+            counter: CounterValue::default(),
+            meter: Meter::default(),
+            last_hit: now,
+            is_const,
+        });
+        self.by_key.insert(identity, slot);
+        self.next_sequence += 1;
+        self.count += 1;
+        Ok(EntryId(slot))
+    }
+
+    pub fn remove(&mut self, slot: u32) {
+        if let Some(entry) = self.entries[slot as usize].take() {
+            self.lookup.remove(&entry.key, slot);
+            self.by_key.remove(&(entry.key, entry.entry.priority));
+            self.free.push(slot);
+            self.count -= 1;
+        }
+    }
+
+    /// In order of insertion.
+    pub fn ordered(&self) -> Vec<(EntryId, &Entry)> {
+        let mut all: Vec<_> = self
+            .entries
+            .iter()
+            .enumerate()
+            .filter_map(|(i, e)| Some((EntryId(i as u32), e.as_ref()?)))
+            .collect();
+        all.sort_by_key(|(_, e)| e.sequence);
+        all
+    }
+
+    /// Lays out the packet's fields and looks them up. `key` and `scratch` are work memory.
+    #[inline]
+    pub fn lookup(&self, words: &[u64], key: &mut Vec<u64>, scratch: &mut Vec<u64>) -> Option<u32> {
+        if self.count == 0 {
+            return None;
+        }
+        key.clear();
+        for field in &self.spec.key {
+            let at = field.slot.at as usize;
+            let field_words = &words[at..at + field.slot.words as usize];
+            match &field.mask {
+                None => key.extend_from_slice(field_words),
+                Some(mask) => key.extend(field_words.iter().zip(mask).map(|(w, m)| w & m)),
+            }
+        }
+        self.lookup.find(key, scratch)
+    }
+}
+
+/// The strongest of the key's match kinds decides how the table is searched.
+pub(crate) fn needs_priority(key: &[KeyField]) -> bool {
+    key.iter()
+        .any(|f| matches!(f.kind, MatchKind::Ternary | MatchKind::Range))
+}
