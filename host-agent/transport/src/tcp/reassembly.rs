@@ -48,9 +48,9 @@ impl Reassembly {
         std::mem::take(&mut self.ready)
     }
 
-    /// Up to `max` SACK blocks, the one with the latest segment first.
-    pub(crate) fn sack_blocks(&self, max: usize) -> &[(u64, u64)] {
-        &self.ranges[..self.ranges.len().min(max).min(MAX_SACK_BLOCKS)]
+    /// The ranges for the SACK option, the one with the latest segment first.
+    pub(crate) fn sack_blocks(&self) -> &[(u64, u64)] {
+        &self.ranges[..self.ranges.len().min(MAX_SACK_BLOCKS)]
     }
 
     /// Takes `data` that starts at offset `start`. The caller has cut it to the receive window.
@@ -148,12 +148,11 @@ mod tests {
         r.insert(10, b"xxxxx");
         r.insert(30, b"xxxxx");
         r.insert(20, b"xxxxx");
-        assert_eq!(r.sack_blocks(4), [(20, 25), (30, 35), (10, 15)]);
-        assert_eq!(r.sack_blocks(2), [(20, 25), (30, 35)]);
+        assert_eq!(r.sack_blocks(), [(20, 25), (30, 35), (10, 15)]);
         r.insert(15, b"xxxxx");
-        assert_eq!(r.sack_blocks(4), [(10, 25), (30, 35)]);
+        assert_eq!(r.sack_blocks(), [(10, 25), (30, 35)]);
         r.insert(0, b"0123456789");
-        assert_eq!(r.sack_blocks(4), [(30, 35)]);
+        assert_eq!(r.sack_blocks(), [(30, 35)]);
         assert_eq!(r.next(), 25);
         assert_eq!(r.unread_bytes(), 25);
     }

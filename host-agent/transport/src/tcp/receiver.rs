@@ -22,11 +22,13 @@ pub(crate) struct Arrival<'a> {
     pub(crate) cwr: bool,
 }
 
-/// What an ACK says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an ACK says. The blocks belong to the number: with later blocks an earlier number would
+/// show holes that never were.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AckState {
     pub(crate) ack: u64,
     pub(crate) ece: bool,
+    pub(crate) sack_blocks: Vec<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -109,10 +111,6 @@ impl Receiver {
         self.counters
     }
 
-    pub(crate) fn sack_blocks(&self, max: usize) -> &[(u64, u64)] {
-        self.reassembly.sack_blocks(max)
-    }
-
     /// In-order data for the application. Asks for a window update if that opens the window by
     /// half the buffer or two segments (RFC 9293 3.8.6.2.2).
     pub(crate) fn read(&mut self) -> Vec<u8> {
@@ -145,16 +143,17 @@ impl Receiver {
             ce,
             cwr,
         } = arrival;
-        let before = AckState {
-            ack: self.next(),
-            ece: self.echo.echo(),
-        };
+        let next_before = self.next();
         self.counters.packets += 1;
         self.counters.ce_packets += u64::from(ce);
         let mut at_once = false;
+        let old_ece = self.echo.echo();
         if self.echo.on_data(ce, cwr) == EchoAction::AckOldStateThenNew {
             if self.unacked_packets > 0 {
-                self.push_due(before);
+                self.push_due(AckState {
+                    ece: old_ece,
+                    ..self.ack_state()
+                });
             }
             at_once = true;
         }
@@ -169,7 +168,7 @@ impl Receiver {
         let limit = self.fin.map_or(edge, |fin| fin.min(edge));
         let take = limit.min(end).saturating_sub(start) as usize;
         self.reassembly.insert(start, &payload[..take]);
-        if self.next() == before.ack {
+        if self.next() == next_before {
             self.counters.duplicates += u64::from(in_order);
             at_once = true;
         }
@@ -217,8 +216,13 @@ impl Receiver {
     /// The next ACK that must go out by itself before a segment with data or FIN may carry the
     /// latest: all but the last, and that too if it says something else about ECN.
     pub(crate) fn take_earlier_ack(&mut self) -> Option<AckState> {
-        let first = *self.due.front()?;
-        (self.due.len() > 1 || first.ece != self.echo.echo()).then(|| self.take_ack())?
+        let first = self.due.front()?;
+        let differs = first.ece != self.echo.echo();
+        if self.due.len() > 1 || differs {
+            self.take_ack()
+        } else {
+            None
+        }
     }
 
     /// The next ACK to send by itself.
@@ -234,6 +238,7 @@ impl Receiver {
         AckState {
             ack: self.next(),
             ece: self.echo.echo(),
+            sack_blocks: self.reassembly.sack_blocks().to_vec(),
         }
     }
 

@@ -206,3 +206,21 @@ fn waiting_acks_are_bounded_and_the_last_one_counts() {
     assert_eq!(waiting.len(), MAX_DUE_ACKS);
     assert_eq!(waiting.last(), Some(&(2000, false)));
 }
+
+/// A number with blocks from after a later arrival would show a hole where there is none.
+#[test]
+fn each_waiting_ack_keeps_its_own_blocks() {
+    let mut r = receiver(EcnMode::Off);
+    for segment in [1, 0, 3] {
+        r.on_arrival(Instant::ZERO, data(segment, false));
+    }
+    let first = r.take_ack().unwrap();
+    assert_eq!(
+        (first.ack, first.sack_blocks),
+        (1, vec![(1 + MSS, 1 + 2 * MSS)])
+    );
+    let second = r.take_ack().unwrap();
+    assert_eq!((second.ack, second.sack_blocks), (1 + 2 * MSS, vec![]));
+    let third = r.take_ack().unwrap();
+    assert_eq!(third.sack_blocks, [(1 + 3 * MSS, 1 + 4 * MSS)]);
+}

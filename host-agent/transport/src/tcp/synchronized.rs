@@ -362,19 +362,19 @@ impl Synchronized {
         let timestamps = self
             .recent_timestamp
             .map(|recent| (now.as_micros() as u32, recent));
-        let sack_blocks = if self.agreement.sack {
-            let fit = if timestamps.is_some() { 3 } else { 4 };
-            let blocks = self.receiver.sack_blocks(fit).iter();
-            let wrap = |offset| wrap_sequence(offset, self.agreement.irs);
-            blocks
-                .map(|&(left, right)| (wrap(left), wrap(right)))
-                .collect()
-        } else {
-            Vec::new()
+        let wrap = |offset| wrap_sequence(offset, self.agreement.irs);
+        let fit = match (self.agreement.sack, timestamps) {
+            (false, _) => 0,
+            (true, Some(_)) => 3,
+            (true, None) => 4,
         };
+        let blocks = state.sack_blocks.iter().take(fit);
+        let sack_blocks = blocks
+            .map(|&(left, right)| (wrap(left), wrap(right)))
+            .collect();
         Segment {
             seq: wrap_sequence(start, self.iss),
-            ack: Some(wrap_sequence(state.ack, self.agreement.irs)),
+            ack: Some(wrap(state.ack)),
             flags: Flags {
                 ece: state.ece,
                 ..Flags::default()
