@@ -1,11 +1,59 @@
+//! P4_16 for v1model to BMv2 JSON and P4Info.
+//!
+//! ```text
+//! text -> preprocess (lex) -> parse -> check -> elaborate -> bmv2   -> program.json
+//!         tokens              ast      ir       flat      \> p4info -> program.p4info.txtpb
+//! ```
+//!
+//! Every stage reports what is wrong through [`diagnostics`] and goes on where it can; the next stage
+//! only starts on a program without errors. [`compile`] runs them all.
+
+pub mod annotations;
 pub mod ast;
+pub mod bmv2;
+pub mod check;
 pub mod diagnostics;
+pub mod elaborate;
+pub mod eval;
+pub mod ir;
 pub mod lex;
 pub mod parse;
 pub mod preprocess;
 pub mod source;
-pub mod eval;
-pub mod ir;
 pub mod types;
-pub mod annotations;
-pub mod check;
+
+use diagnostics::Diagnostics;
+use source::SourceMap;
+
+/// What a successful compilation gives.
+#[derive(Debug)]
+pub struct Compiled {
+    pub json: ebb_bmv2_json::Program,
+}
+
+/// Compiles one program. `name` is its path, for messages and for `#include "..."`.
+/// `None` if there were errors; they are in `diagnostics` either way.
+pub fn compile(
+    name: &str,
+    text: &str,
+    options: &preprocess::Options,
+    sources: &mut SourceMap,
+    diagnostics: &Diagnostics,
+) -> Option<Compiled> {
+    let file = sources.add(name, text);
+    let tokens = preprocess::preprocess(file, sources, options, diagnostics);
+    let tree = parse::parse(&tokens, diagnostics);
+    if diagnostics.has_errors() {
+        return None;
+    }
+    let program = check::check(&tree, diagnostics);
+    if diagnostics.has_errors() {
+        return None;
+    }
+    let flat = elaborate::elaborate(&program, diagnostics)?;
+    if diagnostics.has_errors() {
+        return None;
+    }
+    let json = bmv2::generate(&program, &flat, sources, diagnostics, name);
+    (!diagnostics.has_errors()).then_some(Compiled { json })
+}

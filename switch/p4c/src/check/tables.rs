@@ -352,7 +352,7 @@ fn written_name(expr: &ast::Expr) -> Option<String> {
         }
         Ast::Call { callee, args, .. } => match &callee.kind {
             Ast::Member(base, method) if method.text == "isValid" && args.is_empty() => {
-                Some(format!("{}.isValid()", written_name(base)?))
+                Some(format!("{}.$valid$", written_name(base)?))
             }
             _ => None,
         },

@@ -1,0 +1,215 @@
+//! Assignments, header validity and stack operations as primitives.
+
+use ebb_bmv2_json::{self as json};
+
+use super::layout::Place;
+use super::{Backend, hex_value, leaves, members};
+use crate::elaborate::flat::{FlatKind, FlatStmt};
+use crate::eval;
+use crate::ir::{BinaryOp, Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{StructKind, Type};
+
+impl Backend<'_> {
+    /// Statements without control flow.
+    pub(super) fn simple_statement(&mut self, statement: &FlatStmt, out: &mut Vec<json::Primitive>) {
+        let span = statement.span;
+        match &statement.kind {
+            FlatKind::Assign(target, value) => self.assign(target, value, span, out),
+            FlatKind::SetValid(header, valid) => self.set_valid(header, *valid, span, out),
+            FlatKind::PushFront(stack, count) | FlatKind::PopFront(stack, count) => {
+                let op = if matches!(statement.kind, FlatKind::PushFront(..)) { "push" } else { "pop" };
+                let parameters = vec![self.argument(stack), hex_value(*count, 8)];
+                out.push(self.primitive(op, parameters, span));
+            }
+            FlatKind::Extern {
+                object,
+                name,
+                type_args,
+                args,
+            } => self.extern_call(*object, name, type_args, args, span, out),
+            _ => self.error("unsupported-statement", span, "this statement cannot be used here"),
+        }
+    }
+
+    pub(super) fn set_valid(&mut self, header: &Expr, valid: bool, span: Span, out: &mut Vec<json::Primitive>) {
+        let op = if valid { "add_header" } else { "remove_header" };
+        match self.place(header) {
+            Some(Place::Header(name)) => {
+                out.push(self.primitive(op, vec![json::Value::Header(name)], span));
+            }
+            Some(Place::Element(element)) => {
+                out.push(self.primitive(op, vec![element.wrapped()], span));
+            }
+            _ => self.error("unsupported-header", span, "BMv2 cannot change the validity of this header here"),
+        }
+    }
+
+    pub(super) fn assign(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+        if matches!(target.kind, ExprKind::Poison | ExprKind::DontCare) {
+            return;
+        }
+        match target.ty.clone() {
+            Type::Struct(s) if s.kind == StructKind::Header => self.assign_header(target, value, span, out),
+            Type::Struct(s) if s.kind == StructKind::Union => match &value.kind {
+                ExprKind::InvalidHeader => {
+                    for member in members(target) {
+                        self.set_valid(&member, false, span, out);
+                    }
+                }
+                _ => self.copy("assign_union", target, value, span, out),
+            },
+            Type::Stack(..) => match &value.kind {
+                ExprKind::List(_) => self.assign_members(target, value, span, out),
+                _ => self.copy("assign_header_stack", target, value, span, out),
+            },
+            Type::Struct(_) | Type::Tuple(_) => match &value.kind {
+                ExprKind::Conditional(..) => {
+                    self.error("unsupported-expression", value.span, "BMv2 cannot choose between structs");
+                }
+                _ => self.assign_members(target, value, span, out),
+            },
+            Type::Varbit(_) => self.copy("assign_VL", target, value, span, out),
+            _ => self.assign_scalar(target, value, span, out),
+        }
+    }
+
+    fn copy(&mut self, op: &str, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+        let parameters = vec![self.argument(target), self.argument(value)];
+        out.push(self.primitive(op, parameters, span));
+    }
+
+    fn assign_header(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+        match &value.kind {
+            ExprKind::InvalidHeader => self.set_valid(target, false, span, out),
+            ExprKind::List(_) => {
+                self.set_valid(target, true, span, out);
+                self.assign_members(target, value, span, out);
+            }
+            _ => self.copy("assign_header", target, value, span, out),
+        }
+    }
+
+    fn assign_members(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+        let mut sources = members(value);
+        // `s = { s.b, s.a }` reads what it writes: read everything first.
+        if matches!(value.kind, ExprKind::List(_)) && root(target).is_some_and(|r| mentions(value, r)) {
+            for source in &mut sources {
+                if source.ty.is_scalar() && source.as_value().is_none() {
+                    let temp = self.temp(&source.ty.clone(), span);
+                    self.assign_scalar(&temp, source, span, out);
+                    *source = temp;
+                }
+            }
+        }
+        for (part, source) in members(target).iter().zip(&sources) {
+            self.assign(part, source, span, out);
+        }
+    }
+
+    fn assign_scalar(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+        if let ExprKind::Slice { base, high, low } = &target.kind {
+            let merged = replace_bits(base, value, *high, *low);
+            self.assign(base, &merged, span, out);
+            return;
+        }
+        if same_place(target, value) {
+            return;
+        }
+        match self.place(target) {
+            Some(Place::Field(_) | Place::ElementField(_)) => {
+                let parameters = vec![self.argument(target), self.argument(value)];
+                out.push(self.primitive("assign", parameters, span));
+            }
+            _ => self.error("unsupported-target", target.span, "BMv2 cannot write to this place"),
+        }
+    }
+
+    /// Scalars that BMv2 must find in fields: inputs of hashes, digests and key fields.
+    pub(super) fn fields_of(
+        &mut self,
+        value: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) -> Vec<json::CalculationInput> {
+        let mut inputs = Vec::new();
+        for leaf in leaves(value) {
+            if let Some(field) = self.field_of(&leaf) {
+                inputs.push(json::Value::Field(field).into());
+            } else if let Some(constant) = leaf.as_value() {
+                let width = leaf.ty.width().unwrap_or(32);
+                let number = self.member_number(constant, &leaf.ty);
+                inputs.push(json::CalculationInput {
+                    value: hex_value(number, width),
+                    bitwidth: Some(width),
+                });
+            } else {
+                let temp = self.temp(&leaf.ty.clone(), span);
+                self.assign(&temp, &leaf, span, out);
+                if let Some(field) = self.field_of(&temp) {
+                    inputs.push(json::Value::Field(field).into());
+                }
+            }
+        }
+        inputs
+    }
+}
+
+/// `base` with the bits `high..low` replaced: `(base & ~mask) | (value << low)`.
+fn replace_bits(base: &Expr, value: &Expr, high: u32, low: u32) -> Expr {
+    let span = value.span;
+    let width = base.ty.width().unwrap_or(1);
+    let ty = Type::bit(width);
+    let typed = |kind| Expr {
+        kind,
+        ty: ty.clone(),
+        span,
+    };
+    let constant = |v: num_bigint::BigInt| Expr::int(v, ty.clone(), span);
+    let hole = eval::mask(high - low + 1) << low;
+    let kept = eval::wrap(&(-(hole) - 1), width, false);
+    let old = typed(ExprKind::Cast(Box::new(base.clone())));
+    let rest = typed(ExprKind::Binary(BinaryOp::BitAnd, Box::new(old), Box::new(constant(kept))));
+    let wide = typed(ExprKind::Cast(Box::new(value.clone())));
+    let moved = typed(ExprKind::Binary(BinaryOp::Shl, Box::new(wide), Box::new(constant(low.into()))));
+    let merged = typed(ExprKind::Binary(BinaryOp::BitOr, Box::new(rest), Box::new(moved)));
+    Expr {
+        kind: ExprKind::Cast(Box::new(merged)),
+        ty: base.ty.clone(),
+        span,
+    }
+}
+
+fn root(expr: &Expr) -> Option<usize> {
+    match &expr.kind {
+        ExprKind::Var(id) => Some(*id),
+        ExprKind::Field(base, _) | ExprKind::Index(base, _) => root(base),
+        _ => None,
+    }
+}
+
+fn mentions(expr: &Expr, var: usize) -> bool {
+    match &expr.kind {
+        ExprKind::Var(id) => *id == var,
+        ExprKind::Field(a, _)
+        | ExprKind::Cast(a)
+        | ExprKind::Unary(_, a)
+        | ExprKind::Slice { base: a, .. }
+        | ExprKind::StackLast(a)
+        | ExprKind::StackNext(a)
+        | ExprKind::StackLastIndex(a) => mentions(a, var),
+        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => mentions(a, var) || mentions(b, var),
+        ExprKind::Conditional(a, b, c) => mentions(a, var) || mentions(b, var) || mentions(c, var),
+        ExprKind::List(items) => items.iter().any(|i| mentions(i, var)),
+        _ => false,
+    }
+}
+
+/// `x = x`, which binding of parameters leaves behind.
+fn same_place(a: &Expr, b: &Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
+        (ExprKind::Field(a, x), ExprKind::Field(b, y)) => x == y && same_place(a, b),
+        _ => false,
+    }
+}

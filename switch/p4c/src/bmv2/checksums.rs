@@ -1,0 +1,107 @@
+//! The checksum controls.
+
+use ebb_bmv2_json as json;
+
+use super::{Backend, leaves};
+use crate::diagnostics::Diagnostic;
+use crate::elaborate::flat::{FlatKind, FlatStmt};
+use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
+use crate::types::Type;
+
+impl Backend<'_> {
+    pub(super) fn checksums(&mut self) {
+        let flat = self.flat;
+        self.checksum_statements(&flat.compute_checksum.body, None, "update_checksum");
+        self.checksum_statements(&flat.verify_checksum.body, None, "verify_checksum");
+    }
+
+    /// `under`: the condition of the `if`s around.
+    fn checksum_statements(&mut self, statements: &[FlatStmt], under: Option<&Expr>, wanted: &str) {
+        for statement in statements {
+            match &statement.kind {
+                FlatKind::If(condition, then, otherwise) => {
+                    let both = and(under, condition.clone());
+                    self.checksum_statements(then, Some(&both), wanted);
+                    let negated = Expr {
+                        kind: ExprKind::Unary(UnaryOp::Not, Box::new(condition.clone())),
+                        ty: Type::Bool,
+                        span: condition.span,
+                    };
+                    let neither = and(under, negated);
+                    self.checksum_statements(otherwise, Some(&neither), wanted);
+                }
+                FlatKind::Extern { name, args, object: None, .. } if name.starts_with(wanted) => {
+                    if let [condition, data, target, algorithm] = &args[..] {
+                        let condition = and(under, condition.clone());
+                        self.checksum(name, &condition, data, target, algorithm, statement);
+                    }
+                }
+                _ => self.diagnostics.report(
+                    Diagnostic::error(
+                        "unsupported-checksum",
+                        statement.span,
+                        format!("only calls of `{wanted}` are possible here"),
+                    )
+                    .help("compute values in the ingress or egress control"),
+                ),
+            }
+        }
+    }
+
+    fn checksum(
+        &mut self,
+        name: &str,
+        condition: &Expr,
+        data: &Expr,
+        target: &Expr,
+        algorithm: &Expr,
+        statement: &FlatStmt,
+    ) {
+        let span = statement.span;
+        let Some(field) = self.field_of(target) else {
+            self.error("unsupported-target", target.span, "a checksum is stored in a header field");
+            return;
+        };
+        for leaf in leaves(data) {
+            if self.field_of(&leaf).is_none() && leaf.as_value().is_none() {
+                self.diagnostics.report(
+                    Diagnostic::error("unsupported-checksum", leaf.span, "checksums are computed over fields and constants")
+                        .help("put the value into a metadata field before"),
+                );
+                return;
+            }
+        }
+        let mut input = self.fields_of(data, span, &mut Vec::new());
+        if name.ends_with("_with_payload") {
+            input.push(json::Value::Payload(()).into());
+        }
+        let Some(calculation) = self.calculation(algorithm, input, span) else {
+            return;
+        };
+        let id = self.json.checksums.len() as u32;
+        let update = name.starts_with("update");
+        let checksum = json::Checksum {
+            name: if id == 0 { "cksum".to_owned() } else { format!("cksum_{}", id - 1) },
+            id,
+            source_info: self.source_info(span),
+            target: field,
+            kind: "generic".to_owned(),
+            calculation,
+            verify: !update,
+            update,
+            if_cond: Some(self.condition(condition)),
+        };
+        self.json.checksums.push(checksum);
+    }
+}
+
+fn and(a: Option<&Expr>, b: Expr) -> Expr {
+    match a {
+        None => b,
+        Some(a) => Expr {
+            span: b.span,
+            kind: ExprKind::Binary(BinaryOp::And, Box::new(a.clone()), Box::new(b)),
+            ty: Type::Bool,
+        },
+    }
+}

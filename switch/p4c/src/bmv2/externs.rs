@@ -1,0 +1,401 @@
+//! v1model's extern functions and objects.
+
+use ebb_bmv2_json::{self as json, Value as Json};
+use num_bigint::BigInt;
+use num_traits::ToPrimitive;
+
+use super::{Backend, Stage, hex_value, leaves};
+use crate::annotations;
+use crate::diagnostics::Diagnostic;
+use crate::elaborate::flat::{Object, Role};
+use crate::eval::Value;
+use crate::ir::{Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{FieldType, StructKind, Type};
+
+impl Backend<'_> {
+    pub(super) fn extern_call(
+        &mut self,
+        object: Option<usize>,
+        name: &str,
+        type_args: &[Type],
+        args: &[Expr],
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
+        if args.iter().any(|a| matches!(a.kind, ExprKind::Poison)) {
+            return;
+        }
+        match object {
+            Some(index) => self.method(index, name, args, span, out),
+            None => self.function(name, type_args, args, span, out),
+        }
+    }
+
+    fn method(&mut self, index: usize, name: &str, args: &[Expr], span: Span, out: &mut Vec<json::Primitive>) {
+        let Some(object) = self.flat.objects.get(index) else {
+            return;
+        };
+        let array = object.name.clone();
+        let (op, parameters) = match (object.extern_name.as_str(), name, args) {
+            ("counter", "count", [index]) => ("count", vec![Json::CounterArray(array), self.argument(index)]),
+            // Hits of the table count by themselves.
+            ("direct_counter", "count", _) => return,
+            ("meter", "execute_meter", [index, result]) => (
+                "execute_meter",
+                vec![Json::MeterArray(array), self.argument(index), self.argument(result)],
+            ),
+            ("direct_meter", "read", [result]) => {
+                match self.field_of(result) {
+                    Some(field) => self.meter_result(index, field, span),
+                    None => self.error("unsupported-target", span, "a direct meter needs a field for its colour"),
+                }
+                return;
+            }
+            ("register", "read", [result, index]) => (
+                "register_read",
+                vec![self.argument(result), Json::RegisterArray(array), self.argument(index)],
+            ),
+            ("register", "write", [index, value]) => (
+                "register_write",
+                vec![Json::RegisterArray(array), self.argument(index), self.argument(value)],
+            ),
+            (extern_name, method, _) => {
+                let message = format!("BMv2 has no `{extern_name}.{method}` here");
+                self.error("unsupported-extern", span, message);
+                return;
+            }
+        };
+        out.push(self.primitive(op, parameters, span));
+    }
+
+    /// BMv2 writes the colour of a direct meter to one field, when the table is applied.
+    fn meter_result(&mut self, meter: usize, field: json::FieldRef, span: Span) {
+        let first = self.meter_targets.entry(meter).or_insert_with(|| field.clone());
+        if *first != field {
+            self.error("meter-targets-differ", span, "a direct meter can only be read into one field");
+        }
+    }
+
+    fn function(
+        &mut self,
+        name: &str,
+        type_args: &[Type],
+        args: &[Expr],
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
+        let (op, parameters) = match (name, args) {
+            ("mark_to_drop", _) => ("mark_to_drop", vec![Json::Header("standard_metadata".into())]),
+            ("random", [result, low, high]) => (
+                "modify_field_rng_uniform",
+                vec![self.argument(result), self.argument(low), self.argument(high)],
+            ),
+            ("truncate", [length]) => ("truncate", vec![self.argument(length)]),
+            ("assert" | "assume", [check]) => {
+                let check = self.data(check).wrapped();
+                out.push(self.primitive(name, vec![check], span));
+                return;
+            }
+            ("log_msg", [message, data @ ..]) => {
+                let values = data.iter().flat_map(leaves).map(|l| self.argument(&l)).collect();
+                ("log_msg", vec![self.value(message), Json::ParametersVector(values)])
+            }
+            ("hash", [result, algorithm, base, data, max]) => {
+                let input = self.fields_of(data, span, out);
+                let Some(calculation) = self.calculation(algorithm, input, span) else {
+                    return;
+                };
+                (
+                    "modify_field_with_hash_based_offset",
+                    vec![
+                        self.argument(result),
+                        self.argument(base),
+                        Json::Calculation(calculation),
+                        self.argument(max),
+                    ],
+                )
+            }
+            ("digest", [receiver, data]) => {
+                let id = self.learn_list(type_args.first(), data, span, out);
+                ("generate_digest", vec![self.argument(receiver), hex_value(id, 32)])
+            }
+            ("clone", [kind, session]) => {
+                let op = self.clone_op(kind, span);
+                (op, vec![self.argument(session), hex_value(0, 32)])
+            }
+            ("clone_preserving_field_list", [kind, session, list]) => {
+                let op = self.clone_op(kind, span);
+                let id = self.field_list(list, span);
+                (op, vec![self.argument(session), hex_value(id, 32)])
+            }
+            ("resubmit_preserving_field_list", [list]) => {
+                self.check_stage(Stage::Ingress, "resubmit", span);
+                ("resubmit", vec![hex_value(self.field_list(list, span), 32)])
+            }
+            ("recirculate_preserving_field_list", [list]) => {
+                self.check_stage(Stage::Egress, "recirculate", span);
+                ("recirculate", vec![hex_value(self.field_list(list, span), 32)])
+            }
+            ("clone3" | "resubmit" | "recirculate", _) => {
+                let new = if name == "clone3" { "clone" } else { name };
+                self.diagnostics.report(
+                    Diagnostic::error("unsupported-extern", span, format!("`{name}` is not supported"))
+                        .help(format!("use `{new}_preserving_field_list` and @field_list on the metadata")),
+                );
+                return;
+            }
+            ("verify_checksum" | "update_checksum" | "verify_checksum_with_payload" | "update_checksum_with_payload", _) => {
+                self.error("misplaced-call", span, format!("`{name}` belongs in the checksum controls"));
+                return;
+            }
+            (other, _) => {
+                self.error("unsupported-extern", span, format!("BMv2 has no extern function `{other}`"));
+                return;
+            }
+        };
+        out.push(self.primitive(op, parameters, span));
+    }
+
+    fn check_stage(&self, stage: Stage, name: &str, span: Span) {
+        if self.stage != stage {
+            let place = if stage == Stage::Ingress { "ingress" } else { "egress" };
+            self.error("misplaced-call", span, format!("`{name}` is only possible in {place}"));
+        }
+    }
+
+    fn clone_op(&self, kind: &Expr, span: Span) -> &'static str {
+        match kind.as_value() {
+            Some(Value::Member(name)) if name == "I2E" => "clone_ingress_pkt_to_egress",
+            Some(Value::Member(_)) => "clone_egress_pkt_to_egress",
+            _ => {
+                self.error("not-constant", span, "the clone type must be known at compile time");
+                "clone_ingress_pkt_to_egress"
+            }
+        }
+    }
+
+    /// Adds a calculation and returns its name.
+    pub(super) fn calculation(
+        &mut self,
+        algorithm: &Expr,
+        input: Vec<json::CalculationInput>,
+        span: Span,
+    ) -> Option<String> {
+        let Some(Value::Member(algo)) = algorithm.as_value() else {
+            self.error("not-constant", algorithm.span, "the hash algorithm must be known at compile time");
+            return None;
+        };
+        let id = self.json.calculations.len() as u32;
+        let name = if id == 0 { "calc".to_owned() } else { format!("calc_{}", id - 1) };
+        let source_info = self.source_info(span);
+        self.json.calculations.push(json::Calculation {
+            name: name.clone(),
+            id,
+            source_info,
+            algo: algo.clone(),
+            input,
+        });
+        Some(name)
+    }
+
+    /// The list of fields that a digest carries; equal digests share it.
+    fn learn_list(&mut self, ty: Option<&Type>, data: &Expr, span: Span, out: &mut Vec<json::Primitive>) -> u32 {
+        let elements: Vec<Json> = self.fields_of(data, span, out).into_iter().map(|i| i.value).collect();
+        let name = match ty {
+            Some(Type::Struct(s)) if !s.name.is_empty() => s.name.clone(),
+            _ => "digest".to_owned(),
+        };
+        let same = self.json.learn_lists.iter().find(|l| l.name == name && l.elements == elements);
+        if let Some(found) = same {
+            return found.id;
+        }
+        let id = self.json.learn_lists.len() as u32 + 1;
+        let source_info = self.source_info(span);
+        self.json.learn_lists.push(json::FieldList {
+            id,
+            name,
+            source_info,
+            elements,
+        });
+        id
+    }
+
+    /// Field lists from `@field_list(n, ...)` on the fields of the metadata. Id 0 means none.
+    pub(super) fn field_list_annotations(&mut self) {
+        let metadata = self.flat.vars.iter().position(|v| v.role == Role::Metadata);
+        let Some(id) = metadata else { return };
+        let var = &self.flat.vars[id];
+        let root = Expr::var(id, var.ty.clone(), var.span);
+        let mut found: Vec<(BigInt, Vec<Json>)> = Vec::new();
+        self.collect_field_lists(&root, &mut found);
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        for (id, (number, elements)) in (1..).zip(found) {
+            self.json.field_lists.push(json::FieldList {
+                id,
+                name: format!("field_list{number}"),
+                source_info: None,
+                elements,
+            });
+            self.field_lists.insert(number, id);
+        }
+    }
+
+    fn collect_field_lists(&self, place: &Expr, found: &mut Vec<(BigInt, Vec<Json>)>) {
+        let Type::Struct(s) = &place.ty else { return };
+        if s.kind != StructKind::Struct {
+            return;
+        }
+        for field in &s.fields {
+            let FieldType { name, ty, .. } = field;
+            let member = Expr::field(place.clone(), name, ty.clone());
+            for number in annotations::numbers(&field.annotations, "field_list") {
+                let at = found.iter().position(|(n, _)| *n == number).unwrap_or_else(|| {
+                    found.push((number, Vec::new()));
+                    found.len() - 1
+                });
+                for leaf in leaves(&member) {
+                    found[at].1.extend(self.field_of(&leaf).map(Json::Field));
+                }
+            }
+            self.collect_field_lists(&member, found);
+        }
+    }
+
+    fn field_list(&mut self, list: &Expr, span: Span) -> u32 {
+        let Some(number) = list.as_int() else {
+            self.error("not-constant", list.span, "the field list must be known at compile time");
+            return 0;
+        };
+        if let Some(id) = self.field_lists.get(number) {
+            return *id;
+        }
+        self.diagnostics.report(
+            Diagnostic::warning("empty-field-list", span, format!("no metadata field has @field_list({number})"))
+                .label("nothing is preserved"),
+        );
+        0
+    }
+
+    /// Counters, meters and registers.
+    pub(super) fn extern_instances(&mut self) {
+        let flat = self.flat;
+        for (index, object) in flat.objects.iter().enumerate() {
+            match object.extern_name.as_str() {
+                "counter" => {
+                    let id = self.json.counter_arrays.len() as u32;
+                    let counter = json::CounterArray {
+                        name: object.name.clone(),
+                        id,
+                        source_info: self.source_info(object.span),
+                        size: Some(self.size(object)),
+                        is_direct: false,
+                        binding: None,
+                    };
+                    self.json.counter_arrays.push(counter);
+                }
+                "direct_counter" => self.direct_counter(index, object),
+                "meter" => self.meter(object, self.size(object), None, None),
+                "direct_meter" => self.direct_meter(index, object),
+                "register" => self.register(object),
+                "packet_in" | "packet_out" | "action_profile" | "action_selector" => {}
+                other => {
+                    let message = format!("BMv2 has no extern `{other}`");
+                    self.error("unsupported-extern", object.span, message);
+                }
+            }
+        }
+    }
+
+    fn size(&self, object: &Object) -> u32 {
+        let size = object.args.iter().find(|(n, _)| n == "size").and_then(|(_, e)| e.as_int());
+        match size.and_then(ToPrimitive::to_u32) {
+            Some(0) | None => {
+                self.error("bad-size", object.span, format!("the size of `{}` must be at least 1", object.name));
+                1
+            }
+            Some(size) => size,
+        }
+    }
+
+    fn direct_counter(&mut self, index: usize, object: &Object) {
+        let Some(table) = self.direct_tables.get(&index) else {
+            return self.unused(object);
+        };
+        let id = self.json.counter_arrays.len() as u32;
+        let counter = json::CounterArray {
+            name: object.name.clone(),
+            id,
+            source_info: self.source_info(object.span),
+            size: None,
+            is_direct: true,
+            binding: Some(self.flat.tables[*table].name.clone()),
+        };
+        self.json.counter_arrays.push(counter);
+    }
+
+    fn unused(&self, object: &Object) {
+        let message = format!("`{}` is not attached to any table that is applied", object.name);
+        self.diagnostics.report(Diagnostic::warning("unused-object", object.span, message));
+    }
+
+    fn direct_meter(&mut self, index: usize, object: &Object) {
+        let Some(table) = self.direct_tables.get(&index).copied() else {
+            return self.unused(object);
+        };
+        let Some(target) = self.meter_targets.get(&index).cloned() else {
+            let message = format!("no action reads the direct meter `{}`", object.name);
+            self.error("unread-meter", object.span, message);
+            return;
+        };
+        let declared = &self.program.tables[self.flat.tables[table].table];
+        let size = declared.size.and_then(|s| s.to_u32()).unwrap_or(super::tables::DEFAULT_SIZE);
+        let binding = self.flat.tables[table].name.clone();
+        self.meter(object, size, Some(binding), Some(target));
+    }
+
+    fn meter(&mut self, object: &Object, size: u32, binding: Option<String>, target: Option<json::FieldRef>) {
+        let is_bytes = object.args.iter().any(|(_, e)| e.as_value() == Some(&Value::Member("bytes".into())));
+        let id = self.json.meter_arrays.len() as u32;
+        let meter = json::MeterArray {
+            name: object.name.clone(),
+            id,
+            source_info: self.source_info(object.span),
+            is_direct: binding.is_some(),
+            size,
+            rate_count: 2,
+            unit: if is_bytes { json::MeterUnit::Bytes } else { json::MeterUnit::Packets },
+            binding,
+            result_target: target,
+        };
+        self.json.meter_arrays.push(meter);
+    }
+
+    fn register(&mut self, object: &Object) {
+        let size = self.size(object);
+        let width = match object.type_args.first().map(Type::stored) {
+            Some(Type::Bits { width, .. }) => *width,
+            other => {
+                let shown = other.map_or_else(String::new, |t| self.program.type_name(t));
+                self.diagnostics.report(
+                    Diagnostic::error(
+                        "unsupported-register",
+                        object.span,
+                        format!("BMv2 registers hold bit<W> or int<W>, not `{shown}`"),
+                    )
+                    .help("use one register for each field, or bit<1> for bool"),
+                );
+                return;
+            }
+        };
+        let id = self.json.register_arrays.len() as u32;
+        let register = json::RegisterArray {
+            name: object.name.clone(),
+            id,
+            source_info: self.source_info(object.span),
+            size,
+            bitwidth: width,
+        };
+        self.json.register_arrays.push(register);
+    }
+}

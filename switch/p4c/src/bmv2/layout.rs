@@ -1,0 +1,435 @@
+//! Where variables live: header instances, stacks, and the fields of the `scalars` header.
+//!
+//! Headers keep the path of their field in the headers struct (`ipv4`, `inner.ipv4`, `tags[0]`). All
+//! scalars of the program's metadata and of local variables are fields of one metadata header.
+
+use std::collections::{HashMap, HashSet};
+
+use ebb_bmv2_json as json;
+
+use super::Backend;
+use crate::annotations;
+use crate::elaborate::flat::Role;
+use crate::ir::{Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{StructKind, StructType, Type};
+
+const SCALARS: &str = "scalars";
+const STANDARD: &str = "standard_metadata";
+/// `scalars` and `standard_metadata` come first.
+const METADATA_HEADERS: u32 = 2;
+
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    scalars: Vec<json::FieldDecl>,
+    scalar_names: HashSet<String>,
+    header_types: Vec<json::HeaderType>,
+    headers: Vec<json::Header>,
+    stacks: Vec<json::HeaderStack>,
+    union_types: Vec<json::HeaderUnionType>,
+    unions: Vec<json::HeaderUnion>,
+    union_stacks: Vec<json::HeaderUnionStack>,
+    aliases: Vec<(String, json::FieldRef)>,
+    /// Path of each variable; empty for the headers struct.
+    paths: HashMap<usize, String>,
+}
+
+/// What an expression refers to, in terms of the JSON.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    Field(json::FieldRef),
+    /// Parameter of the action, by number.
+    ActionData(usize),
+    Header(String),
+    Stack(String),
+    Union(String),
+    UnionStack(String),
+    /// Struct or tuple outside of headers, by path.
+    Group(String),
+    /// Struct inside of a header: the header and the path in it.
+    HeaderGroup(String, String),
+    Standard,
+    /// A stack element chosen at run time, and its type.
+    Element(json::Value),
+    /// A field of such an element.
+    ElementField(json::Value),
+    StackNext(String),
+    StackLast(String),
+    /// A field of the last element.
+    StackField(json::FieldRef),
+    UnionStackNext(String, String),
+}
+
+impl Backend<'_> {
+    pub(super) fn fresh_scalar(&self, name: &str) -> String {
+        let taken = |n: &str| self.layout.scalar_names.contains(n) || self.vars.iter().any(|v| v.name == n);
+        let mut unique = name.to_owned();
+        let mut n = 0;
+        while taken(&unique) {
+            unique = format!("{name}_{n}");
+            n += 1;
+        }
+        unique
+    }
+
+    pub(super) fn declare_var(&mut self, id: usize) {
+        let var = self.vars[id].clone();
+        match var.role {
+            Role::ActionData(_) => {}
+            Role::Standard => self.declare_standard(&var.ty),
+            Role::Headers => {
+                self.layout.paths.insert(id, String::new());
+                self.declare(&var.ty, "", var.span);
+            }
+            Role::Metadata | Role::Local => {
+                // Variables must not take the name of a header.
+                let taken = self.layout.headers.iter().any(|h| h.name == var.name)
+                    || self.layout.stacks.iter().any(|h| h.name == var.name)
+                    || self.layout.unions.iter().any(|h| h.name == var.name);
+                let path = if taken { format!("{}.local", var.name) } else { var.name.clone() };
+                self.layout.paths.insert(id, path.clone());
+                self.declare(&var.ty, &path, var.span);
+            }
+        }
+    }
+
+    fn declare(&mut self, ty: &Type, path: &str, span: Span) {
+        match ty {
+            Type::Struct(s) if s.kind == StructKind::Struct => {
+                for field in &s.fields {
+                    self.declare(&field.ty, &join(path, &field.name), span);
+                }
+            }
+            Type::Struct(s) if s.kind == StructKind::Header => {
+                self.declare_header(s, path, span);
+            }
+            Type::Struct(s) => {
+                self.declare_union(s, path, span);
+            }
+            Type::Tuple(items) => {
+                for (i, item) in items.iter().enumerate() {
+                    self.declare(item, &join(path, &i.to_string()), span);
+                }
+            }
+            Type::Stack(element, size) => self.declare_stack(element, *size, path, span),
+            Type::Varbit(_) => self.error(
+                "unsupported-varbit",
+                span,
+                "BMv2 keeps varbit fields only inside of headers",
+            ),
+            Type::String | Type::Int | Type::Void | Type::Poison => {}
+            _ => {
+                let (width, signed) = scalar_shape(ty);
+                self.layout.scalar_names.insert(path.to_owned());
+                self.layout.scalars.push(json::FieldDecl::bits(path, width, signed));
+            }
+        }
+    }
+
+    fn declare_header(&mut self, s: &StructType, path: &str, span: Span) -> u32 {
+        let header_type = self.header_type(s, span);
+        let id = self.layout.headers.len() as u32 + METADATA_HEADERS;
+        self.layout.headers.push(json::Header {
+            name: path.to_owned(),
+            id,
+            header_type,
+            metadata: false,
+            pi_omit: true,
+        });
+        id
+    }
+
+    fn declare_union(&mut self, s: &StructType, path: &str, span: Span) -> u32 {
+        let mut header_ids = Vec::new();
+        let mut members = Vec::new();
+        for field in &s.fields {
+            let Type::Struct(header) = &field.ty else { continue };
+            header_ids.push(self.declare_header(header, &join(path, &field.name), span));
+            members.push((field.name.clone(), type_name(header)));
+        }
+        let name = type_name(s);
+        if !self.layout.union_types.iter().any(|t| t.name == name) {
+            let id = self.layout.union_types.len() as u32;
+            self.layout.union_types.push(json::HeaderUnionType {
+                name: name.clone(),
+                id,
+                headers: members,
+            });
+        }
+        let id = self.layout.unions.len() as u32;
+        self.layout.unions.push(json::HeaderUnion {
+            name: path.to_owned(),
+            id,
+            union_type: name,
+            header_ids,
+            pi_omit: true,
+        });
+        id
+    }
+
+    fn declare_stack(&mut self, element: &Type, size: u32, path: &str, span: Span) {
+        let Type::Struct(s) = element else { return };
+        if s.kind == StructKind::Union {
+            let header_union_ids = (0..size)
+                .map(|i| self.declare_union(s, &format!("{path}[{i}]"), span))
+                .collect();
+            let id = self.layout.union_stacks.len() as u32;
+            self.layout.union_stacks.push(json::HeaderUnionStack {
+                name: path.to_owned(),
+                id,
+                union_type: type_name(s),
+                size: Some(size),
+                header_union_ids,
+            });
+            return;
+        }
+        let header_ids = (0..size)
+            .map(|i| self.declare_header(s, &format!("{path}[{i}]"), span))
+            .collect();
+        let id = self.layout.stacks.len() as u32;
+        self.layout.stacks.push(json::HeaderStack {
+            name: path.to_owned(),
+            id,
+            header_type: type_name(s),
+            size: Some(size),
+            header_ids,
+        });
+    }
+
+    fn header_type(&mut self, s: &StructType, span: Span) -> String {
+        let name = type_name(s);
+        if self.layout.header_types.iter().any(|t| t.name == name) {
+            return name;
+        }
+        let mut fields = Vec::new();
+        let mut varbit = None;
+        flatten(s, "", &mut fields, &mut varbit);
+        let bits: u32 = fields
+            .iter()
+            .filter_map(|f| match f.width {
+                json::FieldWidth::Bits(bits) => Some(bits),
+                json::FieldWidth::Variable => None,
+            })
+            .sum();
+        if bits % 8 != 0 || varbit.is_some_and(|v| v % 8 != 0) {
+            let message = format!("header `{name}` has {bits} bits; BMv2 needs a multiple of 8");
+            let place = if s.span == Span::default() { span } else { s.span };
+            self.error("unaligned-header", place, message);
+        }
+        self.layout.header_types.push(json::HeaderType {
+            name: name.clone(),
+            id: 0,
+            fields,
+            length_exp: None,
+            max_length: varbit.map(|v| (bits + v).div_ceil(8)),
+        });
+        name
+    }
+
+    fn declare_standard(&mut self, ty: &Type) {
+        let Type::Struct(s) = ty else { return };
+        let mut fields = Vec::new();
+        flatten(s, "", &mut fields, &mut None);
+        for field in &s.fields {
+            if let Some(alias) = annotations::string(&field.annotations, "alias") {
+                let target = json::FieldRef::new(STANDARD, &field.name);
+                self.layout.aliases.push((alias, target));
+            }
+        }
+        pad(&mut fields, "_padding");
+        self.layout.header_types.push(json::HeaderType {
+            name: STANDARD.to_owned(),
+            id: 0,
+            fields,
+            length_exp: None,
+            max_length: None,
+        });
+    }
+
+    /// Moves the collected declarations into the JSON: metadata first, then headers.
+    pub(super) fn finish_layout(&mut self) {
+        let mut layout = std::mem::take(&mut self.layout);
+        pad(&mut layout.scalars, "_padding_0");
+        let mut types = vec![json::HeaderType {
+            name: "scalars_0".to_owned(),
+            id: 0,
+            fields: layout.scalars,
+            length_exp: None,
+            max_length: None,
+        }];
+        types.extend(layout.header_types);
+        for (id, header_type) in (0..).zip(&mut types) {
+            header_type.id = id;
+        }
+        let metadata = |name: &str, id, header_type: &str| json::Header {
+            name: name.to_owned(),
+            id,
+            header_type: header_type.to_owned(),
+            metadata: true,
+            pi_omit: true,
+        };
+        let mut headers = vec![
+            metadata(SCALARS, 0, "scalars_0"),
+            metadata(STANDARD, 1, STANDARD),
+        ];
+        headers.extend(layout.headers);
+        self.json.header_types = types;
+        self.json.headers = headers;
+        self.json.header_stacks = layout.stacks;
+        self.json.header_union_types = layout.union_types;
+        self.json.header_unions = layout.unions;
+        self.json.header_union_stacks = layout.union_stacks;
+        self.json.field_aliases = layout.aliases;
+    }
+
+    /// Names of all header instances that a value of headers consists of, in order.
+    pub(super) fn header_instances(&self, expr: &Expr) -> Vec<String> {
+        match &expr.ty {
+            Type::Struct(s) if s.kind == StructKind::Header => match self.place(expr) {
+                Some(Place::Header(name)) => vec![name],
+                _ => Vec::new(),
+            },
+            Type::Struct(_) | Type::Stack(..) | Type::Tuple(_) => {
+                super::members(expr).iter().flat_map(|m| self.header_instances(m)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// What an expression refers to; `None` if it is not a place.
+    pub(super) fn place(&self, expr: &Expr) -> Option<Place> {
+        match &expr.kind {
+            ExprKind::Var(id) => {
+                let role = self.vars[*id].role;
+                match role {
+                    Role::ActionData(i) => Some(Place::ActionData(i)),
+                    Role::Standard => Some(Place::Standard),
+                    _ => self.at_path(&expr.ty, self.layout.paths.get(id)?.clone()),
+                }
+            }
+            ExprKind::Field(base, name) => match self.place(base)? {
+                Place::Group(path) => self.at_path(&expr.ty, join(&path, name)),
+                Place::Union(path) => Some(Place::Header(join(&path, name))),
+                Place::Standard => Some(Place::Field(json::FieldRef::new(STANDARD, name))),
+                Place::Header(header) => in_header(&expr.ty, header, name.clone()),
+                Place::HeaderGroup(header, path) => in_header(&expr.ty, header, join(&path, name)),
+                Place::Element(element) => {
+                    let offset = field_offset(&base.ty, name)?;
+                    Some(Place::ElementField(json::Value::access("access_field", element, offset)))
+                }
+                Place::StackLast(stack) => Some(Place::StackField(json::FieldRef::new(stack, name))),
+                Place::UnionStackNext(stack, _) => Some(Place::UnionStackNext(stack, name.clone())),
+                _ => None,
+            },
+            ExprKind::Index(base, index) => match (self.place(base)?, index.as_int()) {
+                (Place::Group(path), Some(i)) => self.at_path(&expr.ty, join(&path, &i.to_string())),
+                (Place::Stack(stack), Some(i)) => Some(Place::Header(format!("{stack}[{i}]"))),
+                (Place::UnionStack(stack), Some(i)) => Some(Place::Union(format!("{stack}[{i}]"))),
+                (Place::Stack(stack), None) => {
+                    let stack = json::Value::HeaderStack(stack);
+                    let index = self.value(index);
+                    Some(Place::Element(json::Value::binary("dereference_header_stack", stack, index)))
+                }
+                _ => None,
+            },
+            ExprKind::StackNext(base) => match self.place(base)? {
+                Place::Stack(stack) => Some(Place::StackNext(stack)),
+                Place::UnionStack(stack) => Some(Place::UnionStackNext(stack, String::new())),
+                _ => None,
+            },
+            ExprKind::StackLast(base) => match self.place(base)? {
+                Place::Stack(stack) => Some(Place::StackLast(stack)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn at_path(&self, ty: &Type, path: String) -> Option<Place> {
+        Some(match ty {
+            Type::Struct(s) => match s.kind {
+                StructKind::Struct => Place::Group(path),
+                StructKind::Header => Place::Header(path),
+                StructKind::Union => Place::Union(path),
+            },
+            Type::Tuple(_) => Place::Group(path),
+            Type::Stack(element, _) if element.is_union() => Place::UnionStack(path),
+            Type::Stack(..) => Place::Stack(path),
+            _ => Place::Field(json::FieldRef::new(SCALARS, path)),
+        })
+    }
+}
+
+fn in_header(ty: &Type, header: String, path: String) -> Option<Place> {
+    Some(match ty {
+        Type::Struct(_) => Place::HeaderGroup(header, path),
+        _ => Place::Field(json::FieldRef::new(header, path)),
+    })
+}
+
+fn join(path: &str, name: &str) -> String {
+    if path.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{path}.{name}")
+    }
+}
+
+pub(super) fn type_name(s: &StructType) -> String {
+    Type::Struct(std::rc::Rc::new(StructType {
+        kind: s.kind,
+        name: s.name.clone(),
+        args: s.args.clone(),
+        fields: Vec::new(),
+        annotations: Vec::new(),
+        span: s.span,
+    }))
+    .to_string()
+}
+
+/// Width and signedness of the field that holds a scalar.
+pub(super) fn scalar_shape(ty: &Type) -> (u32, bool) {
+    match ty.stored() {
+        Type::Bits { width, signed } => (*width, *signed),
+        other => (other.width().unwrap_or(32), false),
+    }
+}
+
+/// The fields of a header; structs inside give their fields.
+fn flatten(s: &StructType, prefix: &str, fields: &mut Vec<json::FieldDecl>, varbit: &mut Option<u32>) {
+    for field in &s.fields {
+        let path = join(prefix, &field.name);
+        match field.ty.representation() {
+            Type::Struct(inner) => flatten(inner, &path, fields, varbit),
+            Type::Varbit(max) => {
+                *varbit = Some(*max);
+                fields.push(json::FieldDecl::variable(path));
+            }
+            ty => {
+                let (width, signed) = scalar_shape(ty);
+                fields.push(json::FieldDecl::bits(path, width, signed));
+            }
+        }
+    }
+}
+
+fn field_offset(ty: &Type, name: &str) -> Option<usize> {
+    let mut fields = Vec::new();
+    flatten(ty.as_struct()?, "", &mut fields, &mut None);
+    fields.iter().position(|f| f.name == name)
+}
+
+/// BMv2 wants whole bytes.
+fn pad(fields: &mut Vec<json::FieldDecl>, name: &str) {
+    let bits: u32 = fields
+        .iter()
+        .map(|f| match f.width {
+            json::FieldWidth::Bits(bits) => bits,
+            json::FieldWidth::Variable => 0,
+        })
+        .sum();
+    let missing = bits.next_multiple_of(8) - bits;
+    if missing > 0 {
+        fields.push(json::FieldDecl::bits(name, missing, false));
+    }
+}

@@ -1,0 +1,256 @@
+//! The BMv2 backend: elaborated program in, BMv2 JSON out.
+
+mod actions;
+mod assignments;
+mod checksums;
+mod controls;
+mod equality;
+mod expressions;
+mod externs;
+mod layout;
+mod parsers;
+mod tables;
+
+use std::collections::{HashMap, HashSet};
+
+use ebb_bmv2_json as json;
+use num_bigint::BigInt;
+use num_traits::Signed;
+
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::elaborate::flat::{Flat, FlatVar, Role};
+use crate::ir::{Expr, ExprKind, Program};
+use crate::source::{SourceMap, Span};
+use crate::types::Type;
+use layout::{Layout, Place};
+
+/// Which part of the program is being converted: some primitives only exist in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Parser,
+    Ingress,
+    Egress,
+}
+
+struct Backend<'a> {
+    program: &'a Program,
+    flat: &'a Flat,
+    sources: &'a SourceMap,
+    diagnostics: &'a Diagnostics,
+    json: json::Program,
+    layout: Layout,
+    /// Storage of the flat program plus temporaries made here.
+    vars: Vec<FlatVar>,
+    stage: Stage,
+    node_names: HashSet<String>,
+    /// JSON ids of the actions of the flat program.
+    action_ids: HashMap<usize, u32>,
+    /// JSON ids of field lists by their P4 number.
+    field_lists: HashMap<BigInt, u32>,
+    /// Where direct meters put their colour, by object.
+    meter_targets: HashMap<usize, json::FieldRef>,
+    /// The table of each direct counter and meter.
+    direct_tables: HashMap<usize, usize>,
+    profiles: HashSet<usize>,
+}
+
+/// Generates the JSON. The result is only usable if no error was reported.
+pub fn generate(
+    program: &Program,
+    flat: &Flat,
+    sources: &SourceMap,
+    diagnostics: &Diagnostics,
+    source_name: &str,
+) -> json::Program {
+    let mut backend = Backend {
+        program,
+        flat,
+        sources,
+        diagnostics,
+        json: json::Program::default(),
+        layout: Layout::default(),
+        vars: flat.vars.clone(),
+        stage: Stage::Parser,
+        node_names: HashSet::new(),
+        action_ids: HashMap::new(),
+        field_lists: HashMap::new(),
+        meter_targets: HashMap::new(),
+        direct_tables: HashMap::new(),
+        profiles: HashSet::new(),
+    };
+    backend.run(source_name);
+    backend.json
+}
+
+impl Backend<'_> {
+    fn run(&mut self, source_name: &str) {
+        for id in 0..self.flat.vars.len() {
+            self.declare_var(id);
+        }
+        self.json.errors = self
+            .program
+            .errors
+            .iter()
+            .zip(0..)
+            .map(|(name, number)| (name.clone(), number))
+            .collect();
+        self.enums();
+        self.field_list_annotations();
+        self.parser();
+        self.deparser();
+        self.stage = Stage::Ingress;
+        self.table_actions();
+        let ingress = self.pipeline("ingress", 0, &self.flat.ingress);
+        self.stage = Stage::Egress;
+        let egress = self.pipeline("egress", 1, &self.flat.egress);
+        self.json.pipelines = vec![ingress, egress];
+        self.checksums();
+        self.extern_instances();
+        self.finish_layout();
+        self.json.program = Some(source_name.to_owned());
+        self.json.meta = Some(json::Meta {
+            compiler: Some(concat!("ebb-p4c ", env!("CARGO_PKG_VERSION")).to_owned()),
+            ..json::Meta::default()
+        });
+    }
+
+    fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.diagnostics
+            .report(Diagnostic::error(code, span, message));
+    }
+
+    /// Only what programs can compare at run time needs numbers in the file.
+    fn enums(&mut self) {
+        let used = self.program.enums.iter().filter(|e| {
+            let library = self.sources.position(e.span).0.starts_with('<');
+            e.underlying.is_none() && !library
+        });
+        self.json.enums = used
+            .map(|e| json::Enum {
+                name: e.name.clone(),
+                entries: e.members.iter().cloned().zip(0..).collect(),
+            })
+            .collect();
+    }
+
+    fn source_info(&self, span: Span) -> Option<json::SourceInfo> {
+        let (filename, line, column) = self.sources.position(span);
+        if filename.is_empty() || filename.starts_with('<') {
+            return None;
+        }
+        let fragment = self.sources.text(span);
+        let first_line = fragment.lines().next().unwrap_or("");
+        let shown = if fragment.lines().count() > 1 {
+            format!("{first_line} ...")
+        } else {
+            first_line.to_owned()
+        };
+        Some(json::SourceInfo {
+            filename: filename.to_owned(),
+            line: line as u32,
+            column: column as u32,
+            source_fragment: shown,
+        })
+    }
+
+    fn primitive(&self, op: &str, parameters: Vec<json::Value>, span: Span) -> json::Primitive {
+        json::Primitive {
+            op: op.to_owned(),
+            parameters,
+            source_info: self.source_info(span),
+        }
+    }
+
+    /// A new scalar variable.
+    fn temp(&mut self, ty: &Type, span: Span) -> Expr {
+        let name = self.fresh_scalar("tmp");
+        self.vars.push(FlatVar {
+            name,
+            ty: ty.clone(),
+            role: Role::Local,
+            span,
+        });
+        let id = self.vars.len() - 1;
+        self.declare_var(id);
+        Expr::var(id, ty.clone(), span)
+    }
+
+    /// A name that no node of a pipeline has yet.
+    fn node_name(&mut self, wanted: &str) -> String {
+        let mut name = wanted.to_owned();
+        let mut n = 0;
+        while !self.node_names.insert(name.clone()) {
+            name = format!("{wanted}_{n}");
+            n += 1;
+        }
+        name
+    }
+
+    /// `<file stem><line>`, as p4c names what it generates.
+    fn generated_name(&self, span: Span) -> String {
+        let (file, line, _) = self.sources.position(span);
+        let stem = std::path::Path::new(file)
+            .file_stem()
+            .and_then(|s| s.to_str())
+            .unwrap_or("act");
+        let clean: String = stem
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        format!("{clean}{line}")
+    }
+
+    /// The field an expression reads, if it is nothing but that.
+    fn field_of(&self, expr: &Expr) -> Option<json::FieldRef> {
+        match self.place(expr)? {
+            Place::Field(field) => Some(field),
+            _ => None,
+        }
+    }
+}
+
+/// Hexadecimal text padded to the bytes of `width` bits.
+fn hex(value: &BigInt, width: u32) -> json::HexStr {
+    let digits = (2 * width.div_ceil(8)).max(1) as usize;
+    let sign = if value.is_negative() { "-" } else { "" };
+    json::HexStr(format!("{sign}0x{:0digits$x}", value.abs()))
+}
+
+fn hex_value(value: impl Into<BigInt>, width: u32) -> json::Value {
+    json::Value::Hexstr(hex(&value.into(), width))
+}
+
+/// Members of a struct, tuple, header or stack value: the items of a list, or the parts of a place.
+fn members(expr: &Expr) -> Vec<Expr> {
+    if let ExprKind::List(items) = &expr.kind {
+        return items.clone();
+    }
+    let element = |i: u32, ty: &Type| Expr {
+        kind: ExprKind::Index(
+            Box::new(expr.clone()),
+            Box::new(Expr::int(i, Type::bit(32), expr.span)),
+        ),
+        ty: ty.clone(),
+        span: expr.span,
+    };
+    match &expr.ty {
+        Type::Struct(s) => s
+            .fields
+            .iter()
+            .map(|f| Expr::field(expr.clone(), &f.name, f.ty.clone()))
+            .collect(),
+        Type::Tuple(types) => (0..).zip(types.iter()).map(|(i, t)| element(i, t)).collect(),
+        Type::Stack(ty, size) => (0..*size).map(|i| element(i, ty)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// All scalar parts of a value, in order.
+fn leaves(expr: &Expr) -> Vec<Expr> {
+    match &expr.ty {
+        Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) => {
+            members(expr).iter().flat_map(leaves).collect()
+        }
+        _ => vec![expr.clone()],
+    }
+}

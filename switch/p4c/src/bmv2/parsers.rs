@@ -1,0 +1,481 @@
+//! Parser states and the deparser.
+//!
+//! BMv2 states are straight lines with one select at the end; `if` becomes a select on a computed bit:
+//!
+//! ```text
+//! state s { if (c) { a; } b; transition t; }
+//!     ==>  s { tmp = c; select tmp { 1: s_then; default: s_next } }
+//!          s_then { a; -> s_next }    s_next { b; -> t }
+//! ```
+
+use std::collections::HashMap;
+
+use ebb_bmv2_json::{self as json, Value as Json};
+use num_bigint::BigInt;
+use num_traits::One;
+
+use super::layout::Place;
+use super::{Backend, Stage, hex, hex_value, leaves};
+use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
+use crate::eval;
+use crate::ir::{Callee, Expr, ExprKind};
+use crate::source::Span;
+use crate::types::{StructKind, Type};
+
+/// What ends a state.
+#[derive(Clone)]
+enum End<'a> {
+    Program(&'a FlatTransition),
+    /// Generated state, by number.
+    Goto(usize),
+}
+
+#[derive(Default)]
+struct States {
+    list: Vec<json::ParseState>,
+    labels: HashMap<Label, usize>,
+}
+
+/// A select case with many ranges would become a very long list.
+const MAX_CASES: usize = 4096;
+
+impl Backend<'_> {
+    pub(super) fn parser(&mut self) {
+        self.stage = Stage::Parser;
+        let flat = self.flat;
+        let mut states = States::default();
+        for state in &flat.parser.states {
+            add_state(&mut states, &state.name);
+        }
+        for (i, state) in flat.parser.states.iter().enumerate() {
+            self.state(i, &state.body, End::Program(&state.transition), &mut states);
+        }
+        for (i, value_set) in (0..).zip(&flat.value_sets) {
+            let fields = Expr {
+                kind: ExprKind::Poison,
+                ty: value_set.ty.clone(),
+                span: value_set.span,
+            };
+            let width: u32 = leaves(&fields).iter().filter_map(|l| l.ty.width()).sum();
+            self.json.parse_vsets.push(json::ParseVset {
+                name: value_set.name.clone(),
+                id: i,
+                compressed_bitwidth: width,
+                max_size: Some(value_set.size),
+            });
+        }
+        let init_state = states
+            .list
+            .get(flat.parser.start)
+            .map_or_else(String::new, |s| s.name.clone());
+        self.json.parsers = vec![json::Parser {
+            name: "parser".to_owned(),
+            id: 0,
+            init_state,
+            parse_states: states.list,
+        }];
+    }
+
+    fn state(&mut self, index: usize, body: &[FlatStmt], end: End<'_>, states: &mut States) {
+        for (i, statement) in body.iter().enumerate() {
+            let rest = &body[i + 1..];
+            match &statement.kind {
+                FlatKind::If(condition, then, otherwise) => {
+                    let next = self.rest_state(index, rest, end, states);
+                    let then = self.branch_state(index, "then", then, next, states);
+                    let otherwise = self.branch_state(index, "else", otherwise, next, states);
+                    self.choose(index, condition, then, otherwise, states);
+                    return;
+                }
+                FlatKind::Labeled(label, inner) => {
+                    let next = self.rest_state(index, rest, end, states);
+                    states.labels.insert(*label, next);
+                    self.state(index, inner, End::Goto(next), states);
+                    return;
+                }
+                FlatKind::Break(label) => {
+                    let target = states.labels.get(label).copied();
+                    if let Some(target) = target {
+                        self.finish(index, &End::Goto(target), states);
+                    }
+                    return;
+                }
+                _ => {
+                    let ops = self.parser_ops(statement);
+                    states.list[index].parser_ops.extend(ops);
+                }
+            }
+        }
+        self.finish(index, &end, states);
+    }
+
+    fn rest_state(&mut self, index: usize, rest: &[FlatStmt], end: End<'_>, states: &mut States) -> usize {
+        let name = format!("{}_next", states.list[index].name);
+        let next = add_state(states, &name);
+        self.state(next, rest, end, states);
+        next
+    }
+
+    fn branch_state(
+        &mut self,
+        index: usize,
+        suffix: &str,
+        body: &[FlatStmt],
+        next: usize,
+        states: &mut States,
+    ) -> usize {
+        if body.is_empty() {
+            return next;
+        }
+        let name = format!("{}_{suffix}", states.list[index].name);
+        let branch = add_state(states, &name);
+        self.state(branch, body, End::Goto(next), states);
+        branch
+    }
+
+    fn choose(&mut self, index: usize, condition: &Expr, then: usize, otherwise: usize, states: &mut States) {
+        let mut primitives = Vec::new();
+        let temp = self.temp(&Type::bit(1), condition.span);
+        let bit = Expr {
+            kind: ExprKind::Cast(Box::new(condition.clone())),
+            ty: Type::bit(1),
+            span: condition.span,
+        };
+        self.assign(&temp, &bit, condition.span, &mut primitives);
+        let names = [then, otherwise].map(|s| states.list[s].name.clone());
+        let key = self.field_of(&temp).map(Json::Field);
+        let state = &mut states.list[index];
+        state.parser_ops.extend(primitives.into_iter().map(to_parser_op));
+        state.transition_key.extend(key);
+        let [then, otherwise] = names;
+        state.transitions.push(json::Transition {
+            kind: Some(json::TransitionKind::Hexstr),
+            value: Some("0x01".to_owned()),
+            mask: None,
+            next_state: Some(then),
+        });
+        state.transitions.push(default_transition(Some(otherwise)));
+    }
+
+    fn finish(&mut self, index: usize, end: &End<'_>, states: &mut States) {
+        let transition = match end {
+            End::Goto(state) => {
+                let name = states.list[*state].name.clone();
+                states.list[index].transitions.push(default_transition(Some(name)));
+                return;
+            }
+            End::Program(transition) => transition,
+        };
+        let target = |states: &States, t: FlatTarget| match t {
+            FlatTarget::State(s) => Some(states.list[s].name.clone()),
+            // BMv2 has no reject: the packet goes on, with the error that `verify` or `extract` set.
+            FlatTarget::Accept | FlatTarget::Reject => None,
+        };
+        match transition {
+            FlatTransition::Direct(t) => {
+                let next = target(states, *t);
+                states.list[index].transitions.push(default_transition(next));
+            }
+            FlatTransition::Select { keys, cases } => {
+                let mut ops = Vec::new();
+                let mut transition_key = Vec::new();
+                for key in keys {
+                    transition_key.extend(self.transition_key(key, &mut ops));
+                }
+                let widths: Vec<u32> = keys.iter().map(|k| k.ty.width().unwrap_or(32)).collect();
+                let mut transitions = Vec::new();
+                for (sets, t) in cases {
+                    self.select_case(sets, &widths, target(states, *t), &mut transitions);
+                    // Nothing behind a default can match.
+                    if transitions.last().is_some_and(|t| t.kind == Some(json::TransitionKind::Default)) {
+                        break;
+                    }
+                }
+                let state = &mut states.list[index];
+                state.parser_ops.extend(ops.into_iter().map(to_parser_op));
+                state.transition_key = transition_key;
+                state.transitions = transitions;
+            }
+        }
+    }
+
+    fn transition_key(&mut self, key: &Expr, ops: &mut Vec<json::Primitive>) -> Option<Json> {
+        match self.place(key) {
+            Some(Place::Field(field)) => Some(Json::Field(field)),
+            Some(Place::StackField(field)) => Some(Json::StackField(field)),
+            _ => {
+                let temp = self.temp(&key.ty.clone(), key.span);
+                self.assign(&temp, key, key.span, ops);
+                self.field_of(&temp).map(Json::Field)
+            }
+        }
+    }
+
+    /// The transitions for one case: one, or several where a range is split into masks.
+    fn select_case(
+        &self,
+        sets: &[Expr],
+        widths: &[u32],
+        next_state: Option<String>,
+        transitions: &mut Vec<json::Transition>,
+    ) {
+        if sets.iter().all(|s| matches!(s.kind, ExprKind::Default)) {
+            transitions.push(default_transition(next_state));
+            return;
+        }
+        if let [set] = sets
+            && let ExprKind::ValueSet(index) = set.kind
+        {
+            transitions.push(json::Transition {
+                kind: Some(json::TransitionKind::ParseVset),
+                value: Some(self.flat.value_sets[index].name.clone()),
+                mask: None,
+                next_state,
+            });
+            return;
+        }
+        // Each key gives (value, mask) pairs; the case is their product.
+        let mut product = vec![(BigInt::default(), BigInt::default(), true)];
+        for (set, width) in sets.iter().zip(widths) {
+            let Some(masks) = self.masks(set, *width) else {
+                self.error("bad-select-set", set.span, "BMv2 cannot select by this set");
+                return;
+            };
+            let bits = width.div_ceil(8) * 8;
+            let full = eval::mask(*width);
+            product = product
+                .iter()
+                .flat_map(|(value, mask, exact)| {
+                    masks.iter().map({
+                        let full = full.clone();
+                        move |(v, m)| ((value << bits) | v, (mask << bits) | m, *exact && *m == full)
+                    })
+                })
+                .collect();
+            if product.len() > MAX_CASES {
+                self.error("too-many-cases", set.span, "the ranges of this case need too many masks");
+                return;
+            }
+        }
+        let total: u32 = widths.iter().map(|w| w.div_ceil(8) * 8).sum();
+        for (value, mask, exact) in product {
+            transitions.push(json::Transition {
+                kind: Some(json::TransitionKind::Hexstr),
+                value: Some(hex(&value, total).0),
+                mask: (!exact).then(|| hex(&mask, total)),
+                next_state: next_state.clone(),
+            });
+        }
+    }
+
+    /// A set of values as masked values.
+    fn masks(&self, set: &Expr, width: u32) -> Option<Vec<(BigInt, BigInt)>> {
+        Some(match &set.kind {
+            ExprKind::Default => vec![(BigInt::default(), BigInt::default())],
+            ExprKind::Mask(value, mask) => {
+                let mask = self.key_number(mask)?;
+                vec![(self.key_number(value)? & &mask, mask)]
+            }
+            ExprKind::Range(low, high) => range_masks(self.key_number(low)?, self.key_number(high)?, width),
+            _ => vec![(self.key_number(set)?, eval::mask(width))],
+        })
+    }
+
+    fn parser_ops(&mut self, statement: &FlatStmt) -> Vec<json::ParserOp> {
+        let span = statement.span;
+        match &statement.kind {
+            FlatKind::Extern { name, args, object: Some(_), .. } => match (name.as_str(), &args[..]) {
+                ("extract", [header]) => return self.extract(header, None, span),
+                ("extract", [header, length]) => return self.extract(header, Some(length), span),
+                ("advance", [bits]) => {
+                    return vec![op(json::ParserOpKind::Advance, vec![self.argument(bits)])];
+                }
+                _ => {}
+            },
+            FlatKind::Extern { name, args, object: None, .. } => {
+                if let ("verify", [check, error]) = (name.as_str(), &args[..]) {
+                    let check = self.condition(check);
+                    let error = self.argument(error);
+                    return vec![op(json::ParserOpKind::Verify, vec![check, error])];
+                }
+            }
+            FlatKind::Assign(target, value) => {
+                if let ExprKind::Call(call) = &value.kind
+                    && matches!(call.callee, Callee::Method { .. })
+                {
+                    return self.lookahead(target, span);
+                }
+            }
+            _ => {}
+        }
+        let mut primitives = Vec::new();
+        self.simple_statement(statement, &mut primitives);
+        primitives.into_iter().map(to_parser_op).collect()
+    }
+
+    fn extract(&mut self, header: &Expr, length: Option<&Expr>, span: Span) -> Vec<json::ParserOp> {
+        if matches!(header.kind, ExprKind::DontCare | ExprKind::Poison) {
+            // A header that nobody wants is skipped.
+            let bits = header.ty.width().unwrap_or(0);
+            return vec![op(json::ParserOpKind::Advance, vec![hex_value(bits, 32)])];
+        }
+        let target = match self.place(header) {
+            Some(Place::Header(name)) => Json::Regular(name),
+            Some(Place::StackNext(stack)) => Json::Stack(stack),
+            Some(Place::UnionStackNext(stack, member)) if !member.is_empty() => Json::UnionStack(stack, member),
+            _ => {
+                self.error("unsupported-extract", span, "BMv2 can extract to headers and to `stack.next` only");
+                return Vec::new();
+            }
+        };
+        match length {
+            None => vec![op(json::ParserOpKind::Extract, vec![target])],
+            Some(length) => {
+                let length = self.data(length);
+                let length = match length {
+                    Json::Expression(_) => length,
+                    plain => plain.wrapped(),
+                };
+                vec![op(json::ParserOpKind::ExtractVl, vec![target, length])]
+            }
+        }
+    }
+
+    /// `target = packet.lookahead<T>()`, field by field.
+    fn lookahead(&mut self, target: &Expr, span: Span) -> Vec<json::ParserOp> {
+        let mut ops = Vec::new();
+        if let Type::Struct(s) = &target.ty
+            && s.kind == StructKind::Header
+        {
+            let mut primitives = Vec::new();
+            self.set_valid(target, true, span, &mut primitives);
+            ops.extend(primitives.into_iter().map(to_parser_op));
+        }
+        let mut offset = 0;
+        for leaf in leaves(target) {
+            let width = leaf.ty.width().unwrap_or(0);
+            match self.field_of(&leaf) {
+                Some(field) => {
+                    let parameters = vec![Json::Field(field), Json::Lookahead(offset, width)];
+                    ops.push(op(json::ParserOpKind::Set, parameters));
+                }
+                None => self.error("unsupported-target", span, "lookahead needs a variable to store its result"),
+            }
+            offset += width;
+        }
+        ops
+    }
+
+    /// The deparser is the list of headers it emits.
+    pub(super) fn deparser(&mut self) {
+        let flat = self.flat;
+        let mut order = Vec::new();
+        let mut primitives = Vec::new();
+        for statement in &flat.deparser.body {
+            match &statement.kind {
+                FlatKind::Extern { name, args, object: Some(_), .. } if name == "emit" => {
+                    for arg in args {
+                        order.extend(self.header_instances(arg));
+                    }
+                }
+                FlatKind::Assign(..) | FlatKind::SetValid(..) if order.is_empty() => {
+                    self.simple_statement(statement, &mut primitives);
+                }
+                _ => self.error(
+                    "unsupported-deparser",
+                    statement.span,
+                    "a BMv2 deparser only emits headers; move this to the egress control",
+                ),
+            }
+        }
+        let source_info = self.source_info(flat.deparser.span);
+        self.json.deparsers = vec![json::Deparser {
+            name: "deparser".to_owned(),
+            id: 0,
+            source_info,
+            order,
+            primitives,
+        }];
+    }
+}
+
+fn add_state(states: &mut States, name: &str) -> usize {
+    let mut unique = name.to_owned();
+    let mut n = 0;
+    while states.list.iter().any(|s| s.name == unique) {
+        unique = format!("{name}_{n}");
+        n += 1;
+    }
+    states.list.push(json::ParseState {
+        name: unique,
+        id: states.list.len() as u32,
+        parser_ops: Vec::new(),
+        transitions: Vec::new(),
+        transition_key: Vec::new(),
+    });
+    states.list.len() - 1
+}
+
+fn default_transition(next_state: Option<String>) -> json::Transition {
+    json::Transition {
+        kind: Some(json::TransitionKind::Default),
+        value: None,
+        mask: None,
+        next_state,
+    }
+}
+
+fn op(op: json::ParserOpKind, parameters: Vec<Json>) -> json::ParserOp {
+    json::ParserOp {
+        parameters: parameters.into_iter().map(json::ParserParameter::Value).collect(),
+        op,
+    }
+}
+
+/// Assignments of fields are `set` in parsers; other primitives are wrapped.
+fn to_parser_op(primitive: json::Primitive) -> json::ParserOp {
+    let is_set = primitive.op == "assign" && matches!(primitive.parameters.first(), Some(Json::Field(_)));
+    if is_set {
+        return op(json::ParserOpKind::Set, primitive.parameters);
+    }
+    json::ParserOp {
+        parameters: vec![json::ParserParameter::Primitive(primitive)],
+        op: json::ParserOpKind::Primitive,
+    }
+}
+
+/// Splits `low..high` into the fewest aligned blocks, each a value and a mask.
+fn range_masks(mut low: BigInt, high: BigInt, width: u32) -> Vec<(BigInt, BigInt)> {
+    let full = eval::mask(width);
+    let mut masks = Vec::new();
+    while low <= high {
+        let mut bits = 0;
+        loop {
+            let size = BigInt::one() << (bits + 1);
+            let aligned = (&low & (&size - 1)) == BigInt::default();
+            if bits >= width || !aligned || &low + &size - 1 > high {
+                break;
+            }
+            bits += 1;
+        }
+        let block = BigInt::one() << bits;
+        masks.push((low.clone(), &full & -(block.clone())));
+        low += block;
+    }
+    masks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_become_aligned_blocks() {
+        let masks = |low: u8, high: u8| -> Vec<(BigInt, BigInt)> { range_masks(low.into(), high.into(), 8) };
+        let pair = |v: u8, m: u8| (BigInt::from(v), BigInt::from(m));
+        assert_eq!(masks(3, 5), [pair(3, 0xff), pair(4, 0xfe)]);
+        assert_eq!(masks(0, 255), [pair(0, 0)]);
+        assert_eq!(masks(7, 7), [pair(7, 0xff)]);
+        assert_eq!(masks(5, 4), []);
+    }
+}

@@ -1,0 +1,343 @@
+//! Tables: keys, action lists, entries, action profiles, direct resources.
+
+use ebb_bmv2_json as json;
+use num_bigint::BigInt;
+use num_traits::{One, Zero};
+
+use super::controls::{Graph, Successors};
+use super::{Backend, hex};
+use crate::diagnostics::Diagnostic;
+use crate::elaborate::flat::{FlatEntry, FlatTable};
+use crate::eval::{self, Value};
+use crate::ir::{Callee, Expr, ExprKind};
+
+/// What BMv2 tables get when the program says nothing.
+pub(super) const DEFAULT_SIZE: u32 = 1024;
+
+impl Backend<'_> {
+    /// Adds the node of a table; returns the name of the node to enter, which may be an action before it
+    /// that computes the key.
+    pub(super) fn table(&mut self, index: usize, successors: &Successors, graph: &mut Graph) -> String {
+        let flat = &self.flat.tables[index];
+        let declared = &self.program.tables[flat.table];
+        let span = declared.span;
+        let name = flat.name.clone();
+        self.node_names.insert(name.clone());
+
+        let mut before = Vec::new();
+        let mut key = Vec::new();
+        let mut selector = Vec::new();
+        for (expr, element) in flat.key.iter().zip(&declared.key) {
+            let field = self.key_field(expr, &mut before);
+            let Some(field) = field else { continue };
+            if element.match_kind == "selector" {
+                selector.push(json::Value::Field(field));
+                continue;
+            }
+            if element.name.is_none() {
+                self.diagnostics.report(
+                    Diagnostic::error("unnamed-key", expr.span, "this key needs a name for the control plane")
+                        .help("add @name(\"...\") behind the match kind"),
+                );
+            }
+            let Some(match_type) = match_type(&element.match_kind) else {
+                let message = format!("BMv2 has no match kind `{}`", element.match_kind);
+                self.error("unsupported-match-kind", expr.span, message);
+                continue;
+            };
+            key.push(json::KeyField {
+                match_type,
+                name: element.name.clone(),
+                target: json::KeyTarget::Field(field),
+                mask: None,
+            });
+        }
+        let count_lpm = key.iter().filter(|k| k.match_type == json::MatchType::Lpm).count();
+        if count_lpm > 1 {
+            self.error("several-lpm-keys", span, format!("table `{name}` has more than one lpm key"));
+        }
+
+        let kind = self.implementation(flat, selector, graph);
+        let simple = kind == json::TableKind::Simple;
+        let action_ids: Vec<u32> = flat.actions.iter().map(|a| self.action_ids[a]).collect();
+        let default_entry = declared.default_action.as_ref().filter(|_| simple).map(|call| json::DefaultEntry {
+            action_id: action_ids[call.action_ref],
+            action_const: declared.default_is_const,
+            action_data: flat.default_data.iter().map(|d| self.data_hex(d)).collect(),
+            action_entry_const: declared.default_is_const,
+        });
+        let entries = (!flat.entries.is_empty()).then(|| self.entries(flat, &action_ids));
+        let max_size = match (declared.size, entries.as_ref().filter(|_| declared.entries_are_const)) {
+            (_, Some(entries)) => entries.len() as u32,
+            (Some(size), None) if size > 0 => u32::try_from(size).unwrap_or(u32::MAX),
+            _ => DEFAULT_SIZE,
+        };
+        if flat.entries.iter().any(|e| !e.is_const) {
+            self.diagnostics.report(
+                Diagnostic::warning(
+                    "entries-not-const",
+                    span,
+                    format!("the entries of table `{name}` cannot be changed on BMv2"),
+                )
+                .help("write `const entries`"),
+            );
+        }
+        for direct in flat.counters.iter().chain(&flat.meters) {
+            self.direct_tables.insert(*direct, index);
+        }
+        let table = json::Table {
+            name: name.clone(),
+            id: 0,
+            source_info: self.source_info(span),
+            match_type: table_match_type(&key),
+            key,
+            kind,
+            action_profile: flat.implementation.map(|o| self.flat.objects[o].name.clone()),
+            max_size: Some(max_size),
+            with_counters: flat.counters.is_some(),
+            support_timeout: declared.support_timeout,
+            direct_meters: flat.meters.map(|o| self.flat.objects[o].name.clone()),
+            action_ids,
+            actions: flat.actions.iter().map(|a| self.flat.actions[*a].name.clone()).collect(),
+            base_default_next: successors.base_default.clone(),
+            next_tables: successors.by_action.clone(),
+            default_entry,
+            entries,
+        };
+        graph.tables.push(table);
+        if before.is_empty() {
+            return name;
+        }
+        let base = self.generated_name(span);
+        let action = self.node_name(&base);
+        self.keyless_table(&base, action, before, span, Some(name), graph)
+    }
+
+    /// The field a key looks at; other expressions are computed into a variable before.
+    fn key_field(&mut self, expr: &Expr, before: &mut Vec<json::Primitive>) -> Option<json::FieldRef> {
+        if let Some(field) = self.field_of(expr) {
+            return Some(field);
+        }
+        if let ExprKind::Call(call) = &expr.kind
+            && let Callee::IsValid(header) = &call.callee
+            && let [name] = &self.header_instances(header)[..]
+        {
+            return Some(json::FieldRef::new(name, "$valid$"));
+        }
+        let temp = self.temp(&expr.ty.clone(), expr.span);
+        self.assign(&temp, expr, expr.span, before);
+        self.field_of(&temp)
+    }
+
+    /// A constant argument of an action.
+    fn data_hex(&self, expr: &Expr) -> json::HexStr {
+        match expr.as_value() {
+            Some(value) => hex(&self.member_number(value, &expr.ty), expr.ty.width().unwrap_or(32)),
+            None => {
+                self.error("not-constant", expr.span, "action data must be known at compile time");
+                hex(&BigInt::zero(), 8)
+            }
+        }
+    }
+
+    fn implementation(&mut self, table: &FlatTable, selector: Vec<json::Value>, graph: &mut Graph) -> json::TableKind {
+        let Some(index) = table.implementation else {
+            return json::TableKind::Simple;
+        };
+        let object = &self.flat.objects[index];
+        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
+        let is_selector = object.extern_name == "action_selector";
+        let max_size = arg("size").and_then(Expr::as_int).and_then(|s| u32::try_from(s).ok());
+        let algorithm = arg("algorithm").and_then(Expr::as_value).map(|v| match v {
+            Value::Member(name) => name.clone(),
+            _ => String::new(),
+        });
+        if self.profiles.insert(index) {
+            let id = self.profiles.len() as u32 - 1;
+            graph.profiles.push(json::ActionProfile {
+                name: object.name.clone(),
+                id,
+                source_info: self.source_info(object.span),
+                max_size: max_size.unwrap_or(0),
+                selector: is_selector.then(|| json::Selector {
+                    algo: algorithm.unwrap_or_default(),
+                    input: selector.clone(),
+                }),
+            });
+        } else if is_selector {
+            // BMv2 has one hash input for each selector.
+            let same = graph
+                .profiles
+                .iter()
+                .find(|p| p.name == object.name)
+                .and_then(|p| p.selector.as_ref())
+                .is_some_and(|s| s.input == selector);
+            if !same {
+                let message = format!("the tables that share selector `{}` have different selector keys", object.name);
+                self.error("selector-keys-differ", object.span, message);
+            }
+        }
+        if is_selector { json::TableKind::IndirectWs } else { json::TableKind::Indirect }
+    }
+
+    fn entries(&self, table: &FlatTable, action_ids: &[u32]) -> Vec<json::Entry> {
+        let declared = &self.program.tables[table.table];
+        let kinds: Vec<&str> = declared.key.iter().map(|k| k.match_kind.as_str()).collect();
+        let mut entries = Vec::new();
+        let count = table.entries.len() as u64;
+        for (i, entry) in (0u64..).zip(&table.entries) {
+            // In BMv2 the smallest number wins; without a priority the first entry does.
+            let priority = match entry.priority {
+                Some(p) if declared.largest_priority_wins => i64::try_from(count.max(1 << 20).saturating_sub(p)).unwrap_or(0),
+                Some(p) => i64::try_from(p).unwrap_or(i64::MAX),
+                None => i64::try_from(i + 1).unwrap_or(i64::MAX),
+            };
+            entries.push(json::Entry {
+                source_info: self.source_info(entry.span),
+                match_key: self.match_key(entry, &kinds),
+                action_entry: json::ActionEntry {
+                    action_id: action_ids[entry.action],
+                    action_data: entry.data.iter().map(|d| self.data_hex(d)).collect(),
+                },
+                priority: Some(priority),
+            });
+        }
+        entries
+    }
+
+    fn match_key(&self, entry: &FlatEntry, kinds: &[&str]) -> Vec<json::EntryKey> {
+        entry
+            .keyset
+            .iter()
+            .zip(kinds)
+            .filter(|(_, kind)| **kind != "selector")
+            .filter_map(|(set, kind)| {
+                let found = self.entry_key(set, kind);
+                if found.is_none() {
+                    let message = format!("this set cannot be matched by `{kind}`");
+                    self.error("bad-entry-key", set.span, message);
+                }
+                found
+            })
+            .collect()
+    }
+
+    fn entry_key(&self, set: &Expr, kind: &str) -> Option<json::EntryKey> {
+        let width = set.ty.width().unwrap_or(32);
+        let h = |v: &BigInt| hex(v, width);
+        // Stored form of the bits, also of negative numbers.
+        let number = |e: &Expr| {
+            let value = self.member_number(e.as_value()?, &e.ty);
+            Some(eval::wrap(&value, width, false))
+        };
+        let all = eval::mask(width);
+        let zero = BigInt::zero();
+        let is_any = matches!(set.kind, ExprKind::Default);
+        Some(match (kind, &set.kind) {
+            ("exact", _) => json::EntryKey::Exact { key: h(&number(set)?) },
+            ("lpm", ExprKind::Mask(value, mask)) => json::EntryKey::Lpm {
+                key: h(&number(value)?),
+                prefix_length: prefix_length(&number(mask)?, width)?,
+            },
+            ("lpm", _) if is_any => json::EntryKey::Lpm {
+                key: h(&zero),
+                prefix_length: 0,
+            },
+            ("lpm", _) => json::EntryKey::Lpm {
+                key: h(&number(set)?),
+                prefix_length: width,
+            },
+            ("ternary", ExprKind::Mask(value, mask)) => json::EntryKey::Ternary {
+                key: h(&(number(value)? & number(mask)?)),
+                mask: h(&number(mask)?),
+            },
+            ("ternary" | "optional", _) if is_any => json::EntryKey::Ternary {
+                key: h(&zero),
+                mask: h(&zero),
+            },
+            ("ternary" | "optional", _) => json::EntryKey::Ternary {
+                key: h(&number(set)?),
+                mask: h(&all),
+            },
+            ("range", ExprKind::Range(low, high)) => json::EntryKey::Range {
+                start: h(&number(low)?),
+                end: h(&number(high)?),
+            },
+            ("range", _) if is_any => json::EntryKey::Range {
+                start: h(&zero),
+                end: h(&all),
+            },
+            ("range", _) => {
+                let value = number(set)?;
+                json::EntryKey::Range {
+                    start: h(&value),
+                    end: h(&value),
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    /// Names of enum members and errors as numbers, for values that go into keys.
+    pub(super) fn key_number(&self, expr: &Expr) -> Option<BigInt> {
+        let value = self.member_number(expr.as_value()?, &expr.ty);
+        Some(eval::wrap(&value, expr.ty.width().unwrap_or(32), false))
+    }
+}
+
+fn match_type(kind: &str) -> Option<json::MatchType> {
+    Some(match kind {
+        "exact" => json::MatchType::Exact,
+        "lpm" => json::MatchType::Lpm,
+        // BMv2 has no optional match: it is a ternary one whose mask is all or nothing.
+        "ternary" | "optional" => json::MatchType::Ternary,
+        "range" => json::MatchType::Range,
+        _ => return None,
+    })
+}
+
+fn table_match_type(key: &[json::KeyField]) -> json::MatchType {
+    let has = |t| key.iter().any(|k| k.match_type == t);
+    if has(json::MatchType::Range) {
+        json::MatchType::Range
+    } else if has(json::MatchType::Ternary) {
+        json::MatchType::Ternary
+    } else if has(json::MatchType::Lpm) {
+        json::MatchType::Lpm
+    } else {
+        json::MatchType::Exact
+    }
+}
+
+/// The number of leading ones, if only zeros follow.
+fn prefix_length(mask: &BigInt, width: u32) -> Option<u32> {
+    let zeros = u32::try_from(mask.trailing_zeros().unwrap_or(u64::from(width))).ok()?.min(width);
+    let expected = (BigInt::one() << width) - (BigInt::one() << zeros);
+    (*mask == expected).then_some(width - zeros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prefixes_are_ones_then_zeros() {
+        let length = |mask: u32| prefix_length(&mask.into(), 32);
+        assert_eq!(length(0xffff_0000), Some(16));
+        assert_eq!(length(0), Some(0));
+        assert_eq!(length(u32::MAX), Some(32));
+        assert_eq!(length(0xff00_ff00), None);
+    }
+
+    #[test]
+    fn the_strongest_key_names_the_table() {
+        let key = |match_type| json::KeyField {
+            match_type,
+            name: None,
+            target: json::KeyTarget::Field(json::FieldRef::new("h", "f")),
+            mask: None,
+        };
+        let keys = [key(json::MatchType::Exact), key(json::MatchType::Lpm)];
+        assert_eq!(table_match_type(&keys), json::MatchType::Lpm);
+    }
+}

@@ -1,0 +1,157 @@
+//! Controls and the tables in them.
+
+use std::rc::Rc;
+
+use super::calls::Reach;
+use super::flat::{Branches, FlatEntry, FlatKind, FlatStmt, FlatTable};
+use super::{Elaborator, Env, UNIT_BASE, Unit, full_name};
+use crate::diagnostics::Diagnostic;
+use crate::ir::{Constructed, Expr, ExprKind, TableId};
+use crate::source::Span;
+
+impl Elaborator<'_> {
+    /// The locals and the `apply` block; parameters are already bound in `env`.
+    pub(super) fn control_body(&mut self, unit: &Rc<Unit>, env: &mut Env, out: &mut Vec<FlatStmt>) {
+        let Constructed::Control(id) = unit.what else {
+            return;
+        };
+        let control = &self.program.controls[id];
+        let label = self.new_label();
+        let mut inner = Vec::new();
+        self.statements(&control.locals, env, &mut inner);
+        env.returns = Some((label, None));
+        self.statements(&control.body, env, &mut inner);
+        self.push_labeled(label, inner, out, control.span);
+    }
+
+    /// `.apply(...)` of a control.
+    pub(super) fn apply_unit(&mut self, object: &Expr, args: &[Expr], env: &Env, out: &mut Vec<FlatStmt>, span: Span) {
+        let unit = match object.kind {
+            ExprKind::Instance(index) if index >= UNIT_BASE => self.units.get(&index).cloned(),
+            _ => None,
+        };
+        let Some(unit) = unit else { return };
+        let Constructed::Control(id) = unit.what else {
+            self.error(
+                "misplaced-apply",
+                span,
+                "a parser can only be applied directly in a state, not inside of an `if`",
+            );
+            return;
+        };
+        let control = &self.program.controls[id];
+        let bound = self.bind(&control.params, args, &[], Reach::Parameters, env, out);
+        let mut inner = self.unit_env(&unit, env.depth + 1);
+        inner.vars.extend(bound.vars.clone());
+        self.control_body(&unit, &mut inner, out);
+        self.copy_back(bound, out);
+    }
+
+    pub(super) fn apply_table(
+        &mut self,
+        table: TableId,
+        branches: Branches,
+        env: &Env,
+        out: &mut Vec<FlatStmt>,
+        span: Span,
+    ) {
+        let Some(unit) = env.unit.clone() else { return };
+        let index = self.tables.get(&(unit.id, table)).copied();
+        let declared = &self.program.tables[table];
+        // Keys are evaluated anew at each application; constants and fields need nothing.
+        let mut key = Vec::new();
+        for element in &declared.key {
+            key.push(self.expr(&element.expr, env, out));
+        }
+        let index = match index {
+            Some(index) => {
+                if self.flat.tables[index].key.iter().zip(&key).any(|(a, b)| !same(a, b)) {
+                    self.diagnostics.report(
+                        Diagnostic::error(
+                            "table-applied-twice",
+                            span,
+                            format!("table `{}` is applied a second time with another key", declared.name),
+                        )
+                        .note(declared.span, "the table")
+                        .help("use two instances of the control around it"),
+                    );
+                }
+                index
+            }
+            None => {
+                let built = self.build_table(table, &unit, key, env);
+                self.flat.tables.push(built);
+                self.tables.insert((unit.id, table), self.flat.tables.len() - 1);
+                self.flat.tables.len() - 1
+            }
+        };
+        self.push(out, FlatKind::ApplyTable(index, branches), span);
+    }
+
+    fn build_table(&mut self, id: TableId, unit: &Rc<Unit>, key: Vec<Expr>, env: &Env) -> FlatTable {
+        let table = &self.program.tables[id];
+        let actions = table.actions.iter().map(|a| self.table_action(a, env)).collect();
+        let default_data = match &table.default_action {
+            Some(call) => call.data.iter().map(|d| self.pure_expr(d, env)).collect(),
+            None => Vec::new(),
+        };
+        let mut entries = Vec::new();
+        for entry in &table.entries {
+            entries.push(FlatEntry {
+                keyset: entry.keyset.iter().map(|k| self.pure_expr(k, env)).collect(),
+                action: entry.action.action_ref,
+                data: entry.action.data.iter().map(|d| self.pure_expr(d, env)).collect(),
+                priority: entry.priority,
+                is_const: entry.is_const,
+                span: entry.span,
+            });
+        }
+        let mut object = |expr: &Option<Expr>| {
+            let expr = self.pure_expr(expr.as_ref()?, env);
+            match expr.kind {
+                ExprKind::Instance(index) if index < UNIT_BASE => Some(index),
+                _ => None,
+            }
+        };
+        let implementation = object(&table.implementation);
+        let counters = object(&table.counters);
+        let meters = object(&table.meters);
+        FlatTable {
+            name: full_name(Some(&unit.path), &table.name, &table.annotations),
+            table: id,
+            key,
+            actions,
+            default_data,
+            entries,
+            implementation,
+            counters,
+            meters,
+        }
+    }
+}
+
+/// The same expression, wherever it stands.
+fn same(a: &Expr, b: &Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
+        (ExprKind::Const(a), ExprKind::Const(b)) => a == b,
+        (ExprKind::Field(a, x), ExprKind::Field(b, y)) => x == y && same(a, b),
+        (ExprKind::Index(a, i), ExprKind::Index(b, j)) => same(a, b) && same(i, j),
+        (ExprKind::Cast(a), ExprKind::Cast(b)) => same(a, b),
+        (ExprKind::Unary(o, a), ExprKind::Unary(p, b)) => o == p && same(a, b),
+        (ExprKind::Binary(o, a, c), ExprKind::Binary(p, b, d)) => o == p && same(a, b) && same(c, d),
+        (
+            ExprKind::Slice { base, high, low },
+            ExprKind::Slice {
+                base: other,
+                high: h,
+                low: l,
+            },
+        ) => high == h && low == l && same(base, other),
+        (ExprKind::Call(a), ExprKind::Call(b)) => match (&a.callee, &b.callee) {
+            (crate::ir::Callee::IsValid(a), crate::ir::Callee::IsValid(b)) => same(a, b),
+            _ => false,
+        },
+        _ => false,
+    }
+}

@@ -1,0 +1,196 @@
+//! The elaborated program: everything instantiated and inlined.
+//!
+//! Expressions are those of [`crate::ir`], with three restrictions: variables are numbers of
+//! [`Flat::vars`], instances are numbers of [`Flat::objects`], and the only calls left inside of
+//! expressions are `isValid` and `lookahead` (the latter only as the whole right side of an assignment).
+
+use crate::ast::Annotation;
+use crate::ir::{Expr, TableId};
+use crate::source::Span;
+use crate::types::Type;
+
+#[derive(Debug, Default)]
+pub struct Flat {
+    pub vars: Vec<FlatVar>,
+    pub objects: Vec<Object>,
+    pub actions: Vec<FlatAction>,
+    pub tables: Vec<FlatTable>,
+    pub value_sets: Vec<FlatValueSet>,
+    pub parser: FlatParser,
+    pub verify_checksum: FlatControl,
+    pub ingress: FlatControl,
+    pub egress: FlatControl,
+    pub compute_checksum: FlatControl,
+    pub deparser: FlatControl,
+}
+
+#[derive(Clone, Debug)]
+pub struct FlatVar {
+    /// Unique in the program.
+    pub name: String,
+    pub ty: Type,
+    pub role: Role,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The packet's headers.
+    Headers,
+    /// The program's metadata.
+    Metadata,
+    /// `standard_metadata`
+    Standard,
+    Local,
+    /// Parameter of an action, filled by the control plane.
+    ActionData(usize),
+}
+
+/// An instance of an extern type.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Name for the control plane.
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub extern_name: String,
+    pub type_args: Vec<Type>,
+    pub args: Vec<(String, Expr)>,
+    pub span: Span,
+    /// Declared inside of a control or parser, or `None` for `packet_in` and its like.
+    pub declared: bool,
+}
+
+#[derive(Debug)]
+pub struct FlatAction {
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub params: Vec<ActionParam>,
+    pub body: Vec<FlatStmt>,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub struct ActionParam {
+    pub name: String,
+    pub ty: Type,
+    pub annotations: Vec<Annotation>,
+}
+
+#[derive(Debug)]
+pub struct FlatTable {
+    pub name: String,
+    /// Where the rest of the properties is.
+    pub table: TableId,
+    pub key: Vec<Expr>,
+    /// Indices in [`Flat::actions`], in the order of the table's list.
+    pub actions: Vec<usize>,
+    pub default_data: Vec<Expr>,
+    pub entries: Vec<FlatEntry>,
+    /// Indices in [`Flat::objects`].
+    pub implementation: Option<usize>,
+    pub counters: Option<usize>,
+    pub meters: Option<usize>,
+}
+
+#[derive(Debug)]
+pub struct FlatEntry {
+    pub keyset: Vec<Expr>,
+    /// Index in the table's list of actions.
+    pub action: usize,
+    pub data: Vec<Expr>,
+    pub priority: Option<u64>,
+    pub is_const: bool,
+    pub span: Span,
+}
+
+#[derive(Debug)]
+pub struct FlatValueSet {
+    pub name: String,
+    pub annotations: Vec<Annotation>,
+    pub ty: Type,
+    pub size: u32,
+    pub span: Span,
+}
+
+#[derive(Debug, Default)]
+pub struct FlatControl {
+    /// Name of the control's type.
+    pub name: String,
+    pub span: Span,
+    pub body: Vec<FlatStmt>,
+}
+
+#[derive(Debug, Default)]
+pub struct FlatParser {
+    pub name: String,
+    pub span: Span,
+    pub start: usize,
+    pub states: Vec<FlatState>,
+}
+
+#[derive(Debug)]
+pub struct FlatState {
+    /// Unique in the parser.
+    pub name: String,
+    pub body: Vec<FlatStmt>,
+    pub transition: FlatTransition,
+    pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlatTarget {
+    Accept,
+    Reject,
+    State(usize),
+}
+
+#[derive(Debug)]
+pub enum FlatTransition {
+    Direct(FlatTarget),
+    Select {
+        keys: Vec<Expr>,
+        cases: Vec<(Vec<Expr>, FlatTarget)>,
+    },
+}
+
+pub type Label = usize;
+
+#[derive(Clone, Debug)]
+pub struct FlatStmt {
+    pub kind: FlatKind,
+    pub span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub enum FlatKind {
+    Assign(Expr, Expr),
+    SetValid(Expr, bool),
+    PushFront(Expr, u32),
+    PopFront(Expr, u32),
+    /// An extern function, or a method of the object.
+    Extern {
+        object: Option<usize>,
+        name: String,
+        type_args: Vec<Type>,
+        args: Vec<Expr>,
+    },
+    If(Expr, Vec<FlatStmt>, Vec<FlatStmt>),
+    /// Runs as one BMv2 action, so that no other packet comes between.
+    Atomic {
+        name: String,
+        body: Vec<FlatStmt>,
+    },
+    ApplyTable(usize, Branches),
+    /// `Break` of the same label goes on behind.
+    Labeled(Label, Vec<FlatStmt>),
+    Break(Label),
+    Exit,
+}
+
+#[derive(Clone, Debug)]
+pub enum Branches {
+    None,
+    HitMiss(Vec<FlatStmt>, Vec<FlatStmt>),
+    /// By index in the table's list of actions; the last part is for all others.
+    Actions(Vec<(Vec<usize>, Vec<FlatStmt>)>, Vec<FlatStmt>),
+}

@@ -1,0 +1,355 @@
+//! Instantiates the program from `main` and inlines it: controls, parsers, functions and action calls.
+//!
+//! ```text
+//! control sub(inout bit<8> x) { apply { x = x + 1; } }        control ig(inout H hdr, ...) {
+//! control ig(inout H hdr, ...) { sub() s;               ==>     apply { hdr.h.f = hdr.h.f + 1; }
+//!                                apply { s.apply(hdr.h.f); } } }
+//! ```
+//!
+//! Parameters are replaced by their arguments where that cannot be noticed, and copied otherwise.
+//! `return` becomes a jump behind a labeled block, which every backend graph has for free.
+
+mod calls;
+mod controls;
+mod expressions;
+pub mod flat;
+mod parsers;
+mod statements;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use flat::{Flat, FlatControl, FlatStmt, FlatVar, Label, Object, Role};
+
+use crate::annotations;
+use crate::ast::Annotation;
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::ir::{Constructed, Expr, ExprKind, InstanceId, Param, Program, VarId};
+use crate::source::Span;
+use crate::types::{Type, TypeVar};
+
+/// Instances nested deeper than this mean a program that cannot be meant.
+const MAX_DEPTH: usize = 64;
+/// Inlining can blow a small program up; this bounds it.
+const MAX_STATEMENTS: usize = 500_000;
+
+/// What the names inside one body stand for.
+#[derive(Clone, Debug, Default)]
+struct Env {
+    vars: HashMap<VarId, Expr>,
+    types: Vec<(TypeVar, Type)>,
+    /// Instances and tables of the control or parser around, if any.
+    unit: Option<Rc<Unit>>,
+    /// Where `return` goes, and the variable for its value.
+    returns: Option<(Label, Option<Expr>)>,
+    /// Inside of an action: calls of other actions need no block of their own.
+    in_action: bool,
+    depth: usize,
+}
+
+/// One instance of a control or parser.
+#[derive(Debug)]
+struct Unit {
+    /// Number that tells instances apart.
+    id: usize,
+    /// Control-plane name of the instance; prefix of the names inside.
+    path: String,
+    what: Constructed,
+    /// Constructor parameters.
+    bindings: HashMap<VarId, Expr>,
+    instances: HashMap<InstanceId, Instantiated>,
+}
+
+#[derive(Clone, Debug)]
+enum Instantiated {
+    /// Index in [`Flat::objects`].
+    Object(usize),
+    Unit(Rc<Unit>),
+}
+
+struct Elaborator<'a> {
+    program: &'a Program,
+    diagnostics: &'a Diagnostics,
+    flat: Flat,
+    names: HashSet<String>,
+    next_label: Label,
+    next_unit: usize,
+    /// Sub-parsers and sub-controls given as values: `ExprKind::Instance` beyond the objects.
+    units: HashMap<usize, Rc<Unit>>,
+    globals: HashMap<InstanceId, Instantiated>,
+    /// Actions of tables by unit and action.
+    actions: HashMap<(Option<usize>, usize), usize>,
+    /// Tables by unit and table, and where they were first applied.
+    tables: HashMap<(usize, usize), usize>,
+    value_sets: HashMap<(usize, usize), usize>,
+    statements: usize,
+}
+
+/// Numbers of units in `ExprKind::Instance` start here.
+const UNIT_BASE: usize = 1 << 32;
+
+/// Elaborates a v1model program. The result is only usable if no error was reported.
+pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
+    let main = program.main.or_else(|| {
+        diagnostics.report(
+            Diagnostic::global("missing-main", "the program has no package instance `main`")
+                .help("end it with `V1Switch(parser(), verify(), ingress(), egress(), compute(), deparser()) main;`"),
+        );
+        None
+    })?;
+    let main = &program.instances[main];
+    let Constructed::Package(package) = main.construct.what else {
+        diagnostics.report(Diagnostic::error("missing-main", main.span, "`main` is not a package"));
+        return None;
+    };
+    let architecture = &program.blocks[package].signature.name;
+    if architecture != "V1Switch" {
+        let message = format!("`main` is a `{architecture}`, this compiler is for `V1Switch`");
+        diagnostics.report(
+            Diagnostic::error("unsupported-architecture", main.span, message)
+                .help("include <v1model.p4> and instantiate V1Switch"),
+        );
+        return None;
+    }
+    let mut elaborator = Elaborator {
+        program,
+        diagnostics,
+        flat: Flat::default(),
+        names: HashSet::new(),
+        next_label: 0,
+        next_unit: 0,
+        units: HashMap::new(),
+        globals: HashMap::new(),
+        actions: HashMap::new(),
+        tables: HashMap::new(),
+        value_sets: HashMap::new(),
+        statements: 0,
+    };
+    elaborator.main(&main.construct.args)?;
+    Some(elaborator.flat)
+}
+
+impl Elaborator<'_> {
+    fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.diagnostics.report(Diagnostic::error(code, span, message));
+    }
+
+    /// The six blocks of `V1Switch`.
+    fn main(&mut self, args: &[Expr]) -> Option<()> {
+        let env = Env::default();
+        let mut units = Vec::new();
+        for arg in args {
+            units.push(self.top_unit(arg, &env)?);
+        }
+        let [parser, verify, ingress, egress, compute, deparser] = <[Rc<Unit>; 6]>::try_from(units).ok()?;
+        let Constructed::Parser(parser_id) = parser.what else {
+            return None;
+        };
+        // The parser's parameters fix the types of headers and metadata.
+        let params: Vec<Type> = self.program.parsers[parser_id].params.iter().map(|p| p.ty.clone()).collect();
+        let [_, headers, meta, standard] = <[Type; 4]>::try_from(params).ok()?;
+        let span = self.program.parsers[parser_id].span;
+        let headers = self.add_var("hdr", headers, Role::Headers, span);
+        let meta = self.add_var("userMetadata", meta, Role::Metadata, span);
+        let standard = self.add_var("standard_metadata", standard, Role::Standard, span);
+        let (packet_in, packet_out) = (self.packet("packet_in", span), self.packet("packet_out", span));
+
+        let roots = |wanted: &[&Expr]| wanted.iter().map(|e| (*e).clone()).collect::<Vec<_>>();
+        let all = roots(&[&headers, &meta, &standard]);
+        self.top_parser(&parser, &roots(&[&packet_in, &headers, &meta, &standard]));
+        self.flat.verify_checksum = self.top_control(&verify, &all[..2]);
+        self.flat.ingress = self.top_control(&ingress, &all);
+        self.flat.egress = self.top_control(&egress, &all);
+        self.flat.compute_checksum = self.top_control(&compute, &all[..2]);
+        self.flat.deparser = self.top_control(&deparser, &roots(&[&packet_out, &headers]));
+        Some(())
+    }
+
+    fn packet(&mut self, extern_name: &str, span: Span) -> Expr {
+        self.flat.objects.push(Object {
+            name: extern_name.to_owned(),
+            annotations: Vec::new(),
+            extern_name: extern_name.to_owned(),
+            type_args: Vec::new(),
+            args: Vec::new(),
+            span,
+            declared: false,
+        });
+        object_expr(self.flat.objects.len() - 1, span)
+    }
+
+    /// A block given to `main`: constructed in place, or declared before.
+    fn top_unit(&mut self, arg: &Expr, env: &Env) -> Option<Rc<Unit>> {
+        let construct = match &arg.kind {
+            ExprKind::Construct(construct) => construct,
+            ExprKind::Instance(id) => &self.program.instances[*id].construct,
+            _ => return None,
+        };
+        let (name, annotations): (_, &[Annotation]) = match construct.what {
+            Constructed::Control(id) => (&self.program.controls[id].name, &self.program.controls[id].annotations),
+            Constructed::Parser(id) => (&self.program.parsers[id].name, &[]),
+            _ => return None,
+        };
+        let path = annotations::string(annotations, "name").unwrap_or_else(|| name.clone());
+        self.unit(construct, path, env, arg.span)
+    }
+
+    fn unit(&mut self, construct: &crate::ir::Construct, path: String, env: &Env, span: Span) -> Option<Rc<Unit>> {
+        if env.depth >= MAX_DEPTH {
+            self.error("too-deep", span, "controls or parsers are nested too deeply");
+            return None;
+        }
+        let program = self.program;
+        let (params, instances): (&[Param], &[InstanceId]) = match construct.what {
+            Constructed::Control(id) => (&program.controls[id].constructor_params, &program.controls[id].instances),
+            Constructed::Parser(id) => (&program.parsers[id].constructor_params, &program.parsers[id].instances),
+            _ => return None,
+        };
+        let mut bindings = HashMap::new();
+        for (param, arg) in params.iter().zip(&construct.args) {
+            let value = self.pure_expr(arg, env);
+            bindings.insert(param.var, value);
+        }
+        let inner = Env {
+            vars: bindings.clone(),
+            depth: env.depth + 1,
+            ..Env::default()
+        };
+        let mut children = HashMap::new();
+        for id in instances {
+            let child = self.instantiate(*id, Some(&path), &inner);
+            children.extend(child.map(|c| (*id, c)));
+        }
+        self.next_unit += 1;
+        let unit = Rc::new(Unit {
+            id: self.next_unit,
+            path,
+            what: construct.what,
+            bindings,
+            instances: children,
+        });
+        self.units.insert(UNIT_BASE + unit.id, unit.clone());
+        Some(unit)
+    }
+
+    fn instantiate(&mut self, id: InstanceId, path: Option<&str>, env: &Env) -> Option<Instantiated> {
+        let instance = &self.program.instances[id];
+        let name = full_name(path, &instance.name, &instance.annotations);
+        match instance.construct.what {
+            Constructed::Extern(extern_type) => {
+                let construct = &instance.construct;
+                let args = construct
+                    .args
+                    .iter()
+                    .zip(&construct.names)
+                    .map(|(arg, name)| (name.clone(), self.pure_expr(arg, env)))
+                    .collect();
+                self.flat.objects.push(Object {
+                    name,
+                    annotations: instance.annotations.clone(),
+                    extern_name: self.program.externs[extern_type].name.clone(),
+                    type_args: construct.type_args.iter().map(|t| t.substitute(&env.types)).collect(),
+                    args,
+                    span: instance.span,
+                    declared: true,
+                });
+                Some(Instantiated::Object(self.flat.objects.len() - 1))
+            }
+            Constructed::Control(_) | Constructed::Parser(_) => self
+                .unit(&instance.construct, name, env, instance.span)
+                .map(Instantiated::Unit),
+            Constructed::Package(_) => None,
+        }
+    }
+
+    /// The object that an instance name means here.
+    fn resolve_instance(&mut self, id: InstanceId, env: &Env, span: Span) -> Expr {
+        let local = env.unit.as_ref().and_then(|u| u.instances.get(&id)).cloned();
+        let found = local.or_else(|| self.globals.get(&id).cloned()).or_else(|| {
+            let made = self.instantiate(id, None, &Env::default())?;
+            self.globals.insert(id, made.clone());
+            Some(made)
+        });
+        match found {
+            Some(Instantiated::Object(index)) => object_expr(index, span),
+            Some(Instantiated::Unit(unit)) => object_expr(UNIT_BASE + unit.id, span),
+            None => Expr::poison(span),
+        }
+    }
+
+    /// New storage with a unique name.
+    fn add_var(&mut self, name: &str, ty: Type, role: Role, span: Span) -> Expr {
+        let mut unique = name.to_owned();
+        let mut n = 0;
+        while !self.names.insert(unique.clone()) {
+            unique = format!("{name}_{n}");
+            n += 1;
+        }
+        self.flat.vars.push(FlatVar {
+            name: unique,
+            ty: ty.clone(),
+            role,
+            span,
+        });
+        Expr::var(self.flat.vars.len() - 1, ty, span)
+    }
+
+    fn temp(&mut self, ty: &Type, span: Span) -> Expr {
+        self.add_var("tmp", ty.clone(), Role::Local, span)
+    }
+
+    fn top_control(&mut self, unit: &Rc<Unit>, args: &[Expr]) -> FlatControl {
+        let Constructed::Control(id) = unit.what else {
+            return FlatControl::default();
+        };
+        let control = &self.program.controls[id];
+        let mut env = self.unit_env(unit, 0);
+        for (param, arg) in control.params.iter().zip(args) {
+            env.vars.insert(param.var, arg.clone());
+        }
+        let mut body = Vec::new();
+        self.control_body(unit, &mut env, &mut body);
+        FlatControl {
+            name: unit.path.clone(),
+            span: control.span,
+            body,
+        }
+    }
+
+    fn unit_env(&self, unit: &Rc<Unit>, depth: usize) -> Env {
+        Env {
+            vars: unit.bindings.clone(),
+            unit: Some(unit.clone()),
+            depth,
+            ..Env::default()
+        }
+    }
+
+    fn push(&mut self, out: &mut Vec<FlatStmt>, kind: flat::FlatKind, span: Span) {
+        self.statements += 1;
+        if self.statements == MAX_STATEMENTS {
+            self.error("too-large", span, "the program becomes too large when its calls are inlined");
+        }
+        if self.statements < MAX_STATEMENTS {
+            out.push(FlatStmt { kind, span });
+        }
+    }
+}
+
+fn object_expr(index: usize, span: Span) -> Expr {
+    Expr {
+        kind: ExprKind::Instance(index),
+        ty: Type::Void,
+        span,
+    }
+}
+
+/// The control-plane name: `@name` replaces the last part, and all of it if it begins with a dot.
+fn full_name(path: Option<&str>, name: &str, annotations: &[Annotation]) -> String {
+    let own = annotations::string(annotations, "name").unwrap_or_else(|| name.to_owned());
+    match (own.strip_prefix('.'), path) {
+        (Some(absolute), _) => absolute.to_owned(),
+        (None, Some(path)) => format!("{path}.{own}"),
+        (None, None) => own,
+    }
+}

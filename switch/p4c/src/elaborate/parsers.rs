@@ -1,0 +1,173 @@
+//! Parsers: sub-parsers become states of the parser that applies them.
+//!
+//! ```text
+//! state s { sub.apply(p, h); p.extract(h.x); transition t; }
+//!     ==>  s -> sub.start -> ... -> sub.accept = s_1 { p.extract(h.x); transition t; }
+//! ```
+
+use std::rc::Rc;
+
+use super::calls::{Bound, Reach};
+use super::flat::{FlatParser, FlatState, FlatStmt, FlatTarget, FlatTransition, FlatValueSet};
+use super::{Elaborator, Env, MAX_DEPTH, UNIT_BASE, Unit, full_name};
+use crate::ir::{Callee, Constructed, Expr, ExprKind, ParserId, Stmt, StmtKind, Target, Transition};
+use crate::source::Span;
+
+impl Elaborator<'_> {
+    pub(super) fn top_parser(&mut self, unit: &Rc<Unit>, args: &[Expr]) {
+        let Constructed::Parser(id) = unit.what else {
+            return;
+        };
+        let parser = &self.program.parsers[id];
+        let mut env = self.unit_env(unit, 0);
+        for (param, arg) in parser.params.iter().zip(args) {
+            env.vars.insert(param.var, arg.clone());
+        }
+        self.flat.parser = FlatParser {
+            name: parser.name.clone(),
+            span: parser.span,
+            ..FlatParser::default()
+        };
+        self.flat.parser.start = self.parser_states(id, unit, env, "", FlatTarget::Accept);
+    }
+
+    /// Adds the states of one application of a parser; returns the first.
+    fn parser_states(
+        &mut self,
+        id: ParserId,
+        unit: &Rc<Unit>,
+        mut env: Env,
+        prefix: &str,
+        accept: FlatTarget,
+    ) -> usize {
+        let parser = &self.program.parsers[id];
+        for value_set in &parser.value_sets {
+            self.value_set(*value_set, unit, &env);
+        }
+        let mut first = Vec::new();
+        self.statements(&parser.locals, &mut env, &mut first);
+        let base = self.flat.parser.states.len();
+        for state in &parser.states {
+            self.add_state(format!("{prefix}{}", state.name), state.span);
+        }
+        for (i, state) in parser.states.iter().enumerate() {
+            let target = |t: Target| match t {
+                Target::Accept => accept,
+                Target::Reject => FlatTarget::Reject,
+                Target::State(s) => FlatTarget::State(base + s),
+            };
+            let mut env = env.clone();
+            let mut body = Vec::new();
+            let last = self.state_body(&state.body, base + i, &mut env, &mut body);
+            let transition = match &state.transition {
+                Transition::Direct(t) => FlatTransition::Direct(target(*t)),
+                Transition::Select { keys, cases, .. } => {
+                    let refs: Vec<&Expr> = keys.iter().collect();
+                    FlatTransition::Select {
+                        keys: self.operands(&refs, &env, &mut body),
+                        cases: cases
+                            .iter()
+                            .map(|c| {
+                                let sets = c.keyset.iter().map(|k| self.pure_expr(k, &env)).collect();
+                                (sets, target(c.target))
+                            })
+                            .collect(),
+                    }
+                }
+            };
+            let state = &mut self.flat.parser.states[last];
+            state.body = body;
+            state.transition = transition;
+        }
+        if first.is_empty() {
+            return base;
+        }
+        // Local variables are set once, before the first state, which may be entered again.
+        let locals = self.add_state(format!("{prefix}locals"), parser.span);
+        self.flat.parser.states[locals].body = first;
+        self.flat.parser.states[locals].transition = FlatTransition::Direct(FlatTarget::State(base));
+        locals
+    }
+
+    fn add_state(&mut self, name: String, span: Span) -> usize {
+        let mut unique = name.clone();
+        let mut n = 0;
+        while self.flat.parser.states.iter().any(|s| s.name == unique) {
+            unique = format!("{name}_{n}");
+            n += 1;
+        }
+        self.flat.parser.states.push(FlatState {
+            name: unique,
+            body: Vec::new(),
+            transition: FlatTransition::Direct(FlatTarget::Accept),
+            span,
+        });
+        self.flat.parser.states.len() - 1
+    }
+
+    /// Statements of a state; at each sub-parser the state is cut in two. Returns the last piece, whose
+    /// statements are left in `body`.
+    fn state_body(&mut self, statements: &[Stmt], state: usize, env: &mut Env, body: &mut Vec<FlatStmt>) -> usize {
+        let mut current = state;
+        for statement in statements {
+            let sub = match &statement.kind {
+                StmtKind::Call(call) => match &call.callee {
+                    Callee::Apply(object) => Some((object, &call.args)),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let Some((object, args)) = sub else {
+                self.statements(std::slice::from_ref(statement), env, body);
+                continue;
+            };
+            let object = self.expr(object, env, body);
+            let unit = match object.kind {
+                ExprKind::Instance(index) if index >= UNIT_BASE => self.units.get(&index).cloned(),
+                _ => None,
+            };
+            let Some(unit) = unit else { continue };
+            let Constructed::Parser(id) = unit.what else {
+                continue;
+            };
+            if env.depth >= MAX_DEPTH {
+                self.error("too-deep", statement.span, "parsers are nested too deeply");
+                return current;
+            }
+            let bound: Bound = self.bind(&self.program.parsers[id].params, args, &[], Reach::Parameters, env, body);
+            let mut inner = self.unit_env(&unit, env.depth + 1);
+            inner.vars.extend(bound.vars.clone());
+            let rest_name = format!("{}_rest", self.flat.parser.states[current].name);
+            let rest = self.add_state(rest_name, statement.span);
+            let prefix = format!("{}.", self.flat.parser.states[current].name);
+            let start = self.parser_states(id, &unit, inner, &prefix, FlatTarget::State(rest));
+            let finished = &mut self.flat.parser.states[current];
+            finished.body = std::mem::take(body);
+            finished.transition = FlatTransition::Direct(FlatTarget::State(start));
+            self.copy_back(bound, body);
+            current = rest;
+        }
+        current
+    }
+
+    fn value_set(&mut self, id: usize, unit: &Rc<Unit>, env: &Env) {
+        if self.value_sets.contains_key(&(unit.id, id)) {
+            return;
+        }
+        let declared = &self.program.value_sets[id];
+        let size = self.pure_expr(&declared.size, env);
+        let size = size.as_int().and_then(|v| u32::try_from(v).ok());
+        let Some(size) = size else {
+            self.error("not-constant", declared.span, "the size of a value set must be known at compile time");
+            return;
+        };
+        self.flat.value_sets.push(FlatValueSet {
+            name: full_name(Some(&unit.path), &declared.name, &declared.annotations),
+            annotations: declared.annotations.clone(),
+            ty: declared.ty.clone(),
+            size,
+            span: declared.span,
+        });
+        self.value_sets.insert((unit.id, id), self.flat.value_sets.len() - 1);
+    }
+}
