@@ -12,7 +12,7 @@ use tracing::info;
 
 use crate::build::Built;
 use crate::options::ReportFormat;
-use crate::service::EngineDevice;
+use crate::service::{EngineDevice, watch_idle_entries};
 
 /// The packets have a thread of their own; the gRPC servers share this one.
 pub fn run(built: Built, report: ReportFormat) -> Result<()> {
@@ -32,6 +32,7 @@ async fn serve(built: Built) -> Result<Fabric> {
     let device = |(switch, s): (SwitchId, &Switch)| {
         let id = s.device_id();
         let handle = handle.clone();
+        tokio::spawn(watch_idle_entries(handle.clone(), switch));
         Arc::new(EngineDevice { id, switch, handle }) as Arc<dyn Device>
     };
     let devices = driver.fabric().switches().map(device).collect();

@@ -1,5 +1,7 @@
 //! The glue between the engine and the P4Runtime server: a switch as the server sees it.
 
+use std::time::Duration;
+
 use ebb_engine::{ControlHandle, Notice, Switch, SwitchId};
 use ebb_p4runtime::{Device, Event, Job};
 use ebb_pipeline::Pipeline;
@@ -12,6 +14,20 @@ pub struct EngineDevice {
     pub id: u64,
     pub switch: SwitchId,
     pub handle: ControlHandle,
+}
+
+/// How often entries are looked at for their idle timeout, as often as BMv2 does.
+const IDLE_CHECK: Duration = Duration::from_secs(1);
+
+/// Keeps looking for idle entries until the switch stops.
+pub async fn watch_idle_entries(handle: ControlHandle, switch: SwitchId) {
+    let mut ticks = tokio::time::interval(IDLE_CHECK);
+    loop {
+        ticks.tick().await;
+        if handle.post(switch, Switch::check_idle_entries).is_err() {
+            return;
+        }
+    }
 }
 
 impl Device for EngineDevice {
@@ -31,6 +47,7 @@ impl Device for EngineDevice {
             let event = match notice {
                 Notice::PacketIn(frame) => Event::PacketIn(frame),
                 Notice::Digest(digest) => Event::Digest(digest),
+                Notice::Idle { table, entry } => Event::Idle { table, entry },
             };
             events.try_send(event).is_ok()
         };

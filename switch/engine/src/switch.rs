@@ -6,11 +6,11 @@
 //! a packet that has been through the pipeline [`MAX_PASSES`] times is dropped, so that no program
 //! can occupy the switch for ever.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use ebb_pipeline::{
-    CloneRequest, Deflect, Digest, EgressInput, EgressVerdict, IngressInput, IngressVerdict,
-    Packet, Pipeline, Preserved, control::Replica, instance_type,
+    CloneRequest, Deflect, Digest, EgressInput, EgressVerdict, EntryId, IngressInput,
+    IngressVerdict, Packet, Pipeline, Preserved, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
     Admission, Arrival, ConfigError, Count, Departure, PortStatistics, TrafficManager,
@@ -47,6 +47,11 @@ pub struct SwitchOptions {
 pub enum Notice {
     PacketIn(Vec<u8>),
     Digest(Digest),
+    /// An entry was not hit for its idle timeout. Told once, until it is hit again.
+    Idle {
+        table: TableId,
+        entry: EntryId,
+    },
 }
 
 /// Takes notices; false if it could not.
@@ -101,6 +106,8 @@ pub struct Switch {
     drops: DropLedger,
     packets_seen: u64,
     listener: Option<Listener>,
+    /// Entries whose [`Notice::Idle`] was sent.
+    idle: BTreeSet<(TableId, EntryId)>,
 }
 
 impl Switch {
@@ -121,6 +128,7 @@ impl Switch {
             drops: DropLedger::default(),
             packets_seen: 0,
             listener: None,
+            idle: BTreeSet::new(),
         };
         if let Some(port) = cpu_port {
             switch.connect_port(Instant::ZERO, port);
@@ -155,6 +163,7 @@ impl Switch {
     /// Replaces the program. Packets that wait in queues belong to the old one and are dropped.
     pub fn install(&mut self, mut pipeline: Pipeline) {
         self.manager.clear(self.now);
+        self.idle.clear();
         pipeline.set_drop_port(self.options.drop_port);
         self.pipeline = Some(pipeline);
     }
@@ -186,6 +195,18 @@ impl Switch {
     /// Who takes packet-ins and digests.
     pub fn set_listener(&mut self, listener: Option<Listener>) {
         self.listener = listener;
+    }
+
+    /// Looks for entries that have become idle. To be called now and then.
+    pub fn check_idle_entries(&mut self) {
+        let Some(pipeline) = &self.pipeline else {
+            return;
+        };
+        let idle: BTreeSet<_> = pipeline.idle_entries(self.now).into_iter().collect();
+        for (table, entry) in &idle - &self.idle {
+            self.notify(Notice::Idle { table, entry });
+        }
+        self.idle = idle;
     }
 
     /// A packet from the controller. False if the switch has no CPU port.

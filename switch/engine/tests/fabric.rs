@@ -193,8 +193,8 @@ fn a_new_program_starts_with_empty_queues() {
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
     fabric.attach(at(s, 2)).expect("a free port");
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
-    for _ in 0..3 {
-        fabric.inject(Instant::ZERO, at(s, 1), frame(9, 1500));
+    for i in 0..3 {
+        fabric.inject(Instant::from_nanos(i), at(s, 1), frame(9, 1500));
     }
     fabric.run_until(Instant::from_micros(1));
     fabric.with_switch(s, |switch| switch.install(trim_program()));

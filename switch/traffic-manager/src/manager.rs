@@ -117,9 +117,10 @@ impl<P> TrafficManager<P> {
 
     /// The delay configured for frames that arrive on the port from outside.
     pub fn rx_delay(&self, port: PortId) -> Duration {
+        let profile = || self.config.profile_of(port);
         match self.port(port) {
             Some(port) => port.rx_delay(),
-            None => Duration::ZERO,
+            None => Duration::from_nanos(profile().map_or(0, |p| p.rx_delay_ns)),
         }
     }
 
