@@ -76,9 +76,9 @@ async fn statistics_are_read_reset_and_streamed() {
             let arrival = Arrival {
                 queue: 7,
                 len: 100,
-                deflected: false,
+                was_deflected: false,
             };
-            switch.traffic.enqueue(now, 3, arrival, vec![0; 100]);
+            let _ = switch.traffic.enqueue(now, 3, arrival, vec![0; 100]);
         }
     }
     let get = tm::GetStatsRequest {
