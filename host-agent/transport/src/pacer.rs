@@ -235,6 +235,16 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
         Admission::Queued
     }
 
+    /// Does what was due by `now`.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+    }
+
+    /// A packet has left the bucket and waits to be polled.
+    pub fn has_ready(&self) -> bool {
+        !self.released.is_empty()
+    }
+
     /// The next packet that the bucket has let go by `now`.
     pub fn poll(&mut self, now: Instant) -> Option<P> {
         self.advance(now);

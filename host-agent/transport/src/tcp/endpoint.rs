@@ -400,11 +400,16 @@ impl Transport for TcpEndpoint {
             flow.connection.handle_deadline(now);
             self.after_input(now, id);
         }
+        if let Some(pacer) = &mut self.pacer {
+            pacer.handle_timeout(now);
+        }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let flows = self.deadlines.first().map(|&(deadline, _)| deadline);
-        let pacer = self.pacer.as_ref().and_then(Pacer::next_deadline);
+        // A packet that waits only for the NIC has no deadline.
+        let pacer = self.pacer.as_ref().filter(|pacer| !pacer.has_ready());
+        let pacer = pacer.and_then(Pacer::next_deadline);
         flows.into_iter().chain(pacer).min()
     }
 

@@ -118,6 +118,11 @@ impl Rack {
                 continue;
             }
             self.hosts[host].handle_timeout(now);
+            let deadline = self.hosts[host].next_deadline();
+            assert!(
+                deadline.is_none_or(|at| at > now),
+                "a driver would spin at {now:?}"
+            );
             while let Some(event) = self.hosts[host].poll_event() {
                 if let (Event::Finished { flow, record }, true) = (&event, self.refuse)
                     && record.role == Role::Receiver

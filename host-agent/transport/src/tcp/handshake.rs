@@ -1,4 +1,4 @@
-//! The three-way handshake and what it negotiates (RFC 9293 3.5, RFC 7323, RFC 2018, RFC 3168 6.1.1).
+//! The three-way handshake and what it negotiates (RFC 9293 3.5, 7323, 2018, 3168 6.1.1).
 
 use ebb_units::Instant;
 use ebb_wire::TcpOptions;

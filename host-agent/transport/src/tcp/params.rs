@@ -89,6 +89,13 @@ pub struct InvalidTcpParams {
 }
 
 impl TcpParams {
+    /// Lowers the segment size so that packets, options included, fit `mtu_bytes`.
+    pub fn fit_mtu(&mut self, mtu_bytes: u16) {
+        // RFC 9293 3.7.1: the MTU less the fixed headers; options come out of the payload. A SACK
+        // option may be longer than that of timestamps, but only on segments without payload.
+        self.mss_bytes = self.mss_bytes.min(mtu_bytes.saturating_sub(40));
+    }
+
     /// Refuses values with which a connection could hang, divide by zero or not fit its header.
     pub fn validate(&self) -> Result<(), InvalidTcpParams> {
         fn check(
@@ -234,6 +241,16 @@ mod tests {
                 ..TcpParams::default()
             }
         );
+    }
+
+    #[test]
+    fn segments_fit_the_mtu() {
+        let fitted = |mtu| {
+            let mut params = TcpParams::default();
+            params.fit_mtu(mtu);
+            params.mss_bytes
+        };
+        assert_eq!((fitted(1500), fitted(9000), fitted(950)), (1460, 1460, 910));
     }
 
     #[test]

@@ -361,3 +361,31 @@ fn the_receive_window_bounds_what_is_in_flight() {
     // Needs window scaling.
     assert!(most(400_000) > Some(380_000));
 }
+
+/// Data that arrives out of order at a sender must not make its own packets too long.
+#[test]
+fn data_segments_carry_no_sack_blocks() {
+    let mut net = network(TcpParams::default());
+    net.transfer(1_000_000);
+    net.run_until(Instant::from_micros(1_000));
+    let now = net.now;
+    let last = net.sent.last().unwrap().1.clone();
+    let stray = Segment {
+        seq: last.ack.unwrap().wrapping_add(5_000),
+        ack: Some(last.seq),
+        window: 60_000,
+        payload: vec![1; 1000],
+        ..Segment::default()
+    };
+    let left = &mut net.pairs[0].left;
+    left.handle_segment(now, &stray);
+    let mut sent = Vec::new();
+    while let Some(segment) = left.poll_transmit(now) {
+        sent.push(segment);
+    }
+    assert!(sent.iter().any(|s| !s.payload.is_empty()));
+    assert!(
+        sent.iter()
+            .all(|s| s.payload.is_empty() || s.options.sack_blocks.is_empty())
+    );
+}

@@ -330,6 +330,10 @@ impl Synchronized {
                 // RFC 3168 6.1.4 and 6.1.5: neither pure ACKs nor retransmissions are ECT.
                 segment.ect =
                     self.agreement.ecn != EcnMode::Off && !payload.is_empty() && !retransmission;
+                if !payload.is_empty() {
+                    // They would not fit beside a full payload.
+                    segment.options.sack_blocks.clear();
+                }
                 segment.payload = payload;
                 segment
             }
