@@ -17,7 +17,7 @@ pub struct HeaderType {
     pub max_length: Option<u32>,
 }
 
-/// `["name", width, signed]`; the width of a variable-length field is `"*"`.
+/// `["name", width, signed]`, or `["name", "*"]` for a variable-length field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<serde_json::Value>", into = "FieldTuple")]
 pub struct FieldDecl {
@@ -51,22 +51,18 @@ impl FieldDecl {
 }
 
 #[derive(Serialize)]
-struct FieldTuple(String, WidthOut, bool);
-
-#[derive(Serialize)]
 #[serde(untagged)]
-enum WidthOut {
-    Bits(u32),
-    Star(&'static str),
+enum FieldTuple {
+    Fixed(String, u32, bool),
+    Variable(String, &'static str),
 }
 
 impl From<FieldDecl> for FieldTuple {
     fn from(f: FieldDecl) -> Self {
-        let width = match f.width {
-            FieldWidth::Bits(n) => WidthOut::Bits(n),
-            FieldWidth::Variable => WidthOut::Star("*"),
-        };
-        FieldTuple(f.name, width, f.signed)
+        match f.width {
+            FieldWidth::Bits(n) => FieldTuple::Fixed(f.name, n, f.signed),
+            FieldWidth::Variable => FieldTuple::Variable(f.name, "*"),
+        }
     }
 }
 
@@ -91,6 +87,8 @@ impl TryFrom<Vec<serde_json::Value>> for FieldDecl {
         };
         let signed = match tuple.get(2) {
             None => false,
+            // p4c writes 0 for `bool` fields.
+            Some(serde_json::Value::Number(n)) => n.as_u64() != Some(0),
             Some(v) => v.as_bool().ok_or_else(bad)?,
         };
         Ok(FieldDecl {

@@ -71,8 +71,8 @@ pub(crate) struct Layout {
     pub stacks: Vec<Stack>,
     pub unions: Vec<Union>,
     pub union_stacks: Vec<Stack>,
-    /// Length of the array.
-    pub words: usize,
+    /// The array of a new packet: zeros, but metadata is always valid.
+    pub initial: Vec<u64>,
     /// Words of metadata headers, as ranges.
     pub metadata: Vec<(u32, u32)>,
     header_names: HashMap<String, u32>,
@@ -91,6 +91,7 @@ impl Layout {
             .map(|t| (t.name.as_str(), t))
             .collect();
         let mut by_id = HashMap::new();
+        let mut always_valid = Vec::new();
         let mut at = 0u32;
         let mut take = |n: u32| {
             let first = at;
@@ -111,6 +112,7 @@ impl Layout {
                 .insert(h.name.clone(), layout.headers.len() as u32);
             if h.metadata {
                 layout.metadata.push((header.first, header.words));
+                always_valid.push(header.valid_at);
             }
             layout.headers.push(header);
         }
@@ -182,7 +184,10 @@ impl Layout {
                 next_at: take(1),
             });
         }
-        layout.words = at as usize;
+        layout.initial = vec![0; at as usize];
+        for valid_at in always_valid {
+            layout.initial[valid_at as usize] = 1;
+        }
         Ok(layout)
     }
 

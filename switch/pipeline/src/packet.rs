@@ -81,11 +81,11 @@ pub(crate) struct Pool {
 const POOL_LIMIT: usize = 4096;
 
 impl Pool {
-    /// A packet of zeros around a frame.
-    pub fn packet(&mut self, words: usize, frame: &[u8]) -> Packet {
+    /// A packet that has not been parsed.
+    pub fn packet(&mut self, initial: &[u64], frame: &[u8]) -> Packet {
         let (mut w, mut f) = self.free.pop().unwrap_or_default();
         w.clear();
-        w.resize(words, 0);
+        w.extend_from_slice(initial);
         f.clear();
         f.extend_from_slice(frame);
         Packet {

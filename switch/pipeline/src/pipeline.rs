@@ -51,7 +51,7 @@ impl Pipeline {
 
     /// The packet as it is before the parser runs.
     fn arrive(&mut self, now: Instant, frame: &[u8], input: &IngressInput) -> Packet {
-        let mut packet = self.state.pool.packet(self.program.layout.words, frame);
+        let mut packet = self.state.pool.packet(&self.program.layout.initial, frame);
         packet.ingress_port = input.ingress_port;
         packet.packet_id = input.packet_id;
         if let Some(preserved) = &input.preserved {
@@ -139,7 +139,7 @@ impl Pipeline {
         let mut copy = self
             .state
             .pool
-            .packet(self.program.layout.words, &packet.frame);
+            .packet(&self.program.layout.initial, &packet.frame);
         copy.ingress_port = packet.ingress_port;
         copy.packet_id = packet.packet_id;
         copy.ingress_length = packet.ingress_length;
