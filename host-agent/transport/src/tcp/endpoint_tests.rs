@@ -457,16 +457,16 @@ fn hull_paces_long_flows() {
     );
 }
 
-#[test]
-fn an_incast_through_a_small_queue_completes() {
-    let mut rack = Rack::new(9, Algorithm::Reno, false);
+/// Eight hosts answer one at once through a queue of 30 kB: (drops, timeouts, longest transfer).
+fn incast(algorithm: Algorithm) -> (u64, u64, u64) {
+    let mut rack = Rack::new(9, algorithm, false);
     rack.hosts[0].listen(PORT).unwrap();
     rack.capacity = 30_000;
+    rack.mark_above = 15_000;
     for host in 1..9 {
         rack.send(host, 0, 100_000);
     }
     rack.run();
-    assert!(rack.drops > 0, "the case is meant to lose packets");
     let records = rack.records(Role::Sender);
     assert_eq!(records.len(), 8);
     assert!(
@@ -474,6 +474,27 @@ fn an_incast_through_a_small_queue_completes() {
         "{records:#?}"
     );
     assert!(rack.max_queue <= 30_000 + 1500);
+    let longest = records.iter().map(|r| r.duration_ns).max().unwrap_or(0);
+    (
+        rack.drops,
+        records.iter().map(|r| r.counters.timeouts).sum(),
+        longest,
+    )
+}
+
+/// What the papers say of an incast: without ECN whole windows are lost and wait for the timer.
+#[test]
+fn an_incast_costs_reno_timeouts() {
+    let (drops, timeouts, longest) = incast(Algorithm::Reno);
+    assert!(
+        drops > 0 && timeouts > 0,
+        "{drops} drops, {timeouts} timeouts"
+    );
+    // 800 kB take 6.6 ms; a timeout is 10 ms.
+    assert!(longest > 10_000_000, "{longest}");
+    let (dctcp_drops, dctcp_timeouts, _) = incast(Algorithm::Dctcp);
+    assert!(dctcp_drops < drops, "{dctcp_drops} < {drops}");
+    assert!(dctcp_timeouts <= timeouts, "{dctcp_timeouts} <= {timeouts}");
 }
 
 proptest! {
