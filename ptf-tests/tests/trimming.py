@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from drop_reason import DropReason
-from ebb_scapy import MIN_TRIM_SIZE, Dscp, Ecn, Type, trimmed
+from ebb_scapy import MIN_TRIM_SIZE, Dscp, Ebb, Ecn, Type, trimmed
 from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
 from finsy import P4TableAction
 from frames import FULL_FRAME_BYTES, ebb, host_ip, pull, routed, tcp
 from scapy.layers.inet import IPOption_Router_Alert
+from scapy.layers.l2 import Ether
 from targets import Feature, Queue, TrafficManager
 
 SLOW_BPS = 100_000
@@ -231,6 +232,23 @@ class OccupancyLimit(TrimTest):
         self.expect(3, routed(elsewhere, 3))
         self.expect_count("trimmed", 2, 1)
         self.expect_count("trim_sent", 2, 1)
+
+
+class HeaderChecksumCarry(TrimTest):
+    """The incremental update of the Ebb checksum, where its one's complement sum wraps round."""
+
+    def runTest(self) -> None:
+        self.trimming()
+        self.control.insert(
+            "occupancy_limit", action("set_occupancy_limit", limit_bytes=600), egress_port=2
+        )
+        plain = Ether(full(entropy=0))[Ebb].checksum
+        for checksum in (0, 1, 2, 3, 4, 5, 0xFFFB, 0xFFFE):
+            # The entropy that turns the checksum of the rest into this one.
+            packet = full(entropy=(plain - checksum) % 0xFFFF)
+            self.assertEqual(Ether(packet)[Ebb].checksum, checksum)
+            self.send(1, packet)
+            self.expect(2, trimmed(routed(packet, 2), SIZE))
 
 
 class OccupancyCounts(TrimTest):
