@@ -234,6 +234,21 @@ class OccupancyLimit(TrimTest):
         self.expect_count("trim_sent", 2, 1)
 
 
+class OccupancyKeepsShortPackets(TrimTest):
+    """The bound between whole and cut, with the other trigger."""
+
+    def runTest(self) -> None:
+        self.trimming()
+        self.control.insert(
+            "occupancy_limit", action("set_occupancy_limit", limit_bytes=50), egress_port=2
+        )
+        for length in (SIZE - 1, SIZE, SIZE + 1):
+            packet = ebb(host_ip(2), length=length)
+            self.send(1, packet)
+            self.expect(2, trimmed(routed(packet, 2), SIZE))
+        self.expect_count("trimmed", 2, 3)
+
+
 class HeaderChecksumCarry(TrimTest):
     """The incremental update of the Ebb checksum, where its one's complement sum wraps round."""
 
