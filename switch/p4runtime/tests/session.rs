@@ -133,7 +133,7 @@ async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
     c.set_config(Action::Commit, None).await.unwrap();
     assert!(server.device.switch.lock().unwrap().pipeline.is_some());
-    assert_eq!(c.read(group.clone()).await.unwrap(), [group.clone()]);
+    assert_eq!(c.read_one(group.clone()).await, group);
 
     // Committing again clears the state, reconciling keeps it.
     c.set_config(Action::ReconcileAndCommit, Some(config()))

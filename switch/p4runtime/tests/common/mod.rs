@@ -320,6 +320,15 @@ impl Controller {
     }
 }
 
+impl Controller {
+    /// The only entity that a filter selects.
+    pub async fn read_one(&mut self, filter: p4::entity::Entity) -> p4::entity::Entity {
+        let mut found = self.read(filter).await.unwrap();
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+}
+
 pub fn update(kind: p4::update::Type, entity: p4::entity::Entity) -> p4::Update {
     p4::Update {
         r#type: kind as i32,
