@@ -37,6 +37,7 @@ extern packet_out {
 extern void verify(in bool check, in error toSignal);
 
 // The action that does nothing.
+@noWarn("unused")
 action NoAction() {}
 
 match_kind {

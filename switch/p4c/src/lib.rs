@@ -17,18 +17,22 @@ pub mod elaborate;
 pub mod eval;
 pub mod ir;
 pub mod lex;
+pub mod options;
+pub mod p4info;
 pub mod parse;
 pub mod preprocess;
 pub mod source;
 pub mod types;
 
 use diagnostics::Diagnostics;
+use options::Stage;
 use source::SourceMap;
 
 /// What a successful compilation gives.
 #[derive(Debug)]
 pub struct Compiled {
     pub json: ebb_bmv2_json::Program,
+    pub p4info: p4info::message::Message,
 }
 
 /// Compiles one program. `name` is its path, for messages and for `#include "..."`.
@@ -40,20 +44,37 @@ pub fn compile(
     sources: &mut SourceMap,
     diagnostics: &Diagnostics,
 ) -> Option<Compiled> {
+    compile_with(name, text, options, sources, diagnostics, &mut |_, _| {})
+}
+
+/// As [`compile`]; `dump` is called after each stage and may print what it made.
+pub fn compile_with(
+    name: &str,
+    text: &str,
+    options: &preprocess::Options,
+    sources: &mut SourceMap,
+    diagnostics: &Diagnostics,
+    dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
+) -> Option<Compiled> {
     let file = sources.add(name, text);
     let tokens = preprocess::preprocess(file, sources, options, diagnostics);
+    dump(Stage::Tokens, &|| annotations::text(&tokens));
     let tree = parse::parse(&tokens, diagnostics);
+    dump(Stage::Ast, &|| format!("{tree:#?}"));
     if diagnostics.has_errors() {
         return None;
     }
     let program = check::check(&tree, diagnostics);
+    dump(Stage::Ir, &|| format!("{program:#?}"));
     if diagnostics.has_errors() {
         return None;
     }
     let flat = elaborate::elaborate(&program, diagnostics)?;
+    dump(Stage::Flat, &|| format!("{flat:#?}"));
     if diagnostics.has_errors() {
         return None;
     }
     let json = bmv2::generate(&program, &flat, sources, diagnostics, name);
-    (!diagnostics.has_errors()).then_some(Compiled { json })
+    let p4info = p4info::generate(&program, &flat, diagnostics);
+    (!diagnostics.has_errors()).then_some(Compiled { json, p4info })
 }

@@ -1,15 +1,80 @@
+//! `ebb-p4c`: see [`ebb_p4c`] for the stages.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
+
+use clap::Parser;
+
+use ebb_p4c::diagnostics::{Diagnostic, Diagnostics};
+use ebb_p4c::options::{Arguments, InfoFormat, Stage};
+use ebb_p4c::source::SourceMap;
+use ebb_p4c::{Compiled, p4info, preprocess};
+
 fn main() -> ExitCode {
-    let (mut ok, mut bad) = (0, 0);
-    for path in std::env::args().skip(1) {
-        let mut sources = ebb_p4c::source::SourceMap::default();
-        let text = std::fs::read_to_string(&path).unwrap();
-        let d = ebb_p4c::diagnostics::Diagnostics::default();
-        match ebb_p4c::compile(&path, &text, &Default::default(), &mut sources, &d) {
-            Some(c) => { ok += 1; std::fs::write(format!("/tmp/out/{}.json", path.rsplit('/').next().unwrap()), c.json.to_json()).unwrap(); }
-            None => { bad += 1; println!("== {path}\n{}", d.render(&sources, false)); }
-        }
+    let arguments = Arguments::parse();
+    // Inlining recurses as deeply as the program is nested; the main thread's stack is too small for
+    // what the parser accepts.
+    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&arguments));
+    match worker.map(std::thread::JoinHandle::join) {
+        Ok(Ok(true)) => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
     }
-    println!("ok {ok} bad {bad}");
-    ExitCode::SUCCESS
+}
+
+const STACK_BYTES: usize = 256 << 20;
+
+fn run(arguments: &Arguments) -> bool {
+    let mut sources = SourceMap::default();
+    let diagnostics = Diagnostics::default();
+    if let Some(compiled) = compile(arguments, &mut sources, &diagnostics)
+        && let Err(problem) = write_outputs(arguments, &compiled)
+    {
+        diagnostics.report(Diagnostic::global("output", problem));
+    }
+    let color = std::io::stderr().is_terminal();
+    let text = diagnostics.render(&sources, color);
+    // Nothing is left to do if stderr is closed.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    !diagnostics.has_errors()
+}
+
+fn compile(arguments: &Arguments, sources: &mut SourceMap, diagnostics: &Diagnostics) -> Option<Compiled> {
+    let name = arguments.input.display().to_string();
+    let text = match std::fs::read_to_string(&arguments.input) {
+        Ok(text) => text,
+        Err(error) => {
+            let message = format!("cannot read `{name}`: {error}");
+            diagnostics.report(Diagnostic::global("input", message));
+            return None;
+        }
+    };
+    let options = preprocess::Options {
+        include_dirs: arguments.include_dirs.clone(),
+        defines: arguments.defines(),
+    };
+    let mut dump = |stage: Stage, content: &dyn Fn() -> String| {
+        if arguments.dump.contains(&stage) {
+            let _ = writeln!(std::io::stdout(), "{}", content());
+        }
+    };
+    ebb_p4c::compile_with(&name, &text, &options, sources, diagnostics, &mut dump)
+}
+
+fn write_outputs(arguments: &Arguments, compiled: &Compiled) -> Result<(), String> {
+    for file in &arguments.p4runtime_files {
+        let text = match arguments.info_format(file)? {
+            InfoFormat::Text => p4info::to_text(&compiled.p4info),
+            InfoFormat::Json => format!("{:#}\n", compiled.p4info.to_json()),
+        };
+        write(file, &text)?;
+    }
+    match &arguments.output {
+        Some(file) => write(file, &(compiled.json.to_json() + "\n")),
+        None => Ok(()),
+    }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(file, text).map_err(|error| format!("cannot write `{}`: {error}", file.display()))
 }

@@ -195,6 +195,9 @@ impl Elaborator<'_> {
             return;
         }
         let action = &self.program.actions[id];
+        if let Some(unit) = env.unit.as_ref().filter(|u| self.declares(u, id)) {
+            self.flat.called_actions.push((unit.id, id));
+        }
         let mut block = Vec::new();
         let bound = self.bind(&action.params, &call.args, &[], Reach::Surroundings, env, &mut block);
         let mut inner = env.clone();
@@ -246,6 +249,8 @@ impl Elaborator<'_> {
         self.copy_back(bound, &mut body);
         self.flat.actions.push(FlatAction {
             name,
+            action: reference.action,
+            unit: unit.as_ref().map(|u| u.id),
             annotations: action.annotations.clone(),
             params,
             body,

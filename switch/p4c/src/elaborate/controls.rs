@@ -119,6 +119,7 @@ impl Elaborator<'_> {
         FlatTable {
             name: full_name(Some(&unit.path), &table.name, &table.annotations),
             table: id,
+            unit: unit.id,
             key,
             actions,
             default_data,

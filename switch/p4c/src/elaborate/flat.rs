@@ -5,7 +5,7 @@
 //! expressions are `isValid` and `lookahead` (the latter only as the whole right side of an assignment).
 
 use crate::ast::Annotation;
-use crate::ir::{Expr, TableId};
+use crate::ir::{ActionId, ControlId, Expr, TableId};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -16,6 +16,10 @@ pub struct Flat {
     pub actions: Vec<FlatAction>,
     pub tables: Vec<FlatTable>,
     pub value_sets: Vec<FlatValueSet>,
+    /// Instances of controls, in the order of instantiation; what the control plane sees, in order.
+    pub units: Vec<FlatUnit>,
+    /// Actions that controls call directly, by instance.
+    pub called_actions: Vec<(usize, ActionId)>,
     pub parser: FlatParser,
     pub verify_checksum: FlatControl,
     pub ingress: FlatControl,
@@ -46,6 +50,15 @@ pub enum Role {
     ActionData(usize),
 }
 
+/// An instance of a control.
+#[derive(Clone, Debug)]
+pub struct FlatUnit {
+    pub id: usize,
+    pub control: ControlId,
+    /// Control-plane name.
+    pub path: String,
+}
+
 /// An instance of an extern type.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -63,6 +76,9 @@ pub struct Object {
 #[derive(Debug)]
 pub struct FlatAction {
     pub name: String,
+    pub action: ActionId,
+    /// The instance of the control that declares it; `None` for actions at the top level.
+    pub unit: Option<usize>,
     pub annotations: Vec<Annotation>,
     pub params: Vec<ActionParam>,
     pub body: Vec<FlatStmt>,
@@ -81,6 +97,8 @@ pub struct FlatTable {
     pub name: String,
     /// Where the rest of the properties is.
     pub table: TableId,
+    /// The instance of the control around it.
+    pub unit: usize,
     pub key: Vec<Expr>,
     /// Indices in [`Flat::actions`], in the order of the table's list.
     pub actions: Vec<usize>,

@@ -19,7 +19,7 @@ mod statements;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use flat::{Flat, FlatControl, FlatStmt, FlatVar, Label, Object, Role};
+use flat::{Flat, FlatControl, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
 
 use crate::annotations;
 use crate::ast::Annotation;
@@ -215,14 +215,22 @@ impl Elaborator<'_> {
             depth: env.depth + 1,
             ..Env::default()
         };
+        self.next_unit += 1;
+        let unit_id = self.next_unit;
+        if let Constructed::Control(control) = construct.what {
+            self.flat.units.push(FlatUnit {
+                id: unit_id,
+                control,
+                path: path.clone(),
+            });
+        }
         let mut children = HashMap::new();
         for id in instances {
             let child = self.instantiate(*id, Some(&path), &inner);
             children.extend(child.map(|c| (*id, c)));
         }
-        self.next_unit += 1;
         let unit = Rc::new(Unit {
-            id: self.next_unit,
+            id: unit_id,
             path,
             what: construct.what,
             bindings,

@@ -1,0 +1,396 @@
+//! The P4Info backend: what the control plane can see of a program, for P4Runtime.
+
+mod ids;
+pub mod message;
+mod objects;
+mod typespec;
+
+use std::collections::HashSet;
+
+use num_traits::ToPrimitive;
+
+use crate::annotations;
+use crate::ast::Annotation;
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::elaborate::flat::{ActionParam, Flat, FlatKind, FlatStmt, FlatTable};
+use crate::eval::Value;
+use crate::ir::{Expr, Program};
+use crate::lex::Tok;
+use crate::source::Span;
+use crate::types::{StructType, Type};
+use ids::{Kind, Symbols};
+use message::{Message, Node};
+use typespec::{TypeInfo, bytes};
+
+/// Annotations that P4Info expresses otherwise.
+const CONSUMED: &[&str] = &["name", "id", "hidden", "brief", "description"];
+
+struct Builder<'a> {
+    program: &'a Program,
+    flat: &'a Flat,
+    diagnostics: &'a Diagnostics,
+    symbols: Symbols,
+    types: TypeInfo,
+    /// Visible actions and tables, in order.
+    actions: Vec<VisibleAction<'a>>,
+    tables: Vec<&'a FlatTable>,
+    digests: Vec<(String, Type)>,
+}
+
+struct VisibleAction<'a> {
+    name: String,
+    annotations: &'a [Annotation],
+    params: Vec<ActionParam>,
+}
+
+/// Generates the P4Info message.
+pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Message {
+    let mut builder = Builder {
+        program,
+        flat,
+        diagnostics,
+        symbols: Symbols::default(),
+        types: TypeInfo::default(),
+        actions: Vec::new(),
+        tables: Vec::new(),
+        digests: Vec::new(),
+    };
+    builder.collect();
+    builder.build()
+}
+
+/// The message in protobuf text format.
+pub fn to_text(message: &Message) -> String {
+    message.to_text("p4/config/v1/p4info.proto", "p4.config.v1.P4Info")
+}
+
+impl Builder<'_> {
+    fn collect(&mut self) {
+        let flat = self.flat;
+        let mut seen = HashSet::new();
+        for unit in &flat.units {
+            let control = &self.program.controls[unit.control];
+            let of_unit = |t: &&FlatTable| t.unit == unit.id;
+            // Global actions come with the first control whose tables use them.
+            let used: Vec<usize> = flat.tables.iter().filter(of_unit).flat_map(|t| t.actions.clone()).collect();
+            let global = used.iter().map(|a| &flat.actions[*a]).filter(|a| a.unit.is_none());
+            let own = control.actions.iter().filter_map(|declared| {
+                let flat_action = flat.actions.iter().find(|a| a.unit == Some(unit.id) && a.action == *declared);
+                flat_action.map(|a| (a.name.clone(), &a.annotations[..], a.params.clone())).or_else(|| {
+                    // Actions that are only called have no data from the control plane.
+                    flat.called_actions.contains(&(unit.id, *declared)).then(|| {
+                        let action = &self.program.actions[*declared];
+                        let own = annotations::string(&action.annotations, "name").unwrap_or_else(|| action.name.clone());
+                        let name = match own.strip_prefix('.') {
+                            Some(absolute) => absolute.to_owned(),
+                            None => format!("{}.{own}", unit.path),
+                        };
+                        (name, &action.annotations[..], Vec::new())
+                    })
+                })
+            });
+            let visible: Vec<_> = global
+                .map(|a| (a.name.clone(), &a.annotations[..], a.params.clone()))
+                .chain(own)
+                .collect();
+            for (name, annotations, params) in visible {
+                if !annotations::has(annotations, "hidden") && seen.insert(name.clone()) {
+                    self.symbol(Kind::Action, &name, annotations, Span::default());
+                    self.actions.push(VisibleAction {
+                        name,
+                        annotations,
+                        params,
+                    });
+                }
+            }
+            for declared in &control.tables {
+                let table = flat.tables.iter().find(|t| t.unit == unit.id && t.table == *declared);
+                let Some(table) = table else { continue };
+                let properties = &self.program.tables[table.table];
+                if !annotations::has(&properties.annotations, "hidden") {
+                    self.symbol(Kind::Table, &table.name, &properties.annotations, properties.span);
+                    self.tables.push(table);
+                }
+            }
+        }
+        for object in &flat.objects {
+            if let Some(kind) = objects::kind(&object.extern_name).filter(|_| object.declared) {
+                self.symbol(kind, &object.name, &object.annotations, object.span);
+            }
+        }
+        for value_set in &flat.value_sets {
+            self.symbol(Kind::ValueSet, &value_set.name, &value_set.annotations, value_set.span);
+        }
+        for header in self.controller_headers() {
+            self.symbol(Kind::ControllerHeader, &header.name, &header.annotations, header.span);
+        }
+        let mut digests = Vec::new();
+        for body in [&flat.ingress.body, &flat.egress.body].into_iter().chain(flat.actions.iter().map(|a| &a.body)) {
+            find_digests(body, &mut digests);
+        }
+        for ty in digests {
+            let name = match &ty {
+                Type::Struct(s) if !s.name.is_empty() => s.name.clone(),
+                _ => format!("digest_{}", self.digests.len()),
+            };
+            if !self.digests.iter().any(|(n, _)| *n == name) {
+                self.symbol(Kind::Digest, &name, &[], Span::default());
+                self.digests.push((name, ty));
+            }
+        }
+        self.symbols.assign();
+    }
+
+    fn controller_headers(&self) -> Vec<std::rc::Rc<StructType>> {
+        let headers = self.program.headers.iter();
+        headers
+            .filter(|h| annotations::has(&h.annotations, "controller_header"))
+            .cloned()
+            .collect()
+    }
+
+    fn symbol(&mut self, kind: Kind, name: &str, annotations: &[Annotation], span: Span) {
+        let id = annotations::numbers(annotations, "id").first().and_then(ToPrimitive::to_u32);
+        if let Err(bad) = self.symbols.add(kind, name, id) {
+            let place = annotations::find(annotations, "id").map_or(span, |a| a.name.span);
+            let message = format!("@id({:#x}) of `{name}` is taken, or has the prefix of another kind", bad.0);
+            self.diagnostics.report(Diagnostic::error("bad-id", place, message));
+        }
+    }
+
+    fn build(&mut self) -> Message {
+        let mut info = Message::default();
+        info.message("pkg_info", self.package());
+        let tables = std::mem::take(&mut self.tables);
+        let tables = tables.into_iter().map(|t| Node::Message(self.table(t))).collect();
+        info.repeated("tables", tables);
+        let actions = std::mem::take(&mut self.actions);
+        let actions = actions.iter().map(|a| Node::Message(self.action(a))).collect();
+        info.repeated("actions", actions);
+        self.add_objects(&mut info);
+        info.message("type_info", self.types.to_message());
+        info
+    }
+
+    /// Architecture, and what `@pkginfo` on `main` says.
+    fn package(&self) -> Message {
+        let mut package = Message::default();
+        let empty: &[Annotation] = &[];
+        let main = self.program.main.map_or(empty, |id| &self.program.instances[id].annotations);
+        for name in ["name", "version"] {
+            package_property(&mut package, main, name);
+        }
+        package.text("arch", "v1model");
+        for name in ["organization", "contact", "url"] {
+            package_property(&mut package, main, name);
+        }
+        package
+    }
+
+    fn preamble(&self, kind: Kind, name: &str, annotations: &[Annotation]) -> Message {
+        let mut preamble = Message::default();
+        preamble.number("id", self.symbols.id(kind, name));
+        preamble.text("name", name).text("alias", self.symbols.alias(name));
+        preamble.repeated("annotations", shown_annotations(annotations));
+        preamble
+    }
+
+    fn table(&mut self, table: &FlatTable) -> Message {
+        let declared = &self.program.tables[table.table];
+        let mut out = Message::default();
+        out.message("preamble", self.preamble(Kind::Table, &table.name, &declared.annotations));
+
+        let mut fields = Vec::new();
+        let visible: Vec<_> = declared.key.iter().filter(|k| k.match_kind != "selector").collect();
+        let ids = field_ids(visible.iter().map(|k| &k.annotations[..]));
+        for (key, id) in visible.iter().zip(ids) {
+            let (type_name, width) = self.types.scalar(&key.expr.ty, &self.program.errors);
+            let mut field = Message::default();
+            field.number("id", id).text("name", key.name.clone().unwrap_or_default());
+            field.repeated("annotations", shown_annotations(&key.annotations));
+            if let Some(width) = width {
+                field.number("bitwidth", width);
+            }
+            match match_type(&key.match_kind) {
+                Some(symbol) => field.add("match_type", Node::Symbol(symbol)),
+                None => field.text("other_match_type", key.match_kind.clone()),
+            };
+            if let Some(name) = type_name {
+                field.message("type_name", named(&name));
+            }
+            fields.push(Node::Message(field));
+        }
+        out.repeated("match_fields", fields);
+
+        let mut refs = Vec::new();
+        for (action, reference) in table.actions.iter().zip(&declared.actions) {
+            let mut action_ref = Message::default();
+            action_ref.number("id", self.symbols.id(Kind::Action, &self.flat.actions[*action].name));
+            action_ref.repeated("annotations", shown_annotations(&reference.annotations));
+            if annotations::has(&reference.annotations, "tableonly") {
+                action_ref.add("scope", Node::Symbol("TABLE_ONLY"));
+            } else if annotations::has(&reference.annotations, "defaultonly") {
+                action_ref.add("scope", Node::Symbol("DEFAULT_ONLY"));
+            }
+            refs.push(Node::Message(action_ref));
+        }
+        out.repeated("action_refs", refs);
+
+        if let Some(call) = &declared.default_action {
+            let action = &self.flat.actions[table.actions[call.action_ref]];
+            let id = self.symbols.id(Kind::Action, &action.name);
+            if declared.default_is_const {
+                out.number("const_default_action_id", id);
+            }
+            let ids = field_ids(action.params.iter().map(|p| &p.annotations[..]));
+            let arguments = table.default_data.iter().zip(ids).filter_map(|(data, id)| {
+                let mut argument = Message::default();
+                argument.number("param_id", id).add("value", Node::Bytes(constant_bytes(data)?));
+                Some(Node::Message(argument))
+            });
+            let mut initial = Message::default();
+            initial.number("action_id", id).repeated("arguments", arguments.collect());
+            out.message("initial_default_action", initial);
+        }
+        if let Some(object) = table.implementation {
+            out.number("implementation_id", self.symbols.id(Kind::ActionProfile, &self.flat.objects[object].name));
+        }
+        let direct = [(Kind::DirectCounter, table.counters), (Kind::DirectMeter, table.meters)];
+        let direct = direct
+            .iter()
+            .filter_map(|(kind, object)| Some(self.symbols.id(*kind, &self.flat.objects[(*object)?].name)));
+        out.repeated("direct_resource_ids", direct.map(|id| Node::Number(id.into())).collect());
+        out.number("size", declared.size.filter(|s| *s > 0).unwrap_or(1024));
+        if declared.support_timeout {
+            out.add("idle_timeout_behavior", Node::Symbol("NOTIFY_CONTROL"));
+        }
+        out.flag("is_const_table", declared.entries_are_const);
+        out.flag("has_initial_entries", !table.entries.is_empty());
+        out
+    }
+
+    fn action(&mut self, action: &VisibleAction<'_>) -> Message {
+        let mut out = Message::default();
+        out.message("preamble", self.preamble(Kind::Action, &action.name, action.annotations));
+        let ids = field_ids(action.params.iter().map(|p| &p.annotations[..]));
+        let mut params = Vec::new();
+        for (param, id) in action.params.iter().zip(ids) {
+            let (type_name, width) = self.types.scalar(&param.ty, &self.program.errors);
+            let mut message = Message::default();
+            message.number("id", id).text("name", param_name(param));
+            message.repeated("annotations", shown_annotations(&param.annotations));
+            if let Some(width) = width {
+                message.number("bitwidth", width);
+            }
+            if let Some(name) = type_name {
+                message.message("type_name", named(&name));
+            }
+            params.push(Node::Message(message));
+        }
+        out.repeated("params", params);
+        out
+    }
+}
+
+fn param_name(param: &ActionParam) -> String {
+    annotations::string(&param.annotations, "name").unwrap_or_else(|| param.name.clone())
+}
+
+fn named(name: &str) -> Message {
+    let mut message = Message::default();
+    message.text("name", name);
+    message
+}
+
+fn match_type(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "exact" => "EXACT",
+        "lpm" => "LPM",
+        "ternary" => "TERNARY",
+        "range" => "RANGE",
+        "optional" => "OPTIONAL",
+        _ => return None,
+    })
+}
+
+/// Numbers of fields and parameters: `@id`, and the next free number for the others.
+fn field_ids<'a>(items: impl Iterator<Item = &'a [Annotation]>) -> Vec<u64> {
+    let chosen: Vec<Option<u64>> = items
+        .map(|a| annotations::numbers(a, "id").first().and_then(ToPrimitive::to_u64))
+        .collect();
+    let mut next = 1;
+    chosen
+        .iter()
+        .map(|id| {
+            id.unwrap_or_else(|| {
+                while chosen.contains(&Some(next)) {
+                    next += 1;
+                }
+                next += 1;
+                next - 1
+            })
+        })
+        .collect()
+}
+
+fn shown_annotations(list: &[Annotation]) -> Vec<Node> {
+    list.iter()
+        .filter(|a| !CONSUMED.contains(&a.name.text.as_str()))
+        .map(|a| {
+            let body = annotations::text(&a.body);
+            Node::Text(if body.is_empty() {
+                format!("@{}", a.name.text)
+            } else {
+                format!("@{}({body})", a.name.text)
+            })
+        })
+        .collect()
+}
+
+fn constant_bytes(expr: &Expr) -> Option<Vec<u8>> {
+    match expr.as_value()? {
+        Value::Int(value) => Some(bytes(value, expr.ty.width()?)),
+        Value::Bool(value) => Some(vec![u8::from(*value)]),
+        _ => None,
+    }
+}
+
+/// `@pkginfo(name = "value")`
+fn package_property(package: &mut Message, list: &[Annotation], name: &'static str) {
+    for annotation in list.iter().filter(|a| a.name.text == "pkginfo") {
+        for window in annotation.body.windows(3) {
+            if let [key, equals, value] = window
+                && key.is_word(name)
+                && equals.is("=")
+                && let Tok::Str(text) = &value.tok
+            {
+                package.text(name, text.clone());
+            }
+        }
+    }
+}
+
+fn find_digests(body: &[FlatStmt], found: &mut Vec<Type>) {
+    use crate::elaborate::flat::Branches;
+    for statement in body {
+        match &statement.kind {
+            FlatKind::Extern { object: None, name, type_args, .. } if name == "digest" => {
+                found.extend(type_args.first().cloned());
+            }
+            FlatKind::If(_, a, b) => {
+                find_digests(a, found);
+                find_digests(b, found);
+            }
+            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) => find_digests(body, found),
+            FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {
+                find_digests(a, found);
+                find_digests(b, found);
+            }
+            FlatKind::ApplyTable(_, Branches::Actions(arms, rest)) => {
+                arms.iter().for_each(|(_, b)| find_digests(b, found));
+                find_digests(rest, found);
+            }
+            _ => {}
+        }
+    }
+}
