@@ -82,9 +82,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     dilation = Dilation(scenario.spec.dilation)
     slowed = dilation.topology(scenario.topology)
     agent = BUILD / "ebb-agent"
-    problems = preflight.findings(slowed, [chosen.binary, agent])
-    if problems:
-        raise InputError("cannot start:\n  - " + "\n  - ".join(problems))
+    preflight.check(slowed, [chosen.binary, agent], RUN_DIR)
 
     started = time.monotonic()
     first = next(iter(scenario.schemes.values()))

@@ -20,9 +20,11 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 
 from ebb_topologies import model
-from ebb_topologies.processes import Process, ProcessTable, end_leftovers
+from ebb_topologies.files import InputError
+from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded
 from ebb_topologies.targets import Target
 
+INTERFACES_FILE = "interfaces"
 START_SECONDS = 15.0
 """How long the switches may take to listen on their gRPC ports."""
 # Checksums and segmentation are never left to the (virtual) wire: a raw socket would see packets
@@ -75,7 +77,7 @@ class FabricNet:
         self.run_dir = run_dir
         self.config_for = config_for
         self.pcap = pcap
-        run_dir.mkdir(parents=True, exist_ok=True)
+        self._lock: IO[str] | None = None
         self.processes = ProcessTable(run_dir)
         self.switch_processes: dict[str, Process] = {}
         self.net: Any = None
@@ -92,7 +94,11 @@ class FabricNet:
         self.stop()
 
     def start(self) -> None:
-        clean_up(self.topology, self.run_dir)
+        """Raises `InputError` or `ProcessDied` with the reason; call `stop` then too."""
+        self._lock = claim(self.run_dir)
+        end_recorded(self.run_dir)
+        remove_interfaces(self.topology, self.run_dir)
+        _record_interfaces(self.topology, self.run_dir)
         setLogLevel("critical")
         self.net = Mininet(controller=None, link=MininetLink, build=False)
         for host in self.topology.hosts:
@@ -130,6 +136,10 @@ class FabricNet:
         deadline = time.monotonic() + START_SECONDS
         for switch in self.topology.switches:
             self._wait_until_listening(switch, deadline)
+        for process in self.switch_processes.values():
+            # One may have died of a port that another program listens on.
+            if not process.running:
+                raise process.died()
 
     def start_switch(self, switch: model.Switch) -> None:
         """Starts one switch process without waiting for it."""
@@ -137,6 +147,12 @@ class FabricNet:
             port: model.Endpoint(switch.name, port).interface
             for port in self.topology.neighbours[switch.name]
         }
+        for name in interfaces.values():
+            if not Path("/sys/class/net", name).exists():
+                raise InputError(
+                    f"switch {switch.name}: interface {name} is missing; it was there when the "
+                    "network was built, so something else has removed it"
+                )
         pcap = self.run_dir / "pcaps" / switch.name if self.pcap else None
         if pcap:
             pcap.mkdir(parents=True, exist_ok=True)
@@ -180,25 +196,51 @@ class FabricNet:
         CLI(self.net)
 
     def stop(self) -> None:
-        self.processes.stop()
-        self.switch_processes.clear()
-        if self.net is not None:
-            self.net.stop()
-            self.net = None
-        remove_interfaces(self.topology)
+        """Takes everything down; a second Ctrl-C meanwhile does not keep the rest from it."""
+        if self._lock is None:
+            return  # nothing of the run directory is ours
+        try:
+            self.processes.stop()
+            self.switch_processes.clear()
+        finally:
+            try:
+                if self.net is not None:
+                    self.net.stop()
+                    self.net = None
+            finally:
+                remove_interfaces(self.topology, self.run_dir)
+                self._lock.close()
+                self._lock = None
 
 
 def clean_up(topology: model.Topology, run_dir: Path) -> list[str]:
-    """Removes what a crashed run left, by our own names only; returns what was removed."""
-    return [*end_leftovers(run_dir), *remove_interfaces(topology)]
+    """Removes what a crashed run left, by our own names only; returns what was removed.
+
+    Raises `InputError` if a run is still under way in the directory.
+    """
+    with claim(run_dir):
+        return [*end_recorded(run_dir), *remove_interfaces(topology, run_dir)]
 
 
-def remove_interfaces(topology: model.Topology) -> list[str]:
-    """Deletes the veths of this topology that are in our namespace (their peers go with them)."""
+def remove_interfaces(topology: model.Topology, run_dir: Path) -> list[str]:
+    """Deletes what exists in our namespace of the interfaces of this topology, and of the one that
+    ran last in this directory; their peers go with them."""
+    record = run_dir / INTERFACES_FILE
+    ours = dict.fromkeys(_interfaces(topology))
+    if record.exists():
+        ours |= dict.fromkeys(record.read_text().split())
     present = {path.name for path in Path("/sys/class/net").iterdir()}
-    ours = [end.interface for link in topology.links for end in link.ends]
     stale = [name for name in ours if name in present]
     for name in stale:
         # A peer that is in the list too has gone with the first one: not an error.
         subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
+    record.unlink(missing_ok=True)
     return stale
+
+
+def _record_interfaces(topology: model.Topology, run_dir: Path) -> None:
+    (run_dir / INTERFACES_FILE).write_text("\n".join(_interfaces(topology)))
+
+
+def _interfaces(topology: model.Topology) -> list[str]:
+    return [end.interface for link in topology.links for end in link.ends]

@@ -10,11 +10,25 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
+from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology
+from ebb_topologies.processes import end_leftovers
 
 # command -> the distribution package that brings it
 COMMANDS = {"ip": "iproute2", "ethtool": "ethtool", "mnexec": "mininet", "ping": "iputils-ping"}
 PROBE = "ebbprobe"
+
+
+def check(topology: Topology, binaries: Iterable[Path], run_dir: Path) -> None:
+    """Raises `InputError` with every reason why a run cannot start.
+
+    What a crashed run of the same directory left is ended first: it would hold the ports.
+    """
+    if os.geteuid() == 0:
+        end_leftovers(run_dir)
+    problems = findings(topology, binaries)
+    if problems:
+        raise InputError("cannot start:\n  - " + "\n  - ".join(problems))
 
 
 def findings(topology: Topology, binaries: Iterable[Path]) -> list[str]:

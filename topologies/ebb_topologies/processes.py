@@ -1,12 +1,14 @@
 """Child processes of a run: started in order, stopped in order, found again after a crash.
 
 Every process is written into the run directory with its start time, so that the next run can end
-what a killed run left behind, and only that: a recycled pid has another start time.
+what a killed run left behind, and only that: a recycled pid has another start time. A lock keeps a
+second run from taking a live one for a dead one; the kernel lets go of it however a run ends.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -16,7 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from ebb_topologies.files import InputError
+
 PID_FILE = "pids"
+LOCK_FILE = "lock"
 STOP_SECONDS = 3.0
 """How long a process may take to end after SIGTERM before it gets SIGKILL."""
 
@@ -104,30 +109,72 @@ class ProcessTable:
             (self.run_dir / PID_FILE).unlink(missing_ok=True)
 
 
+def claim(run_dir: Path) -> IO[str]:
+    """Makes a run directory ours until the file returned is closed, or until we die."""
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        file = (run_dir / LOCK_FILE).open("a+")
+    except OSError as error:
+        raise InputError(f"run directory {run_dir}: {error.strerror}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.seek(0)
+        owner = file.read().strip() or "unknown"
+        file.close()
+        raise InputError(
+            f"another run is under way in {run_dir} (process {owner}): "
+            "wait for its end, or end it with Ctrl-C"
+        ) from error
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
+
+
 def end_leftovers(run_dir: Path) -> list[str]:
-    """Ends what a crashed run of the same directory left running; returns the names."""
+    """Ends what a crashed run of the same directory left running; returns the names.
+
+    Raises `InputError` if that run has not crashed at all.
+    """
+    with claim(run_dir):
+        return end_recorded(run_dir)
+
+
+def end_recorded(run_dir: Path) -> list[str]:
+    """Ends every process in the list of a run directory that is ours."""
     pid_file = run_dir / PID_FILE
     if not pid_file.exists():
         return []
     ended = []
     for line in pid_file.read_text().splitlines():
-        pid_text, start, name = line.split(" ", 2)
-        pid = int(pid_text)
-        if start != "0" and _start_time(pid) == int(start):
+        try:
+            pid_text, start_text, name = line.split(" ", 2)
+            pid, start = int(pid_text), int(start_text)
+        except ValueError:
+            continue  # the run died while it wrote this line
+        if start and _start_time(pid) == start:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            ended.append(name)
+            ended.append((pid, start, name))
+    deadline = time.monotonic() + STOP_SECONDS
+    while any(_start_time(pid) == start for pid, start, _ in ended):
+        # Until they are gone their ports and interfaces are in use.
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
     pid_file.unlink()
-    return ended
+    return [name for _, _, name in ended]
 
 
 def _start_time(pid: int) -> int:
-    """Clock ticks after boot at which `pid` was started; 0 if there is no such process.
+    """Clock ticks after boot at which `pid` was started; 0 if it does not run (any more).
 
-    proc(5): field 22 of /proc/PID/stat; the command in field 2 may contain spaces.
+    proc(5): fields 3 and 22 of /proc/PID/stat; the command in field 2 may contain spaces.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0
-    return int(stat.rpartition(")")[2].split()[19])
+    fields = stat.rpartition(")")[2].split()
+    return 0 if fields[0] in "ZX" else int(fields[19])

@@ -1,0 +1,83 @@
+"""The pre-flight check names everything that is missing, with its remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+from ebb_topologies import preflight
+from ebb_topologies.files import InputError
+from ebb_topologies.model import from_table
+
+RACK = from_table({"single_rack": {"hosts": 2}}, "test")
+
+
+@pytest.fixture(autouse=True)
+def a_perfect_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda command: f"/bin/{command}")
+    monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(preflight, "_port_is_free", lambda port: True)
+    monkeypatch.setattr(preflight, "_can_make_veth", lambda: True)
+
+
+def findings() -> list[str]:
+    return preflight.findings(RACK, [Path("/")])
+
+
+def test_nothing_to_say() -> None:
+    assert findings() == []
+
+
+def test_no_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert findings() == ["network namespaces need root: run with sudo"]
+
+
+def test_a_missing_command_names_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == "ethtool" else "/bin/x")
+    assert findings() == ["command 'ethtool' is missing: apt-get install ethtool"]
+
+
+def test_missing_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda _name: None)
+    assert "apt-get install mininet" in findings()[0]
+
+
+def test_a_missing_binary(tmp_path: Path) -> None:
+    assert preflight.findings(RACK, [tmp_path / "ebb-switch"]) == [
+        f"{tmp_path}/ebb-switch is not there: run `make build`"
+    ]
+
+
+def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
+        assert not preflight._port_is_free(port)
+        monkeypatch.setattr("ebb_topologies.model.FIRST_GRPC_PORT", port)
+        busy = [finding for finding in findings() if "already in use" in finding]
+        assert busy == [
+            f"gRPC port already in use: {port} (s1). End what listens there "
+            f"(`ss -ltnp 'sport = :{port}'` names it)"
+        ]
+
+
+def test_a_kernel_without_veths(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_can_make_veth", lambda: False)
+    assert "refuses veth interfaces" in findings()[0]
+
+
+def test_check_lists_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_port_is_free", lambda _port: False)
+    preflight_run = tmp_path / "run"
+    with pytest.raises(InputError) as caught:
+        preflight.check(RACK, [tmp_path / "ebb-switch"], preflight_run)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "cannot start:"
+    assert len(lines) == 3

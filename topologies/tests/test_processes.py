@@ -1,0 +1,123 @@
+"""Child processes: what a crashed run left is found and ended, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ebb_topologies.files import InputError
+from ebb_topologies.processes import (
+    LOCK_FILE,
+    PID_FILE,
+    ProcessDied,
+    ProcessTable,
+    claim,
+    end_leftovers,
+)
+from probes import runs
+
+SLEEP = ["sleep", "60"]
+
+
+@pytest.fixture
+def bystander() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is none of ours."""
+    process = subprocess.Popen(SLEEP)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_stopped_table_leaves_nothing(tmp_path: Path) -> None:
+    table = ProcessTable(tmp_path)
+    processes = [table.spawn(name, SLEEP) for name in ("a", "b")]
+    assert all(process.running for process in processes)
+    table.stop()
+    assert not any(process.running for process in processes)
+    assert not (tmp_path / PID_FILE).exists()
+
+
+def test_one_that_ignores_sigterm_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ebb_topologies.processes.STOP_SECONDS", 0.2)
+    table = ProcessTable(tmp_path)
+    deaf = table.spawn("deaf", ["sh", "-c", "trap '' TERM; echo set; while :; do sleep 0.05; done"])
+    while "set" not in deaf.last_words():
+        time.sleep(0.01)
+    table.stop()
+    assert deaf.popen.returncode == -signal.SIGKILL
+
+
+def test_leftovers_of_a_killed_run_are_ended(tmp_path: Path) -> None:
+    """A run of its own, killed with SIGKILL: its children live on until the next run."""
+    script = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from ebb_topologies.processes import ProcessTable, claim\n"
+        "lock = claim(Path(sys.argv[1]))\n"
+        "table = ProcessTable(Path(sys.argv[1]))\n"
+        "for name in ('x', 'y'): print(table.spawn(name, ['sleep', '60']).popen.pid)\n"
+        "print('ready', flush=True); time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as run:
+        assert run.stdout is not None
+        pids = [int(run.stdout.readline()) for _ in range(2)]
+        assert run.stdout.readline() == "ready\n"
+        with pytest.raises(InputError, match=rf"another run is under way .* \(process {run.pid}\)"):
+            end_leftovers(tmp_path)
+        run.kill()
+    assert all(runs(pid) for pid in pids)
+    assert end_leftovers(tmp_path) == ["x", "y"]
+    assert not any(runs(pid) for pid in pids)
+    assert end_leftovers(tmp_path) == []
+
+
+def test_a_recycled_pid_is_spared(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
+    (tmp_path / PID_FILE).write_text(f"{bystander.pid} 12345 switch\n")
+    assert end_leftovers(tmp_path) == []
+    assert bystander.poll() is None
+
+
+def test_a_torn_list_is_no_obstacle(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
+    (tmp_path / PID_FILE).write_text(f"garbage\n{bystander.pid} 0 s1\n{bystander.pid}")
+    assert end_leftovers(tmp_path) == []
+    assert bystander.poll() is None
+
+
+def test_only_one_run_per_directory(tmp_path: Path) -> None:
+    with claim(tmp_path):
+        assert (tmp_path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
+        with pytest.raises(InputError, match=f"process {os.getpid()}"):
+            claim(tmp_path)
+    claim(tmp_path).close()
+
+
+def test_a_run_directory_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"run directory \S+: (Not a directory|File exists)"):
+        claim(tmp_path / "file" / "run")
+
+
+def test_the_end_of_the_log_is_in_the_message(tmp_path: Path) -> None:
+    table = ProcessTable(tmp_path)
+    process = table.spawn("s1", ["sh", "-c", "echo 'port 3: no such interface' >&2; exit 4"])
+    process.popen.wait()
+    assert str(process.died()) == (
+        "s1 ended with exit code 4: port 3: no such interface "
+        f"(log: {tmp_path / 'logs' / 's1.log'})"
+    )
+    table.stop()
+
+
+def test_a_command_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ProcessDied, match="s1: cannot start /no/such: No such file"):
+        ProcessTable(tmp_path).spawn("s1", ["/no/such"])
