@@ -2,7 +2,8 @@ use super::*;
 
 const SMALL: &str = include_str!("../testdata/small.json");
 
-/// Drops what the model does not carry on purpose: nulls, and 0 for `false` in a field's tuple.
+/// Drops what the model does not carry on purpose: nulls, 0 for `false` in a field's tuple, `{}`
+/// for an empty list.
 fn normalised(v: &serde_json::Value) -> serde_json::Value {
     use serde_json::Value as J;
     match v {
@@ -10,6 +11,7 @@ fn normalised(v: &serde_json::Value) -> serde_json::Value {
             J::Array(vec![a[0].clone(), a[1].clone(), J::Bool(false)])
         }
         J::Array(a) => J::Array(a.iter().map(normalised).collect()),
+        J::Object(o) if o.is_empty() => J::Array(Vec::new()),
         J::Object(o) => J::Object(
             o.iter()
                 .filter(|(k, v)| !(v.is_null() && k.as_str() != "value"))

@@ -57,7 +57,7 @@ pub enum Value {
     Local(usize),
     /// Index into the action data, as an argument of a primitive.
     RuntimeData(usize),
-    ParametersVector(Vec<Value>),
+    ParametersVector(#[serde(deserialize_with = "list_or_empty_map")] Vec<Value>),
     FieldList(Vec<Value>),
     /// `extract` to a header instance.
     Regular(String),
@@ -67,6 +67,20 @@ pub enum Value {
     UnionStack(String, String),
     /// The rest of the packet, in a calculation.
     Payload(()),
+}
+
+/// p4c writes an empty vector as `{}`.
+fn list_or_empty_map<'de, D: serde::Deserializer<'de>>(d: D) -> Result<Vec<Value>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Either {
+        List(Vec<Value>),
+        Empty {},
+    }
+    match Either::deserialize(d)? {
+        Either::List(values) => Ok(values),
+        Either::Empty {} => Ok(Vec::new()),
+    }
 }
 
 impl Value {

@@ -212,11 +212,6 @@ fn binary(op: BinaryOp, a: i128, b: i128) -> i128 {
 }
 
 fn binary_big(op: BinaryOp, a: BigInt, b: BigInt) -> BigInt {
-    let shift = || {
-        i128::try_from(&b)
-            .unwrap_or(WIDEST_SHIFT)
-            .clamp(0, WIDEST_SHIFT)
-    };
     match op {
         BinaryOp::Add => a + b,
         BinaryOp::Sub => a - b,
@@ -224,11 +219,15 @@ fn binary_big(op: BinaryOp, a: BigInt, b: BigInt) -> BigInt {
         BinaryOp::Div => a.checked_div(&b).unwrap_or_default(),
         BinaryOp::Mod if b.sign() == Sign::NoSign => BigInt::ZERO,
         BinaryOp::Mod => a % b,
-        BinaryOp::Shl => match shift() {
-            WIDEST_SHIFT => BigInt::ZERO,
-            n => a << n,
+        BinaryOp::Shl => match i128::try_from(&b) {
+            Ok(n) if (0..WIDEST_SHIFT).contains(&n) => a << n,
+            _ => BigInt::ZERO,
         },
-        BinaryOp::Shr => a >> shift(),
+        BinaryOp::Shr => {
+            a >> i128::try_from(&b)
+                .unwrap_or(WIDEST_SHIFT)
+                .clamp(0, WIDEST_SHIFT)
+        }
         BinaryOp::And => a & b,
         BinaryOp::Or => a | b,
         BinaryOp::Xor => a ^ b,

@@ -7,6 +7,8 @@
 mod compile;
 mod eval;
 mod range;
+#[cfg(test)]
+mod tests;
 
 use num_bigint::BigInt;
 

@@ -2,6 +2,8 @@
 
 mod key;
 mod lookup;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

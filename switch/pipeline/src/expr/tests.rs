@@ -1,0 +1,130 @@
+use num_bigint::BigInt;
+use proptest::prelude::*;
+
+use super::eval::store;
+use super::range::{Demand, fits};
+use super::*;
+use crate::layout::Layout;
+use crate::stateful::Registers;
+
+/// Fields of many widths, signed and not, each at its own place.
+fn slots() -> Vec<Slot> {
+    let mut at = 0;
+    [1, 7, 8, 16, 31, 32, 63, 64, 65, 100, 127, 128, 200]
+        .iter()
+        .flat_map(|bits| [(*bits, false), (*bits, true)])
+        .map(|(bits, signed)| {
+            let words = crate::bits::words_for(bits) as u32;
+            at += words;
+            Slot {
+                at: at - words,
+                words,
+                bits,
+                signed,
+            }
+        })
+        .collect()
+}
+
+fn leaf() -> impl Strategy<Value = Num> {
+    prop_oneof![
+        (0..slots().len()).prop_map(|i| Num::Field(slots()[i])),
+        any::<i64>().prop_map(|n| Num::Const(i128::from(n))),
+        (0u32..126).prop_map(|n| Num::Const((1 << n) - 1)),
+        (0i128..9).prop_map(Num::Const),
+    ]
+}
+
+fn op() -> impl Strategy<Value = BinaryOp> {
+    use BinaryOp::*;
+    prop::sample::select(vec![Add, Sub, Mul, Div, Mod, Shl, Shr, And, Or, Xor])
+}
+
+fn tree() -> impl Strategy<Value = Num> {
+    leaf().prop_recursive(4, 24, 2, |inner| {
+        let cast = prop::sample::select(vec![Cast::Wrap, Cast::Saturate, Cast::SaturateUnsigned]);
+        prop_oneof![
+            4 => (op(), inner.clone(), inner.clone())
+                .prop_map(|(op, a, b)| Num::Binary(op, Box::new(a), Box::new(b))),
+            1 => inner.clone().prop_map(|a| Num::Not(Box::new(a))),
+            2 => (cast, inner, 1u32..130).prop_map(|(c, a, w)| Num::Cast(c, Box::new(a), w)),
+        ]
+    })
+}
+
+fn low_128(n: &BigInt) -> i128 {
+    let modulus = BigInt::from(1) << 128;
+    let low: BigInt = ((n % &modulus) + &modulus) % &modulus;
+    u128::try_from(&low).unwrap() as i128
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Where `i128` is said to be enough, it gives what big integers give.
+    #[test]
+    fn narrow_arithmetic_is_right_where_it_is_chosen(num in tree(), mut words in proptest::collection::vec(any::<u64>(), 64)) {
+        for s in slots() {
+            if s.bits % 64 != 0 {
+                words[s.at as usize] &= crate::bits::low_mask(s.bits % 64);
+            }
+        }
+        let (layout, registers) = (Layout::default(), Registers::default());
+        let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
+        if fits(&num, Demand::Exact) {
+            prop_assert_eq!(BigInt::from(num.eval(&scope)), num.eval_big(&scope));
+        }
+        if fits(&num, Demand::Low) {
+            prop_assert_eq!(num.eval(&scope), low_128(&num.eval_big(&scope)));
+        }
+    }
+
+    /// Both ways of storing a number cut it in the same way.
+    #[test]
+    fn both_stores_agree(value in any::<i128>(), i in 0..slots().len()) {
+        let slot = slots()[i];
+        let mut narrow = vec![0u64; 64];
+        let mut big = narrow.clone();
+        store(&mut narrow, slot, value);
+        super::eval::store_big(&mut big, slot, &BigInt::from(value));
+        prop_assert_eq!(narrow, big);
+    }
+}
+
+fn eval(num: Num) -> i128 {
+    let (layout, registers) = (Layout::default(), Registers::default());
+    num.eval(&Scope {
+        words: &[],
+        data: &[],
+        registers: &registers,
+        layout: &layout,
+    })
+}
+
+#[test]
+fn casts_follow_p4_16() {
+    let cast = |c, n, w| eval(Num::Cast(c, Box::new(Num::Const(n)), w));
+    assert_eq!(cast(Cast::Wrap, 257, 8), 1);
+    assert_eq!(cast(Cast::Wrap, -129, 8), 127);
+    assert_eq!(cast(Cast::Wrap, 128, 8), -128);
+    assert_eq!(cast(Cast::Saturate, 300, 8), 127);
+    assert_eq!(cast(Cast::Saturate, -300, 8), -128);
+    assert_eq!(cast(Cast::SaturateUnsigned, 300, 8), 255);
+    assert_eq!(cast(Cast::SaturateUnsigned, -1, 8), 0);
+}
+
+#[test]
+fn undefined_operations_give_zero() {
+    let op = |op, a, b| {
+        eval(Num::Binary(
+            op,
+            Box::new(Num::Const(a)),
+            Box::new(Num::Const(b)),
+        ))
+    };
+    assert_eq!(op(BinaryOp::Div, 7, 0), 0);
+    assert_eq!(op(BinaryOp::Mod, 7, 0), 0);
+    assert_eq!(op(BinaryOp::Shl, 1, 1 << 40), 0);
+    assert_eq!(op(BinaryOp::Shr, -8, 1), -4);
+    assert_eq!(op(BinaryOp::Shr, 8, 1 << 40), 0);
+}
