@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import socket
@@ -19,7 +20,7 @@ RACK = from_table({"single_rack": {"hosts": 2}}, "test")
 def a_perfect_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda command: f"/bin/{command}")
-    monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(preflight, "_port_is_free", lambda port: True)
     monkeypatch.setattr(preflight, "_can_make_veth", lambda: True)
 
@@ -43,7 +44,7 @@ def test_a_missing_command_names_its_package(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_missing_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda _name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     assert "apt-get install mininet" in findings()[0]
 
 
