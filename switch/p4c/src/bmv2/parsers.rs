@@ -331,11 +331,7 @@ impl Backend<'_> {
         match length {
             None => vec![op(json::ParserOpKind::Extract, vec![target])],
             Some(length) => {
-                let length = self.data(length);
-                let length = match length {
-                    Json::Expression(_) => length,
-                    plain => plain.wrapped(),
-                };
+                let length = self.data(length).wrapped();
                 vec![op(json::ParserOpKind::ExtractVl, vec![target, length])]
             }
         }

@@ -7,7 +7,7 @@ use super::{Checker, Entity};
 use crate::annotations;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
 use crate::diagnostics::Diagnostic;
-use crate::ir::{ActionCall, ActionRef, Entry, Expr, ExprKind, Key, Param, Signature, Table};
+use crate::ir::{ActionCall, ActionRef, Entry, Expr, ExprKind, Instance, Key, Param, Signature, Table};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -92,13 +92,13 @@ impl Checker<'_> {
                 table.support_timeout = value.as_value() == Some(&crate::eval::Value::Bool(true));
             }
             (Property::Expression(value), "implementation") => {
-                table.implementation = self.extern_property(value, &["action_profile", "action_selector"]);
+                table.implementation = self.extern_property(property, value, &["action_profile", "action_selector"]);
             }
             (Property::Expression(value), "counters") => {
-                table.counters = self.extern_property(value, &["direct_counter"]);
+                table.counters = self.extern_property(property, value, &["direct_counter"]);
             }
             (Property::Expression(value), "meters") => {
-                table.meters = self.extern_property(value, &["direct_meter"]);
+                table.meters = self.extern_property(property, value, &["direct_meter"]);
             }
             (Property::Expression(_), other) => {
                 let known = [
@@ -112,16 +112,53 @@ impl Checker<'_> {
     }
 
     /// The objects that v1model attaches to tables.
-    fn extern_property(&mut self, value: &ast::Expr, allowed: &[&str]) -> Option<Expr> {
+    fn extern_property(&mut self, property: &ast::TableProperty, value: &ast::Expr, allowed: &[&str]) -> Option<Expr> {
         let checked = self.expr(value);
         match &checked.ty {
             Type::Poison => None,
-            Type::Extern(id, _) if allowed.contains(&self.program.externs[*id].name.as_str()) => Some(checked),
+            Type::Extern(id, _) if allowed.contains(&self.program.externs[*id].name.as_str()) => {
+                Some(self.named_object(property, checked))
+            }
             other => {
                 let message = format!("expected {}, found `{}`", allowed.join(" or "), self.show(other));
                 self.error("type-mismatch", value.span, message);
                 None
             }
+        }
+    }
+
+    /// `implementation = action_profile(32);` declares an object on the spot. Its control-plane name is
+    /// the `@name` of the property, and not prefixed.
+    fn named_object(&mut self, property: &ast::TableProperty, value: Expr) -> Expr {
+        let ExprKind::Construct(construct) = value.kind else {
+            return value;
+        };
+        let name = annotations::string(&property.annotations, "name").unwrap_or_else(|| property.name.text.clone());
+        let absolute = crate::lex::Token {
+            tok: crate::lex::Tok::Str(format!(".{name}")),
+            span: value.span,
+            starts_line: false,
+            joint: false,
+        };
+        let annotation = ast::Annotation {
+            name: ast::Ident {
+                text: "name".to_owned(),
+                span: value.span,
+            },
+            body: vec![absolute],
+        };
+        let id = self.program.instances.len();
+        self.program.instances.push(Instance {
+            name,
+            annotations: vec![annotation],
+            construct: *construct,
+            ty: value.ty.clone(),
+            span: value.span,
+        });
+        self.instances.push(id);
+        Expr {
+            kind: ExprKind::Instance(id),
+            ..value
         }
     }
 
@@ -357,8 +394,7 @@ fn written_name(expr: &ast::Expr) -> Option<String> {
             _ => None,
         },
         Ast::Binary(ast::BinaryOp::BitAnd, left, right) => {
-            number(right)?;
-            written_name(left)
+            Some(format!("{} & {}", written_name(left)?, number(right)?))
         }
         _ => None,
     }

@@ -195,8 +195,8 @@ impl Elaborator<'_> {
             return;
         }
         let action = &self.program.actions[id];
-        if let Some(unit) = env.unit.as_ref().filter(|u| self.declares(u, id)) {
-            self.flat.called_actions.push((unit.id, id));
+        if let Some(unit) = env.unit.as_ref().filter(|_| !env.in_action) {
+            self.flat.called_actions.push((unit.id, self.declares(unit, id), id));
         }
         let mut block = Vec::new();
         let bound = self.bind(&action.params, &call.args, &[], Reach::Surroundings, env, &mut block);

@@ -18,8 +18,8 @@ pub struct Flat {
     pub value_sets: Vec<FlatValueSet>,
     /// Instances of controls, in the order of instantiation; what the control plane sees, in order.
     pub units: Vec<FlatUnit>,
-    /// Actions that controls call directly, by instance.
-    pub called_actions: Vec<(usize, ActionId)>,
+    /// Actions that controls call directly: the caller, whether it declares them, and the action.
+    pub called_actions: Vec<(usize, bool, ActionId)>,
     pub parser: FlatParser,
     pub verify_checksum: FlatControl,
     pub ingress: FlatControl,

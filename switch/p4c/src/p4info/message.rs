@@ -87,8 +87,8 @@ fn write_field(out: &mut String, name: &str, node: &Node, indent: usize) {
         }
         Node::Number(value) => writeln!(out, "{pad}{name}: {value}"),
         Node::Bool(value) => writeln!(out, "{pad}{name}: {value}"),
-        Node::Text(value) => writeln!(out, "{pad}{name}: \"{}\"", escape(value.as_bytes(), true)),
-        Node::Bytes(value) => writeln!(out, "{pad}{name}: \"{}\"", escape(value, false)),
+        Node::Text(value) => writeln!(out, "{pad}{name}: \"{}\"", escape(value.as_bytes())),
+        Node::Bytes(value) => writeln!(out, "{pad}{name}: \"{}\"", escape(value)),
         Node::Symbol(value) => writeln!(out, "{pad}{name}: {value}"),
         Node::Repeated(nodes) => {
             nodes.iter().for_each(|n| write_field(out, name, n, indent));
@@ -105,8 +105,8 @@ fn write_field(out: &mut String, name: &str, node: &Node, indent: usize) {
     };
 }
 
-/// C escapes; bytes above 127 stay in text, which is UTF-8, and become octal in bytes.
-fn escape(bytes: &[u8], is_text: bool) -> String {
+/// C escapes, everything beyond ASCII in octal, as protobuf's own printer does.
+fn escape(bytes: &[u8]) -> String {
     let mut out: Vec<u8> = Vec::new();
     for &byte in bytes {
         match byte {
@@ -115,9 +115,8 @@ fn escape(bytes: &[u8], is_text: bool) -> String {
             b'\n' => out.extend(b"\\n"),
             b'\r' => out.extend(b"\\r"),
             b'\t' => out.extend(b"\\t"),
-            b'\'' if !is_text => out.extend(b"\\'"),
+            b'\'' => out.extend(b"\\'"),
             0x20..=0x7e => out.push(byte),
-            _ if is_text && byte >= 0x80 => out.push(byte),
             _ => out.extend(format!("\\{byte:03o}").bytes()),
         }
     }
@@ -179,7 +178,7 @@ mod tests {
         message.repeated("match_fields", vec![Node::Message(inner)]).text("name", "say \"é\"");
         let text = message.to_text("f", "m");
         assert!(text.ends_with(
-            "match_fields {\n  id: 1\n  param_value: \"\\000a\\377\"\n}\nname: \"say \\\"é\\\"\"\n"
+            "match_fields {\n  id: 1\n  param_value: \"\\000a\\377\"\n}\nname: \"say \\\"\\303\\251\\\"\"\n"
         ));
         assert_eq!(
             message.to_json().to_string(),

@@ -78,7 +78,7 @@ impl Builder<'_> {
                 let flat_action = flat.actions.iter().find(|a| a.unit == Some(unit.id) && a.action == *declared);
                 flat_action.map(|a| (a.name.clone(), &a.annotations[..], a.params.clone())).or_else(|| {
                     // Actions that are only called have no data from the control plane.
-                    flat.called_actions.contains(&(unit.id, *declared)).then(|| {
+                    flat.called_actions.contains(&(unit.id, true, *declared)).then(|| {
                         let action = &self.program.actions[*declared];
                         let own = annotations::string(&action.annotations, "name").unwrap_or_else(|| action.name.clone());
                         let name = match own.strip_prefix('.') {
@@ -89,8 +89,16 @@ impl Builder<'_> {
                     })
                 })
             });
+            let called = flat.called_actions.iter().filter(|(u, own, _)| *u == unit.id && !own);
+            let called = called.map(|(_, _, action)| {
+                let action = &self.program.actions[*action];
+                let name = annotations::string(&action.annotations, "name").unwrap_or_else(|| action.name.clone());
+                let name = name.trim_start_matches('.').to_owned();
+                (name, &action.annotations[..], Vec::new())
+            });
             let visible: Vec<_> = global
                 .map(|a| (a.name.clone(), &a.annotations[..], a.params.clone()))
+                .chain(called)
                 .chain(own)
                 .collect();
             for (name, annotations, params) in visible {
@@ -125,9 +133,19 @@ impl Builder<'_> {
             self.symbol(Kind::ControllerHeader, &header.name, &header.annotations, header.span);
         }
         let mut digests = Vec::new();
-        for body in [&flat.ingress.body, &flat.egress.body].into_iter().chain(flat.actions.iter().map(|a| &a.body)) {
-            find_digests(body, &mut digests);
+        let controls = [
+            &flat.verify_checksum,
+            &flat.ingress,
+            &flat.egress,
+            &flat.compute_checksum,
+        ];
+        let bodies = controls.into_iter().map(|c| &c.body);
+        let mut calls = false;
+        for body in bodies.chain(flat.actions.iter().map(|a| &a.body)) {
+            find_digests(body, &mut digests, &mut calls);
         }
+        // p4c writes the (empty) type info of a program with extern functions; so do we.
+        self.types.used |= calls;
         for ty in digests {
             let name = match &ty {
                 Type::Struct(s) if !s.name.is_empty() => s.name.clone(),
@@ -168,7 +186,9 @@ impl Builder<'_> {
         let actions = actions.iter().map(|a| Node::Message(self.action(a))).collect();
         info.repeated("actions", actions);
         self.add_objects(&mut info);
-        info.message("type_info", self.types.to_message());
+        if let Some(types) = self.types.to_message() {
+            info.message("type_info", types);
+        }
         info
     }
 
@@ -370,25 +390,29 @@ fn package_property(package: &mut Message, list: &[Annotation], name: &'static s
     }
 }
 
-fn find_digests(body: &[FlatStmt], found: &mut Vec<Type>) {
+/// Types of the digests; `calls` tells whether there is any call of an extern function.
+fn find_digests(body: &[FlatStmt], found: &mut Vec<Type>, calls: &mut bool) {
     use crate::elaborate::flat::Branches;
     for statement in body {
         match &statement.kind {
-            FlatKind::Extern { object: None, name, type_args, .. } if name == "digest" => {
-                found.extend(type_args.first().cloned());
+            FlatKind::Extern { object: None, name, type_args, .. } => {
+                *calls = true;
+                if name == "digest" {
+                    found.extend(type_args.first().cloned());
+                }
             }
             FlatKind::If(_, a, b) => {
-                find_digests(a, found);
-                find_digests(b, found);
+                find_digests(a, found, calls);
+                find_digests(b, found, calls);
             }
-            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) => find_digests(body, found),
+            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) => find_digests(body, found, calls),
             FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {
-                find_digests(a, found);
-                find_digests(b, found);
+                find_digests(a, found, calls);
+                find_digests(b, found, calls);
             }
             FlatKind::ApplyTable(_, Branches::Actions(arms, rest)) => {
-                arms.iter().for_each(|(_, b)| find_digests(b, found));
-                find_digests(rest, found);
+                arms.iter().for_each(|(_, b)| find_digests(b, found, calls));
+                find_digests(rest, found, calls);
             }
             _ => {}
         }

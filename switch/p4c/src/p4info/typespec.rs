@@ -19,6 +19,8 @@ pub struct TypeInfo {
     serializable_enums: BTreeMap<String, Message>,
     new_types: BTreeMap<String, Message>,
     errors: Option<Message>,
+    /// Some object has a type at all; otherwise the field is left out, as p4c does.
+    pub used: bool,
 }
 
 /// How values of a `type` are shown to the controller (`@p4runtime_translation`).
@@ -28,7 +30,10 @@ enum Translation {
 }
 
 impl TypeInfo {
-    pub fn to_message(&self) -> Message {
+    pub fn to_message(&self) -> Option<Message> {
+        if !self.used {
+            return None;
+        }
         let mut message = Message::default();
         let maps = [
             ("structs", &self.structs),
@@ -43,7 +48,7 @@ impl TypeInfo {
         }
         add_map(&mut message, "serializable_enums", &self.serializable_enums);
         add_map(&mut message, "new_types", &self.new_types);
-        message
+        Some(message)
     }
 
     /// The name and width of a scalar in a match field or parameter. Width `None`: any.
@@ -51,7 +56,7 @@ impl TypeInfo {
         self.spec(ty, errors);
         let name = match ty {
             Type::New(n) => Some(n.name.clone()),
-            Type::Enum(e) => Some(e.name.clone()),
+            Type::Enum(e) if e.underlying.is_none() => Some(e.name.clone()),
             _ => None,
         };
         let width = match ty {
@@ -68,6 +73,7 @@ impl TypeInfo {
 
     /// `P4DataTypeSpec` of a type; user types are entered into the type info.
     pub fn spec(&mut self, ty: &Type, errors: &[String]) -> Message {
+        self.used = true;
         let mut spec = Message::default();
         let named = |name: &str| {
             let mut message = Message::default();
