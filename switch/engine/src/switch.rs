@@ -99,10 +99,12 @@ pub struct Switch {
     pipeline: Option<Pipeline>,
     manager: TrafficManager<Queued>,
     connected: Vec<bool>,
-    /// For each port, when a [`Effect::Serve`] is already on its way.
+    /// For each port, when it will be served, by an [`Effect::Serve`] or because it is due.
     serve_at: Vec<Option<Instant>>,
     effects: Vec<(Instant, Effect)>,
     entering: VecDeque<Entering>,
+    /// Ports with a transmission that starts now.
+    due: VecDeque<PortId>,
     drops: DropLedger,
     packets_seen: u64,
     listener: Option<Listener>,
@@ -125,6 +127,7 @@ impl Switch {
             serve_at: Vec::new(),
             effects: Vec::new(),
             entering: VecDeque::new(),
+            due: VecDeque::new(),
             drops: DropLedger::default(),
             packets_seen: 0,
             listener: None,
@@ -185,6 +188,7 @@ impl Switch {
         for port in 0..self.serve_at.len() {
             self.schedule(port as PortId);
         }
+        self.run();
         Ok(())
     }
 
@@ -277,17 +281,13 @@ impl Switch {
             deflect: None,
             journey,
         });
-        self.run_ingress();
+        self.run();
     }
 
     /// Transmissions are due at a port.
     pub(crate) fn serve(&mut self, port: PortId) {
-        self.serve_at[usize::from(port)] = None;
-        while let Some(departure) = self.manager.dequeue(self.now, port) {
-            self.egress(port, departure);
-        }
-        self.schedule(port);
-        self.run_ingress();
+        self.due.push_back(port);
+        self.run();
     }
 
     /// A frame sent to the CPU port.
@@ -309,10 +309,21 @@ impl Switch {
         self.drops.add(port, reason, 1, bytes);
     }
 
-    /// Takes every packet before ingress through it, including those that come back meanwhile.
-    fn run_ingress(&mut self) {
-        while let Some(entering) = self.entering.pop_front() {
-            self.ingress(entering);
+    /// Does everything there is to do now: packets before ingress, including those that come back
+    /// meanwhile, and transmissions that start.
+    fn run(&mut self) {
+        loop {
+            if let Some(entering) = self.entering.pop_front() {
+                self.ingress(entering);
+            } else if let Some(port) = self.due.pop_front() {
+                self.serve_at[usize::from(port)] = None;
+                if let Some(departure) = self.manager.dequeue(self.now, port) {
+                    self.egress(port, departure);
+                }
+                self.schedule(port);
+            } else {
+                return;
+            }
         }
     }
 
@@ -543,8 +554,13 @@ impl Switch {
         if self.serve_at.len() <= index {
             self.serve_at.resize(index + 1, None);
         }
-        if self.serve_at[index].is_none_or(|at| deadline < at) {
-            self.serve_at[index] = Some(deadline);
+        if self.serve_at[index].is_some_and(|at| at <= deadline) {
+            return;
+        }
+        self.serve_at[index] = Some(deadline);
+        if deadline <= self.now {
+            self.due.push_back(port);
+        } else {
             self.effects.push((deadline, Effect::Serve(port)));
         }
     }
