@@ -1,5 +1,7 @@
 //! A fabric of switches that run `programs/trim.json`, under a virtual clock.
 
+#![allow(dead_code)] // not every test file uses every helper
+
 use std::collections::BTreeMap;
 
 use ebb_bmv2_json::Program;
