@@ -1,0 +1,197 @@
+"""The controller and real switches, under Mininet: needs root, a switch and the compiled program.
+
+A leaf-spine with parallel links between two of its switches, with names and ports of its own, so
+that a fabric that runs on this machine at the same time is not touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+from pathlib import Path
+
+import finsy.switch
+import pytest
+from ebb_controller.controller import Controller, Program
+from ebb_controller.plan import MulticastGroup
+from ebb_controller.reconcile import Change
+from ebb_controller.scheme import known_schemes, load_scheme
+from ebb_controller.statistics import show, snapshot
+from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.mininet_net import FabricNet
+from ebb_topologies.model import Topology, from_table
+from ebb_topologies.targets import target
+
+BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))
+PROGRAM = Program(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not PROGRAM.json.exists(), reason="no build/fabric.json: run `make build`"),
+]
+
+KINDS = [
+    pytest.param(
+        "ebb",
+        marks=pytest.mark.skipif(
+            not (BUILD / "ebb-switch").exists(), reason="no build/ebb-switch: run `make build`"
+        ),
+    ),
+    pytest.param(
+        "bmv2",
+        marks=pytest.mark.skipif(
+            shutil.which("simple_switch_grpc") is None, reason="no simple_switch_grpc on PATH"
+        ),
+    ),
+]
+
+GROUP = "239.1.2.3"
+RECEIVE = f"""
+import socket, struct, sys
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.bind(("", 7001))
+member = socket.inet_aton("{GROUP}") + socket.inet_aton(sys.argv[1])
+receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+receiver.settimeout(2)
+try:
+    while True:
+        data = receiver.recv(100)
+        print(data.decode(), flush=True)
+        receiver.settimeout(0.5)
+except TimeoutError:
+    pass
+"""
+SEND = f"""
+import socket, sys
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 8)
+sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(sys.argv[1]))
+for number in range(3):
+    sender.sendto(str(number).encode(), ("{GROUP}", 7001))
+"""
+
+
+@pytest.fixture(autouse=True)
+def out_of_the_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(finsy.switch, "_FAIL_THROTTLE_SECS", 0.1)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setattr("ebb_topologies.model.FIRST_GRPC_PORT", port)
+    monkeypatch.setattr("ebb_topologies.targets.FIRST_THRIFT_PORT", port + 100)
+    yield
+
+
+def topology() -> Topology:
+    leaves, spines, hosts = ["xl1", "xl2"], ["xs1", "xs2"], ["xh1", "xh2", "xh3", "xh4"]
+    links = [[leaf, spine] for leaf in leaves for spine in spines] + [["xl1", "xs1"]]
+    links += [[host, leaves[index % 2]] for index, host in enumerate(hosts)]
+    return from_table(
+        {
+            "switch": [{"name": name} for name in (*leaves, *spines)],
+            "host": [{"name": name} for name in hosts],
+            "link": [{"ends": ends} for ends in links],
+            "link_defaults": {"rate_bps": 100_000_000},
+        },
+        "test",
+    )
+
+
+def unreachable(net: FabricNet) -> list[str]:
+    """The host pairs that cannot ping each other."""
+
+    def lost(pair: tuple[str, str]) -> bool:
+        command = ["ping", "-n", "-q", "-c", "1", "-W", "3", net.topology.host(pair[1]).ip]
+        return net.run_on(pair[0], command, timeout=10)[0] != 0
+
+    pairs = list(permutations([host.name for host in net.topology.hosts], 2))
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        return [
+            f"{a}-{b}" for (a, b), gone in zip(pairs, pool.map(lost, pairs), strict=True) if gone
+        ]
+
+
+def multicast_deliveries(net: FabricNet, sender: str) -> dict[str, list[str]]:
+    """Sends 0, 1, 2 to the group; what every other host received of it."""
+
+    def python(host: str, program: str) -> list[str]:
+        command = ["python3", "-c", program, net.topology.host(host).ip]
+        code, output = net.run_on(host, command, timeout=10)
+        assert code == 0, output
+        return output.split()
+
+    others = [host.name for host in net.topology.hosts if host.name != sender]
+    with ThreadPoolExecutor(len(others)) as pool:
+        received = {host: pool.submit(python, host, RECEIVE) for host in others}
+        time.sleep(0.7)  # until all have joined
+        python(sender, SEND)
+        return {host: result.result() for host, result in received.items()}
+
+
+async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> None:
+    for name in known_schemes():
+        parameters = load_scheme(name).fabric
+        if not deflects:
+            parameters = parameters.without_deflection()
+        changes = await controller.configure(parameters)
+        assert all(change.total for change in changes.values()), name
+        again = await controller.configure(parameters)
+        assert set(again.values()) == {Change()}, f"{name} is not what reads back"
+        assert await asyncio.to_thread(unreachable, net) == [], name
+
+    members = ("xh1", "xh2", "xh3")
+    await controller.configure(parameters, [MulticastGroup(GROUP, 7, members)])
+    for sender in ("xh1", "xh4"):  # a member and another
+        received = await asyncio.to_thread(multicast_deliveries, net, sender)
+        expected = {host: ["0", "1", "2"] if host in members else [] for host in received}
+        assert received == expected
+    assert {c.deleted for c in (await controller.configure(parameters)).values()} == {3}
+
+    switch = net.topology.switch("xl1")
+    installs = controller.installs(switch.name)
+    process = net.switch_processes[switch.name]
+    process.popen.kill()
+    process.popen.wait()
+    net.start_switch(switch)
+    await asyncio.wait_for(controller.settled(switch.name, installs + 1), 20)
+    assert await asyncio.to_thread(unreachable, net) == []
+
+    counters = await controller.counters("port_out")
+    assert sum(packets for packets, _bytes in counters["xs1"]["port_out"]) > 0
+    rows = await snapshot(controller)
+    assert [row.switch for row in rows if row.counters is None] == []
+    assert all((row.ports is not None) == deflects for row in rows)
+    assert show(rows).row_count == 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_scheme_on_real_switches(kind: str, tmp_path: Path) -> None:
+    chosen = target(kind, BUILD)
+    deflects = chosen.has_traffic_manager
+
+    async def run(net: FabricNet) -> None:
+        managers = TrafficManagers(net.topology) if deflects else None
+        depth_unit = "bytes" if deflects else "packets"
+        try:
+            async with Controller(
+                net.topology,
+                PROGRAM,
+                depth_unit,  # type: ignore[arg-type]
+                traffic_managers=managers,
+            ) as controller:
+                await scenario(net, controller, deflects)
+            if managers is not None:
+                assert set(await managers.statistics()) == {"xl1", "xl2", "xs1", "xs2"}
+        finally:
+            if managers is not None:
+                await managers.close()
+
+    with FabricNet(topology(), chosen, tmp_path) as net:
+        asyncio.run(asyncio.wait_for(run(net), 60))
