@@ -57,9 +57,13 @@ class ControlPlane:
     def connect(self, timeout_seconds: float = 1.0) -> bool:
         """Becomes primary and installs the program. False if the switch does not answer yet."""
         try:
-            grpc.channel_ready_future(self._channel).result(timeout_seconds)
-        except grpc.FutureTimeoutError:
-            return False
+            self._stub.Capabilities(
+                p4r.CapabilitiesRequest(), timeout=timeout_seconds, wait_for_ready=True
+            )
+        except grpc.RpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                return False
+            raise ControlPlaneError(f"Capabilities: {_explain(error)}") from None
         self._stream = self._stub.StreamChannel(iter(self._requests.get, None))
         arbitration = p4r.MasterArbitrationUpdate(
             device_id=DEVICE_ID, election_id=U128.encode(ELECTION_ID)
