@@ -1,1 +1,47 @@
-fn main() {}
+//! `ebb-agent`: sends and receives objects over NDP, SCDP and the TCP family, on a raw socket.
+//! Command line and files: `docs/architecture.md`; what it prints: `docs/agent-records.md`.
+
+mod cli;
+mod clock;
+mod interface;
+mod ip_command;
+mod kernel_rules;
+mod next_hop;
+mod objects;
+mod packet_socket;
+mod params;
+mod port_lock;
+mod receive;
+mod record;
+mod runtime;
+mod scheme;
+mod send;
+mod signals;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let result = match cli::Cli::parse().command {
+        cli::Command::Recv(args) => receive::run(&args),
+        cli::Command::Send(args) => send::run(&args),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // A closed stderr must not turn an error into a panic.
+            let _ = writeln!(std::io::stderr(), "ebb-agent: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -10,7 +10,9 @@
 //!  while let Some(event) = transport.poll_event()     deliver bytes, note finished flows
 //!  while nic.is_free(now)                             the serialiser of the host's link
 //!      transport.poll_transmit(now, &mut packet)      None: nothing to send
-//!  sleep until min(transport.next_deadline(), nic.free_at() if something waits)
+//!  sleep until the earlier of
+//!      nic.free_at()                                  while the NIC is busy
+//!      transport.next_deadline()                      unless it has passed: then it waits for the NIC
 //! ```
 //!
 //! Packets are complete IPv4 packets; the caller adds and removes the link layer.

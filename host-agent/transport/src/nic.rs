@@ -17,9 +17,9 @@ pub struct NicParams {
     /// Bytes of every frame beside the IPv4 packet and the 14 bytes of the Ethernet header: 0, or
     /// 24 for preamble (8), FCS (4) and inter-frame gap (12). The same as in the switches.
     pub frame_overhead_bytes: u32,
-    /// A driver that wakes up late may send this much time's worth of frames at once, so that its
-    /// lateness does not lower the rate.
-    pub catch_up_ns: u64,
+    /// A driver that wakes up late may send this many full frames (or pulls for them) at once, so
+    /// that its lateness does not lower the rate. Keep it below the data queue of a switch.
+    pub catch_up_packets: u32,
 }
 
 impl Default for NicParams {
@@ -28,7 +28,7 @@ impl Default for NicParams {
             rate_bps: 1_000_000_000,
             mtu_bytes: 1500,
             frame_overhead_bytes: 0,
-            catch_up_ns: 1_000_000,
+            catch_up_packets: 4,
         }
     }
 }
@@ -48,6 +48,11 @@ impl NicParams {
     /// How long a frame with an IPv4 packet of `len` bytes occupies the link.
     pub fn frame_time(&self, len: usize) -> Duration {
         self.rate().time_for(self.frame_bytes(len))
+    }
+
+    /// The time that `catch_up_packets` full frames take.
+    pub fn catch_up(&self) -> Duration {
+        self.frame_time(usize::from(self.mtu_bytes)) * u64::from(self.catch_up_packets)
     }
 
     pub fn validate(&self) -> Result<(), String> {
@@ -86,14 +91,13 @@ impl Nic {
     }
 
     /// Start to send a frame with an IPv4 packet of `len` bytes, and return when its last bit is
-    /// out. The frame starts where the last one ended if that was less than `catch_up_ns` ago:
+    /// out. The frame starts where the last one ended if that was less than `catch_up_packets` ago:
     /// idle time cannot be told from the driver's lateness, so this bounds the burst of either.
     pub fn send(&mut self, now: Instant, len: usize) -> Instant {
         let start = if self.free_at > now {
             self.free_at
         } else {
-            self.free_at
-                .max(now - Duration::from_nanos(self.params.catch_up_ns))
+            self.free_at.max(now - self.params.catch_up())
         };
         self.free_at = start + self.params.frame_time(len);
         self.free_at
@@ -109,10 +113,10 @@ impl Nic {
 mod tests {
     use super::*;
 
-    fn nic(catch_up_ns: u64) -> Nic {
+    fn nic(catch_up_packets: u32) -> Nic {
         Nic::new(NicParams {
             rate_bps: 1_000_000_000,
-            catch_up_ns,
+            catch_up_packets,
             ..Default::default()
         })
     }
@@ -128,7 +132,7 @@ mod tests {
 
     #[test]
     fn lateness_does_not_lower_the_rate() {
-        let mut nic = nic(50_000);
+        let mut nic = nic(4);
         let t0 = Instant::from_micros(100);
         nic.idle(t0);
         nic.send(t0, 1486);
@@ -141,7 +145,7 @@ mod tests {
 
     #[test]
     fn catching_up_is_bounded() {
-        let mut nic = nic(50_000);
+        let mut nic = nic(4);
         let t0 = Instant::from_micros(1000);
         nic.idle(t0);
         nic.send(t0, 1486);
@@ -151,12 +155,12 @@ mod tests {
             nic.send(late, 1486);
             sent += 1;
         }
-        assert_eq!(sent, 5); // 50 us of 12-us frames
+        assert_eq!(sent, 5); // the late one and four more
     }
 
     #[test]
     fn idle_time_earns_no_burst() {
-        let mut nic = nic(50_000);
+        let mut nic = nic(4);
         nic.idle(Instant::from_micros(1000));
         let end = nic.send(Instant::from_micros(1000), 1486);
         assert_eq!(end, Instant::from_micros(1012));

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use ebb_units::{Duration, Instant};
+use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -110,7 +110,7 @@ impl<S: Scheme> Host<S> {
         let nic = config.nic;
         let full_frame = nic.frame_time(usize::from(nic.mtu_bytes));
         Host {
-            pulls: PullQueue::new(full_frame, Duration::from_nanos(nic.catch_up_ns)),
+            pulls: PullQueue::new(full_frame, nic.catch_up()),
             tombstones: Tombstones::new(S::limits(&params).linger, MAX_TOMBSTONES),
             last_port: rng.random_range(EPHEMERAL_PORTS),
             config,

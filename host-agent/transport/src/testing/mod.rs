@@ -79,7 +79,7 @@ impl Network {
         make: impl Fn(HostConfig) -> T,
     ) -> Self {
         let nic = NicParams {
-            catch_up_ns: 0,
+            catch_up_packets: 0,
             ..NicParams::default()
         };
         let hosts: Vec<Host> = (0..hosts)

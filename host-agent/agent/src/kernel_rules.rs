@@ -1,0 +1,89 @@
+//! Keeps the kernel from answering our packets.
+//!
+//! The kernel of the host owns the same address. It would answer our TCP segments with RST and our
+//! protocol 253 with ICMP "protocol unreachable". A policy rule that sends such packets to a black
+//! hole stops it: packet sockets see a frame before the kernel routes it. The rule must come before
+//! the one for local addresses, which has priority 0; so that one is moved behind first.
+//!
+//! ```text
+//!   50: ipproto 253 blackhole                 (all receiver-driven packets), or
+//!   50: ipproto tcp dport PORT blackhole      (the one TCP port of this agent; removed at its end)
+//!  100: lookup local                          (was 0)
+//! ```
+
+use crate::ip_command::{query, run};
+
+const OUR_PRIORITY: &str = "50";
+const LOCAL_PRIORITY: &str = "100";
+
+/// A rule in force. Dropping it removes it if it is for this agent only.
+pub struct KernelRule {
+    selector: Vec<String>,
+    remove: bool,
+}
+
+impl KernelRule {
+    /// Hides TCP segments to `port`.
+    pub fn hide_tcp_port(port: u16) -> anyhow::Result<Self> {
+        let port = port.to_string();
+        Self::add(&["ipproto", "tcp", "dport", &port], true)
+    }
+
+    /// Hides all receiver-driven packets. Stays, as other agents of the host need it too.
+    pub fn hide_receiver_driven() -> anyhow::Result<Self> {
+        Self::add(&["ipproto", "253"], false)
+    }
+
+    fn add(selector: &[&str], remove: bool) -> anyhow::Result<Self> {
+        move_local_rule_back()?;
+        let rule = ["rule", "add", "pref", OUR_PRIORITY];
+        unless_exists(run(&[&rule, selector, &["blackhole"]].concat()))?;
+        Ok(KernelRule {
+            selector: selector.iter().map(|&s| s.to_owned()).collect(),
+            remove,
+        })
+    }
+}
+
+impl Drop for KernelRule {
+    fn drop(&mut self) {
+        if self.remove {
+            let selector: Vec<&str> = self.selector.iter().map(String::as_str).collect();
+            let rule = ["rule", "del", "pref", OUR_PRIORITY];
+            if let Err(error) = run(&[&rule, &selector[..], &["blackhole"]].concat()) {
+                tracing::warn!("the rule that hides our TCP port stays: {error:#}");
+            }
+        }
+    }
+}
+
+fn move_local_rule_back() -> anyhow::Result<()> {
+    let rules = query(&["rule", "show"])?;
+    let is_local_at_0 =
+        |rule: &serde_json::Value| rule["priority"] == 0 && rule["table"] == "local";
+    if rules.iter().any(is_local_at_0) {
+        unless_exists(run(&[
+            "rule",
+            "add",
+            "pref",
+            LOCAL_PRIORITY,
+            "lookup",
+            "local",
+        ]))?;
+        // Another agent that starts now may have been faster.
+        let deleted = run(&["rule", "del", "pref", "0", "lookup", "local"]);
+        if let Err(error) = deleted
+            && !error.to_string().contains("No such file")
+        {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn unless_exists(result: anyhow::Result<String>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if !error.to_string().contains("File exists") => Err(error),
+        _ => Ok(()),
+    }
+}

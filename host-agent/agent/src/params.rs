@@ -1,0 +1,111 @@
+//! The parameters file.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use ebb_transport::DscpParams;
+use ebb_transport::ndp::NdpParams;
+use ebb_transport::nic::NicParams;
+use ebb_transport::pacer::PacerParams;
+use ebb_transport::tcp::TcpParams;
+use serde::{Deserialize, Serialize};
+
+/// All sections; each has defaults for all its keys.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Params {
+    pub nic: NicParams,
+    pub dscp: DscpParams,
+    pub ndp: NdpParams,
+    pub tcp: TcpParams,
+    pub pacer: PacerParams,
+}
+
+impl Params {
+    /// Reads JSON, or TOML if the file's extension says so. Without a file: the defaults.
+    pub fn read(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the parameters file {shown}"))?;
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
+        let params: Params = if is_toml {
+            toml::from_str(&text).map_err(|error| anyhow!(error.to_string()))
+        } else {
+            serde_json::from_str(&text).map_err(|error| anyhow!(error.to_string()))
+        }
+        .with_context(|| format!("in the parameters file {shown}"))?;
+        params
+            .validate()
+            .with_context(|| format!("in the parameters file {shown}"))?;
+        Ok(params)
+    }
+
+    fn validate(&self) -> anyhow::Result<()> {
+        self.nic.validate().map_err(|why| anyhow!(why))?;
+        self.dscp.validate().map_err(|why| anyhow!(why))?;
+        self.ndp.validate().map_err(|why| anyhow!(why))?;
+        self.tcp.validate()?;
+        self.pacer.validate()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, text: &str) -> anyhow::Result<Params> {
+        let path = std::env::temp_dir().join(format!("ebb-agent-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let params = Params::read(Some(&path));
+        std::fs::remove_file(&path).unwrap();
+        params
+    }
+
+    #[test]
+    fn sections_and_keys_are_optional() {
+        let json = r#"{"nic": {"rate_bps": 20000000}, "ndp": {"rto_ns": 5000000}}"#;
+        let params = read("a.json", json).unwrap();
+        assert_eq!(params.nic.rate_bps, 20_000_000);
+        assert_eq!(params.nic.mtu_bytes, 1500);
+        assert_eq!(params.ndp.rto_ns, 5_000_000);
+        let toml = "[ndp]\nrto_ns = 5_000_000\n";
+        assert_eq!(read("b.toml", toml).unwrap().ndp.rto_ns, 5_000_000);
+        assert_eq!(read("c.json", "{}").unwrap().ndp, NdpParams::default());
+    }
+
+    #[test]
+    fn a_wrong_key_is_named_with_the_right_ones() {
+        let error = format!(
+            "{:#}",
+            read("d.json", r#"{"ndp": {"rto_ms": 5}}"#).unwrap_err()
+        );
+        assert!(
+            error.contains("rto_ms") && error.contains("rto_ns"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_explained() {
+        let error = format!(
+            "{:#}",
+            read("e.json", r#"{"ndp": {"rto_ns": 0}}"#).unwrap_err()
+        );
+        assert!(error.contains("rto_ns is 0"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = format!(
+            "{:#}",
+            Params::read(Some(Path::new("/nowhere/p.json"))).unwrap_err()
+        );
+        assert!(error.contains("/nowhere/p.json"), "{error}");
+    }
+}

@@ -1,0 +1,59 @@
+//! The schemes and their transports.
+
+use std::net::Ipv4Addr;
+
+use clap::ValueEnum;
+use ebb_transport::ndp::NdpHost;
+use ebb_transport::tcp::{Algorithm, TcpEndpoint};
+use ebb_transport::{HostConfig, Transport};
+use ebb_wire::Protocol;
+
+use crate::params::Params;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Scheme {
+    Ndp,
+    Scdp,
+    Reno,
+    RenoEcn,
+    Dctcp,
+    /// DCTCP with the pacer of HULL
+    Hull,
+}
+
+impl Scheme {
+    pub fn protocol(self) -> Protocol {
+        match self {
+            Scheme::Ndp | Scheme::Scdp => Protocol::EBB,
+            Scheme::Reno | Scheme::RenoEcn | Scheme::Dctcp | Scheme::Hull => Protocol::TCP,
+        }
+    }
+
+    pub fn transport(
+        self,
+        address: Ipv4Addr,
+        params: &Params,
+        seed: u64,
+    ) -> anyhow::Result<Box<dyn Transport>> {
+        let host = HostConfig {
+            address,
+            nic: params.nic,
+            dscp: params.dscp,
+            seed,
+        };
+        let tcp = |name, algorithm, pacer| -> anyhow::Result<Box<dyn Transport>> {
+            let tcp = params.tcp.clone();
+            Ok(Box::new(TcpEndpoint::new(
+                address, name, algorithm, tcp, pacer, seed,
+            )?))
+        };
+        match self {
+            Scheme::Ndp => Ok(Box::new(NdpHost::new(host, params.ndp))),
+            Scheme::Scdp => anyhow::bail!("scdp is not built in yet"),
+            Scheme::Reno => tcp("reno", Algorithm::Reno, None),
+            Scheme::RenoEcn => tcp("reno-ecn", Algorithm::RenoEcn, None),
+            Scheme::Dctcp => tcp("dctcp", Algorithm::Dctcp, None),
+            Scheme::Hull => tcp("hull", Algorithm::Dctcp, Some(&params.pacer)),
+        }
+    }
+}
