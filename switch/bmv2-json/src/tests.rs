@@ -95,6 +95,13 @@ fn another_major_version_is_refused() {
     assert!(Program::from_json(b"[1").is_err());
 }
 
+/// Samples of p4c for which it writes an expression where the format has a name; BMv2 refuses them.
+const NOT_IN_FORMAT: [&str; 3] = [
+    "issue3374",
+    "control-hs-index-test3",
+    "control-hs-index-test6",
+];
+
 /// Run with EBB_BMV2_JSON_DIR=<folder of p4c output> to check every file of a folder.
 #[test]
 fn files_of_a_folder_survive() {
@@ -104,7 +111,8 @@ fn files_of_a_folder_survive() {
     let mut n = 0;
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|e| e == "json") {
+        let stem = path.file_stem().unwrap().to_string_lossy();
+        if path.extension().is_some_and(|e| e == "json") && !NOT_IN_FORMAT.contains(&&*stem) {
             let text = std::fs::read_to_string(&path).unwrap();
             assert_round_trip(&text, &path.display().to_string());
             n += 1;

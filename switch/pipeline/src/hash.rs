@@ -75,10 +75,10 @@ impl Crc {
         for (i, entry) in table.iter_mut().enumerate() {
             *entry = if reflect {
                 let polynomial = polynomial.reverse_bits() >> (64 - bits);
-                (0..8).fold(i as u64, |n, _| n >> 1 ^ (n & 1) * polynomial)
+                (0..8).fold(i as u64, |n, _| (n >> 1) ^ ((n & 1) * polynomial))
             } else {
                 (0..8).fold((i as u64) << (bits - 8), |n, _| {
-                    (n << 1 ^ (n >> (bits - 1) & 1) * polynomial) & mask
+                    ((n << 1) ^ ((n >> (bits - 1) & 1) * polynomial)) & mask
                 })
             };
         }

@@ -377,3 +377,36 @@ fn replication_is_checked() {
         Err(ControlError::NotFound { .. })
     ));
 }
+
+#[test]
+fn value_sets_steer_the_parser() {
+    let mut fixture = Fixture::new(&[set("standard_metadata", "egress_spec", hex(1))], &[]);
+    fixture.json["parse_vsets"] =
+        json!([{"name": "vs", "id": 0, "compressed_bitwidth": 8, "max_size": 2}]);
+    fixture.json["parsers"][0]["parse_states"][0]["transitions"] = json!([
+        {"type": "parse_vset", "value": "vs", "mask": null, "next_state": "element"},
+        {"type": "default", "value": null, "mask": null, "next_state": null}]);
+    let mut p = fixture.load();
+    let vs = p.value_set("vs").unwrap();
+    let extracted = |p: &mut Pipeline, n: usize| {
+        let (_, packet) = unicast(ingress(p, &frame(&[0; 3][..n], 0, b"")));
+        format!("{packet:?}").contains(&format!("payload_at: {}", 23 + n))
+    };
+    assert!(!extracted(&mut p, 1));
+    let even = MatchKey::Ternary {
+        value: vec![0],
+        mask: vec![1],
+    };
+    p.set_value_set(vs, vec![vec![MatchKey::Exact(vec![1])], vec![even]])
+        .unwrap();
+    assert!(extracted(&mut p, 1) && extracted(&mut p, 2) && !extracted(&mut p, 3));
+    let wide = p
+        .set_value_set(vs, vec![vec![MatchKey::Exact(vec![1, 0])]])
+        .unwrap_err();
+    assert!(
+        wide.to_string().contains("does not fit in 8 bits"),
+        "{wide}"
+    );
+    let full = p.set_value_set(vs, vec![vec![exact(1)]; 3]).unwrap_err();
+    assert!(matches!(full, ControlError::Full { size: 2, .. }));
+}

@@ -181,6 +181,7 @@ impl Arrays {
         let mut counters = Vec::new();
         // Direct counters live in the entries of their table.
         for c in source.counter_arrays.iter().filter(|c| !c.is_direct) {
+            check_size("counter array", &c.name, c.size.unwrap_or(0))?;
             names.counters.insert(c.name.clone(), counters.len() as u32);
             counters.push(Counters {
                 name: c.name.clone(),
@@ -189,6 +190,7 @@ impl Arrays {
         }
         let mut meters = Vec::new();
         for m in source.meter_arrays.iter().filter(|m| !m.is_direct) {
+            check_size("meter array", &m.name, m.size)?;
             names.meters.insert(m.name.clone(), meters.len() as u32);
             meters.push(Meters {
                 name: m.name.clone(),
@@ -198,6 +200,7 @@ impl Arrays {
         }
         let mut registers = Registers::default();
         for r in &source.register_arrays {
+            check_size("register array", &r.name, r.size)?;
             names
                 .registers
                 .insert(r.name.clone(), registers.arrays.len() as u32);
@@ -212,6 +215,19 @@ impl Arrays {
             registers,
         })
     }
+}
+
+/// 64 Mi cells of the widest kind are some gigabytes; more is a mistake.
+const MAX_CELLS: u32 = 1 << 26;
+
+fn check_size(kind: &str, name: &str, size: u32) -> Result<()> {
+    if size > MAX_CELLS {
+        return Err(LoadError::new(
+            format!("{kind} {name}"),
+            format!("it has {size} cells, at most {MAX_CELLS} are supported"),
+        ));
+    }
+    Ok(())
 }
 
 pub(super) fn unit(unit: json::MeterUnit) -> MeterUnit {

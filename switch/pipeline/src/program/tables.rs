@@ -50,21 +50,19 @@ impl Builder<'_> {
         }
         // Nodes refer to each other, so all of them get their numbers first.
         let mut numbers = HashMap::new();
-        let mut next_number = self.nodes.len() as u32;
         let names = pipeline
             .tables
             .iter()
             .map(|t| &t.name)
             .chain(pipeline.conditionals.iter().map(|c| &c.name))
             .chain(pipeline.action_calls.iter().map(|c| &c.name));
-        for name in names {
-            if numbers.insert(name.as_str(), next_number).is_some() {
+        for (number, name) in (self.nodes.len() as u32..).zip(names) {
+            if numbers.insert(name.as_str(), number).is_some() {
                 return Err(LoadError::new(
                     format!("pipeline {}", pipeline.name),
                     format!("two of its tables or conditions are called {name}"),
                 ));
             }
-            next_number += 1;
         }
         let go = |name: &Option<String>| -> Result<Next> {
             match name {
@@ -99,6 +97,12 @@ impl Builder<'_> {
         }
         for call in &pipeline.action_calls {
             let action = self.action_by_id(call.action_id)?;
+            if !self.actions[action.index()].params.is_empty() {
+                return Err(LoadError::new(
+                    format!("action call {}", call.name),
+                    "its action has parameters, which only a table can give",
+                ));
+            }
             self.nodes.push(Node::Call {
                 action: action.0,
                 next: go(&call.next_node)?,
@@ -217,6 +221,12 @@ impl Builder<'_> {
             first += field.words();
             key.push(field);
         }
+        let needs_priority = needs_priority(&key)
+            || matches!(source.match_type, MatchType::Ternary | MatchType::Range);
+        let lpm_fields = key.iter().filter(|k| k.kind == MatchKind::Lpm).count();
+        if lpm_fields > 1 && !needs_priority {
+            return Err(LoadError::new("key", "it has more than one lpm field"));
+        }
         let profile = match (source.kind, &source.action_profile) {
             (TableKind::Simple, _) => None,
             (_, None) => {
@@ -261,9 +271,8 @@ impl Builder<'_> {
         let entries = source.entries.as_ref().map_or(0, |e| e.len() as u32);
         Ok(TableSpec {
             name: source.name.clone(),
-            needs_priority: needs_priority(&key)
-                || matches!(source.match_type, MatchType::Ternary | MatchType::Range),
-            lpm: key.iter().any(|k| k.kind == MatchKind::Lpm),
+            needs_priority,
+            lpm: lpm_fields > 0,
             max_size: source.max_size.unwrap_or(DEFAULT_TABLE_SIZE).max(entries),
             actions: actions.to_vec(),
             profile,
@@ -318,11 +327,30 @@ impl Builder<'_> {
         let action = self.action_by_id(action_id)?;
         let params = data
             .iter()
-            .map(|hex| {
-                hex.to_bytes()
-                    .map_err(|e| LoadError::new("action data", e.to_string()))
+            .zip(&self.actions[action.index()].params)
+            .map(|(hex, param)| {
+                let bytes = hex
+                    .to_bytes()
+                    .map_err(|e| LoadError::new("action data", e.to_string()))?;
+                if !hex.is_negative() {
+                    return Ok(bytes);
+                }
+                // Two's complement in the parameter's width.
+                let bits = param.slot.bits;
+                let value = -num_bigint::BigInt::from_bytes_be(num_bigint::Sign::Plus, &bytes);
+                let modulus = num_bigint::BigInt::from(1) << bits;
+                Ok((value + modulus).to_bytes_be().1)
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        if params.len() != data.len() {
+            return Err(LoadError::new(
+                "action data",
+                format!(
+                    "{} values are more than the action has parameters",
+                    data.len()
+                ),
+            ));
+        }
         Ok(ActionCall { action, params })
     }
 

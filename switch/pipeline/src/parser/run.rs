@@ -1,0 +1,225 @@
+//! Runs the parser on one packet.
+
+use super::{ExtractTo, KeyPart, Op, State, Test};
+use crate::action::Target;
+use crate::bits::{read_words, words_for, write_words};
+use crate::expr::{Number, store_big};
+use crate::layout::Slot;
+use crate::machine::Machine;
+
+/// A parser that loops without end stops with `ParserTimeout` after this many states.
+const MAX_STATES: usize = 4096;
+
+/// `Err` is the P4 error that ends the parser.
+type Step<T> = Result<T, u32>;
+
+impl Machine<'_> {
+    /// Parses `packet.frame` from its start; sets the payload. Returns the P4 error code.
+    pub fn parse(&mut self) -> u32 {
+        let parser = &self.program.parser;
+        let mut at = 0;
+        let mut next = parser.start;
+        let mut states = 0;
+        let mut error = self.program.errors.no_error;
+        while let Some(state) = next {
+            states += 1;
+            let step = if states > MAX_STATES {
+                Err(self.program.errors.parser_timeout)
+            } else {
+                self.parse_state(&parser.states[state as usize], &mut at)
+            };
+            match step {
+                Ok(state) => next = state,
+                Err(code) => {
+                    error = code;
+                    break;
+                }
+            }
+            if self.packet.requests.exit {
+                break;
+            }
+        }
+        self.packet.payload_at = at;
+        error
+    }
+
+    fn parse_state(&mut self, state: &State, at: &mut usize) -> Step<Option<u32>> {
+        for op in &state.ops {
+            self.parser_op(op, at)?;
+        }
+        if state.cases.is_empty() {
+            return Ok(state.default);
+        }
+        let mut key = std::mem::take(&mut self.state.scratch);
+        let result = self.select(state, *at, &mut key);
+        self.state.scratch = key;
+        result
+    }
+
+    fn parser_op(&mut self, op: &Op, at: &mut usize) -> Step<()> {
+        let errors = self.program.errors;
+        match op {
+            Op::Extract(ExtractTo::Header(h), length) => self.extract(*h, length.as_ref(), at)?,
+            Op::Extract(ExtractTo::Stack(next_at, headers), length) => {
+                let next = self.packet.words[*next_at as usize] as usize;
+                let h = *headers.get(next).ok_or(errors.stack_out_of_bounds)?;
+                self.extract(h, length.as_ref(), at)?;
+                self.packet.words[*next_at as usize] += 1;
+            }
+            Op::Set(to, value) => {
+                if value.big {
+                    let value = value.tree.eval_big(&self.scope(&[]));
+                    if let Target::Field(slot) = to {
+                        store_big(&mut self.packet.words, *slot, &value);
+                    }
+                } else {
+                    let value = value.tree.eval(&self.scope(&[]));
+                    self.store(to, value, &[]);
+                }
+            }
+            Op::SetLookahead(to, offset, bits) => {
+                let start = *at * 8 + *offset as usize;
+                if start + *bits as usize > self.packet.frame.len() * 8 {
+                    return Err(errors.packet_too_short);
+                }
+                let mut words = [0u64; 16];
+                let n = words_for(*bits).min(16);
+                read_words(&self.packet.frame, start, *bits, &mut words[16 - n..]);
+                if let Target::Field(slot) = to {
+                    copy_low(&mut self.packet.words, *slot, &words);
+                }
+            }
+            Op::Verify(condition, error) => {
+                let scope = self.scope(&[]);
+                if !condition.eval(&scope) {
+                    return Err(error.index(&scope) as u32);
+                }
+            }
+            Op::Advance(bits) => {
+                let bits = bits.index(&self.scope(&[]));
+                if bits % 8 != 0 {
+                    return Err(errors.invalid_argument);
+                }
+                let left = self.packet.frame.len() - *at;
+                match usize::try_from(bits / 8) {
+                    Ok(n) if n <= left => *at += n,
+                    _ => return Err(errors.packet_too_short),
+                }
+            }
+            Op::Primitives(body) => self.run(body, &[]),
+        }
+        Ok(())
+    }
+
+    fn extract(&mut self, header: u32, length: Option<&Number>, at: &mut usize) -> Step<()> {
+        let errors = self.program.errors;
+        let h = self.program.layout.header_at(header);
+        let variable = length.map_or(0, |n| n.index(&self.scope(&[])));
+        if !variable.is_multiple_of(8) {
+            return Err(errors.invalid_argument);
+        }
+        let left = (self.packet.frame.len() - *at) as u64;
+        let bytes = u64::from(h.fixed_bits / 8).saturating_add(variable / 8);
+        if bytes > left {
+            return Err(errors.packet_too_short);
+        }
+        if h.max_bytes != 0 && bytes > u64::from(h.max_bytes) {
+            return Err(errors.header_too_short);
+        }
+        let mut bit = *at * 8;
+        for field in &h.fields {
+            let slot = field.slot;
+            let bits = match field.length_at {
+                None => slot.bits,
+                Some(length_at) => {
+                    let bits = variable.min(u64::from(slot.bits)) as u32;
+                    self.packet.words[length_at as usize] = u64::from(bits);
+                    bits
+                }
+            };
+            let words = &mut self.packet.words[slot.at as usize..(slot.at + slot.words) as usize];
+            read_words(&self.packet.frame, bit, bits, words);
+            bit += bits as usize;
+        }
+        *at += bytes as usize;
+        self.mark_valid(header);
+        Ok(())
+    }
+
+    fn select(&self, state: &State, at: usize, key: &mut Vec<u8>) -> Step<Option<u32>> {
+        key.clear();
+        key.resize(state.key_bytes, 0);
+        let mut end = 0;
+        for part in &state.key {
+            let bits = part.bits();
+            end += bits.div_ceil(8) as usize;
+            let bit = end * 8 - bits as usize;
+            match part {
+                KeyPart::Field(slot) => self.key_field(key, bit, *slot),
+                KeyPart::Last(next_at, slots) => {
+                    let count = self.packet.words[*next_at as usize] as usize;
+                    if let Some(slot) = count.checked_sub(1).and_then(|i| slots.get(i)) {
+                        self.key_field(key, bit, *slot);
+                    }
+                }
+                KeyPart::Lookahead(offset, bits) => {
+                    let start = at * 8 + *offset as usize;
+                    if start + *bits as usize > self.packet.frame.len() * 8 {
+                        return Err(self.program.errors.packet_too_short);
+                    }
+                    let mut words = [0u64; 16];
+                    let n = words_for(*bits).min(16);
+                    read_words(&self.packet.frame, start, *bits, &mut words[16 - n..]);
+                    write_words(key, bit, *bits, &words);
+                }
+            }
+        }
+        for case in &state.cases {
+            let hit = match &case.test {
+                Test::Value { value, mask: None } => **value == key[..],
+                Test::Value {
+                    value,
+                    mask: Some(mask),
+                } => masked_equal(key, value, mask),
+                Test::ValueSet(set, mask) => self.state.value_sets[*set as usize]
+                    .compiled
+                    .iter()
+                    .any(|(value, member_mask)| match mask {
+                        None => masked_equal(key, value, member_mask),
+                        Some(mask) => key
+                            .iter()
+                            .zip(value)
+                            .zip(member_mask.iter().zip(mask))
+                            .all(|((k, v), (m, n))| k & m & n == v & m & n),
+                    }),
+            };
+            if hit {
+                return Ok(case.next);
+            }
+        }
+        Ok(state.default)
+    }
+
+    fn key_field(&self, key: &mut [u8], bit: usize, slot: Slot) {
+        let words = &self.packet.words[slot.at as usize..(slot.at + slot.words) as usize];
+        write_words(key, bit, slot.bits, words);
+    }
+}
+
+fn masked_equal(key: &[u8], value: &[u8], mask: &[u8]) -> bool {
+    key.iter()
+        .zip(value)
+        .zip(mask)
+        .all(|((k, v), m)| k & m == v & m)
+}
+
+fn copy_low(words: &mut [u64], slot: Slot, from: &[u64; 16]) {
+    let to = &mut words[slot.at as usize..(slot.at + slot.words) as usize];
+    let n = to.len().min(16);
+    let skipped = to.len() - n;
+    to[..skipped].fill(0);
+    to[skipped..].copy_from_slice(&from[16 - n..]);
+    if !slot.bits.is_multiple_of(64) {
+        to[0] &= crate::bits::low_mask(slot.bits % 64);
+    }
+}
