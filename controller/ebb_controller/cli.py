@@ -27,6 +27,8 @@ from ebb_controller.traffic_manager import TrafficManagers
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 STATISTICS_SECONDS = 2.0
+REDIRECTED_WIDTH = 160
+"""Columns of a table that goes into a file or a pipe."""
 COLOURS = {"connected": "dim", "installed": "green", "lost": "yellow", "error": "bold red"}
 
 
@@ -80,6 +82,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = REDIRECTED_WIDTH
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     # finsy logs with tracebacks what reaches us as errors and events.
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
@@ -135,7 +139,7 @@ async def run(options: argparse.Namespace, console: Console) -> None:
             if interval is None and not options.once:
                 await asyncio.Event().wait()
             while interval is not None:
-                console.print(show(await snapshot(controller)))
+                console.print(show(await snapshot(controller)), soft_wrap=False)
                 if options.once:
                     break
                 await asyncio.sleep(interval)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rich import box
 from rich.table import Table
 
 from ebb_controller.controller import Controller, Counters
@@ -23,6 +24,8 @@ COUNTERS = {
     "step_marked": "step\nmarks",
     "port_out": "packets\nout",
 }
+
+ALWAYS = ("packets\nin", "packets\nout")
 
 # heading -> a number of all queues of a switch
 QUEUES: dict[str, Callable[[list[QueueStatistics]], int]] = {
@@ -60,19 +63,35 @@ async def _of(controller: Controller, switch: str) -> SwitchSnapshot:
 
 
 def show(snapshots: list[SwitchSnapshot]) -> Table:
-    """A row per switch, sums over its ports."""
-    with_queues = any(row.ports is not None for row in snapshots)
-    headings = [*COUNTERS.values(), *(QUEUES if with_queues else ())]
-    table = Table("switch", header_style="bold", row_styles=("", "dim"))
+    """A row per switch, sums over its ports. What is zero everywhere is left out, but for packets
+    in and out, so that what happens fits a terminal."""
+    numbers = {row.switch: _numbers(row) for row in snapshots}
+    headings = [
+        heading
+        for heading in (*COUNTERS.values(), *QUEUES)
+        if heading in ALWAYS or any(cells.get(heading) for cells in numbers.values())
+    ]
+    table = Table("switch", box=box.SIMPLE_HEAD, header_style="bold")
     for heading in headings:
-        table.add_column(heading, justify="right")
-    for row in snapshots:
-        if row.counters is None:
-            table.add_row(row.switch, "not connected", style="yellow")
-            continue
-        cells = [sum(packets for packets, _ in row.counters[name]) for name in COUNTERS]
-        if row.ports is not None:
-            queues = [queue for port in row.ports.values() for queue in port.queues]
-            cells += [number(queues) for number in QUEUES.values()]
-        table.add_row(row.switch, *(f"{cell:,}" for cell in cells))
+        table.add_column(heading, justify="right", no_wrap=True)
+    for switch, cells in numbers.items():
+        shown = [f"{cells[heading]:,}" if heading in cells else "-" for heading in headings]
+        table.add_row(switch, *shown, style=None if cells else "yellow")
+    away = [switch for switch, cells in numbers.items() if not cells]
+    if away:
+        table.caption = f"not connected: {', '.join(away)}"
     return table
+
+
+def _numbers(row: SwitchSnapshot) -> dict[str, int]:
+    """heading -> number; empty if the switch is away."""
+    if row.counters is None:
+        return {}
+    cells = {
+        heading: sum(packets for packets, _bytes in row.counters[counter])
+        for counter, heading in COUNTERS.items()
+    }
+    if row.ports is not None:
+        queues = [queue for port in row.ports.values() for queue in port.queues]
+        cells |= {heading: number(queues) for heading, number in QUEUES.items()}
+    return cells

@@ -7,11 +7,13 @@ when asked for.
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
+from ebb_controller import ebb_tm_pb2 as tm
 from finsy.proto import U128, p4r, p4r_grpc, rpc_code, rpc_status
 from google.protobuf import any_pb2
 
@@ -37,6 +39,7 @@ class Faults:
     """Changes what is read back, in place."""
     refuse_pipeline: str | None = None
     refuse_session: str | None = None
+    refuse_queues: str | None = None
 
 
 @dataclass
@@ -50,6 +53,8 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
     pipelines: int = 0
     """How often a pipeline was set."""
     config: p4r.ForwardingPipelineConfig | None = None
+    queues: dict[str, Any] | None = None
+    """Configuration of the traffic manager."""
     _server: Any = None
     _sessions: dict[int, Any] = field(default_factory=dict)
     """election id -> stream context; the highest is primary"""
@@ -57,9 +62,36 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
     async def start(self) -> FakeSwitch:
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         p4r_grpc.add_P4RuntimeServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers((self._traffic_manager(),))
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
         return self
+
+    def _traffic_manager(self) -> Any:
+        """The service of switch/p4runtime/proto/ebb_tm.proto, as far as the controller uses it."""
+        return grpc.method_handlers_generic_handler(
+            "ebb.tm.v1.TrafficManager",
+            {
+                name: grpc.unary_unary_rpc_method_handler(
+                    handler, request.FromString, lambda reply: bytes(reply.SerializeToString())
+                )
+                for name, handler, request in (
+                    ("SetConfig", self._set_queues, tm.SetConfigRequest),
+                    ("GetStats", self._queue_statistics, tm.GetStatsRequest),
+                )
+            },
+        )
+
+    async def _set_queues(self, request: Any, context: Any) -> Any:
+        if self.faults.refuse_queues:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, self.faults.refuse_queues)
+        self.queues = json.loads(request.config)
+        return tm.SetConfigResponse()
+
+    async def _queue_statistics(self, _request: Any, _context: Any) -> Any:
+        queue = tm.QueueStats(queue=7, max_depth_bytes=4500, ecn_ce=tm.Count(packets=5))
+        queue.drops.add(reason="tail-drop", count=tm.Count(packets=3))
+        return tm.Stats(ports=[tm.PortStats(port=1, queues=[queue])])
 
     async def stop(self) -> None:
         await self._server.stop(None)
@@ -71,6 +103,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
         self.writes.clear()
         self._sessions.clear()
         self.config = None
+        self.queues = None
         await self.start()
 
     # -- P4Runtime ----------------------------------------------------------------------------

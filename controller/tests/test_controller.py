@@ -16,8 +16,10 @@ from ebb_controller.controller import Controller, Event, Program
 from ebb_controller.parameters import FabricParameters, PhantomQueue, StepMarking
 from ebb_controller.plan import MulticastGroup
 from ebb_controller.reconcile import Change, ControllerError
+from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.files import InputError
-from ebb_topologies.model import from_table
+from ebb_topologies.model import Switch, from_table
+from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 from fake_switch import FakeSwitch, Faults
 from finsy.proto import p4r
 from google.protobuf import text_format
@@ -59,11 +61,15 @@ async def fabric(**faults: Faults) -> AsyncIterator[Fabric]:
             await switch.stop()
 
 
+def address(switches: Fabric, node: Switch) -> str:
+    return f"127.0.0.1:{switches[node.name].port}"
+
+
 def controller(switches: Fabric, program: Program, **options: Any) -> Controller:
     return Controller(
         TOPOLOGY,
         program,
-        address=lambda node: f"127.0.0.1:{switches[node.name].port}",
+        address=lambda node: address(switches, node),
         **{"connect_seconds": 5.0, **options},
     )
 
@@ -198,6 +204,33 @@ def test_counters_come_in_order(program: Program) -> None:
             assert await message(fabric_controller.counters("dropped")) == (
                 "switch l1 is not connected"
             )
+
+    run(test())
+
+
+def test_queues_come_with_the_tables_and_come_back_too(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches:
+            managers = TrafficManagers(TOPOLOGY, lambda node: address(switches, node))
+            async with controller(switches, program, traffic_managers=managers) as queued:
+                two = PortParameters(queue=[QueueParameters(id=0), QueueParameters(id=7)])
+                await queued.configure(FabricParameters(ports=two))
+                held = switches["l1"].queues
+                assert held is not None
+                assert [queue["id"] for queue in held["profile"][0]["queue"]] == [0, 7]
+                await switches["l1"].restart()
+                await queued.settled("l1", 2)
+                assert switches["l1"].queues == held
+
+                statistics = (await managers.statistics())["l1"][1].queues[0]
+                assert (statistics.max_depth_bytes, statistics.ce_packets) == (4500, 5)
+                assert statistics.dropped_packets == {"tail-drop": 3}
+
+                switches["s0"].faults = Faults(refuse_queues="queue 7 twice")
+                text = await message(queued.configure(PLAIN))
+                assert text.startswith("switch s0 at 127.0.0.1:")
+                assert text.endswith("SetConfig failed: INVALID_ARGUMENT: queue 7 twice")
+            await managers.close()
 
     run(test())
 
