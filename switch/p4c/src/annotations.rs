@@ -20,7 +20,9 @@ pub fn string(annotations: &[Annotation], name: &str) -> Option<String> {
         Tok::Str(text) => Some(text.as_str()),
         _ => None,
     });
-    strings.collect::<Option<String>>().filter(|_| !body.is_empty())
+    strings
+        .collect::<Option<String>>()
+        .filter(|_| !body.is_empty())
 }
 
 /// The numbers of `@annotation(1, 2)`.

@@ -231,7 +231,7 @@ fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, co
     };
     let handler = GraphicalReportHandler::new_themed(theme)
         .with_width(120)
-        .with_context_lines(0)
+        .with_context_lines(1)
         .with_links(false);
     let shown = Shown {
         diagnostic,
@@ -283,7 +283,10 @@ mod tests {
 
     #[test]
     fn suggests_close_names_only() {
-        assert_eq!(nearest("ipv4_dst", ["ipv4_src", "ipv4_dts"]), Some("ipv4_dts"));
+        assert_eq!(
+            nearest("ipv4_dst", ["ipv4_src", "ipv4_dts"]),
+            Some("ipv4_dts")
+        );
         assert_eq!(nearest("x", ["ethernet"]), None);
     }
 }

@@ -154,7 +154,13 @@ fn integers(
         }
         BinaryOp::Shl => a << shift()?,
         // A shift by more than the width gives 0, or -1 for negative numbers.
-        BinaryOp::Shr => a >> if b.is_negative() { return Err(EvalError::ShiftTooLarge) } else { b.to_u32().unwrap_or(MAX_SHIFT) },
+        BinaryOp::Shr => {
+            a >> if b.is_negative() {
+                return Err(EvalError::ShiftTooLarge);
+            } else {
+                b.to_u32().unwrap_or(MAX_SHIFT)
+            }
+        }
         BinaryOp::BitAnd => a & b,
         BinaryOp::BitOr => a | b,
         BinaryOp::BitXor => a ^ b,
@@ -198,12 +204,21 @@ mod tests {
         assert_eq!(calculate(BinaryOp::SatAdd, 250, 10, Type::bit(8)), int(255));
         assert_eq!(calculate(BinaryOp::SatSub, -100, 100, INT8), int(-128));
         assert_eq!(calculate(BinaryOp::Shr, -2, 1, INT8), int(-1));
-        assert_eq!(calculate(BinaryOp::Concat, 1, -1, Type::bit(16)), int(0x1ff));
+        assert_eq!(
+            calculate(BinaryOp::Concat, 1, -1, Type::bit(16)),
+            int(0x1ff)
+        );
     }
 
     #[test]
     fn impossible_operations_are_errors() {
-        assert_eq!(calculate(BinaryOp::Div, 1, 0, Type::Int), Err(EvalError::DivisionByZero));
-        assert_eq!(calculate(BinaryOp::Shl, 1, 1 << 40, Type::Int), Err(EvalError::ShiftTooLarge));
+        assert_eq!(
+            calculate(BinaryOp::Div, 1, 0, Type::Int),
+            Err(EvalError::DivisionByZero)
+        );
+        assert_eq!(
+            calculate(BinaryOp::Shl, 1, 1 << 40, Type::Int),
+            Err(EvalError::ShiftTooLarge)
+        );
     }
 }

@@ -15,7 +15,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Inlining recurses as deeply as the program is nested; the main thread's stack is too small for
     // what the parser accepts.
-    let worker = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || run(&arguments));
+    let worker = std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(move || run(&arguments));
     match worker.map(std::thread::JoinHandle::join) {
         Ok(Ok(true)) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -39,7 +41,11 @@ fn run(arguments: &Arguments) -> bool {
     !diagnostics.has_errors()
 }
 
-fn compile(arguments: &Arguments, sources: &mut SourceMap, diagnostics: &Diagnostics) -> Option<Compiled> {
+fn compile(
+    arguments: &Arguments,
+    sources: &mut SourceMap,
+    diagnostics: &Diagnostics,
+) -> Option<Compiled> {
     let name = arguments.input.display().to_string();
     let text = match std::fs::read_to_string(&arguments.input) {
         Ok(text) => text,
@@ -76,5 +82,6 @@ fn write_outputs(arguments: &Arguments, compiled: &Compiled) -> Result<(), Strin
 }
 
 fn write(file: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(file, text).map_err(|error| format!("cannot write `{}`: {error}", file.display()))
+    std::fs::write(file, text)
+        .map_err(|error| format!("cannot write `{}`: {error}", file.display()))
 }

@@ -105,7 +105,11 @@ mod tests {
         let arguments = Arguments::try_parse_from(line.split(' '));
         let arguments = arguments.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(arguments.defines()[1], ("B".into(), "2".into()));
-        let formats: Vec<_> = arguments.p4runtime_files.iter().map(|f| arguments.info_format(f)).collect();
+        let formats: Vec<_> = arguments
+            .p4runtime_files
+            .iter()
+            .map(|f| arguments.info_format(f))
+            .collect();
         assert_eq!(formats, [Ok(InfoFormat::Text), Ok(InfoFormat::Json)]);
         assert!(Arguments::try_parse_from(["ebb-p4c", "--target", "tofino", "f.p4"]).is_err());
     }

@@ -215,11 +215,7 @@ impl Preprocessor<'_> {
     fn branch(&self, name: &str, args: &[Token], span: Span, conditionals: &mut Vec<Conditional>) {
         if name == "endif" {
             if conditionals.pop().is_none() {
-                self.error(
-                    "unmatched-conditional",
-                    span,
-                    "`#endif` without `#if`",
-                );
+                self.error("unmatched-conditional", span, "`#endif` without `#if`");
             }
             return;
         }
@@ -354,8 +350,10 @@ impl Preprocessor<'_> {
             Err(searched) => {
                 let message = format!("cannot find the include file `{path}`");
                 self.diagnostics.report(
-                    Diagnostic::error("include-not-found", span, message)
-                        .help(format!("searched in: {}; add a folder with -I", searched.join(", "))),
+                    Diagnostic::error("include-not-found", span, message).help(format!(
+                        "searched in: {}; add a folder with -I",
+                        searched.join(", ")
+                    )),
                 );
             }
         }
@@ -511,8 +509,7 @@ fn substitute(
     let mut out = Vec::new();
     for (i, token) in body.iter().enumerate() {
         let param = params.iter().position(|p| token.is_word(p));
-        let pasted =
-            (i > 0 && body[i - 1].is("##")) || body.get(i + 1).is_some_and(|t| t.is("##"));
+        let pasted = (i > 0 && body[i - 1].is("##")) || body.get(i + 1).is_some_and(|t| t.is("##"));
         match param {
             Some(p) if pasted => out.extend(raw[p].iter().cloned()),
             Some(p) => out.extend(expanded[p].iter().cloned()),
@@ -560,7 +557,8 @@ mod tests {
 
     #[test]
     fn function_macros_nest_and_do_not_recurse() {
-        let (words, errors) = run("#define ADD(a, b) a + b\n#define X ADD(1, X)\nX ADD(ADD(2,3),\n4)");
+        let (words, errors) =
+            run("#define ADD(a, b) a + b\n#define X ADD(1, X)\nX ADD(ADD(2,3),\n4)");
         assert_eq!(words.join(" "), "1 + X 2 + 3 + 4");
         assert!(errors.is_empty());
     }

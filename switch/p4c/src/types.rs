@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-pub use crate::ast::StructKind;
 use crate::ast::Annotation;
+pub use crate::ast::StructKind;
 use crate::ir::{BlockId, ExternId};
 use crate::source::Span;
 
@@ -110,7 +110,11 @@ impl PartialEq for StructType {
             && self.args == other.args
             && (!self.name.is_empty()
                 || self.fields.len() == other.fields.len()
-                    && self.fields.iter().zip(&other.fields).all(|(a, b)| a.name == b.name && a.ty == b.ty))
+                    && self
+                        .fields
+                        .iter()
+                        .zip(&other.fields)
+                        .all(|(a, b)| a.name == b.name && a.ty == b.ty))
     }
 }
 
@@ -186,9 +190,13 @@ impl Type {
             Type::Varbit(max) => Some(*max),
             // Enums and errors without representation take 32 bits on BMv2.
             Type::Enum(_) | Type::Error => Some(32),
-            Type::Struct(s) if s.kind == StructKind::Union => {
-                s.fields.iter().map(|f| f.ty.width()).collect::<Option<Vec<_>>>()?.into_iter().max()
-            }
+            Type::Struct(s) if s.kind == StructKind::Union => s
+                .fields
+                .iter()
+                .map(|f| f.ty.width())
+                .collect::<Option<Vec<_>>>()?
+                .into_iter()
+                .max(),
             Type::Struct(s) => s.fields.iter().map(|f| f.ty.width()).sum(),
             Type::Tuple(items) => items.iter().map(Type::width).sum(),
             Type::Stack(element, size) => element.width()?.checked_mul(*size),
@@ -207,21 +215,23 @@ impl Type {
                 .iter()
                 .find(|(v, _)| v == var)
                 .map_or_else(|| self.clone(), |(_, t)| t.clone()),
-            Type::Struct(s) if !s.args.is_empty() || s.name.is_empty() => Type::Struct(Rc::new(StructType {
-                kind: s.kind,
-                name: s.name.clone(),
-                args: all(&s.args),
-                fields: s
-                    .fields
-                    .iter()
-                    .map(|f| FieldType {
-                        ty: f.ty.substitute(map),
-                        ..f.clone()
-                    })
-                    .collect(),
-                annotations: s.annotations.clone(),
-                span: s.span,
-            })),
+            Type::Struct(s) if !s.args.is_empty() || s.name.is_empty() => {
+                Type::Struct(Rc::new(StructType {
+                    kind: s.kind,
+                    name: s.name.clone(),
+                    args: all(&s.args),
+                    fields: s
+                        .fields
+                        .iter()
+                        .map(|f| FieldType {
+                            ty: f.ty.substitute(map),
+                            ..f.clone()
+                        })
+                        .collect(),
+                    annotations: s.annotations.clone(),
+                    span: s.span,
+                }))
+            }
             Type::Stack(element, size) => Type::Stack(Rc::new(element.substitute(map)), *size),
             Type::Tuple(items) => Type::Tuple(Rc::new(all(items))),
             Type::List(item) => Type::List(Rc::new(item.substitute(map))),
@@ -266,7 +276,9 @@ impl fmt::Display for Type {
             Type::Void => f.write_str("void"),
             Type::Bool => f.write_str("bool"),
             Type::Int => f.write_str("int"),
-            Type::Bits { width, signed } => write!(f, "{}<{width}>", if *signed { "int" } else { "bit" }),
+            Type::Bits { width, signed } => {
+                write!(f, "{}<{width}>", if *signed { "int" } else { "bit" })
+            }
             Type::Varbit(width) => write!(f, "varbit<{width}>"),
             Type::String => f.write_str("string"),
             Type::Error => f.write_str("error"),
@@ -290,7 +302,11 @@ impl fmt::Display for Type {
             Type::Stack(element, size) => write!(f, "{element}[{size}]"),
             Type::Tuple(items) => {
                 f.write_str("tuple")?;
-                if items.is_empty() { f.write_str("<>") } else { write_args(f, items) }
+                if items.is_empty() {
+                    f.write_str("<>")
+                } else {
+                    write_args(f, items)
+                }
             }
             Type::List(item) => write!(f, "list<{item}>"),
             Type::Var(var) => f.write_str(&var.name),

@@ -45,7 +45,8 @@ impl Backend<'_> {
                     let zero_jump = body.primitives.len();
                     let condition = self.data(condition).wrapped();
                     let parameters = vec![condition, hex_value(0, 1)];
-                    body.primitives.push(self.primitive("_jump_if_zero", parameters, span));
+                    body.primitives
+                        .push(self.primitive("_jump_if_zero", parameters, span));
                     self.action_statements(then, body);
                     if otherwise.is_empty() {
                         let end = body.primitives.len();
@@ -72,7 +73,8 @@ impl Backend<'_> {
                 }
                 FlatKind::Exit => {
                     // `exit` only marks the packet; the rest of the action must be skipped as well.
-                    body.primitives.push(self.primitive("exit", Vec::new(), span));
+                    body.primitives
+                        .push(self.primitive("exit", Vec::new(), span));
                     let jump = self.jump(body, span);
                     body.to_end.push(jump);
                 }
@@ -83,7 +85,8 @@ impl Backend<'_> {
     }
 
     fn jump(&self, body: &mut Body, span: Span) -> usize {
-        body.primitives.push(self.primitive("_jump", vec![hex_value(0, 1)], span));
+        body.primitives
+            .push(self.primitive("_jump", vec![hex_value(0, 1)], span));
         body.primitives.len() - 1
     }
 

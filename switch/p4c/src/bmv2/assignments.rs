@@ -12,13 +12,21 @@ use crate::types::{StructKind, Type};
 
 impl Backend<'_> {
     /// Statements without control flow.
-    pub(super) fn simple_statement(&mut self, statement: &FlatStmt, out: &mut Vec<json::Primitive>) {
+    pub(super) fn simple_statement(
+        &mut self,
+        statement: &FlatStmt,
+        out: &mut Vec<json::Primitive>,
+    ) {
         let span = statement.span;
         match &statement.kind {
             FlatKind::Assign(target, value) => self.assign(target, value, span, out),
             FlatKind::SetValid(header, valid) => self.set_valid(header, *valid, span, out),
             FlatKind::PushFront(stack, count) | FlatKind::PopFront(stack, count) => {
-                let op = if matches!(statement.kind, FlatKind::PushFront(..)) { "push" } else { "pop" };
+                let op = if matches!(statement.kind, FlatKind::PushFront(..)) {
+                    "push"
+                } else {
+                    "pop"
+                };
                 let parameters = vec![self.argument(stack), hex_value(*count, 8)];
                 out.push(self.primitive(op, parameters, span));
             }
@@ -28,11 +36,21 @@ impl Backend<'_> {
                 type_args,
                 args,
             } => self.extern_call(*object, name, type_args, args, span, out),
-            _ => self.error("unsupported-statement", span, "this statement cannot be used here"),
+            _ => self.error(
+                "unsupported-statement",
+                span,
+                "this statement cannot be used here",
+            ),
         }
     }
 
-    pub(super) fn set_valid(&mut self, header: &Expr, valid: bool, span: Span, out: &mut Vec<json::Primitive>) {
+    pub(super) fn set_valid(
+        &mut self,
+        header: &Expr,
+        valid: bool,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
         let op = if valid { "add_header" } else { "remove_header" };
         match self.place(header) {
             Some(Place::Header(name)) => {
@@ -41,16 +59,28 @@ impl Backend<'_> {
             Some(Place::Element(element)) => {
                 out.push(self.primitive(op, vec![element.wrapped()], span));
             }
-            _ => self.error("unsupported-header", span, "BMv2 cannot change the validity of this header here"),
+            _ => self.error(
+                "unsupported-header",
+                span,
+                "BMv2 cannot change the validity of this header here",
+            ),
         }
     }
 
-    pub(super) fn assign(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+    pub(super) fn assign(
+        &mut self,
+        target: &Expr,
+        value: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
         if matches!(target.kind, ExprKind::Poison | ExprKind::DontCare) {
             return;
         }
         match target.ty.clone() {
-            Type::Struct(s) if s.kind == StructKind::Header => self.assign_header(target, value, span, out),
+            Type::Struct(s) if s.kind == StructKind::Header => {
+                self.assign_header(target, value, span, out)
+            }
             Type::Struct(s) if s.kind == StructKind::Union => match &value.kind {
                 ExprKind::InvalidHeader => {
                     for member in members(target) {
@@ -65,7 +95,11 @@ impl Backend<'_> {
             },
             Type::Struct(_) | Type::Tuple(_) => match &value.kind {
                 ExprKind::Conditional(..) => {
-                    self.error("unsupported-expression", value.span, "BMv2 cannot choose between structs");
+                    self.error(
+                        "unsupported-expression",
+                        value.span,
+                        "BMv2 cannot choose between structs",
+                    );
                 }
                 _ => self.assign_members(target, value, span, out),
             },
@@ -74,12 +108,25 @@ impl Backend<'_> {
         }
     }
 
-    fn copy(&mut self, op: &str, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+    fn copy(
+        &mut self,
+        op: &str,
+        target: &Expr,
+        value: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
         let parameters = vec![self.argument(target), self.argument(value)];
         out.push(self.primitive(op, parameters, span));
     }
 
-    fn assign_header(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+    fn assign_header(
+        &mut self,
+        target: &Expr,
+        value: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
         match &value.kind {
             ExprKind::InvalidHeader => self.set_valid(target, false, span, out),
             ExprKind::List(_) => {
@@ -90,10 +137,18 @@ impl Backend<'_> {
         }
     }
 
-    fn assign_members(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+    fn assign_members(
+        &mut self,
+        target: &Expr,
+        value: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
         let mut sources = members(value);
         // `s = { s.b, s.a }` reads what it writes: read everything first.
-        if matches!(value.kind, ExprKind::List(_)) && root(target).is_some_and(|r| mentions(value, r)) {
+        if matches!(value.kind, ExprKind::List(_))
+            && root(target).is_some_and(|r| mentions(value, r))
+        {
             for source in &mut sources {
                 if source.ty.is_scalar() && source.as_value().is_none() {
                     let temp = self.temp(&source.ty.clone(), span);
@@ -107,7 +162,13 @@ impl Backend<'_> {
         }
     }
 
-    fn assign_scalar(&mut self, target: &Expr, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+    fn assign_scalar(
+        &mut self,
+        target: &Expr,
+        value: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
         if let ExprKind::Slice { base, high, low } = &target.kind {
             let merged = replace_bits(base, value, *high, *low);
             self.assign(base, &merged, span, out);
@@ -121,7 +182,11 @@ impl Backend<'_> {
                 let parameters = vec![self.argument(target), self.argument(value)];
                 out.push(self.primitive("assign", parameters, span));
             }
-            _ => self.error("unsupported-target", target.span, "BMv2 cannot write to this place"),
+            _ => self.error(
+                "unsupported-target",
+                target.span,
+                "BMv2 cannot write to this place",
+            ),
         }
     }
 
@@ -169,10 +234,22 @@ fn replace_bits(base: &Expr, value: &Expr, high: u32, low: u32) -> Expr {
     let hole = eval::mask(high - low + 1) << low;
     let kept = eval::wrap(&(-(hole) - 1), width, false);
     let old = typed(ExprKind::Cast(Box::new(base.clone())));
-    let rest = typed(ExprKind::Binary(BinaryOp::BitAnd, Box::new(old), Box::new(constant(kept))));
+    let rest = typed(ExprKind::Binary(
+        BinaryOp::BitAnd,
+        Box::new(old),
+        Box::new(constant(kept)),
+    ));
     let wide = typed(ExprKind::Cast(Box::new(value.clone())));
-    let moved = typed(ExprKind::Binary(BinaryOp::Shl, Box::new(wide), Box::new(constant(low.into()))));
-    let merged = typed(ExprKind::Binary(BinaryOp::BitOr, Box::new(rest), Box::new(moved)));
+    let moved = typed(ExprKind::Binary(
+        BinaryOp::Shl,
+        Box::new(wide),
+        Box::new(constant(low.into())),
+    ));
+    let merged = typed(ExprKind::Binary(
+        BinaryOp::BitOr,
+        Box::new(rest),
+        Box::new(moved),
+    ));
     Expr {
         kind: ExprKind::Cast(Box::new(merged)),
         ty: base.ty.clone(),

@@ -30,7 +30,12 @@ impl Backend<'_> {
                     let neither = and(under, negated);
                     self.checksum_statements(otherwise, Some(&neither), wanted);
                 }
-                FlatKind::Extern { name, args, object: None, .. } if name.starts_with(wanted) => {
+                FlatKind::Extern {
+                    name,
+                    args,
+                    object: None,
+                    ..
+                } if name.starts_with(wanted) => {
                     if let [condition, data, target, algorithm] = &args[..] {
                         let condition = and(under, condition.clone());
                         self.checksum(name, &condition, data, target, algorithm, statement);
@@ -59,14 +64,22 @@ impl Backend<'_> {
     ) {
         let span = statement.span;
         let Some(field) = self.field_of(target) else {
-            self.error("unsupported-target", target.span, "a checksum is stored in a header field");
+            self.error(
+                "unsupported-target",
+                target.span,
+                "a checksum is stored in a header field",
+            );
             return;
         };
         for leaf in leaves(data) {
             if self.field_of(&leaf).is_none() && leaf.as_value().is_none() {
                 self.diagnostics.report(
-                    Diagnostic::error("unsupported-checksum", leaf.span, "checksums are computed over fields and constants")
-                        .help("put the value into a metadata field before"),
+                    Diagnostic::error(
+                        "unsupported-checksum",
+                        leaf.span,
+                        "checksums are computed over fields and constants",
+                    )
+                    .help("put the value into a metadata field before"),
                 );
                 return;
             }
@@ -81,7 +94,11 @@ impl Backend<'_> {
         let id = self.json.checksums.len() as u32;
         let update = name.starts_with("update");
         let checksum = json::Checksum {
-            name: if id == 0 { "cksum".to_owned() } else { format!("cksum_{}", id - 1) },
+            name: if id == 0 {
+                "cksum".to_owned()
+            } else {
+                format!("cksum_{}", id - 1)
+            },
             id,
             source_info: self.source_info(span),
             target: field,

@@ -9,8 +9,8 @@ use ebb_bmv2_json as json;
 use indexmap::IndexMap;
 
 use super::Backend;
-use crate::elaborate::flat::{Branches, FlatControl, FlatKind, FlatStmt, Label};
 use crate::diagnostics::Diagnostic;
+use crate::elaborate::flat::{Branches, FlatControl, FlatKind, FlatStmt, Label};
 use crate::source::Span;
 
 /// The nodes of one pipeline while it is built.
@@ -33,7 +33,12 @@ pub(super) struct Successors {
 }
 
 impl Backend<'_> {
-    pub(super) fn pipeline(&mut self, name: &str, id: u32, control: &FlatControl) -> json::Pipeline {
+    pub(super) fn pipeline(
+        &mut self,
+        name: &str,
+        id: u32,
+        control: &FlatControl,
+    ) -> json::Pipeline {
         let mut graph = Graph::default();
         let init_table = self.sequence(&control.body, None, &mut graph);
         // They were made from the end; ids and order follow the program again.
@@ -58,12 +63,20 @@ impl Backend<'_> {
     }
 
     /// The node that runs `statements` and then goes to `next`.
-    fn sequence(&mut self, statements: &[FlatStmt], mut next: Option<String>, graph: &mut Graph) -> Option<String> {
+    fn sequence(
+        &mut self,
+        statements: &[FlatStmt],
+        mut next: Option<String>,
+        graph: &mut Graph,
+    ) -> Option<String> {
         let mut end = statements.len();
         while end > 0 {
             let statement = &statements[end - 1];
             if is_simple(statement) {
-                let start = statements[..end].iter().rposition(|s| !is_simple(s)).map_or(0, |i| i + 1);
+                let start = statements[..end]
+                    .iter()
+                    .rposition(|s| !is_simple(s))
+                    .map_or(0, |i| i + 1);
                 next = self.generated_table(&statements[start..end], None, next, graph);
                 end = start;
                 continue;
@@ -74,7 +87,12 @@ impl Backend<'_> {
         next
     }
 
-    fn node(&mut self, statement: &FlatStmt, next: Option<String>, graph: &mut Graph) -> Option<String> {
+    fn node(
+        &mut self,
+        statement: &FlatStmt,
+        next: Option<String>,
+        graph: &mut Graph,
+    ) -> Option<String> {
         match &statement.kind {
             FlatKind::If(condition, then, otherwise) => {
                 let then = self.sequence(then, next.clone(), graph);
@@ -95,10 +113,10 @@ impl Backend<'_> {
                 graph.conditionals.push(conditional);
                 Some(name)
             }
-            FlatKind::Atomic { name, body } => {
-                self.generated_table(body, Some(name), next, graph)
+            FlatKind::Atomic { name, body } => self.generated_table(body, Some(name), next, graph),
+            FlatKind::ApplyTable(table, branches) => {
+                self.table_node(*table, branches, next, statement.span, graph)
             }
-            FlatKind::ApplyTable(table, branches) => self.table_node(*table, branches, next, statement.span, graph),
             FlatKind::Labeled(label, body) => {
                 graph.labels.insert(*label, next.clone());
                 self.sequence(body, next, graph)
@@ -123,7 +141,9 @@ impl Backend<'_> {
             return next;
         }
         let generated = self.generated_name(span);
-        let base = action.map_or(generated, |name| name.rsplit('.').next().unwrap_or(name).to_owned());
+        let base = action.map_or(generated, |name| {
+            name.rsplit('.').next().unwrap_or(name).to_owned()
+        });
         let action_name = match action {
             Some(name) => name.to_owned(),
             None => self.node_name(&base),

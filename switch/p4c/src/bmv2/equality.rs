@@ -12,7 +12,11 @@ impl Backend<'_> {
             return Json::binary(op.symbol(), self.data(left), self.data(right));
         }
         let equal = self.composite_equal(left, right);
-        if op == BinaryOp::Ne { Json::unary("not", equal) } else { equal }
+        if op == BinaryOp::Ne {
+            Json::unary("not", equal)
+        } else {
+            equal
+        }
     }
 
     fn composite_equal(&self, left: &Expr, right: &Expr) -> Json {
@@ -28,7 +32,11 @@ impl Backend<'_> {
             // Two headers are equal if both are invalid, or both valid with equal fields.
             Type::Struct(s) if s.kind == StructKind::Header => {
                 let (l, r) = (self.validity(left), self.validity(right));
-                let neither = Json::binary("and", Json::unary("not", l.clone()), Json::unary("not", r.clone()));
+                let neither = Json::binary(
+                    "and",
+                    Json::unary("not", l.clone()),
+                    Json::unary("not", r.clone()),
+                );
                 let same = Json::binary("and", Json::binary("and", l, r), parts(self));
                 Json::binary("or", neither, same)
             }

@@ -43,7 +43,9 @@ impl Backend<'_> {
             (Some(Value::Bool(value)), _) => hex_value(u8::from(*value), 1),
             (_, Some(place)) => place,
             _ => match &expr.kind {
-                ExprKind::Cast(inner) if !matches!(inner.ty.stored(), Type::Bool) => self.value(inner),
+                ExprKind::Cast(inner) if !matches!(inner.ty.stored(), Type::Bool) => {
+                    self.value(inner)
+                }
                 _ => Json::unary("b2d", self.value(expr)),
             },
         }
@@ -63,7 +65,11 @@ impl Backend<'_> {
     pub(super) fn value(&self, expr: &Expr) -> Json {
         let is_bool = matches!(expr.ty.stored(), Type::Bool);
         if let Some(place) = self.scalar_place(expr) {
-            return if is_bool { Json::unary("d2b", place) } else { place };
+            return if is_bool {
+                Json::unary("d2b", place)
+            } else {
+                place
+            };
         }
         match &expr.kind {
             ExprKind::Const(value) => self.constant(value, &expr.ty),
@@ -72,7 +78,11 @@ impl Backend<'_> {
             ExprKind::Conditional(condition, then, otherwise) => {
                 let condition = self.value(condition);
                 let chosen = Json::ternary(condition, self.data(then), self.data(otherwise));
-                if is_bool { Json::unary("d2b", chosen) } else { chosen }
+                if is_bool {
+                    Json::unary("d2b", chosen)
+                } else {
+                    chosen
+                }
             }
             ExprKind::Cast(operand) => self.cast(operand, &expr.ty),
             ExprKind::Slice { base, high, low } => {
@@ -83,7 +93,9 @@ impl Backend<'_> {
                 mask(shifted, high - low + 1)
             }
             ExprKind::StackLastIndex(stack) => match self.place(stack) {
-                Some(Place::Stack(name)) => Json::unary("last_stack_index", Json::HeaderStack(name)),
+                Some(Place::Stack(name)) => {
+                    Json::unary("last_stack_index", Json::HeaderStack(name))
+                }
                 _ => self.unsupported(expr),
             },
             ExprKind::Call(call) => match &call.callee {
@@ -96,7 +108,10 @@ impl Backend<'_> {
     }
 
     fn unsupported(&self, expr: &Expr) -> Json {
-        let message = format!("BMv2 cannot evaluate this expression of type `{}`", self.program.type_name(&expr.ty));
+        let message = format!(
+            "BMv2 cannot evaluate this expression of type `{}`",
+            self.program.type_name(&expr.ty)
+        );
         self.error("unsupported-expression", expr.span, message);
         hex_value(0, 1)
     }
@@ -177,10 +192,23 @@ impl Backend<'_> {
             (Type::Bool, Type::Bool) => self.value(operand),
             (Type::Bool, _) => self.data(operand),
             (_, Type::Bool) => Json::unary("d2b", self.value(operand)),
-            (Type::Bits { width: a, signed: s }, Type::Bits { width: b, signed: t }) => {
+            (
+                Type::Bits {
+                    width: a,
+                    signed: s,
+                },
+                Type::Bits {
+                    width: b,
+                    signed: t,
+                },
+            ) => {
                 let value = self.value(operand);
                 // Widening keeps the number, unless a negative one becomes unsigned.
-                if s == t && b >= a { value } else { fit(value, to) }
+                if s == t && b >= a {
+                    value
+                } else {
+                    fit(value, to)
+                }
             }
             _ => self.value(operand),
         }
@@ -195,7 +223,10 @@ pub(super) fn mask(value: Json, width: u32) -> Json {
 /// Brings a number of any size into the range of its type.
 fn fit(value: Json, ty: &Type) -> Json {
     match ty.stored() {
-        Type::Bits { width, signed: true } => Json::binary("two_comp_mod", value, hex_value(*width, 32)),
+        Type::Bits {
+            width,
+            signed: true,
+        } => Json::binary("two_comp_mod", value, hex_value(*width, 32)),
         Type::Bits { width, .. } => mask(value, *width),
         _ => value,
     }
@@ -204,7 +235,10 @@ fn fit(value: Json, ty: &Type) -> Json {
 /// The bits of a possibly negative number as an unsigned one.
 fn unsigned(value: Json, ty: &Type) -> Json {
     match ty.stored() {
-        Type::Bits { width, signed: true } => mask(value, *width),
+        Type::Bits {
+            width,
+            signed: true,
+        } => mask(value, *width),
         _ => value,
     }
 }

@@ -32,33 +32,59 @@ impl Backend<'_> {
         }
     }
 
-    fn method(&mut self, index: usize, name: &str, args: &[Expr], span: Span, out: &mut Vec<json::Primitive>) {
+    fn method(
+        &mut self,
+        index: usize,
+        name: &str,
+        args: &[Expr],
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) {
         let Some(object) = self.flat.objects.get(index) else {
             return;
         };
         let array = object.name.clone();
         let (op, parameters) = match (object.extern_name.as_str(), name, args) {
-            ("counter", "count", [index]) => ("count", vec![Json::CounterArray(array), self.argument(index)]),
+            ("counter", "count", [index]) => (
+                "count",
+                vec![Json::CounterArray(array), self.argument(index)],
+            ),
             // Hits of the table count by themselves.
             ("direct_counter", "count", _) => return,
             ("meter", "execute_meter", [index, result]) => (
                 "execute_meter",
-                vec![Json::MeterArray(array), self.argument(index), self.argument(result)],
+                vec![
+                    Json::MeterArray(array),
+                    self.argument(index),
+                    self.argument(result),
+                ],
             ),
             ("direct_meter", "read", [result]) => {
                 match self.field_of(result) {
                     Some(field) => self.meter_result(index, field, span),
-                    None => self.error("unsupported-target", span, "a direct meter needs a field for its colour"),
+                    None => self.error(
+                        "unsupported-target",
+                        span,
+                        "a direct meter needs a field for its colour",
+                    ),
                 }
                 return;
             }
             ("register", "read", [result, index]) => (
                 "register_read",
-                vec![self.argument(result), Json::RegisterArray(array), self.argument(index)],
+                vec![
+                    self.argument(result),
+                    Json::RegisterArray(array),
+                    self.argument(index),
+                ],
             ),
             ("register", "write", [index, value]) => (
                 "register_write",
-                vec![Json::RegisterArray(array), self.argument(index), self.argument(value)],
+                vec![
+                    Json::RegisterArray(array),
+                    self.argument(index),
+                    self.argument(value),
+                ],
             ),
             (extern_name, method, _) => {
                 let message = format!("BMv2 has no `{extern_name}.{method}` here");
@@ -71,9 +97,16 @@ impl Backend<'_> {
 
     /// BMv2 writes the colour of a direct meter to one field, when the table is applied.
     fn meter_result(&mut self, meter: usize, field: json::FieldRef, span: Span) {
-        let first = self.meter_targets.entry(meter).or_insert_with(|| field.clone());
+        let first = self
+            .meter_targets
+            .entry(meter)
+            .or_insert_with(|| field.clone());
         if *first != field {
-            self.error("meter-targets-differ", span, "a direct meter can only be read into one field");
+            self.error(
+                "meter-targets-differ",
+                span,
+                "a direct meter can only be read into one field",
+            );
         }
     }
 
@@ -86,10 +119,17 @@ impl Backend<'_> {
         out: &mut Vec<json::Primitive>,
     ) {
         let (op, parameters) = match (name, args) {
-            ("mark_to_drop", _) => ("mark_to_drop", vec![Json::Header("standard_metadata".into())]),
+            ("mark_to_drop", _) => (
+                "mark_to_drop",
+                vec![Json::Header("standard_metadata".into())],
+            ),
             ("random", [result, low, high]) => (
                 "modify_field_rng_uniform",
-                vec![self.argument(result), self.argument(low), self.argument(high)],
+                vec![
+                    self.argument(result),
+                    self.argument(low),
+                    self.argument(high),
+                ],
             ),
             ("truncate", [length]) => ("truncate", vec![self.argument(length)]),
             ("assert" | "assume", [check]) => {
@@ -98,8 +138,15 @@ impl Backend<'_> {
                 return;
             }
             ("log_msg", [message, data @ ..]) => {
-                let values = data.iter().flat_map(leaves).map(|l| self.argument(&l)).collect();
-                ("log_msg", vec![self.value(message), Json::ParametersVector(values)])
+                let values = data
+                    .iter()
+                    .flat_map(leaves)
+                    .map(|l| self.argument(&l))
+                    .collect();
+                (
+                    "log_msg",
+                    vec![self.value(message), Json::ParametersVector(values)],
+                )
             }
             ("hash", [result, algorithm, base, data, max]) => {
                 let input = self.fields_of(data, span, out);
@@ -118,7 +165,10 @@ impl Backend<'_> {
             }
             ("digest", [receiver, data]) => {
                 let id = self.learn_list(type_args.first(), data, span, out);
-                ("generate_digest", vec![self.argument(receiver), hex_value(id, 32)])
+                (
+                    "generate_digest",
+                    vec![self.argument(receiver), hex_value(id, 32)],
+                )
             }
             ("clone", [kind, session]) => {
                 let op = self.clone_op(kind, span);
@@ -135,22 +185,45 @@ impl Backend<'_> {
             }
             ("recirculate_preserving_field_list", [list]) => {
                 self.check_stage(Stage::Egress, "recirculate", span);
-                ("recirculate", vec![hex_value(self.field_list(list, span), 32)])
+                (
+                    "recirculate",
+                    vec![hex_value(self.field_list(list, span), 32)],
+                )
             }
             ("clone3" | "resubmit" | "recirculate", _) => {
                 let new = if name == "clone3" { "clone" } else { name };
                 self.diagnostics.report(
-                    Diagnostic::error("unsupported-extern", span, format!("`{name}` is not supported"))
-                        .help(format!("use `{new}_preserving_field_list` and @field_list on the metadata")),
+                    Diagnostic::error(
+                        "unsupported-extern",
+                        span,
+                        format!("`{name}` is not supported"),
+                    )
+                    .help(format!(
+                        "use `{new}_preserving_field_list` and @field_list on the metadata"
+                    )),
                 );
                 return;
             }
-            ("verify_checksum" | "update_checksum" | "verify_checksum_with_payload" | "update_checksum_with_payload", _) => {
-                self.error("misplaced-call", span, format!("`{name}` belongs in the checksum controls"));
+            (
+                "verify_checksum"
+                | "update_checksum"
+                | "verify_checksum_with_payload"
+                | "update_checksum_with_payload",
+                _,
+            ) => {
+                self.error(
+                    "misplaced-call",
+                    span,
+                    format!("`{name}` belongs in the checksum controls"),
+                );
                 return;
             }
             (other, _) => {
-                self.error("unsupported-extern", span, format!("BMv2 has no extern function `{other}`"));
+                self.error(
+                    "unsupported-extern",
+                    span,
+                    format!("BMv2 has no extern function `{other}`"),
+                );
                 return;
             }
         };
@@ -159,8 +232,16 @@ impl Backend<'_> {
 
     fn check_stage(&self, stage: Stage, name: &str, span: Span) {
         if self.stage != stage {
-            let place = if stage == Stage::Ingress { "ingress" } else { "egress" };
-            self.error("misplaced-call", span, format!("`{name}` is only possible in {place}"));
+            let place = if stage == Stage::Ingress {
+                "ingress"
+            } else {
+                "egress"
+            };
+            self.error(
+                "misplaced-call",
+                span,
+                format!("`{name}` is only possible in {place}"),
+            );
         }
     }
 
@@ -169,7 +250,11 @@ impl Backend<'_> {
             Some(Value::Member(name)) if name == "I2E" => "clone_ingress_pkt_to_egress",
             Some(Value::Member(_)) => "clone_egress_pkt_to_egress",
             _ => {
-                self.error("not-constant", span, "the clone type must be known at compile time");
+                self.error(
+                    "not-constant",
+                    span,
+                    "the clone type must be known at compile time",
+                );
                 "clone_ingress_pkt_to_egress"
             }
         }
@@ -183,11 +268,19 @@ impl Backend<'_> {
         span: Span,
     ) -> Option<String> {
         let Some(Value::Member(algo)) = algorithm.as_value() else {
-            self.error("not-constant", algorithm.span, "the hash algorithm must be known at compile time");
+            self.error(
+                "not-constant",
+                algorithm.span,
+                "the hash algorithm must be known at compile time",
+            );
             return None;
         };
         let id = self.json.calculations.len() as u32;
-        let name = if id == 0 { "calc".to_owned() } else { format!("calc_{}", id - 1) };
+        let name = if id == 0 {
+            "calc".to_owned()
+        } else {
+            format!("calc_{}", id - 1)
+        };
         let source_info = self.source_info(span);
         self.json.calculations.push(json::Calculation {
             name: name.clone(),
@@ -200,13 +293,27 @@ impl Backend<'_> {
     }
 
     /// The list of fields that a digest carries; equal digests share it.
-    fn learn_list(&mut self, ty: Option<&Type>, data: &Expr, span: Span, out: &mut Vec<json::Primitive>) -> u32 {
-        let elements: Vec<Json> = self.fields_of(data, span, out).into_iter().map(|i| i.value).collect();
+    fn learn_list(
+        &mut self,
+        ty: Option<&Type>,
+        data: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) -> u32 {
+        let elements: Vec<Json> = self
+            .fields_of(data, span, out)
+            .into_iter()
+            .map(|i| i.value)
+            .collect();
         let name = match ty {
             Some(Type::Struct(s)) if !s.name.is_empty() => s.name.clone(),
             _ => "digest".to_owned(),
         };
-        let same = self.json.learn_lists.iter().find(|l| l.name == name && l.elements == elements);
+        let same = self
+            .json
+            .learn_lists
+            .iter()
+            .find(|l| l.name == name && l.elements == elements);
         if let Some(found) = same {
             return found.id;
         }
@@ -250,10 +357,13 @@ impl Backend<'_> {
             let FieldType { name, ty, .. } = field;
             let member = Expr::field(place.clone(), name, ty.clone());
             for number in annotations::numbers(&field.annotations, "field_list") {
-                let at = found.iter().position(|(n, _)| *n == number).unwrap_or_else(|| {
-                    found.push((number, Vec::new()));
-                    found.len() - 1
-                });
+                let at = found
+                    .iter()
+                    .position(|(n, _)| *n == number)
+                    .unwrap_or_else(|| {
+                        found.push((number, Vec::new()));
+                        found.len() - 1
+                    });
                 for leaf in leaves(&member) {
                     found[at].1.extend(self.field_of(&leaf).map(Json::Field));
                 }
@@ -264,15 +374,23 @@ impl Backend<'_> {
 
     fn field_list(&mut self, list: &Expr, span: Span) -> u32 {
         let Some(number) = list.as_int() else {
-            self.error("not-constant", list.span, "the field list must be known at compile time");
+            self.error(
+                "not-constant",
+                list.span,
+                "the field list must be known at compile time",
+            );
             return 0;
         };
         if let Some(id) = self.field_lists.get(number) {
             return *id;
         }
         self.diagnostics.report(
-            Diagnostic::warning("empty-field-list", span, format!("no metadata field has @field_list({number})"))
-                .label("nothing is preserved"),
+            Diagnostic::warning(
+                "empty-field-list",
+                span,
+                format!("no metadata field has @field_list({number})"),
+            )
+            .label("nothing is preserved"),
         );
         0
     }
@@ -308,10 +426,18 @@ impl Backend<'_> {
     }
 
     fn size(&self, object: &Object) -> u32 {
-        let size = object.args.iter().find(|(n, _)| n == "size").and_then(|(_, e)| e.as_int());
+        let size = object
+            .args
+            .iter()
+            .find(|(n, _)| n == "size")
+            .and_then(|(_, e)| e.as_int());
         match size.and_then(ToPrimitive::to_u32) {
             Some(0) | None => {
-                self.error("bad-size", object.span, format!("the size of `{}` must be at least 1", object.name));
+                self.error(
+                    "bad-size",
+                    object.span,
+                    format!("the size of `{}` must be at least 1", object.name),
+                );
                 1
             }
             Some(size) => size,
@@ -335,8 +461,12 @@ impl Backend<'_> {
     }
 
     fn unused(&self, object: &Object) {
-        let message = format!("`{}` is not attached to any table that is applied", object.name);
-        self.diagnostics.report(Diagnostic::warning("unused-object", object.span, message));
+        let message = format!(
+            "`{}` is not attached to any table that is applied",
+            object.name
+        );
+        self.diagnostics
+            .report(Diagnostic::warning("unused-object", object.span, message));
     }
 
     fn direct_meter(&mut self, index: usize, object: &Object) {
@@ -349,13 +479,25 @@ impl Backend<'_> {
             return;
         };
         let declared = &self.program.tables[self.flat.tables[table].table];
-        let size = declared.size.and_then(|s| s.to_u32()).unwrap_or(super::tables::DEFAULT_SIZE);
+        let size = declared
+            .size
+            .and_then(|s| s.to_u32())
+            .unwrap_or(super::tables::DEFAULT_SIZE);
         let binding = self.flat.tables[table].name.clone();
         self.meter(object, size, Some(binding), Some(target));
     }
 
-    fn meter(&mut self, object: &Object, size: u32, binding: Option<String>, target: Option<json::FieldRef>) {
-        let is_bytes = object.args.iter().any(|(_, e)| e.as_value() == Some(&Value::Member("bytes".into())));
+    fn meter(
+        &mut self,
+        object: &Object,
+        size: u32,
+        binding: Option<String>,
+        target: Option<json::FieldRef>,
+    ) {
+        let is_bytes = object
+            .args
+            .iter()
+            .any(|(_, e)| e.as_value() == Some(&Value::Member("bytes".into())));
         let id = self.json.meter_arrays.len() as u32;
         let meter = json::MeterArray {
             name: object.name.clone(),
@@ -364,7 +506,11 @@ impl Backend<'_> {
             is_direct: binding.is_some(),
             size,
             rate_count: 2,
-            unit: if is_bytes { json::MeterUnit::Bytes } else { json::MeterUnit::Packets },
+            unit: if is_bytes {
+                json::MeterUnit::Bytes
+            } else {
+                json::MeterUnit::Packets
+            },
             binding,
             result_target: target,
         };

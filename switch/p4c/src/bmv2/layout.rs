@@ -62,7 +62,8 @@ pub(super) enum Place {
 
 impl Backend<'_> {
     pub(super) fn fresh_scalar(&self, name: &str) -> String {
-        let taken = |n: &str| self.layout.scalar_names.contains(n) || self.vars.iter().any(|v| v.name == n);
+        let taken =
+            |n: &str| self.layout.scalar_names.contains(n) || self.vars.iter().any(|v| v.name == n);
         let mut unique = name.to_owned();
         let mut n = 0;
         while taken(&unique) {
@@ -86,7 +87,11 @@ impl Backend<'_> {
                 let taken = self.layout.headers.iter().any(|h| h.name == var.name)
                     || self.layout.stacks.iter().any(|h| h.name == var.name)
                     || self.layout.unions.iter().any(|h| h.name == var.name);
-                let path = if taken { format!("{}.local", var.name) } else { var.name.clone() };
+                let path = if taken {
+                    format!("{}.local", var.name)
+                } else {
+                    var.name.clone()
+                };
                 self.layout.paths.insert(id, path.clone());
                 self.declare(&var.ty, &path, var.span);
             }
@@ -121,7 +126,9 @@ impl Backend<'_> {
             _ => {
                 let (width, signed) = scalar_shape(ty);
                 self.layout.scalar_names.insert(path.to_owned());
-                self.layout.scalars.push(json::FieldDecl::bits(path, width, signed));
+                self.layout
+                    .scalars
+                    .push(json::FieldDecl::bits(path, width, signed));
             }
         }
     }
@@ -143,7 +150,9 @@ impl Backend<'_> {
         let mut header_ids = Vec::new();
         let mut members = Vec::new();
         for field in &s.fields {
-            let Type::Struct(header) = &field.ty else { continue };
+            let Type::Struct(header) = &field.ty else {
+                continue;
+            };
             header_ids.push(self.declare_header(header, &join(path, &field.name), span));
             members.push((field.name.clone(), type_name(header)));
         }
@@ -211,9 +220,13 @@ impl Backend<'_> {
                 json::FieldWidth::Variable => None,
             })
             .sum();
-        if bits % 8 != 0 || varbit.is_some_and(|v| v % 8 != 0) {
+        if !bits.is_multiple_of(8) || varbit.is_some_and(|v| !v.is_multiple_of(8)) {
             let message = format!("header `{name}` has {bits} bits; BMv2 needs a multiple of 8");
-            let place = if s.span == Span::default() { span } else { s.span };
+            let place = if s.span == Span::default() {
+                span
+            } else {
+                s.span
+            };
             self.error("unaligned-header", place, message);
         }
         self.layout.header_types.push(json::HeaderType {
@@ -289,9 +302,10 @@ impl Backend<'_> {
                 Some(Place::Header(name)) => vec![name],
                 _ => Vec::new(),
             },
-            Type::Struct(_) | Type::Stack(..) | Type::Tuple(_) => {
-                super::members(expr).iter().flat_map(|m| self.header_instances(m)).collect()
-            }
+            Type::Struct(_) | Type::Stack(..) | Type::Tuple(_) => super::members(expr)
+                .iter()
+                .flat_map(|m| self.header_instances(m))
+                .collect(),
             _ => Vec::new(),
         }
     }
@@ -315,20 +329,32 @@ impl Backend<'_> {
                 Place::HeaderGroup(header, path) => in_header(&expr.ty, header, join(&path, name)),
                 Place::Element(element) => {
                     let offset = field_offset(&base.ty, name)?;
-                    Some(Place::ElementField(json::Value::access("access_field", element, offset)))
+                    Some(Place::ElementField(json::Value::access(
+                        "access_field",
+                        element,
+                        offset,
+                    )))
                 }
-                Place::StackLast(stack) => Some(Place::StackField(json::FieldRef::new(stack, name))),
+                Place::StackLast(stack) => {
+                    Some(Place::StackField(json::FieldRef::new(stack, name)))
+                }
                 Place::UnionStackNext(stack, _) => Some(Place::UnionStackNext(stack, name.clone())),
                 _ => None,
             },
             ExprKind::Index(base, index) => match (self.place(base)?, index.as_int()) {
-                (Place::Group(path), Some(i)) => self.at_path(&expr.ty, join(&path, &i.to_string())),
+                (Place::Group(path), Some(i)) => {
+                    self.at_path(&expr.ty, join(&path, &i.to_string()))
+                }
                 (Place::Stack(stack), Some(i)) => Some(Place::Header(format!("{stack}[{i}]"))),
                 (Place::UnionStack(stack), Some(i)) => Some(Place::Union(format!("{stack}[{i}]"))),
                 (Place::Stack(stack), None) => {
                     let stack = json::Value::HeaderStack(stack);
                     let index = self.value(index);
-                    Some(Place::Element(json::Value::binary("dereference_header_stack", stack, index)))
+                    Some(Place::Element(json::Value::binary(
+                        "dereference_header_stack",
+                        stack,
+                        index,
+                    )))
                 }
                 _ => None,
             },
@@ -396,7 +422,12 @@ pub(super) fn scalar_shape(ty: &Type) -> (u32, bool) {
 }
 
 /// The fields of a header; structs inside give their fields.
-fn flatten(s: &StructType, prefix: &str, fields: &mut Vec<json::FieldDecl>, varbit: &mut Option<u32>) {
+fn flatten(
+    s: &StructType,
+    prefix: &str,
+    fields: &mut Vec<json::FieldDecl>,
+    varbit: &mut Option<u32>,
+) {
     for field in &s.fields {
         let path = join(prefix, &field.name);
         match field.ty.representation() {

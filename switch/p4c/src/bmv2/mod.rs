@@ -239,7 +239,10 @@ fn members(expr: &Expr) -> Vec<Expr> {
             .iter()
             .map(|f| Expr::field(expr.clone(), &f.name, f.ty.clone()))
             .collect(),
-        Type::Tuple(types) => (0..).zip(types.iter()).map(|(i, t)| element(i, t)).collect(),
+        Type::Tuple(types) => (0..)
+            .zip(types.iter())
+            .map(|(i, t)| element(i, t))
+            .collect(),
         Type::Stack(ty, size) => (0..*size).map(|i| element(i, ty)).collect(),
         _ => Vec::new(),
     }

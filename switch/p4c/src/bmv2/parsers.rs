@@ -109,7 +109,13 @@ impl Backend<'_> {
         self.finish(index, &end, states);
     }
 
-    fn rest_state(&mut self, index: usize, rest: &[FlatStmt], end: End<'_>, states: &mut States) -> usize {
+    fn rest_state(
+        &mut self,
+        index: usize,
+        rest: &[FlatStmt],
+        end: End<'_>,
+        states: &mut States,
+    ) -> usize {
         let name = format!("{}_next", states.list[index].name);
         let next = add_state(states, &name);
         self.state(next, rest, end, states);
@@ -133,7 +139,14 @@ impl Backend<'_> {
         branch
     }
 
-    fn choose(&mut self, index: usize, condition: &Expr, then: usize, otherwise: usize, states: &mut States) {
+    fn choose(
+        &mut self,
+        index: usize,
+        condition: &Expr,
+        then: usize,
+        otherwise: usize,
+        states: &mut States,
+    ) {
         let mut primitives = Vec::new();
         let temp = self.temp(&Type::bit(1), condition.span);
         let bit = Expr {
@@ -145,7 +158,9 @@ impl Backend<'_> {
         let names = [then, otherwise].map(|s| states.list[s].name.clone());
         let key = self.field_of(&temp).map(Json::Field);
         let state = &mut states.list[index];
-        state.parser_ops.extend(primitives.into_iter().map(to_parser_op));
+        state
+            .parser_ops
+            .extend(primitives.into_iter().map(to_parser_op));
         state.transition_key.extend(key);
         let [then, otherwise] = names;
         state.transitions.push(json::Transition {
@@ -161,7 +176,9 @@ impl Backend<'_> {
         let transition = match end {
             End::Goto(state) => {
                 let name = states.list[*state].name.clone();
-                states.list[index].transitions.push(default_transition(Some(name)));
+                states.list[index]
+                    .transitions
+                    .push(default_transition(Some(name)));
                 return;
             }
             End::Program(transition) => transition,
@@ -174,7 +191,9 @@ impl Backend<'_> {
         match transition {
             FlatTransition::Direct(t) => {
                 let next = target(states, *t);
-                states.list[index].transitions.push(default_transition(next));
+                states.list[index]
+                    .transitions
+                    .push(default_transition(next));
             }
             FlatTransition::Select { keys, cases } => {
                 let mut ops = Vec::new();
@@ -187,7 +206,10 @@ impl Backend<'_> {
                 for (sets, t) in cases {
                     self.select_case(sets, &widths, target(states, *t), &mut transitions);
                     // Nothing behind a default can match.
-                    if transitions.last().is_some_and(|t| t.kind == Some(json::TransitionKind::Default)) {
+                    if transitions
+                        .last()
+                        .is_some_and(|t| t.kind == Some(json::TransitionKind::Default))
+                    {
                         break;
                     }
                 }
@@ -248,12 +270,22 @@ impl Backend<'_> {
                 .flat_map(|(value, mask, exact)| {
                     masks.iter().map({
                         let full = full.clone();
-                        move |(v, m)| ((value << bits) | v, (mask << bits) | m, *exact && *m == full)
+                        move |(v, m)| {
+                            (
+                                (value << bits) | v,
+                                (mask << bits) | m,
+                                *exact && *m == full,
+                            )
+                        }
                     })
                 })
                 .collect();
             if product.len() > MAX_CASES {
-                self.error("too-many-cases", set.span, "the ranges of this case need too many masks");
+                self.error(
+                    "too-many-cases",
+                    set.span,
+                    "the ranges of this case need too many masks",
+                );
                 return;
             }
         }
@@ -276,7 +308,9 @@ impl Backend<'_> {
                 let mask = self.key_number(mask)?;
                 vec![(self.key_number(value)? & &mask, mask)]
             }
-            ExprKind::Range(low, high) => range_masks(self.key_number(low)?, self.key_number(high)?, width),
+            ExprKind::Range(low, high) => {
+                range_masks(self.key_number(low)?, self.key_number(high)?, width)
+            }
             _ => vec![(self.key_number(set)?, eval::mask(width))],
         })
     }
@@ -284,7 +318,12 @@ impl Backend<'_> {
     fn parser_ops(&mut self, statement: &FlatStmt) -> Vec<json::ParserOp> {
         let span = statement.span;
         match &statement.kind {
-            FlatKind::Extern { name, args, object: Some(_), .. } => match (name.as_str(), &args[..]) {
+            FlatKind::Extern {
+                name,
+                args,
+                object: Some(_),
+                ..
+            } => match (name.as_str(), &args[..]) {
                 ("extract", [header]) => return self.extract(header, None, span),
                 ("extract", [header, length]) => return self.extract(header, Some(length), span),
                 ("advance", [bits]) => {
@@ -292,7 +331,12 @@ impl Backend<'_> {
                 }
                 _ => {}
             },
-            FlatKind::Extern { name, args, object: None, .. } => {
+            FlatKind::Extern {
+                name,
+                args,
+                object: None,
+                ..
+            } => {
                 if let ("verify", [check, error]) = (name.as_str(), &args[..]) {
                     let check = self.condition(check);
                     let error = self.argument(error);
@@ -322,9 +366,15 @@ impl Backend<'_> {
         let target = match self.place(header) {
             Some(Place::Header(name)) => Json::Regular(name),
             Some(Place::StackNext(stack)) => Json::Stack(stack),
-            Some(Place::UnionStackNext(stack, member)) if !member.is_empty() => Json::UnionStack(stack, member),
+            Some(Place::UnionStackNext(stack, member)) if !member.is_empty() => {
+                Json::UnionStack(stack, member)
+            }
             _ => {
-                self.error("unsupported-extract", span, "BMv2 can extract to headers and to `stack.next` only");
+                self.error(
+                    "unsupported-extract",
+                    span,
+                    "BMv2 can extract to headers and to `stack.next` only",
+                );
                 return Vec::new();
             }
         };
@@ -355,7 +405,11 @@ impl Backend<'_> {
                     let parameters = vec![Json::Field(field), Json::Lookahead(offset, width)];
                     ops.push(op(json::ParserOpKind::Set, parameters));
                 }
-                None => self.error("unsupported-target", span, "lookahead needs a variable to store its result"),
+                None => self.error(
+                    "unsupported-target",
+                    span,
+                    "lookahead needs a variable to store its result",
+                ),
             }
             offset += width;
         }
@@ -369,7 +423,12 @@ impl Backend<'_> {
         let mut primitives = Vec::new();
         for statement in &flat.deparser.body {
             match &statement.kind {
-                FlatKind::Extern { name, args, object: Some(_), .. } if name == "emit" => {
+                FlatKind::Extern {
+                    name,
+                    args,
+                    object: Some(_),
+                    ..
+                } if name == "emit" => {
                     for arg in args {
                         order.extend(self.header_instances(arg));
                     }
@@ -423,14 +482,18 @@ fn default_transition(next_state: Option<String>) -> json::Transition {
 
 fn op(op: json::ParserOpKind, parameters: Vec<Json>) -> json::ParserOp {
     json::ParserOp {
-        parameters: parameters.into_iter().map(json::ParserParameter::Value).collect(),
+        parameters: parameters
+            .into_iter()
+            .map(json::ParserParameter::Value)
+            .collect(),
         op,
     }
 }
 
 /// Assignments of fields are `set` in parsers; other primitives are wrapped.
 fn to_parser_op(primitive: json::Primitive) -> json::ParserOp {
-    let is_set = primitive.op == "assign" && matches!(primitive.parameters.first(), Some(Json::Field(_)));
+    let is_set =
+        primitive.op == "assign" && matches!(primitive.parameters.first(), Some(Json::Field(_)));
     if is_set {
         return op(json::ParserOpKind::Set, primitive.parameters);
     }
@@ -467,7 +530,9 @@ mod tests {
 
     #[test]
     fn ranges_become_aligned_blocks() {
-        let masks = |low: u8, high: u8| -> Vec<(BigInt, BigInt)> { range_masks(low.into(), high.into(), 8) };
+        let masks = |low: u8, high: u8| -> Vec<(BigInt, BigInt)> {
+            range_masks(low.into(), high.into(), 8)
+        };
         let pair = |v: u8, m: u8| (BigInt::from(v), BigInt::from(m));
         assert_eq!(masks(3, 5), [pair(3, 0xff), pair(4, 0xfe)]);
         assert_eq!(masks(0, 255), [pair(0, 0)]);

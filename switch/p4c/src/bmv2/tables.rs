@@ -17,7 +17,12 @@ pub(super) const DEFAULT_SIZE: u32 = 1024;
 impl Backend<'_> {
     /// Adds the node of a table; returns the name of the node to enter, which may be an action before it
     /// that computes the key.
-    pub(super) fn table(&mut self, index: usize, successors: &Successors, graph: &mut Graph) -> String {
+    pub(super) fn table(
+        &mut self,
+        index: usize,
+        successors: &Successors,
+        graph: &mut Graph,
+    ) -> String {
         let flat = &self.flat.tables[index];
         let declared = &self.program.tables[flat.table];
         let span = declared.span;
@@ -36,8 +41,12 @@ impl Backend<'_> {
             }
             if element.name.is_none() {
                 self.diagnostics.report(
-                    Diagnostic::error("unnamed-key", expr.span, "this key needs a name for the control plane")
-                        .help("add @name(\"...\") behind the match kind"),
+                    Diagnostic::error(
+                        "unnamed-key",
+                        expr.span,
+                        "this key needs a name for the control plane",
+                    )
+                    .help("add @name(\"...\") behind the match kind"),
                 );
             }
             let Some(match_type) = match_type(&element.match_kind) else {
@@ -52,22 +61,36 @@ impl Backend<'_> {
                 mask: None,
             });
         }
-        let count_lpm = key.iter().filter(|k| k.match_type == json::MatchType::Lpm).count();
+        let count_lpm = key
+            .iter()
+            .filter(|k| k.match_type == json::MatchType::Lpm)
+            .count();
         if count_lpm > 1 {
-            self.error("several-lpm-keys", span, format!("table `{name}` has more than one lpm key"));
+            self.error(
+                "several-lpm-keys",
+                span,
+                format!("table `{name}` has more than one lpm key"),
+            );
         }
 
         let kind = self.implementation(flat, selector, graph);
         let simple = kind == json::TableKind::Simple;
         let action_ids: Vec<u32> = flat.actions.iter().map(|a| self.action_ids[a]).collect();
-        let default_entry = declared.default_action.as_ref().filter(|_| simple).map(|call| json::DefaultEntry {
-            action_id: action_ids[call.action_ref],
-            action_const: declared.default_is_const,
-            action_data: flat.default_data.iter().map(|d| self.data_hex(d)).collect(),
-            action_entry_const: declared.default_is_const,
-        });
+        let default_entry = declared
+            .default_action
+            .as_ref()
+            .filter(|_| simple)
+            .map(|call| json::DefaultEntry {
+                action_id: action_ids[call.action_ref],
+                action_const: declared.default_is_const,
+                action_data: flat.default_data.iter().map(|d| self.data_hex(d)).collect(),
+                action_entry_const: declared.default_is_const,
+            });
         let entries = (!flat.entries.is_empty()).then(|| self.entries(flat, &action_ids));
-        let max_size = match (declared.size, entries.as_ref().filter(|_| declared.entries_are_const)) {
+        let max_size = match (
+            declared.size,
+            entries.as_ref().filter(|_| declared.entries_are_const),
+        ) {
             (_, Some(entries)) => entries.len() as u32,
             (Some(size), None) if size > 0 => u32::try_from(size).unwrap_or(u32::MAX),
             _ => DEFAULT_SIZE,
@@ -92,13 +115,19 @@ impl Backend<'_> {
             match_type: table_match_type(&key),
             key,
             kind,
-            action_profile: flat.implementation.map(|o| self.flat.objects[o].name.clone()),
+            action_profile: flat
+                .implementation
+                .map(|o| self.flat.objects[o].name.clone()),
             max_size: Some(max_size),
             with_counters: flat.counters.is_some(),
             support_timeout: declared.support_timeout,
             direct_meters: flat.meters.map(|o| self.flat.objects[o].name.clone()),
             action_ids,
-            actions: flat.actions.iter().map(|a| self.flat.actions[*a].name.clone()).collect(),
+            actions: flat
+                .actions
+                .iter()
+                .map(|a| self.flat.actions[*a].name.clone())
+                .collect(),
             base_default_next: successors.base_default.clone(),
             next_tables: successors.by_action.clone(),
             default_entry,
@@ -114,7 +143,11 @@ impl Backend<'_> {
     }
 
     /// The field a key looks at; other expressions are computed into a variable before.
-    fn key_field(&mut self, expr: &Expr, before: &mut Vec<json::Primitive>) -> Option<json::FieldRef> {
+    fn key_field(
+        &mut self,
+        expr: &Expr,
+        before: &mut Vec<json::Primitive>,
+    ) -> Option<json::FieldRef> {
         if let Some(field) = self.field_of(expr) {
             return Some(field);
         }
@@ -132,22 +165,36 @@ impl Backend<'_> {
     /// A constant argument of an action.
     fn data_hex(&self, expr: &Expr) -> json::HexStr {
         match expr.as_value() {
-            Some(value) => hex(&self.member_number(value, &expr.ty), expr.ty.width().unwrap_or(32)),
+            Some(value) => hex(
+                &self.member_number(value, &expr.ty),
+                expr.ty.width().unwrap_or(32),
+            ),
             None => {
-                self.error("not-constant", expr.span, "action data must be known at compile time");
+                self.error(
+                    "not-constant",
+                    expr.span,
+                    "action data must be known at compile time",
+                );
                 hex(&BigInt::zero(), 8)
             }
         }
     }
 
-    fn implementation(&mut self, table: &FlatTable, selector: Vec<json::Value>, graph: &mut Graph) -> json::TableKind {
+    fn implementation(
+        &mut self,
+        table: &FlatTable,
+        selector: Vec<json::Value>,
+        graph: &mut Graph,
+    ) -> json::TableKind {
         let Some(index) = table.implementation else {
             return json::TableKind::Simple;
         };
         let object = &self.flat.objects[index];
         let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
         let is_selector = object.extern_name == "action_selector";
-        let max_size = arg("size").and_then(Expr::as_int).and_then(|s| u32::try_from(s).ok());
+        let max_size = arg("size")
+            .and_then(Expr::as_int)
+            .and_then(|s| u32::try_from(s).ok());
         let algorithm = arg("algorithm").and_then(Expr::as_value).map(|v| match v {
             Value::Member(name) => name.clone(),
             _ => String::new(),
@@ -173,11 +220,18 @@ impl Backend<'_> {
                 .and_then(|p| p.selector.as_ref())
                 .is_some_and(|s| s.input == selector);
             if !same {
-                let message = format!("the tables that share selector `{}` have different selector keys", object.name);
+                let message = format!(
+                    "the tables that share selector `{}` have different selector keys",
+                    object.name
+                );
                 self.error("selector-keys-differ", object.span, message);
             }
         }
-        if is_selector { json::TableKind::IndirectWs } else { json::TableKind::Indirect }
+        if is_selector {
+            json::TableKind::IndirectWs
+        } else {
+            json::TableKind::Indirect
+        }
     }
 
     fn entries(&self, table: &FlatTable, action_ids: &[u32]) -> Vec<json::Entry> {
@@ -188,7 +242,9 @@ impl Backend<'_> {
         for (i, entry) in (0u64..).zip(&table.entries) {
             // In BMv2 the smallest number wins; without a priority the first entry does.
             let priority = match entry.priority {
-                Some(p) if declared.largest_priority_wins => i64::try_from(count.max(1 << 20).saturating_sub(p)).unwrap_or(0),
+                Some(p) if declared.largest_priority_wins => {
+                    i64::try_from(count.max(1 << 20).saturating_sub(p)).unwrap_or(0)
+                }
                 Some(p) => i64::try_from(p).unwrap_or(i64::MAX),
                 None => i64::try_from(i + 1).unwrap_or(i64::MAX),
             };
@@ -234,7 +290,9 @@ impl Backend<'_> {
         let zero = BigInt::zero();
         let is_any = matches!(set.kind, ExprKind::Default);
         Some(match (kind, &set.kind) {
-            ("exact", _) => json::EntryKey::Exact { key: h(&number(set)?) },
+            ("exact", _) => json::EntryKey::Exact {
+                key: h(&number(set)?),
+            },
             ("lpm", ExprKind::Mask(value, mask)) => json::EntryKey::Lpm {
                 key: h(&number(value)?),
                 prefix_length: prefix_length(&number(mask)?, width)?,
@@ -311,7 +369,9 @@ fn table_match_type(key: &[json::KeyField]) -> json::MatchType {
 
 /// The number of leading ones, if only zeros follow.
 fn prefix_length(mask: &BigInt, width: u32) -> Option<u32> {
-    let zeros = u32::try_from(mask.trailing_zeros().unwrap_or(u64::from(width))).ok()?.min(width);
+    let zeros = u32::try_from(mask.trailing_zeros().unwrap_or(u64::from(width)))
+        .ok()?
+        .min(width);
     let expected = (BigInt::one() << width) - (BigInt::one() << zeros);
     (*mask == expected).then_some(width - zeros)
 }

@@ -1,8 +1,8 @@
 //! Calls: functions, actions, methods, constructors, and the built-in methods of headers and tables.
 
-use super::infer::Inference;
+use super::arguments::ArgumentRule;
 use super::{Checker, Entity, Place};
-use crate::ast::{self, Direction, ExprKind as Ast};
+use crate::ast::{self, ExprKind as Ast};
 use crate::diagnostics::Diagnostic;
 use crate::eval::Value;
 use crate::ir::{Call, Callee, Construct, Constructed, Expr, ExprKind, Instance, Param, Signature};
@@ -16,14 +16,6 @@ enum Target {
     /// A built-in whose arguments are already checked.
     Done(Expr),
     Failed,
-}
-
-/// How arguments of calls differ from those of constructors and of action lists.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ArgumentRule {
-    All,
-    /// Only the directional ones: a table's list of actions.
-    Directional,
 }
 
 impl Checker<'_> {
@@ -65,18 +57,29 @@ impl Checker<'_> {
         match &callee.kind {
             Ast::Member(object, method) => self.method_target(object, method, args, span),
             Ast::Name { name, global } => {
-                let Some(entity) = self.resolve(name, *global, "function, action or constructor") else {
+                let Some(entity) = self.resolve(name, *global, "function, action or constructor")
+                else {
                     return Target::Failed;
                 };
                 match entity {
                     Entity::Functions(ids) => Target::Overloads(
                         ids.into_iter()
-                            .map(|id| (Callee::Function(id), self.program.functions[id].signature.clone()))
+                            .map(|id| {
+                                (
+                                    Callee::Function(id),
+                                    self.program.functions[id].signature.clone(),
+                                )
+                            })
                             .collect(),
                     ),
                     Entity::ExternFunctions(ids) => Target::Overloads(
                         ids.into_iter()
-                            .map(|id| (Callee::ExternFunction(id), self.program.extern_functions[id].clone()))
+                            .map(|id| {
+                                (
+                                    Callee::ExternFunction(id),
+                                    self.program.extern_functions[id].clone(),
+                                )
+                            })
                             .collect(),
                     ),
                     Entity::Action(id) => {
@@ -92,14 +95,19 @@ impl Checker<'_> {
                     }
                     Entity::Table(_) => {
                         self.report(
-                            Diagnostic::error("not-callable", span, format!("`{}` is a table", name.text))
-                                .help(format!("apply it: `{}.apply()`", name.text)),
+                            Diagnostic::error(
+                                "not-callable",
+                                span,
+                                format!("`{}` is a table", name.text),
+                            )
+                            .help(format!("apply it: `{}.apply()`", name.text)),
                         );
                         Target::Failed
                     }
                     entity if entity.is_type() => Target::Constructor(entity),
                     other => {
-                        let message = format!("`{}` is {} and cannot be called", name.text, other.kind());
+                        let message =
+                            format!("`{}` is {} and cannot be called", name.text, other.kind());
                         self.error("not-callable", callee.span, message);
                         Target::Failed
                     }
@@ -108,7 +116,11 @@ impl Checker<'_> {
             Ast::Type(ty) => {
                 let ty = self.ty(ty);
                 if !ty.is_poison() {
-                    self.error("not-callable", callee.span, format!("`{}` has no constructor", self.show(&ty)));
+                    self.error(
+                        "not-callable",
+                        callee.span,
+                        format!("`{}` has no constructor", self.show(&ty)),
+                    );
                 }
                 Target::Failed
             }
@@ -119,7 +131,13 @@ impl Checker<'_> {
         }
     }
 
-    fn method_target(&mut self, object: &ast::Expr, method: &ast::Ident, args: &[ast::Arg], span: Span) -> Target {
+    fn method_target(
+        &mut self,
+        object: &ast::Expr,
+        method: &ast::Ident,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Target {
         if let Some(ty) = self.as_type(object) {
             return self.size_method(&ty, method, span);
         }
@@ -128,11 +146,18 @@ impl Checker<'_> {
                 Some(Entity::Table(table)) => {
                     if method.text != "apply" {
                         let message = format!("a table has no method `{}`", method.text);
-                        self.report(Diagnostic::error("unknown-method", method.span, message).suggest(&method.text, ["apply"]));
+                        self.report(
+                            Diagnostic::error("unknown-method", method.span, message)
+                                .suggest(&method.text, ["apply"]),
+                        );
                         return Target::Failed;
                     }
                     if !args.is_empty() {
-                        self.error("argument-count", span, "a table is applied without arguments");
+                        self.error(
+                            "argument-count",
+                            span,
+                            "a table is applied without arguments",
+                        );
                     }
                     self.check_apply_place(span);
                     return Target::Done(Expr {
@@ -146,8 +171,11 @@ impl Checker<'_> {
                     });
                 }
                 // `Sub.apply(...)` makes an instance of its own (specification, section 15.2).
-                Some(entity @ (Entity::Control(..) | Entity::Parser(..))) if method.text == "apply" => {
-                    let Some((construct, ty)) = self.construct(&entity, Vec::new(), &[], span) else {
+                Some(entity @ (Entity::Control(..) | Entity::Parser(..)))
+                    if method.text == "apply" =>
+                {
+                    let Some((construct, ty)) = self.construct(&entity, Vec::new(), &[], span)
+                    else {
                         return Target::Failed;
                     };
                     let id = self.program.instances.len();
@@ -173,12 +201,23 @@ impl Checker<'_> {
         self.object_method(object, method, args, span)
     }
 
-    fn object_method(&mut self, object: Expr, method: &ast::Ident, args: &[ast::Arg], span: Span) -> Target {
+    fn object_method(
+        &mut self,
+        object: Expr,
+        method: &ast::Ident,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Target {
         match object.ty.clone() {
             Type::Poison => Target::Failed,
             Type::Extern(id, type_args) => {
                 let extern_type = &self.program.externs[id];
-                let map: Vec<_> = extern_type.type_params.iter().cloned().zip(type_args).collect();
+                let map: Vec<_> = extern_type
+                    .type_params
+                    .iter()
+                    .cloned()
+                    .zip(type_args)
+                    .collect();
                 let candidates: Vec<_> = extern_type
                     .methods
                     .iter()
@@ -194,16 +233,31 @@ impl Checker<'_> {
                     })
                     .collect();
                 if candidates.is_empty() {
-                    let message = format!("extern `{}` has no method `{}`", extern_type.name, method.text);
-                    let names: Vec<&str> = extern_type.methods.iter().map(|m| m.name.as_str()).collect();
-                    self.report(Diagnostic::error("unknown-method", method.span, message).suggest(&method.text, names));
+                    let message = format!(
+                        "extern `{}` has no method `{}`",
+                        extern_type.name, method.text
+                    );
+                    let names: Vec<&str> = extern_type
+                        .methods
+                        .iter()
+                        .map(|m| m.name.as_str())
+                        .collect();
+                    self.report(
+                        Diagnostic::error("unknown-method", method.span, message)
+                            .suggest(&method.text, names),
+                    );
                     return Target::Failed;
                 }
                 Target::Overloads(candidates)
             }
             Type::Block(id, type_args) if method.text == "apply" => {
                 let signature = &self.program.blocks[id].signature;
-                let map: Vec<_> = signature.type_params.iter().cloned().zip(type_args).collect();
+                let map: Vec<_> = signature
+                    .type_params
+                    .iter()
+                    .cloned()
+                    .zip(type_args)
+                    .collect();
                 let mut signature = substitute_signature(signature, &map);
                 signature.type_params.clear();
                 signature.return_type = Type::Void;
@@ -215,7 +269,13 @@ impl Checker<'_> {
     }
 
     /// `isValid`, `setValid`, `setInvalid`, `push_front`, `pop_front`.
-    fn header_method(&mut self, object: Expr, method: &ast::Ident, args: &[ast::Arg], span: Span) -> Target {
+    fn header_method(
+        &mut self,
+        object: Expr,
+        method: &ast::Ident,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Target {
         let is_stack = matches!(object.ty, Type::Stack(..));
         let is_header = object.ty.is_header();
         let (callee, ty): (fn(Expr) -> Callee, Type) = match method.text.as_str() {
@@ -235,7 +295,11 @@ impl Checker<'_> {
         let mut checked = Vec::new();
         if is_stack {
             let [arg] = args else {
-                self.error("argument-count", span, format!("`{}` takes one number", method.text));
+                self.error(
+                    "argument-count",
+                    span,
+                    format!("`{}` takes one number", method.text),
+                );
                 return Target::Failed;
             };
             let Some(count) = self.size(&arg.value, u32::MAX, "count") else {
@@ -243,7 +307,11 @@ impl Checker<'_> {
             };
             checked.push(Expr::int(count, Type::bit(32), arg.value.span));
         } else if !args.is_empty() {
-            self.error("argument-count", span, format!("`{}` takes no arguments", method.text));
+            self.error(
+                "argument-count",
+                span,
+                format!("`{}` takes no arguments", method.text),
+            );
         }
         Target::Done(Expr {
             kind: ExprKind::Call(Box::new(Call {
@@ -258,9 +326,7 @@ impl Checker<'_> {
 
     /// `minSizeInBits` and its kin, on types and values (specification, section 9).
     fn size_method(&mut self, ty: &Type, method: &ast::Ident, span: Span) -> Target {
-        let bits = |max: bool| -> Option<u32> {
-            if max { ty.width() } else { min_width(ty) }
-        };
+        let bits = |max: bool| -> Option<u32> { if max { ty.width() } else { min_width(ty) } };
         let size = match method.text.as_str() {
             "minSizeInBits" => bits(false),
             "maxSizeInBits" => bits(true),
@@ -275,11 +341,23 @@ impl Checker<'_> {
             let message = format!("`{}` has no method `{}`", self.show(ty), method.text);
             let known: &[&str] = match ty {
                 Type::Stack(..) => &["push_front", "pop_front"],
-                ty if ty.is_header() => &["isValid", "setValid", "setInvalid", "minSizeInBits", "minSizeInBytes"],
-                _ => &["minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes"],
+                ty if ty.is_header() => &[
+                    "isValid",
+                    "setValid",
+                    "setInvalid",
+                    "minSizeInBits",
+                    "minSizeInBytes",
+                ],
+                _ => &[
+                    "minSizeInBits",
+                    "minSizeInBytes",
+                    "maxSizeInBits",
+                    "maxSizeInBytes",
+                ],
             };
             self.report(
-                Diagnostic::error("unknown-method", method.span, message).suggest(&method.text, known.iter().copied()),
+                Diagnostic::error("unknown-method", method.span, message)
+                    .suggest(&method.text, known.iter().copied()),
             );
         }
         Target::Failed
@@ -288,8 +366,12 @@ impl Checker<'_> {
     pub(super) fn check_apply_place(&self, span: Span) {
         if self.place != Place::Control {
             self.report(
-                Diagnostic::error("misplaced-apply", span, "tables can only be applied in the `apply` block of a control")
-                    .label("not in an action, function or parser"),
+                Diagnostic::error(
+                    "misplaced-apply",
+                    span,
+                    "tables can only be applied in the `apply` block of a control",
+                )
+                .label("not in an action, function or parser"),
             );
         }
     }
@@ -311,7 +393,9 @@ impl Checker<'_> {
             self.error("argument-count", span, message);
             return Expr::poison(span);
         };
-        let Some((args, inferred)) = self.arguments(&signature, type_args, args, ArgumentRule::All, span) else {
+        let Some((args, inferred)) =
+            self.arguments(&signature, type_args, args, ArgumentRule::All, span)
+        else {
             return Expr::poison(span);
         };
         let ty = signature.return_type.substitute(&inferred);
@@ -335,14 +419,19 @@ impl Checker<'_> {
 
     fn check_callee_place(&self, callee: &Callee, span: Span) {
         match callee {
-            Callee::Action(_) if !matches!(self.place, Place::Control | Place::Action) => self.error(
-                "misplaced-call",
-                span,
-                "actions can only be called from controls and actions",
-            ),
+            Callee::Action(_) if !matches!(self.place, Place::Control | Place::Action) => self
+                .error(
+                    "misplaced-call",
+                    span,
+                    "actions can only be called from controls and actions",
+                ),
             Callee::Apply(object) => {
                 let is_parser = matches!(object.ty, Type::Block(id, _) if self.program.blocks[id].kind == crate::ir::BlockKind::Parser);
-                let place = if is_parser { Place::ParserState } else { Place::Control };
+                let place = if is_parser {
+                    Place::ParserState
+                } else {
+                    Place::Control
+                };
                 if self.place != place {
                     self.error(
                         "misplaced-apply",
@@ -365,194 +454,13 @@ impl Checker<'_> {
                 };
                 self.error("static-assert", span, format!("static_assert failed{text}"));
             }
-            None => self.error("not-constant", span, "static_assert needs a condition known at compile time"),
+            None => self.error(
+                "not-constant",
+                span,
+                "static_assert needs a condition known at compile time",
+            ),
         }
         Expr::bool(true, span)
-    }
-
-    /// Brings arguments into the order of the parameters, infers type arguments and converts.
-    /// Returns the arguments and the type parameters with what they stand for.
-    #[allow(clippy::type_complexity)]
-    pub(super) fn arguments(
-        &mut self,
-        signature: &Signature,
-        type_args: &[Type],
-        args: &[ast::Arg],
-        rule: ArgumentRule,
-        span: Span,
-    ) -> Option<(Vec<Expr>, Vec<(crate::types::TypeVar, Type)>)> {
-        let params: Vec<&Param> = signature
-            .params
-            .iter()
-            .filter(|p| rule == ArgumentRule::All || p.direction != Direction::None)
-            .collect();
-        let given = self.match_arguments(&signature.name, &params, args, span)?;
-
-        // Each call has its own unknowns, also when a function calls itself generically.
-        let unknowns: Vec<_> = signature.type_params.iter().map(|p| self.new_type_var(&p.name)).collect();
-        let renaming: Vec<_> = signature
-            .type_params
-            .iter()
-            .cloned()
-            .zip(unknowns.iter().cloned().map(Type::Var))
-            .collect();
-        let mut inference = Inference {
-            unknowns: unknowns.clone(),
-            found: Vec::new(),
-        };
-        if !type_args.is_empty() {
-            if type_args.len() != unknowns.len() {
-                let message = format!(
-                    "`{}` takes {} type arguments, {} given",
-                    signature.name,
-                    unknowns.len(),
-                    type_args.len()
-                );
-                self.error("type-argument-count", span, message);
-                return None;
-            }
-            let written = unknowns.iter().cloned().zip(type_args.iter().cloned());
-            inference.found = written.filter(|(_, t)| !matches!(t, Type::DontCare)).collect();
-        }
-
-        let mut values = Vec::new();
-        for (param, arg) in params.iter().zip(&given) {
-            let value = match arg {
-                Some(arg) => self.expr(&arg.value),
-                None => param.default.clone().unwrap_or_else(|| Expr::poison(span)),
-            };
-            let pattern = param.ty.substitute(&renaming);
-            if !self.unify(&pattern, &value.ty, &mut inference) {
-                let known = pattern.substitute(&inference.found);
-                let message = format!(
-                    "argument `{}` of `{}` has type `{}`, expected `{}`",
-                    param.name,
-                    signature.name,
-                    self.show(&value.ty),
-                    self.show(&known)
-                );
-                self.report(
-                    Diagnostic::error("type-mismatch", value.span, message)
-                        .label(format!("this is `{}`", self.show(&value.ty)))
-                        .note(param.span, "the parameter"),
-                );
-                return None;
-            }
-            values.push(value);
-        }
-        if let Some(unknown) = inference.unresolved() {
-            if values.iter().any(|v| v.ty.is_poison()) {
-                return None;
-            }
-            let message = format!("the type `{}` of `{}` cannot be inferred", unknown.name, signature.name);
-            self.report(
-                Diagnostic::error("cannot-infer", span, message)
-                    .help(format!("write it: `{}<...>(...)`", signature.name)),
-            );
-            return None;
-        }
-        // An integer without width that met no width is 32 bits wide in the target's fields.
-        for (_, ty) in &mut inference.found {
-            close(ty);
-        }
-
-        let mut checked = Vec::new();
-        for (param, value) in params.iter().zip(values) {
-            let ty = param.ty.substitute(&renaming).substitute(&inference.found);
-            checked.push(self.pass(param, value, &ty));
-        }
-        let inferred = signature
-            .type_params
-            .iter()
-            .zip(&unknowns)
-            .map(|(param, unknown)| {
-                let found = Type::Var(unknown.clone()).substitute(&inference.found);
-                (param.clone(), found)
-            })
-            .collect();
-        Some((checked, inferred))
-    }
-
-    /// Checks one argument against the direction of its parameter.
-    fn pass(&self, param: &Param, value: Expr, ty: &Type) -> Expr {
-        let is_out = matches!(param.direction, Direction::Out | Direction::InOut);
-        // Unification has matched the parameters of block types already.
-        if matches!((&value.ty, ty), (Type::Block(..), Type::Block(..))) {
-            return value;
-        }
-        if !is_out {
-            return self.coerce(value, ty);
-        }
-        if value.ty != *ty && !value.ty.is_poison() && !matches!(value.ty, Type::DontCare) {
-            return self.coerce(value, ty);
-        }
-        if self.check_lvalue(&value) {
-            value
-        } else {
-            Expr::poison(value.span)
-        }
-    }
-
-    /// For each parameter its argument, by position or name; `None` where the default is used.
-    fn match_arguments<'b>(
-        &self,
-        name: &str,
-        params: &[&Param],
-        args: &'b [ast::Arg],
-        span: Span,
-    ) -> Option<Vec<Option<&'b ast::Arg>>> {
-        let mut given: Vec<Option<&ast::Arg>> = vec![None; params.len()];
-        for (i, arg) in args.iter().enumerate() {
-            let position = match &arg.name {
-                None => i,
-                Some(arg_name) => {
-                    let found = params.iter().position(|p| p.name == arg_name.text);
-                    let Some(found) = found else {
-                        let message = format!("`{name}` has no parameter `{}`", arg_name.text);
-                        self.report(
-                            Diagnostic::error("unknown-parameter", arg_name.span, message)
-                                .suggest(&arg_name.text, params.iter().map(|p| p.name.as_str())),
-                        );
-                        return None;
-                    };
-                    found
-                }
-            };
-            let slot = given.get_mut(position).filter(|slot| slot.is_none());
-            let Some(slot) = slot else {
-                let message = format!("`{name}` takes {} arguments, {} given", params.len(), args.len());
-                self.report(self.argument_count(span, message, params));
-                return None;
-            };
-            *slot = Some(arg);
-        }
-        let missing = params
-            .iter()
-            .zip(&given)
-            .find(|(p, g)| g.is_none() && p.default.is_none());
-        if let Some((param, _)) = missing {
-            let message = format!("argument `{}` of `{name}` is missing", param.name);
-            self.report(self.argument_count(span, message, params));
-            return None;
-        }
-        Some(given)
-    }
-
-    fn argument_count(&self, span: Span, message: String, params: &[&Param]) -> Diagnostic {
-        let list: Vec<String> = params
-            .iter()
-            .map(|p| {
-                let direction = match p.direction {
-                    Direction::In => "in ",
-                    Direction::Out => "out ",
-                    Direction::InOut => "inout ",
-                    Direction::None => "",
-                };
-                format!("{direction}{} {}", self.show(&p.ty), p.name)
-            })
-            .collect();
-        Diagnostic::error("argument-count", span, message)
-            .help(format!("the parameters are ({})", list.join(", ")))
     }
 
     /// A constructor call; returns it with the type of the object.
@@ -584,7 +492,8 @@ impl Checker<'_> {
             }
             Entity::Control(id, block) => {
                 let control = &self.program.controls[*id];
-                let signature = constructor(&control.name, &control.constructor_params, control.span);
+                let signature =
+                    constructor(&control.name, &control.constructor_params, control.span);
                 (Constructed::Control(*id), signature, Some(*block))
             }
             Entity::Parser(id, block) => {
@@ -597,11 +506,16 @@ impl Checker<'_> {
                 (Constructed::Package(*id), signature, Some(*id))
             }
             other => {
-                self.error("not-constructible", span, format!("{} has no constructor", other.kind()));
+                self.error(
+                    "not-constructible",
+                    span,
+                    format!("{} has no constructor", other.kind()),
+                );
                 return None;
             }
         };
-        let (values, inferred) = self.arguments(&signature, &type_args, args, ArgumentRule::All, span)?;
+        let (values, inferred) =
+            self.arguments(&signature, &type_args, args, ArgumentRule::All, span)?;
         let type_args: Vec<Type> = inferred.into_iter().map(|(_, t)| t).collect();
         let ty = match (what, block) {
             (Constructed::Extern(id), _) => Type::Extern(id, type_args.clone()),
@@ -630,7 +544,11 @@ fn constructor(name: &str, params: &[Param], span: Span) -> Signature {
 
 /// The arguments fit by number and names.
 fn accepts(signature: &Signature, type_args: &[Type], args: &[ast::Arg]) -> bool {
-    let required = signature.params.iter().filter(|p| p.default.is_none()).count();
+    let required = signature
+        .params
+        .iter()
+        .filter(|p| p.default.is_none())
+        .count();
     let named = args
         .iter()
         .filter_map(|a| a.name.as_ref())
@@ -659,26 +577,15 @@ fn substitute_signature(signature: &Signature, map: &[(crate::types::TypeVar, Ty
 fn min_width(ty: &Type) -> Option<u32> {
     match ty.stored() {
         Type::Varbit(_) => Some(0),
-        Type::Struct(s) if s.kind == crate::types::StructKind::Union => {
-            s.fields.iter().map(|f| min_width(&f.ty)).collect::<Option<Vec<_>>>()?.into_iter().min()
-        }
+        Type::Struct(s) if s.kind == crate::types::StructKind::Union => s
+            .fields
+            .iter()
+            .map(|f| min_width(&f.ty))
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .min(),
         Type::Struct(s) => s.fields.iter().map(|f| min_width(&f.ty)).sum(),
         Type::Stack(element, size) => min_width(element)?.checked_mul(*size),
         _ => ty.width(),
-    }
-}
-
-/// Literals inside of inferred types take 32 bits.
-fn close(ty: &mut Type) {
-    match ty {
-        Type::Int => *ty = Type::bit(32),
-        Type::Tuple(items) => items_mut(items),
-        _ => {}
-    }
-}
-
-fn items_mut(items: &mut std::rc::Rc<Vec<Type>>) {
-    for item in std::rc::Rc::make_mut(items) {
-        close(item);
     }
 }

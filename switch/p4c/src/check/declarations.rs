@@ -9,8 +9,8 @@ use super::{Checker, Entity, Place};
 use crate::ast::{self, DeclarationKind as Kind, Direction, Transition as Written};
 use crate::diagnostics::Diagnostic;
 use crate::ir::{
-    Action, BlockKind, BlockType, Constructed, Control, Expr, ExternType, Function, Instance, Param, Parser, SelectCase,
-    Signature, State, Stmt, Target, Transition, ValueSet,
+    Action, BlockKind, BlockType, Constructed, Control, Expr, ExternType, Function, Instance,
+    Param, Parser, SelectCase, Signature, State, Stmt, Target, Transition, ValueSet,
 };
 use crate::types::{EnumType, FieldType, NewType, StructKind, StructType, Type};
 
@@ -29,13 +29,20 @@ impl Checker<'_> {
             Kind::Const { .. } => self.constant(d),
             Kind::Variable { .. } => {
                 self.report(
-                    Diagnostic::error("misplaced-declaration", d.span, "variables cannot be declared at the top level")
-                        .help("make it a `const`, or declare it inside a control"),
+                    Diagnostic::error(
+                        "misplaced-declaration",
+                        d.span,
+                        "variables cannot be declared at the top level",
+                    )
+                    .help("make it a `const`, or declare it inside a control"),
                 );
                 self.declare(&d.name, Entity::Const(Expr::poison(d.span)));
             }
             Kind::Instance { ty, args, .. } => self.instance(d, ty, args),
-            Kind::ExternObject { type_params, methods } => self.extern_object(d, type_params, methods),
+            Kind::ExternObject {
+                type_params,
+                methods,
+            } => self.extern_object(d, type_params, methods),
             Kind::ExternFunction(prototype) => {
                 let signature = self.scoped(|c| c.signature(prototype));
                 let id = self.program.extern_functions.len();
@@ -56,7 +63,10 @@ impl Checker<'_> {
                 params,
                 body,
             } => self.control(d, type_params, params, body.as_ref()),
-            Kind::Package { type_params, params } => {
+            Kind::Package {
+                type_params,
+                params,
+            } => {
                 let signature = self.scoped(|c| {
                     let type_params = c.type_params(type_params);
                     Signature {
@@ -71,7 +81,11 @@ impl Checker<'_> {
                 self.declare(&d.name, Entity::Block(id));
             }
             Kind::Table(_) | Kind::ValueSet { .. } => {
-                self.error("misplaced-declaration", d.span, "this can only be declared in a parser or control");
+                self.error(
+                    "misplaced-declaration",
+                    d.span,
+                    "this can only be declared in a parser or control",
+                );
             }
             _ => self.type_declaration(d),
         }
@@ -96,11 +110,17 @@ impl Checker<'_> {
                 self.program.enums.push(e.clone());
                 self.declare(&d.name, Entity::Type(Type::Enum(e)));
             }
-            Kind::SerializableEnum { underlying, members } => {
+            Kind::SerializableEnum {
+                underlying,
+                members,
+            } => {
                 self.check_distinct(members.iter().map(|(m, _)| m));
                 let underlying = self.ty(underlying);
                 if !matches!(underlying.stored(), Type::Bits { .. } | Type::Poison) {
-                    let message = format!("an enum is stored as bit<W> or int<W>, not `{}`", self.show(&underlying));
+                    let message = format!(
+                        "an enum is stored as bit<W> or int<W>, not `{}`",
+                        self.show(&underlying)
+                    );
                     self.error("bad-enum-type", d.span, message);
                     return;
                 }
@@ -130,7 +150,9 @@ impl Checker<'_> {
                     }
                 }
             }
-            Kind::MatchKind { members } => self.match_kinds.extend(members.iter().map(|m| m.text.clone())),
+            Kind::MatchKind { members } => self
+                .match_kinds
+                .extend(members.iter().map(|m| m.text.clone())),
             Kind::Typedef(ty) => {
                 let ty = self.ty(ty);
                 self.declare(&d.name, Entity::Type(ty));
@@ -153,15 +175,25 @@ impl Checker<'_> {
         for name in names {
             if let Some(first) = seen.iter().find(|s| s.text == name.text) {
                 self.report(
-                    Diagnostic::error("duplicate-name", name.span, format!("`{}` is declared twice", name.text))
-                        .note(first.span, "first declaration"),
+                    Diagnostic::error(
+                        "duplicate-name",
+                        name.span,
+                        format!("`{}` is declared twice", name.text),
+                    )
+                    .note(first.span, "first declaration"),
                 );
             }
             seen.push(name);
         }
     }
 
-    fn structure(&mut self, d: &ast::Declaration, kind: StructKind, params: &[ast::Ident], fields: &[ast::Field]) {
+    fn structure(
+        &mut self,
+        d: &ast::Declaration,
+        kind: StructKind,
+        params: &[ast::Ident],
+        fields: &[ast::Field],
+    ) {
         self.check_distinct(fields.iter().map(|f| &f.name));
         let (vars, fields) = self.scoped(|c| {
             let vars = c.type_params(params);
@@ -195,11 +227,17 @@ impl Checker<'_> {
     }
 
     fn constant(&mut self, d: &ast::Declaration) {
-        let Kind::Const { ty, value } = &d.kind else { return };
+        let Kind::Const { ty, value } = &d.kind else {
+            return;
+        };
         let ty = self.ty(ty);
         let value = self.expr_of(value, &ty);
         if !is_constant(&value) {
-            self.error("not-constant", value.span, "the value of a constant must be known at compile time");
+            self.error(
+                "not-constant",
+                value.span,
+                "the value of a constant must be known at compile time",
+            );
         }
         self.declare(&d.name, Entity::Const(value));
     }
@@ -215,10 +253,15 @@ impl Checker<'_> {
             return;
         };
         if let Kind::Instance {
-            initializer: Some(_), ..
+            initializer: Some(_),
+            ..
         } = &d.kind
         {
-            self.error("unsupported-initializer", d.span, "instances with abstract methods are not supported yet");
+            self.error(
+                "unsupported-initializer",
+                d.span,
+                "instances with abstract methods are not supported yet",
+            );
             return;
         }
         let type_args: Vec<Type> = type_args.iter().map(|t| self.ty(t)).collect();
@@ -285,7 +328,12 @@ impl Checker<'_> {
         }
     }
 
-    fn extern_object(&mut self, d: &ast::Declaration, type_params: &[ast::Ident], methods: &[ast::Prototype]) {
+    fn extern_object(
+        &mut self,
+        d: &ast::Declaration,
+        type_params: &[ast::Ident],
+        methods: &[ast::Prototype],
+    ) {
         // The name is known inside, so that methods can mention their own type.
         let id = self.program.externs.len();
         self.program.externs.push(ExternType {
@@ -310,7 +358,12 @@ impl Checker<'_> {
         });
     }
 
-    fn function(&mut self, d: &ast::Declaration, prototype: &ast::Prototype, body: &[ast::Statement]) {
+    fn function(
+        &mut self,
+        d: &ast::Declaration,
+        prototype: &ast::Prototype,
+        body: &[ast::Statement],
+    ) {
         let (signature, body) = self.scoped(|c| {
             let signature = c.signature(prototype);
             c.declare_params(&prototype.params, &signature.params);
@@ -324,7 +377,8 @@ impl Checker<'_> {
         if !matches!(signature.return_type, Type::Void) && !always_returns(&body) {
             let message = format!("function `{}` can end without a value", signature.name);
             self.report(
-                Diagnostic::error("missing-return", signature.span, message).help("add a `return` at its end"),
+                Diagnostic::error("missing-return", signature.span, message)
+                    .help("add a `return` at its end"),
             );
         }
         let id = self.program.functions.len();
@@ -332,7 +386,12 @@ impl Checker<'_> {
         self.declare(&d.name, Entity::Functions(vec![id]));
     }
 
-    fn action(&mut self, d: &ast::Declaration, written: &[ast::Param], body: &[ast::Statement]) -> usize {
+    fn action(
+        &mut self,
+        d: &ast::Declaration,
+        written: &[ast::Param],
+        body: &[ast::Statement],
+    ) -> usize {
         let (params, body) = self.scoped(|c| {
             let params = c.params(written);
             c.declare_params(written, &params);
@@ -347,7 +406,10 @@ impl Checker<'_> {
         let mut seen_data = false;
         for param in &params {
             if seen_data && param.direction != Direction::None {
-                let message = format!("parameter `{}` with a direction follows one without", param.name);
+                let message = format!(
+                    "parameter `{}` with a direction follows one without",
+                    param.name
+                );
                 self.report(
                     Diagnostic::error("parameter-order", param.span, message)
                         .help("parameters filled by the control plane come last"),
@@ -372,7 +434,12 @@ impl Checker<'_> {
         self.program.blocks.len() - 1
     }
 
-    fn block_signature(&mut self, name: &ast::Ident, type_params: &[ast::Ident], params: &[ast::Param]) -> Signature {
+    fn block_signature(
+        &mut self,
+        name: &ast::Ident,
+        type_params: &[ast::Ident],
+        params: &[ast::Param],
+    ) -> Signature {
         let type_params = self.type_params(type_params);
         Signature {
             name: name.text.clone(),
@@ -383,7 +450,13 @@ impl Checker<'_> {
         }
     }
 
-    fn control(&mut self, d: &ast::Declaration, type_params: &[ast::Ident], params: &[ast::Param], body: Option<&ast::ControlBody>) {
+    fn control(
+        &mut self,
+        d: &ast::Declaration,
+        type_params: &[ast::Ident],
+        params: &[ast::Param],
+        body: Option<&ast::ControlBody>,
+    ) {
         self.scopes.push(super::Scope::default());
         let signature = self.block_signature(&d.name, type_params, params);
         let block = self.add_block(BlockKind::Control, signature.clone());
@@ -429,7 +502,9 @@ impl Checker<'_> {
         };
         for d in declarations {
             match &d.kind {
-                Kind::Const { .. } | Kind::Variable { .. } => locals.statements.extend(self.local(d)),
+                Kind::Const { .. } | Kind::Variable { .. } => {
+                    locals.statements.extend(self.local(d))
+                }
                 Kind::Instance { ty, args, .. } => self.instance(d, ty, args),
                 Kind::Action { params, body } if !in_parser => {
                     let id = self.action(d, params, body);
@@ -458,13 +533,23 @@ impl Checker<'_> {
                     locals.value_sets.push(id);
                     self.declare(&d.name, Entity::ValueSet(id));
                 }
-                _ => self.error("misplaced-declaration", d.span, "this cannot be declared here"),
+                _ => self.error(
+                    "misplaced-declaration",
+                    d.span,
+                    "this cannot be declared here",
+                ),
             }
         }
         locals
     }
 
-    fn parser(&mut self, d: &ast::Declaration, type_params: &[ast::Ident], params: &[ast::Param], body: Option<&ast::ParserBody>) {
+    fn parser(
+        &mut self,
+        d: &ast::Declaration,
+        type_params: &[ast::Ident],
+        params: &[ast::Param],
+        body: Option<&ast::ParserBody>,
+    ) {
         self.scopes.push(super::Scope::default());
         let signature = self.block_signature(&d.name, type_params, params);
         let block = self.add_block(BlockKind::Parser, signature.clone());
@@ -480,7 +565,11 @@ impl Checker<'_> {
         let mut locals = self.locals(&body.locals, true);
         self.check_distinct(body.states.iter().map(|s| &s.name));
         self.place = Place::ParserState;
-        let mut states: Vec<State> = body.states.iter().map(|s| self.state(s, &body.states)).collect();
+        let mut states: Vec<State> = body
+            .states
+            .iter()
+            .map(|s| self.state(s, &body.states))
+            .collect();
         self.place = Place::TopLevel;
         // Parsing begins at `start`; it comes first from here on.
         match states.iter().position(|s| s.name == "start") {
@@ -500,13 +589,19 @@ impl Checker<'_> {
                 for state in &mut states {
                     match &mut state.transition {
                         Transition::Direct(target) => renumber(target),
-                        Transition::Select { cases, .. } => cases.iter_mut().for_each(|c| renumber(&mut c.target)),
+                        Transition::Select { cases, .. } => {
+                            cases.iter_mut().for_each(|c| renumber(&mut c.target))
+                        }
                     }
                 }
             }
             None => self.report(
-                Diagnostic::error("missing-start", d.name.span, format!("parser `{}` has no state `start`", d.name.text))
-                    .help("parsing begins in the state named `start`"),
+                Diagnostic::error(
+                    "missing-start",
+                    d.name.span,
+                    format!("parser `{}` has no state `start`", d.name.text),
+                )
+                .help("parsing begins in the state named `start`"),
             ),
         }
         locals.instances = std::mem::replace(&mut self.instances, outer_instances);
@@ -538,7 +633,8 @@ impl Checker<'_> {
                         .map(|k| {
                             let key = c.expr(k);
                             if !key.ty.is_scalar() && !key.ty.is_poison() {
-                                let message = format!("select cannot look at `{}`", c.show(&key.ty));
+                                let message =
+                                    format!("select cannot look at `{}`", c.show(&key.ty));
                                 c.error("bad-key-type", key.span, message);
                             }
                             key
@@ -578,10 +674,17 @@ impl Checker<'_> {
             text => match all.iter().position(|s| s.name.text == text) {
                 Some(i) => Target::State(i),
                 None => {
-                    let names = all.iter().map(|s| s.name.text.as_str()).chain(["accept", "reject"]);
+                    let names = all
+                        .iter()
+                        .map(|s| s.name.text.as_str())
+                        .chain(["accept", "reject"]);
                     self.report(
-                        Diagnostic::error("unknown-state", name.span, format!("there is no state `{text}`"))
-                            .suggest(text, names),
+                        Diagnostic::error(
+                            "unknown-state",
+                            name.span,
+                            format!("there is no state `{text}`"),
+                        )
+                        .suggest(text, names),
                     );
                     Target::Reject
                 }
@@ -598,7 +701,9 @@ fn always_returns(body: &[Stmt]) -> bool {
         S::If(_, then, otherwise) => always_returns(then) && always_returns(otherwise),
         S::Block { body, .. } => always_returns(body),
         S::Switch(_, arms) => {
-            arms.iter().any(|(labels, _)| labels.iter().any(Option::is_none)) && arms.iter().all(|(_, b)| always_returns(b))
+            arms.iter()
+                .any(|(labels, _)| labels.iter().any(Option::is_none))
+                && arms.iter().all(|(_, b)| always_returns(b))
         }
         _ => false,
     })

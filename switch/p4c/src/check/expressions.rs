@@ -62,8 +62,12 @@ impl Checker<'_> {
                 }
                 if matches!(then.ty, Type::Int) {
                     self.report(
-                        Diagnostic::error("unknown-width", span, "the width of this value is not known")
-                            .help("give the literals a width, such as 8w1"),
+                        Diagnostic::error(
+                            "unknown-width",
+                            span,
+                            "the width of this value is not known",
+                        )
+                        .help("give the literals a width, such as 8w1"),
                     );
                     return Expr::poison(span);
                 }
@@ -112,7 +116,11 @@ impl Checker<'_> {
             Ast::DontCare => typed(ExprKind::DontCare, Type::DontCare),
             Ast::Dots => typed(ExprKind::DefaultValue, Type::Dots),
             Ast::Default | Ast::Mask(..) | Ast::Range(..) => {
-                self.error("misplaced-set", span, "sets of values are only allowed in select and entries");
+                self.error(
+                    "misplaced-set",
+                    span,
+                    "sets of values are only allowed in select and entries",
+                );
                 Expr::poison(span)
             }
         }
@@ -151,7 +159,11 @@ impl Checker<'_> {
     }
 
     pub(super) fn type_as_value(&self, name: &str, span: Span) -> Expr {
-        self.error("not-a-value", span, format!("`{name}` is a type, not a value"));
+        self.error(
+            "not-a-value",
+            span,
+            format!("`{name}` is a type, not a value"),
+        );
         Expr::poison(span)
     }
 
@@ -265,7 +277,8 @@ impl Checker<'_> {
             return Expr::poison(span);
         }
         // An explicit cast cuts without a warning.
-        if let (Type::Int, Type::Bits { .. }, Some(value)) = (&from, to.stored(), operand.as_value())
+        if let (Type::Int, Type::Bits { .. }, Some(value)) =
+            (&from, to.stored(), operand.as_value())
             && let Some(value) = eval::cast(value, to)
         {
             return Expr::constant(value, to.clone(), span);
@@ -274,18 +287,48 @@ impl Checker<'_> {
             return Expr { span, ..converted };
         }
         let allowed = match (from.stored(), to.stored()) {
-            (Type::Bits { width: a, signed: s }, Type::Bits { width: b, signed: t }) => a == b || s == t,
-            (Type::Bits { width: 1, signed: false }, Type::Bool)
-            | (Type::Bool, Type::Bits { width: 1, signed: false })
+            (
+                Type::Bits {
+                    width: a,
+                    signed: s,
+                },
+                Type::Bits {
+                    width: b,
+                    signed: t,
+                },
+            ) => a == b || s == t,
+            (
+                Type::Bits {
+                    width: 1,
+                    signed: false,
+                },
+                Type::Bool,
+            )
+            | (
+                Type::Bool,
+                Type::Bits {
+                    width: 1,
+                    signed: false,
+                },
+            )
             | (Type::Bits { .. }, Type::Int) => true,
-            (Type::Int, Type::Bool) => operand.as_int().is_some_and(|v| *v == 0.into() || *v == 1.into()),
+            (Type::Int, Type::Bool) => operand
+                .as_int()
+                .is_some_and(|v| *v == 0.into() || *v == 1.into()),
             (a, b) => a == b && (matches!(from, Type::New(_)) || matches!(to, Type::New(_))),
         };
         let folds = !matches!(to.stored(), Type::Int) || operand.as_int().is_some();
         if !allowed || !folds {
-            let message = format!("`{}` cannot be cast to `{}`", self.show(&from), self.show(to));
+            let message = format!(
+                "`{}` cannot be cast to `{}`",
+                self.show(&from),
+                self.show(to)
+            );
             let mut diagnostic = Diagnostic::error("bad-cast", span, message);
-            if matches!((from.stored(), to.stored()), (Type::Bits { .. }, Type::Bits { .. })) {
+            if matches!(
+                (from.stored(), to.stored()),
+                (Type::Bits { .. }, Type::Bits { .. })
+            ) {
                 diagnostic = diagnostic.help("change the width and the sign in two casts");
             }
             self.report(diagnostic);
@@ -323,8 +366,12 @@ impl Checker<'_> {
         };
         if !writable {
             self.report(
-                Diagnostic::error("not-writable", expr.span, "this is a value, not a place to write to")
-                    .label("not a variable, parameter or field"),
+                Diagnostic::error(
+                    "not-writable",
+                    expr.span,
+                    "this is a value, not a place to write to",
+                )
+                .label("not a variable, parameter or field"),
             );
         }
         writable

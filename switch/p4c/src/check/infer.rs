@@ -18,7 +18,10 @@ pub(super) struct Inference {
 
 impl Inference {
     fn binding(&mut self, var: &TypeVar) -> Option<&mut Type> {
-        self.found.iter_mut().find(|(v, _)| v == var).map(|(_, t)| t)
+        self.found
+            .iter_mut()
+            .find(|(v, _)| v == var)
+            .map(|(_, t)| t)
     }
 
     pub fn unresolved(&self) -> Option<&TypeVar> {
@@ -49,10 +52,15 @@ impl Checker<'_> {
                 adapts
             }
             (Type::Tuple(a), Type::Tuple(b)) => {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| self.unify(a, b, inference))
+                a.len() == b.len()
+                    && a.iter()
+                        .zip(b.iter())
+                        .all(|(a, b)| self.unify(a, b, inference))
             }
             (Type::List(a), Type::List(b)) => self.unify(a, b, inference),
-            (Type::List(a), Type::Tuple(items)) => items.iter().all(|b| self.unify(a, b, inference)),
+            (Type::List(a), Type::Tuple(items)) => {
+                items.iter().all(|b| self.unify(a, b, inference))
+            }
             (Type::Stack(a, n), Type::Stack(b, m)) => n == m && self.unify(a, b, inference),
             (Type::Struct(a), Type::Struct(b)) if a.name == b.name && !a.name.is_empty() => a
                 .args
@@ -62,18 +70,26 @@ impl Checker<'_> {
             // Values of list syntax give their members to the fields in order, or by name.
             (Type::Struct(a), Type::Tuple(b)) => {
                 a.fields.len() == b.len()
-                    && a.fields.iter().zip(b.iter()).all(|(f, b)| self.unify(&f.ty, b, inference))
+                    && a.fields
+                        .iter()
+                        .zip(b.iter())
+                        .all(|(f, b)| self.unify(&f.ty, b, inference))
             }
             (Type::Struct(a), Type::Struct(b)) if b.name.is_empty() => b.fields.iter().all(|f| {
                 a.field(&f.name)
                     .is_some_and(|(_, g)| self.unify(&g.ty, &f.ty, inference))
             }),
             (Type::Extern(a, args_a), Type::Extern(b, args_b)) => {
-                a == b && args_a.iter().zip(args_b).all(|(a, b)| self.unify(a, b, inference))
+                a == b
+                    && args_a
+                        .iter()
+                        .zip(args_b)
+                        .all(|(a, b)| self.unify(a, b, inference))
             }
-            (Type::Block(a, args), Type::Block(b, other)) if a == b => {
-                args.iter().zip(other).all(|(a, b)| self.unify(a, b, inference))
-            }
+            (Type::Block(a, args), Type::Block(b, other)) if a == b => args
+                .iter()
+                .zip(other)
+                .all(|(a, b)| self.unify(a, b, inference)),
             (Type::Block(a, args), Type::Block(b, other)) => {
                 self.unify_blocks(*a, args, *b, other, inference)
             }
@@ -95,13 +111,26 @@ impl Checker<'_> {
             return false;
         }
         let bind = |signature: &crate::ir::Signature, args: &[Type]| -> Vec<(TypeVar, Type)> {
-            signature.type_params.iter().cloned().zip(args.iter().cloned()).collect()
+            signature
+                .type_params
+                .iter()
+                .cloned()
+                .zip(args.iter().cloned())
+                .collect()
         };
         let (map_p, map_a) = (bind(&p.signature, args), bind(&a.signature, actual_args));
-        p.signature.params.iter().zip(&a.signature.params).all(|(p, a)| {
-            p.direction == a.direction
-                && self.unify(&p.ty.substitute(&map_p), &a.ty.substitute(&map_a), inference)
-        })
+        p.signature
+            .params
+            .iter()
+            .zip(&a.signature.params)
+            .all(|(p, a)| {
+                p.direction == a.direction
+                    && self.unify(
+                        &p.ty.substitute(&map_p),
+                        &a.ty.substitute(&map_a),
+                        inference,
+                    )
+            })
     }
 
     /// Converts `expr` to `target` if P4 does so by itself, and reports a mismatch otherwise.
@@ -143,7 +172,9 @@ impl Checker<'_> {
                 ty: target.clone(),
                 span,
             }),
-            (Type::InvalidHeader, Type::Struct(s)) if s.kind != StructKind::Struct => Some(retyped(expr)),
+            (Type::InvalidHeader, Type::Struct(s)) if s.kind != StructKind::Struct => {
+                Some(retyped(expr))
+            }
             (Type::Int, Type::Bits { width, signed }) => {
                 let value = expr.as_int()?;
                 if !eval::fits(value, *width, *signed) {
@@ -154,7 +185,11 @@ impl Checker<'_> {
                             .label(format!("becomes {wrapped}")),
                     );
                 }
-                Some(Expr::int(eval::wrap(value, *width, *signed), target.clone(), span))
+                Some(Expr::int(
+                    eval::wrap(value, *width, *signed),
+                    target.clone(),
+                    span,
+                ))
             }
             (Type::Enum(e), _) => {
                 // A serializable enum is also a number of its underlying type.
@@ -179,7 +214,9 @@ impl Checker<'_> {
             return None;
         };
         let items: Vec<Expr> = match (&from, target) {
-            (Type::Struct(source), Type::Struct(s)) => return self.coerce_record(source, items, s, target, span),
+            (Type::Struct(source), Type::Struct(s)) => {
+                return self.coerce_record(source, items, s, target, span);
+            }
             (_, Type::Struct(s)) => {
                 self.coerce_items(items, s.fields.iter().map(|f| &f.ty).collect(), span)?
             }
@@ -190,7 +227,9 @@ impl Checker<'_> {
                 }
                 items.into_iter().map(|i| self.coerce(i, element)).collect()
             }
-            (_, Type::List(element)) => items.into_iter().map(|i| self.coerce(i, element)).collect(),
+            (_, Type::List(element)) => {
+                items.into_iter().map(|i| self.coerce(i, element)).collect()
+            }
             _ => return None,
         };
         Some(Expr {
@@ -200,9 +239,16 @@ impl Checker<'_> {
         })
     }
 
-    fn coerce_items(&self, mut items: Vec<Expr>, types: Vec<&Type>, span: Span) -> Option<Vec<Expr>> {
+    fn coerce_items(
+        &self,
+        mut items: Vec<Expr>,
+        types: Vec<&Type>,
+        span: Span,
+    ) -> Option<Vec<Expr>> {
         // A final `...` stands for the default values of what is missing.
-        if items.last().is_some_and(|i| matches!(i.ty, Type::Dots)) && items.len() <= types.len() + 1 {
+        if items.last().is_some_and(|i| matches!(i.ty, Type::Dots))
+            && items.len() <= types.len() + 1
+        {
             items.pop();
             while items.len() < types.len() {
                 items.push(Expr {
@@ -215,7 +261,13 @@ impl Checker<'_> {
         if items.len() != types.len() {
             return None;
         }
-        Some(items.into_iter().zip(types).map(|(i, t)| self.coerce(i, t)).collect())
+        Some(
+            items
+                .into_iter()
+                .zip(types)
+                .map(|(i, t)| self.coerce(i, t))
+                .collect(),
+        )
     }
 
     fn coerce_record(
@@ -287,10 +339,17 @@ fn convertible(from: &Type, to: &Type) -> bool {
         (Type::Tuple(items), Type::Struct(s)) => {
             let rest = items.last().is_some_and(|t| matches!(t, Type::Dots));
             (items.len() == s.fields.len() || rest)
-                && items.iter().zip(&s.fields).all(|(i, f)| convertible(i, &f.ty))
+                && items
+                    .iter()
+                    .zip(&s.fields)
+                    .all(|(i, f)| convertible(i, &f.ty))
         }
         (Type::Tuple(items), Type::Tuple(types)) => {
-            items.len() == types.len() && items.iter().zip(types.iter()).all(|(i, t)| convertible(i, t))
+            items.len() == types.len()
+                && items
+                    .iter()
+                    .zip(types.iter())
+                    .all(|(i, t)| convertible(i, t))
         }
         (Type::Tuple(items), Type::List(element) | Type::Stack(element, _)) => {
             items.iter().all(|i| convertible(i, element))
@@ -298,7 +357,9 @@ fn convertible(from: &Type, to: &Type) -> bool {
         (Type::Struct(source), Type::Struct(s)) => {
             source.name.is_empty()
                 && source.fields.iter().all(|f| {
-                    f.name == "..." || s.field(&f.name).is_some_and(|(_, g)| convertible(&f.ty, &g.ty))
+                    f.name == "..."
+                        || s.field(&f.name)
+                            .is_some_and(|(_, g)| convertible(&f.ty, &g.ty))
                 })
         }
         _ => false,
@@ -308,14 +369,25 @@ fn convertible(from: &Type, to: &Type) -> bool {
 /// What the user can write to get from one type to the other.
 fn conversion_help(from: &Type, to: &Type, shown: &str) -> Option<String> {
     match (from.stored(), to.stored()) {
-        (Type::Bits { width: a, signed: s }, Type::Bits { width: b, signed: t }) => Some(if a == b || s == t {
+        (
+            Type::Bits {
+                width: a,
+                signed: s,
+            },
+            Type::Bits {
+                width: b,
+                signed: t,
+            },
+        ) => Some(if a == b || s == t {
             format!("cast it: `({shown}) ...`")
         } else {
             format!("cast in two steps, first the width, then the sign, to `{shown}`")
         }),
         (Type::Bool, Type::Bits { width: 1, .. }) => Some(format!("cast it: `({shown}) ...`")),
         (Type::Bool, Type::Bits { .. }) => Some(format!("cast to bit<1>, then to `{shown}`")),
-        (Type::Bits { .. } | Type::Int, Type::Bool) => Some("compare it, for example with `!= 0`".into()),
+        (Type::Bits { .. } | Type::Int, Type::Bool) => {
+            Some("compare it, for example with `!= 0`".into())
+        }
         _ => None,
     }
 }

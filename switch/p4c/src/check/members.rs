@@ -34,8 +34,12 @@ impl Checker<'_> {
                 },
                 "action_run" => {
                     self.report(
-                        Diagnostic::error("bad-action-run", span, "`action_run` is only allowed in `switch`")
-                            .help("write `switch (t.apply().action_run) { ... }`"),
+                        Diagnostic::error(
+                            "bad-action-run",
+                            span,
+                            "`action_run` is only allowed in `switch`",
+                        )
+                        .help("write `switch (t.apply().action_run) { ... }`"),
                     );
                     Expr::poison(span)
                 }
@@ -67,14 +71,22 @@ impl Checker<'_> {
     }
 
     /// `base` is `table.apply()`.
-    pub(super) fn apply_result(&mut self, base: &ast::Expr, name: &ast::Ident) -> Option<ApplyResult> {
+    pub(super) fn apply_result(
+        &mut self,
+        base: &ast::Expr,
+        name: &ast::Ident,
+    ) -> Option<ApplyResult> {
         let Ast::Call { callee, args, .. } = &base.kind else {
             return None;
         };
         let Ast::Member(object, method) = &callee.kind else {
             return None;
         };
-        let Ast::Name { name: table, global } = &object.kind else {
+        let Ast::Name {
+            name: table,
+            global,
+        } = &object.kind
+        else {
             return None;
         };
         if method.text != "apply" || !args.is_empty() {

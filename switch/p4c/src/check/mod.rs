@@ -3,6 +3,7 @@
 //! Wrong parts become `Poison`, which fits everywhere, so that checking goes on and one mistake is
 //! reported once.
 
+mod arguments;
 mod calls;
 mod declarations;
 mod expressions;
@@ -18,7 +19,9 @@ use std::rc::Rc;
 
 use crate::ast;
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::ir::{self, ActionId, BlockId, ControlId, ExternId, InstanceId, Program, TableId, VarId};
+use crate::ir::{
+    self, ActionId, BlockId, ControlId, ExternId, InstanceId, Program, TableId, VarId,
+};
 use crate::source::Span;
 use crate::types::{StructType, Type, TypeVar};
 
@@ -166,13 +169,15 @@ impl Checker<'_> {
             }
             return;
         }
-        scope
-            .names
-            .insert(name.text.clone(), (entity, name.span));
+        scope.names.insert(name.text.clone(), (entity, name.span));
     }
 
     fn lookup(&self, name: &str, global: bool) -> Option<Entity> {
-        let scopes = if global { &self.scopes[..1] } else { &self.scopes[..] };
+        let scopes = if global {
+            &self.scopes[..1]
+        } else {
+            &self.scopes[..]
+        };
         scopes
             .iter()
             .rev()

@@ -45,15 +45,26 @@ impl Checker<'_> {
                 let underlying = self.show(&n.underlying);
                 diagnostic = diagnostic.help(format!("cast it to `{underlying}` first"));
             }
-            Type::Bool => diagnostic = diagnostic.help("the operators of bool are `!`, `&&`, `||`, `==`, `!=`"),
-            Type::Bits { .. } if op == "!" => diagnostic = diagnostic.help("`~` inverts the bits of a number"),
+            Type::Bool => {
+                diagnostic =
+                    diagnostic.help("the operators of bool are `!`, `&&`, `||`, `==`, `!=`")
+            }
+            Type::Bits { .. } if op == "!" => {
+                diagnostic = diagnostic.help("`~` inverts the bits of a number")
+            }
             _ => {}
         }
         self.report(diagnostic);
     }
 
     /// Brings two operands to one type: literals and lists take the type of the other side.
-    pub(super) fn same_type(&self, left: Expr, right: Expr, op: &str, span: Span) -> Option<(Expr, Expr)> {
+    pub(super) fn same_type(
+        &self,
+        left: Expr,
+        right: Expr,
+        op: &str,
+        span: Span,
+    ) -> Option<(Expr, Expr)> {
         if left.ty.is_poison() || right.ty.is_poison() {
             return None;
         }
@@ -68,8 +79,8 @@ impl Checker<'_> {
         }
         let (l, r) = (self.show(&left.ty), self.show(&right.ty));
         let message = format!("`{op}` needs operands of one type, found `{l}` and `{r}`");
-        let mut diagnostic = Diagnostic::error("type-mismatch", span, message)
-            .label(format!("`{l}` {op} `{r}`"));
+        let mut diagnostic =
+            Diagnostic::error("type-mismatch", span, message).label(format!("`{l}` {op} `{r}`"));
         if let (Type::Bits { .. }, Type::Bits { .. }) = (left.ty.stored(), right.ty.stored()) {
             diagnostic = diagnostic.help(format!("cast one side, for example `({l}) ...`"));
         }
@@ -81,7 +92,10 @@ impl Checker<'_> {
         use BinaryOp as B;
         let typed = match op {
             B::And | B::Or => {
-                let (left, right) = (self.coerce(left, &Type::Bool), self.coerce(right, &Type::Bool));
+                let (left, right) = (
+                    self.coerce(left, &Type::Bool),
+                    self.coerce(right, &Type::Bool),
+                );
                 Some((left, right, Type::Bool))
             }
             B::Eq | B::Ne => self.equality(op, left, right, span),
@@ -113,7 +127,13 @@ impl Checker<'_> {
         }
     }
 
-    fn equality(&self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Option<(Expr, Expr, Type)> {
+    fn equality(
+        &self,
+        op: BinaryOp,
+        left: Expr,
+        right: Expr,
+        span: Span,
+    ) -> Option<(Expr, Expr, Type)> {
         let (left, right) = self.same_type(left, right, op.symbol(), span)?;
         let comparable = !matches!(
             left.ty,
@@ -150,8 +170,12 @@ impl Checker<'_> {
         }
         if matches!(left.ty, Type::Int) && right.as_int().is_none() {
             self.report(
-                Diagnostic::error("unknown-width", left.span, "the width of the shifted value is not known")
-                    .help("give the literal a width, such as 32w1"),
+                Diagnostic::error(
+                    "unknown-width",
+                    left.span,
+                    "the width of the shifted value is not known",
+                )
+                .help("give the literal a width, such as 32w1"),
             );
             return None;
         }
@@ -184,7 +208,13 @@ impl Checker<'_> {
         }
     }
 
-    fn arithmetic(&self, op: BinaryOp, left: Expr, right: Expr, span: Span) -> Option<(Expr, Expr, Type)> {
+    fn arithmetic(
+        &self,
+        op: BinaryOp,
+        left: Expr,
+        right: Expr,
+        span: Span,
+    ) -> Option<(Expr, Expr, Type)> {
         use BinaryOp as B;
         let (left, right) = (enum_to_number(left), enum_to_number(right));
         for side in [&left, &right] {

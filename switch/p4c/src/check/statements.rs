@@ -14,7 +14,10 @@ impl Checker<'_> {
     }
 
     pub(super) fn statements(&mut self, statements: &[ast::Statement]) -> Vec<Stmt> {
-        statements.iter().filter_map(|s| self.statement(s)).collect()
+        statements
+            .iter()
+            .filter_map(|s| self.statement(s))
+            .collect()
     }
 
     fn branch(&mut self, statement: &ast::Statement) -> Vec<Stmt> {
@@ -25,7 +28,9 @@ impl Checker<'_> {
         let span = statement.span;
         let kind = match &statement.kind {
             StatementKind::Empty => return None,
-            StatementKind::Assign { target, op, value } => self.assignment(target, *op, value, span)?,
+            StatementKind::Assign { target, op, value } => {
+                self.assignment(target, *op, value, span)?
+            }
             StatementKind::Call(call) => self.call_statement(call)?,
             StatementKind::If {
                 condition,
@@ -44,19 +49,31 @@ impl Checker<'_> {
             StatementKind::Switch { subject, cases } => self.switch(subject, cases, span)?,
             StatementKind::For { .. } | StatementKind::ForIn { .. } => {
                 self.report(
-                    Diagnostic::error("unsupported-loop", span, "`for` loops are not supported yet")
-                        .help("write the iterations out; BMv2 has no loops outside of parsers"),
+                    Diagnostic::error(
+                        "unsupported-loop",
+                        span,
+                        "`for` loops are not supported yet",
+                    )
+                    .help("write the iterations out; BMv2 has no loops outside of parsers"),
                 );
                 return None;
             }
             StatementKind::Break | StatementKind::Continue => {
-                self.error("misplaced-statement", span, "`break` and `continue` belong in loops");
+                self.error(
+                    "misplaced-statement",
+                    span,
+                    "`break` and `continue` belong in loops",
+                );
                 return None;
             }
             StatementKind::Return(value) => self.return_statement(value.as_ref(), span)?,
             StatementKind::Exit => {
                 if !matches!(self.place, Place::Control | Place::Action) {
-                    self.error("misplaced-statement", span, "`exit` is only allowed in controls and actions");
+                    self.error(
+                        "misplaced-statement",
+                        span,
+                        "`exit` is only allowed in controls and actions",
+                    );
                     return None;
                 }
                 StmtKind::Exit
@@ -72,17 +89,26 @@ impl Checker<'_> {
             DeclarationKind::Const { ty, value } => (ty, Some(value), true),
             DeclarationKind::Variable { ty, init } => (ty, init.as_ref(), false),
             _ => {
-                self.error("misplaced-declaration", declaration.span, "only constants and variables can be declared here");
+                self.error(
+                    "misplaced-declaration",
+                    declaration.span,
+                    "only constants and variables can be declared here",
+                );
                 return None;
             }
         };
         let ty = self.ty(ty);
-        if matches!(ty, Type::Void | Type::MatchKind | Type::Extern(..) | Type::Block(..))
-            || !is_const && matches!(ty, Type::Int | Type::String)
+        if matches!(
+            ty,
+            Type::Void | Type::MatchKind | Type::Extern(..) | Type::Block(..)
+        ) || !is_const && matches!(ty, Type::Int | Type::String)
         {
             let message = format!("a variable cannot have type `{}`", self.show(&ty));
             self.error("bad-variable-type", declaration.span, message);
-            self.declare(&declaration.name, Entity::Const(Expr::poison(declaration.span)));
+            self.declare(
+                &declaration.name,
+                Entity::Const(Expr::poison(declaration.span)),
+            );
             return None;
         }
         let init = init.map(|i| self.expr_of(i, &ty));
@@ -142,13 +168,20 @@ impl Checker<'_> {
     fn return_statement(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {
         let expected = self.return_type.clone();
         if self.place == Place::ParserState {
-            self.error("misplaced-statement", span, "a parser state ends with `transition`, not `return`");
+            self.error(
+                "misplaced-statement",
+                span,
+                "a parser state ends with `transition`, not `return`",
+            );
             return None;
         }
         match (value, &expected) {
             (None, Type::Void) => Some(StmtKind::Return(None)),
             (None, _) => {
-                let message = format!("a value of type `{}` must be returned", self.show(&expected));
+                let message = format!(
+                    "a value of type `{}` must be returned",
+                    self.show(&expected)
+                );
                 self.error("missing-return", span, message);
                 None
             }
@@ -163,7 +196,12 @@ impl Checker<'_> {
         }
     }
 
-    fn switch(&mut self, subject: &ast::Expr, cases: &[ast::SwitchCase], span: Span) -> Option<StmtKind> {
+    fn switch(
+        &mut self,
+        subject: &ast::Expr,
+        cases: &[ast::SwitchCase],
+        span: Span,
+    ) -> Option<StmtKind> {
         if let Ast::Member(base, name) = &subject.kind
             && name.text == "action_run"
             && let Some(result) = self.apply_result(base, name)
@@ -203,22 +241,31 @@ impl Checker<'_> {
                 Ast::Default => labels.push(None),
                 Ast::Name { name, .. } => {
                     let refs = &self.program.tables[table].actions;
-                    let found = refs.iter().position(|r| self.program.actions[r.action].name == name.text);
+                    let found = refs
+                        .iter()
+                        .position(|r| self.program.actions[r.action].name == name.text);
                     if found.is_none() {
                         let message = format!(
                             "table `{}` has no action `{}`",
                             self.program.tables[table].name, name.text
                         );
-                        let names: Vec<&str> =
-                            refs.iter().map(|r| self.program.actions[r.action].name.as_str()).collect();
+                        let names: Vec<&str> = refs
+                            .iter()
+                            .map(|r| self.program.actions[r.action].name.as_str())
+                            .collect();
                         self.report(
-                            Diagnostic::error("unknown-action", case.label.span, message).suggest(&name.text, names),
+                            Diagnostic::error("unknown-action", case.label.span, message)
+                                .suggest(&name.text, names),
                         );
                         continue;
                     }
                     labels.push(found);
                 }
-                _ => self.error("unknown-action", case.label.span, "an action name or `default` is expected here"),
+                _ => self.error(
+                    "unknown-action",
+                    case.label.span,
+                    "an action name or `default` is expected here",
+                ),
             }
             if let Some(body) = &case.body {
                 arms.push((std::mem::take(&mut labels), self.branch(body)));
@@ -231,7 +278,10 @@ impl Checker<'_> {
 /// Known completely at compile time.
 pub(super) fn is_constant(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::Const(_) | ExprKind::InvalidHeader | ExprKind::DefaultValue | ExprKind::Poison => true,
+        ExprKind::Const(_)
+        | ExprKind::InvalidHeader
+        | ExprKind::DefaultValue
+        | ExprKind::Poison => true,
         ExprKind::List(items) => items.iter().all(is_constant),
         _ => false,
     }

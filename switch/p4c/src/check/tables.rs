@@ -2,17 +2,23 @@
 
 use num_traits::ToPrimitive;
 
-use super::calls::ArgumentRule;
+use super::arguments::ArgumentRule;
 use super::{Checker, Entity};
 use crate::annotations;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
 use crate::diagnostics::Diagnostic;
-use crate::ir::{ActionCall, ActionRef, Entry, Expr, ExprKind, Instance, Key, Param, Signature, Table};
+use crate::ir::{
+    ActionCall, ActionRef, Entry, Expr, ExprKind, Instance, Key, Param, Signature, Table,
+};
 use crate::source::Span;
 use crate::types::Type;
 
 impl Checker<'_> {
-    pub(super) fn table(&mut self, declaration: &ast::Declaration, properties: &[ast::TableProperty]) -> Option<Table> {
+    pub(super) fn table(
+        &mut self,
+        declaration: &ast::Declaration,
+        properties: &[ast::TableProperty],
+    ) -> Option<Table> {
         let mut table = Table {
             name: declaration.name.text.clone(),
             annotations: declaration.annotations.clone(),
@@ -35,7 +41,10 @@ impl Checker<'_> {
         for property in properties {
             match &property.value {
                 Property::Key(elements) => {
-                    table.key = elements.iter().filter_map(|e| self.key_element(e)).collect();
+                    table.key = elements
+                        .iter()
+                        .filter_map(|e| self.key_element(e))
+                        .collect();
                 }
                 Property::Actions(list) => {
                     table.actions = list.iter().filter_map(|a| self.action_ref(a)).collect();
@@ -45,15 +54,21 @@ impl Checker<'_> {
         }
         if !properties.iter().any(|p| p.name.text == "actions") {
             self.report(
-                Diagnostic::error("missing-actions", declaration.name.span, format!("table `{}` has no actions", table.name))
-                    .help("add `actions = { ...; }`"),
+                Diagnostic::error(
+                    "missing-actions",
+                    declaration.name.span,
+                    format!("table `{}` has no actions", table.name),
+                )
+                .help("add `actions = { ...; }`"),
             );
             return None;
         }
         for property in properties {
             self.table_property(&mut table, property);
         }
-        if table.default_action.is_none() && !properties.iter().any(|p| p.name.text == "default_action") {
+        if table.default_action.is_none()
+            && !properties.iter().any(|p| p.name.text == "default_action")
+        {
             self.add_no_action(&mut table);
         }
         Some(table)
@@ -81,7 +96,8 @@ impl Checker<'_> {
             }
             (Property::Expression(value), "largest_priority_wins") => {
                 let value = self.expr_of(value, &Type::Bool);
-                table.largest_priority_wins = value.as_value() != Some(&crate::eval::Value::Bool(false));
+                table.largest_priority_wins =
+                    value.as_value() != Some(&crate::eval::Value::Bool(false));
             }
             (Property::Expression(value), "priority_delta") => {
                 let delta = self.constant_int(value).and_then(|v| v.to_u64());
@@ -92,7 +108,8 @@ impl Checker<'_> {
                 table.support_timeout = value.as_value() == Some(&crate::eval::Value::Bool(true));
             }
             (Property::Expression(value), "implementation") => {
-                table.implementation = self.extern_property(property, value, &["action_profile", "action_selector"]);
+                table.implementation =
+                    self.extern_property(property, value, &["action_profile", "action_selector"]);
             }
             (Property::Expression(value), "counters") => {
                 table.counters = self.extern_property(property, value, &["direct_counter"]);
@@ -102,17 +119,34 @@ impl Checker<'_> {
             }
             (Property::Expression(_), other) => {
                 let known = [
-                    "key", "actions", "entries", "default_action", "size", "support_timeout", "implementation",
-                    "counters", "meters", "largest_priority_wins", "priority_delta",
+                    "key",
+                    "actions",
+                    "entries",
+                    "default_action",
+                    "size",
+                    "support_timeout",
+                    "implementation",
+                    "counters",
+                    "meters",
+                    "largest_priority_wins",
+                    "priority_delta",
                 ];
                 let message = format!("the target has no table property `{other}`; it is ignored");
-                self.report(Diagnostic::warning("unknown-property", property.name.span, message).suggest(other, known));
+                self.report(
+                    Diagnostic::warning("unknown-property", property.name.span, message)
+                        .suggest(other, known),
+                );
             }
         }
     }
 
     /// The objects that v1model attaches to tables.
-    fn extern_property(&mut self, property: &ast::TableProperty, value: &ast::Expr, allowed: &[&str]) -> Option<Expr> {
+    fn extern_property(
+        &mut self,
+        property: &ast::TableProperty,
+        value: &ast::Expr,
+        allowed: &[&str],
+    ) -> Option<Expr> {
         let checked = self.expr(value);
         match &checked.ty {
             Type::Poison => None,
@@ -120,7 +154,11 @@ impl Checker<'_> {
                 Some(self.named_object(property, checked))
             }
             other => {
-                let message = format!("expected {}, found `{}`", allowed.join(" or "), self.show(other));
+                let message = format!(
+                    "expected {}, found `{}`",
+                    allowed.join(" or "),
+                    self.show(other)
+                );
                 self.error("type-mismatch", value.span, message);
                 None
             }
@@ -133,7 +171,8 @@ impl Checker<'_> {
         let ExprKind::Construct(construct) = value.kind else {
             return value;
         };
-        let name = annotations::string(&property.annotations, "name").unwrap_or_else(|| property.name.text.clone());
+        let name = annotations::string(&property.annotations, "name")
+            .unwrap_or_else(|| property.name.text.clone());
         let absolute = crate::lex::Token {
             tok: crate::lex::Tok::Str(format!(".{name}")),
             span: value.span,
@@ -177,11 +216,15 @@ impl Checker<'_> {
             return None;
         }
         if !expr.ty.is_scalar() {
-            let message = format!("a key is a number, bool, enum or error, not `{}`", self.show(&expr.ty));
+            let message = format!(
+                "a key is a number, bool, enum or error, not `{}`",
+                self.show(&expr.ty)
+            );
             self.error("bad-key-type", expr.span, message);
             return None;
         }
-        let name = annotations::string(&element.annotations, "name").or_else(|| written_name(&element.expr));
+        let name = annotations::string(&element.annotations, "name")
+            .or_else(|| written_name(&element.expr));
         Some(Key {
             expr,
             match_kind: kind.text.clone(),
@@ -193,7 +236,11 @@ impl Checker<'_> {
     /// The action that a name or call refers to.
     fn action_named(&mut self, expr: &ast::Expr) -> Option<usize> {
         let Ast::Name { name, global } = &expr.kind else {
-            self.error("unknown-action", expr.span, "an action name is expected here");
+            self.error(
+                "unknown-action",
+                expr.span,
+                "an action name is expected here",
+            );
             return None;
         };
         match self.resolve(name, *global, "action")? {
@@ -213,7 +260,13 @@ impl Checker<'_> {
         };
         let action = self.action_named(callee)?;
         let signature = self.action_signature(action);
-        let (args, _) = self.arguments(&signature, &[], args, ArgumentRule::Directional, reference.expr.span)?;
+        let (args, _) = self.arguments(
+            &signature,
+            &[],
+            args,
+            ArgumentRule::Directional,
+            reference.expr.span,
+        )?;
         Some(ActionRef {
             action,
             args,
@@ -246,17 +299,27 @@ impl Checker<'_> {
                 self.program.actions[action].name, table.name
             );
             self.report(
-                Diagnostic::error("unknown-action", expr.span, message).help("add it to `actions = { ... }`"),
+                Diagnostic::error("unknown-action", expr.span, message)
+                    .help("add it to `actions = { ... }`"),
             );
             return None;
         };
         let mut signature = self.action_signature(action);
-        let directional: Vec<Param> =
-            signature.params.iter().filter(|p| p.direction != Direction::None).cloned().collect();
+        let directional: Vec<Param> = signature
+            .params
+            .iter()
+            .filter(|p| p.direction != Direction::None)
+            .cloned()
+            .collect();
         signature.params.retain(|p| p.direction == Direction::None);
         // The directional arguments may be repeated in front; they must be those of the list.
-        let repeated = args.len() == directional.len() + signature.params.len() && !directional.is_empty();
-        let data = if repeated { &args[directional.len()..] } else { args };
+        let repeated =
+            args.len() == directional.len() + signature.params.len() && !directional.is_empty();
+        let data = if repeated {
+            &args[directional.len()..]
+        } else {
+            args
+        };
         let (data, _) = self.arguments(&signature, &[], data, ArgumentRule::All, expr.span)?;
         for value in &data {
             self.check_constant(value);
@@ -265,8 +328,15 @@ impl Checker<'_> {
     }
 
     fn check_constant(&self, value: &Expr) {
-        if !matches!(value.kind, ExprKind::Const(_) | ExprKind::Poison | ExprKind::Var(_)) {
-            self.error("not-constant", value.span, "action data must be known at compile time");
+        if !matches!(
+            value.kind,
+            ExprKind::Const(_) | ExprKind::Poison | ExprKind::Var(_)
+        ) {
+            self.error(
+                "not-constant",
+                value.span,
+                "action data must be known at compile time",
+            );
         }
     }
 
@@ -297,7 +367,9 @@ impl Checker<'_> {
         let action = self.action_call(table, &entry.action)?;
         let priority = match &entry.priority {
             Some(priority) => Some(self.constant_int(priority)?.to_u64()?),
-            None => annotations::numbers(&entry.annotations, "priority").first().and_then(ToPrimitive::to_u64),
+            None => annotations::numbers(&entry.annotations, "priority")
+                .first()
+                .and_then(ToPrimitive::to_u64),
         };
         Some(Entry {
             keyset,
@@ -309,7 +381,12 @@ impl Checker<'_> {
     }
 
     /// The sets of one select case or table entry, one for each key.
-    pub(super) fn keyset(&mut self, sets: &[ast::Expr], keys: &[Type], span: Span) -> Option<Vec<Expr>> {
+    pub(super) fn keyset(
+        &mut self,
+        sets: &[ast::Expr],
+        keys: &[Type],
+        span: Span,
+    ) -> Option<Vec<Expr>> {
         // A lone `default` or `_` covers all keys.
         if let [set] = sets
             && matches!(set.kind, Ast::Default | Ast::DontCare)
@@ -324,16 +401,25 @@ impl Checker<'_> {
             return self.keyset(items, keys, span);
         }
         if sets.len() != keys.len() {
-            let message = format!("there are {} keys, but {} values here", keys.len(), sets.len());
+            let message = format!(
+                "there are {} keys, but {} values here",
+                keys.len(),
+                sets.len()
+            );
             self.error("keyset-count", span, message);
             return None;
         }
-        Some(sets.iter().zip(keys).map(|(set, key)| self.key_set(set, key)).collect())
+        Some(
+            sets.iter()
+                .zip(keys)
+                .map(|(set, key)| self.key_set(set, key))
+                .collect(),
+        )
     }
 
     fn key_set(&mut self, set: &ast::Expr, key: &Type) -> Expr {
         let span = set.span;
-        let (kind, a, b): (fn(Box<Expr>, Box<Expr>) -> ExprKind, _, _) = match &set.kind {
+        let (kind, a, b): (fn(_, _) -> _, _, _) = match &set.kind {
             Ast::Default | Ast::DontCare => return any_value(key, span),
             Ast::Mask(value, mask) => (ExprKind::Mask, value, mask),
             Ast::Range(low, high) => (ExprKind::Range, low, high),
@@ -384,9 +470,12 @@ fn written_name(expr: &ast::Expr) -> Option<String> {
         Ast::Name { name, .. } => Some(name.text.clone()),
         Ast::Member(base, name) => Some(format!("{}.{}", written_name(base)?, name.text)),
         Ast::Index(base, index) => Some(format!("{}[{}]", written_name(base)?, number(index)?)),
-        Ast::Slice { base, high, low } => {
-            Some(format!("{}[{}:{}]", written_name(base)?, number(high)?, number(low)?))
-        }
+        Ast::Slice { base, high, low } => Some(format!(
+            "{}[{}:{}]",
+            written_name(base)?,
+            number(high)?,
+            number(low)?
+        )),
         Ast::Call { callee, args, .. } => match &callee.kind {
             Ast::Member(base, method) if method.text == "isValid" && args.is_empty() => {
                 Some(format!("{}.$valid$", written_name(base)?))

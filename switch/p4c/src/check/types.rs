@@ -116,7 +116,11 @@ impl Checker<'_> {
         for field in &s.fields {
             let allowed = match s.kind {
                 StructKind::Header => match field.ty.stored() {
-                    Type::Bits { .. } | Type::Bool | Type::Varbit(_) | Type::Poison | Type::Var(_) => true,
+                    Type::Bits { .. }
+                    | Type::Bool
+                    | Type::Varbit(_)
+                    | Type::Poison
+                    | Type::Var(_) => true,
                     Type::Struct(inner) => inner.kind == StructKind::Struct,
                     _ => false,
                 },
@@ -125,7 +129,11 @@ impl Checker<'_> {
                 }
                 StructKind::Struct => !matches!(
                     field.ty,
-                    Type::Void | Type::MatchKind | Type::Extern(..) | Type::Block(..) | Type::DontCare
+                    Type::Void
+                        | Type::MatchKind
+                        | Type::Extern(..)
+                        | Type::Block(..)
+                        | Type::DontCare
                 ),
             };
             if !allowed {

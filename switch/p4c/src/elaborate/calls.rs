@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use super::flat::{ActionParam, FlatAction, FlatKind, FlatStmt, Role};
 use super::{Elaborator, Env, MAX_DEPTH, full_name};
-use crate::ir::{ActionId, ActionRef, Call, Callee, Direction, Expr, ExprKind, FunctionId, Param, VarId};
+use crate::ir::{
+    ActionId, ActionRef, Call, Callee, Direction, Expr, ExprKind, FunctionId, Param, VarId,
+};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -57,7 +59,9 @@ impl Elaborator<'_> {
                 is_fixed(value)
                     || reach == Reach::Parameters
                         && is_stable_place(value)
-                        && !others.iter().any(|(p, other)| written(p) && overlap(value, other))
+                        && !others
+                            .iter()
+                            .any(|(p, other)| written(p) && overlap(value, other))
             };
             if direct {
                 bound.vars.insert(param.var, value.clone());
@@ -92,12 +96,18 @@ impl Elaborator<'_> {
         match &place.ty {
             Type::Struct(s) if s.kind == crate::types::StructKind::Struct => {
                 for field in &s.fields {
-                    self.invalidate(&Expr::field(place.clone(), &field.name, field.ty.clone()), out);
+                    self.invalidate(
+                        &Expr::field(place.clone(), &field.name, field.ty.clone()),
+                        out,
+                    );
                 }
             }
             Type::Struct(s) if s.kind == crate::types::StructKind::Union => {
                 for field in &s.fields {
-                    self.invalidate(&Expr::field(place.clone(), &field.name, field.ty.clone()), out);
+                    self.invalidate(
+                        &Expr::field(place.clone(), &field.name, field.ty.clone()),
+                        out,
+                    );
                 }
             }
             Type::Struct(_) => self.push(out, FlatKind::SetValid(place.clone(), false), place.span),
@@ -138,7 +148,13 @@ impl Elaborator<'_> {
     }
 
     /// Drops the label if nothing jumps to it, or only from the end of the block.
-    pub(super) fn push_labeled(&mut self, label: usize, mut body: Vec<FlatStmt>, out: &mut Vec<FlatStmt>, span: Span) {
+    pub(super) fn push_labeled(
+        &mut self,
+        label: usize,
+        mut body: Vec<FlatStmt>,
+        out: &mut Vec<FlatStmt>,
+        span: Span,
+    ) {
         if matches!(body.last().map(|s| &s.kind), Some(FlatKind::Break(l)) if *l == label) {
             body.pop();
         }
@@ -169,7 +185,14 @@ impl Elaborator<'_> {
             .cloned()
             .zip(call.type_args.iter().map(|t| t.substitute(&env.types)))
             .collect();
-        let bound = self.bind(&signature.params, &call.args, &types, Reach::Parameters, env, out);
+        let bound = self.bind(
+            &signature.params,
+            &call.args,
+            &types,
+            Reach::Parameters,
+            env,
+            out,
+        );
         let return_type = signature.return_type.substitute(&types);
         let result = if matches!(return_type, Type::Void) {
             None
@@ -189,17 +212,33 @@ impl Elaborator<'_> {
     }
 
     /// A call of an action from a control or another action.
-    fn inline_action(&mut self, id: ActionId, call: &Call, env: &Env, out: &mut Vec<FlatStmt>, span: Span) {
+    fn inline_action(
+        &mut self,
+        id: ActionId,
+        call: &Call,
+        env: &Env,
+        out: &mut Vec<FlatStmt>,
+        span: Span,
+    ) {
         if env.depth >= MAX_DEPTH {
             self.error("too-deep", span, "actions call each other too deeply");
             return;
         }
         let action = &self.program.actions[id];
         if let Some(unit) = env.unit.as_ref().filter(|_| !env.in_action) {
-            self.flat.called_actions.push((unit.id, self.declares(unit, id), id));
+            self.flat
+                .called_actions
+                .push((unit.id, self.declares(unit, id), id));
         }
         let mut block = Vec::new();
-        let bound = self.bind(&action.params, &call.args, &[], Reach::Surroundings, env, &mut block);
+        let bound = self.bind(
+            &action.params,
+            &call.args,
+            &[],
+            Reach::Surroundings,
+            env,
+            &mut block,
+        );
         let mut inner = env.clone();
         inner.vars.extend(bound.vars.clone());
         inner.in_action = true;
@@ -209,7 +248,11 @@ impl Elaborator<'_> {
         if env.in_action {
             out.append(&mut block);
         } else {
-            let name = full_name(env.unit.as_ref().map(|u| u.path.as_str()), &action.name, &action.annotations);
+            let name = full_name(
+                env.unit.as_ref().map(|u| u.path.as_str()),
+                &action.name,
+                &action.annotations,
+            );
             self.push(out, FlatKind::Atomic { name, body: block }, span);
         }
     }
@@ -217,7 +260,11 @@ impl Elaborator<'_> {
     /// An action of a table, as the control plane knows it.
     pub(super) fn table_action(&mut self, reference: &ActionRef, env: &Env) -> usize {
         let action = &self.program.actions[reference.action];
-        let unit = env.unit.as_ref().filter(|u| self.declares(u, reference.action)).cloned();
+        let unit = env
+            .unit
+            .as_ref()
+            .filter(|u| self.declares(u, reference.action))
+            .cloned();
         let key = (unit.as_ref().map(|u| u.id), reference.action);
         // Actions whose arguments the table binds are its own.
         let shared = reference.args.is_empty();
@@ -230,12 +277,27 @@ impl Elaborator<'_> {
         inner.in_action = true;
         inner.depth += 1;
         let mut body = Vec::new();
-        let directional: Vec<Param> =
-            action.params.iter().filter(|p| p.direction != Direction::None).cloned().collect();
-        let bound = self.bind(&directional, &reference.args, &[], Reach::Surroundings, env, &mut body);
+        let directional: Vec<Param> = action
+            .params
+            .iter()
+            .filter(|p| p.direction != Direction::None)
+            .cloned()
+            .collect();
+        let bound = self.bind(
+            &directional,
+            &reference.args,
+            &[],
+            Reach::Surroundings,
+            env,
+            &mut body,
+        );
         inner.vars.extend(bound.vars.clone());
         let mut params = Vec::new();
-        for param in action.params.iter().filter(|p| p.direction == Direction::None) {
+        for param in action
+            .params
+            .iter()
+            .filter(|p| p.direction == Direction::None)
+        {
             let role = Role::ActionData(params.len());
             let var = self.add_var(&param.name, param.ty.clone(), role, param.span);
             inner.vars.insert(param.var, var);
@@ -265,13 +327,21 @@ impl Elaborator<'_> {
 
     fn declares(&self, unit: &super::Unit, action: ActionId) -> bool {
         match unit.what {
-            crate::ir::Constructed::Control(id) => self.program.controls[id].actions.contains(&action),
+            crate::ir::Constructed::Control(id) => {
+                self.program.controls[id].actions.contains(&action)
+            }
             _ => false,
         }
     }
 
     /// A call as a statement.
-    pub(super) fn call_statement(&mut self, call: &Call, env: &Env, out: &mut Vec<FlatStmt>, span: Span) {
+    pub(super) fn call_statement(
+        &mut self,
+        call: &Call,
+        env: &Env,
+        out: &mut Vec<FlatStmt>,
+        span: Span,
+    ) {
         match &call.callee {
             Callee::Function(id) => {
                 self.inline_function(*id, call, env, out, span);
@@ -279,7 +349,15 @@ impl Elaborator<'_> {
             Callee::Action(id) => self.inline_action(*id, call, env, out, span),
             Callee::ExternFunction(id) => {
                 let signature = &self.program.extern_functions[*id];
-                self.extern_call(None, &signature.name, &signature.params, call, env, out, span);
+                self.extern_call(
+                    None,
+                    &signature.name,
+                    &signature.params,
+                    call,
+                    env,
+                    out,
+                    span,
+                );
             }
             Callee::Method {
                 object,
@@ -291,7 +369,15 @@ impl Elaborator<'_> {
                     return;
                 };
                 let signature = &self.program.externs[*extern_type].methods[*method];
-                self.extern_call(Some(object), &signature.name, &signature.params, call, env, out, span);
+                self.extern_call(
+                    Some(object),
+                    &signature.name,
+                    &signature.params,
+                    call,
+                    env,
+                    out,
+                    span,
+                );
             }
             Callee::Apply(object) => {
                 let object = self.expr(object, env, out);
@@ -307,7 +393,11 @@ impl Elaborator<'_> {
                 self.push(out, FlatKind::SetValid(header, valid), span);
             }
             Callee::PushFront(stack) | Callee::PopFront(stack) => {
-                let count = call.args.first().and_then(Expr::as_int).and_then(|v| u32::try_from(v).ok());
+                let count = call
+                    .args
+                    .first()
+                    .and_then(Expr::as_int)
+                    .and_then(|v| u32::try_from(v).ok());
                 let count = count.unwrap_or(0);
                 let place = self.expr(stack, env, out);
                 let kind = if matches!(call.callee, Callee::PushFront(_)) {
@@ -352,7 +442,11 @@ impl Elaborator<'_> {
         let kind = FlatKind::Extern {
             object,
             name: name.to_owned(),
-            type_args: call.type_args.iter().map(|t| t.substitute(&env.types)).collect(),
+            type_args: call
+                .type_args
+                .iter()
+                .map(|t| t.substitute(&env.types))
+                .collect(),
             args,
         };
         self.push(out, kind, span);

@@ -25,7 +25,14 @@ impl Elaborator<'_> {
     }
 
     /// `.apply(...)` of a control.
-    pub(super) fn apply_unit(&mut self, object: &Expr, args: &[Expr], env: &Env, out: &mut Vec<FlatStmt>, span: Span) {
+    pub(super) fn apply_unit(
+        &mut self,
+        object: &Expr,
+        args: &[Expr],
+        env: &Env,
+        out: &mut Vec<FlatStmt>,
+        span: Span,
+    ) {
         let unit = match object.kind {
             ExprKind::Instance(index) if index >= UNIT_BASE => self.units.get(&index).cloned(),
             _ => None,
@@ -65,12 +72,20 @@ impl Elaborator<'_> {
         }
         let index = match index {
             Some(index) => {
-                if self.flat.tables[index].key.iter().zip(&key).any(|(a, b)| !same(a, b)) {
+                if self.flat.tables[index]
+                    .key
+                    .iter()
+                    .zip(&key)
+                    .any(|(a, b)| !same(a, b))
+                {
                     self.diagnostics.report(
                         Diagnostic::error(
                             "table-applied-twice",
                             span,
-                            format!("table `{}` is applied a second time with another key", declared.name),
+                            format!(
+                                "table `{}` is applied a second time with another key",
+                                declared.name
+                            ),
                         )
                         .note(declared.span, "the table")
                         .help("use two instances of the control around it"),
@@ -81,16 +96,27 @@ impl Elaborator<'_> {
             None => {
                 let built = self.build_table(table, &unit, key, env);
                 self.flat.tables.push(built);
-                self.tables.insert((unit.id, table), self.flat.tables.len() - 1);
+                self.tables
+                    .insert((unit.id, table), self.flat.tables.len() - 1);
                 self.flat.tables.len() - 1
             }
         };
         self.push(out, FlatKind::ApplyTable(index, branches), span);
     }
 
-    fn build_table(&mut self, id: TableId, unit: &Rc<Unit>, key: Vec<Expr>, env: &Env) -> FlatTable {
+    fn build_table(
+        &mut self,
+        id: TableId,
+        unit: &Rc<Unit>,
+        key: Vec<Expr>,
+        env: &Env,
+    ) -> FlatTable {
         let table = &self.program.tables[id];
-        let actions = table.actions.iter().map(|a| self.table_action(a, env)).collect();
+        let actions = table
+            .actions
+            .iter()
+            .map(|a| self.table_action(a, env))
+            .collect();
         let default_data = match &table.default_action {
             Some(call) => call.data.iter().map(|d| self.pure_expr(d, env)).collect(),
             None => Vec::new(),
@@ -98,9 +124,18 @@ impl Elaborator<'_> {
         let mut entries = Vec::new();
         for entry in &table.entries {
             entries.push(FlatEntry {
-                keyset: entry.keyset.iter().map(|k| self.pure_expr(k, env)).collect(),
+                keyset: entry
+                    .keyset
+                    .iter()
+                    .map(|k| self.pure_expr(k, env))
+                    .collect(),
                 action: entry.action.action_ref,
-                data: entry.action.data.iter().map(|d| self.pure_expr(d, env)).collect(),
+                data: entry
+                    .action
+                    .data
+                    .iter()
+                    .map(|d| self.pure_expr(d, env))
+                    .collect(),
                 priority: entry.priority,
                 is_const: entry.is_const,
                 span: entry.span,
@@ -140,7 +175,9 @@ fn same(a: &Expr, b: &Expr) -> bool {
         (ExprKind::Index(a, i), ExprKind::Index(b, j)) => same(a, b) && same(i, j),
         (ExprKind::Cast(a), ExprKind::Cast(b)) => same(a, b),
         (ExprKind::Unary(o, a), ExprKind::Unary(p, b)) => o == p && same(a, b),
-        (ExprKind::Binary(o, a, c), ExprKind::Binary(p, b, d)) => o == p && same(a, b) && same(c, d),
+        (ExprKind::Binary(o, a, c), ExprKind::Binary(p, b, d)) => {
+            o == p && same(a, b) && same(c, d)
+        }
         (
             ExprKind::Slice { base, high, low },
             ExprKind::Slice {

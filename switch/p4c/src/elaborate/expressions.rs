@@ -13,7 +13,11 @@ impl Elaborator<'_> {
         let mut out = Vec::new();
         let value = self.expr(expr, env, &mut out);
         if !out.is_empty() {
-            self.error("not-constant", expr.span, "this must be known at compile time");
+            self.error(
+                "not-constant",
+                expr.span,
+                "this must be known at compile time",
+            );
             return Expr::poison(expr.span);
         }
         value
@@ -36,7 +40,11 @@ impl Elaborator<'_> {
                 },
                 None => {
                     let name = &self.program.vars[*id].name;
-                    self.error("unbound-variable", span, format!("`{name}` has no value here"));
+                    self.error(
+                        "unbound-variable",
+                        span,
+                        format!("`{name}` has no value here"),
+                    );
                     Expr::poison(span)
                 }
             },
@@ -65,13 +73,23 @@ impl Elaborator<'_> {
                 }
                 typed(ExprKind::Index(Box::new(base), Box::new(index)))
             }
-            ExprKind::StackNext(base) => typed(ExprKind::StackNext(Box::new(self.expr(base, env, out)))),
-            ExprKind::StackLast(base) => typed(ExprKind::StackLast(Box::new(self.expr(base, env, out)))),
-            ExprKind::StackLastIndex(base) => typed(ExprKind::StackLastIndex(Box::new(self.expr(base, env, out)))),
+            ExprKind::StackNext(base) => {
+                typed(ExprKind::StackNext(Box::new(self.expr(base, env, out))))
+            }
+            ExprKind::StackLast(base) => {
+                typed(ExprKind::StackLast(Box::new(self.expr(base, env, out))))
+            }
+            ExprKind::StackLastIndex(base) => typed(ExprKind::StackLastIndex(Box::new(
+                self.expr(base, env, out),
+            ))),
             ExprKind::Slice { base, high, low } => {
                 let base = self.expr(base, env, out);
                 if let Some(value) = base.as_int() {
-                    return Expr::int(eval::wrap(&(value >> *low), high - low + 1, false), ty, span);
+                    return Expr::int(
+                        eval::wrap(&(value >> *low), high - low + 1, false),
+                        ty,
+                        span,
+                    );
                 }
                 typed(ExprKind::Slice {
                     base: Box::new(base),
@@ -184,12 +202,18 @@ impl Elaborator<'_> {
     }
 
     /// Elaborates operands from left to right. A value that a later operand could change is saved first.
-    pub(super) fn operands(&mut self, exprs: &[&Expr], env: &Env, out: &mut Vec<FlatStmt>) -> Vec<Expr> {
+    pub(super) fn operands(
+        &mut self,
+        exprs: &[&Expr],
+        env: &Env,
+        out: &mut Vec<FlatStmt>,
+    ) -> Vec<Expr> {
         let mut values = Vec::new();
         for (i, expr) in exprs.iter().enumerate() {
             let value = self.expr(expr, env, out);
             let changes_later = exprs[i + 1..].iter().any(|e| self.has_effects(e));
-            let fixed = value.as_value().is_some() || matches!(value.kind, ExprKind::Instance(_) | ExprKind::List(_));
+            let fixed = value.as_value().is_some()
+                || matches!(value.kind, ExprKind::Instance(_) | ExprKind::List(_));
             if changes_later && !fixed {
                 values.push(self.saved(value, out));
             } else {
@@ -227,7 +251,11 @@ impl Elaborator<'_> {
         let first = self.expr(left, env, out);
         let decides = op == BinaryOp::Or;
         if let Some(Value::Bool(value)) = first.as_value() {
-            return if *value == decides { first } else { self.expr(right, env, out) };
+            return if *value == decides {
+                first
+            } else {
+                self.expr(right, env, out)
+            };
         }
         if !self.has_effects(right) {
             let second = self.expr(right, env, out);
@@ -243,7 +271,11 @@ impl Elaborator<'_> {
         // The right side only runs if the left one does not decide.
         let result = self.saved(first, out);
         let second = self.assigned(right, &result, env);
-        let (then, otherwise) = if decides { (Vec::new(), second) } else { (second, Vec::new()) };
+        let (then, otherwise) = if decides {
+            (Vec::new(), second)
+        } else {
+            (second, Vec::new())
+        };
         self.push(out, FlatKind::If(result.clone(), then, otherwise), span);
         result
     }
@@ -260,17 +292,27 @@ impl Elaborator<'_> {
             | ExprKind::Slice { base, .. }
             | ExprKind::Unary(_, base)
             | ExprKind::Cast(base) => self.has_effects(base),
-            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) | ExprKind::Mask(a, b) | ExprKind::Range(a, b) => {
-                self.has_effects(a) || self.has_effects(b)
+            ExprKind::Index(a, b)
+            | ExprKind::Binary(_, a, b)
+            | ExprKind::Mask(a, b)
+            | ExprKind::Range(a, b) => self.has_effects(a) || self.has_effects(b),
+            ExprKind::Conditional(a, b, c) => {
+                self.has_effects(a) || self.has_effects(b) || self.has_effects(c)
             }
-            ExprKind::Conditional(a, b, c) => self.has_effects(a) || self.has_effects(b) || self.has_effects(c),
             ExprKind::List(items) => items.iter().any(|i| self.has_effects(i)),
             _ => false,
         }
     }
 
     /// A call as a value.
-    fn call(&mut self, call: &Call, ty: &Type, env: &Env, out: &mut Vec<FlatStmt>, span: Span) -> Expr {
+    fn call(
+        &mut self,
+        call: &Call,
+        ty: &Type,
+        env: &Env,
+        out: &mut Vec<FlatStmt>,
+        span: Span,
+    ) -> Expr {
         match &call.callee {
             Callee::IsValid(header) => {
                 let header = self.expr(header, env, out);
@@ -319,7 +361,11 @@ impl Elaborator<'_> {
             }
             _ => {
                 if !matches!(ty, Type::Void) {
-                    self.error("unsupported-extern", span, "BMv2 cannot evaluate this call in an expression");
+                    self.error(
+                        "unsupported-extern",
+                        span,
+                        "BMv2 cannot evaluate this call in an expression",
+                    );
                     return Expr::poison(span);
                 }
                 self.call_statement(call, env, out, span);
@@ -350,13 +396,20 @@ pub(super) fn default_value(ty: &Type, span: Span) -> Expr {
         Type::Bool => ExprKind::Const(Value::Bool(false)),
         Type::Bits { .. } | Type::Int => ExprKind::Const(Value::Int(0.into())),
         Type::Error => ExprKind::Const(Value::Error("NoError".into())),
-        Type::Enum(e) => ExprKind::Const(Value::Member(e.members.first().cloned().unwrap_or_default())),
+        Type::Enum(e) => ExprKind::Const(Value::Member(
+            e.members.first().cloned().unwrap_or_default(),
+        )),
         Type::String => ExprKind::Const(Value::Str(String::new())),
-        Type::Struct(s) if s.kind == crate::types::StructKind::Struct => {
-            ExprKind::List(s.fields.iter().map(|f| default_value(&f.ty, span)).collect())
-        }
+        Type::Struct(s) if s.kind == crate::types::StructKind::Struct => ExprKind::List(
+            s.fields
+                .iter()
+                .map(|f| default_value(&f.ty, span))
+                .collect(),
+        ),
         Type::Struct(_) => ExprKind::InvalidHeader,
-        Type::Tuple(items) => ExprKind::List(items.iter().map(|t| default_value(t, span)).collect()),
+        Type::Tuple(items) => {
+            ExprKind::List(items.iter().map(|t| default_value(t, span)).collect())
+        }
         Type::Stack(element, size) => {
             ExprKind::List((0..*size).map(|_| default_value(element, span)).collect())
         }

@@ -99,7 +99,11 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
     })?;
     let main = &program.instances[main];
     let Constructed::Package(package) = main.construct.what else {
-        diagnostics.report(Diagnostic::error("missing-main", main.span, "`main` is not a package"));
+        diagnostics.report(Diagnostic::error(
+            "missing-main",
+            main.span,
+            "`main` is not a package",
+        ));
         return None;
     };
     let architecture = &program.blocks[package].signature.name;
@@ -131,7 +135,8 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
 
 impl Elaborator<'_> {
     fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
-        self.diagnostics.report(Diagnostic::error(code, span, message));
+        self.diagnostics
+            .report(Diagnostic::error(code, span, message));
     }
 
     /// The six blocks of `V1Switch`.
@@ -141,18 +146,26 @@ impl Elaborator<'_> {
         for arg in args {
             units.push(self.top_unit(arg, &env)?);
         }
-        let [parser, verify, ingress, egress, compute, deparser] = <[Rc<Unit>; 6]>::try_from(units).ok()?;
+        let [parser, verify, ingress, egress, compute, deparser] =
+            <[Rc<Unit>; 6]>::try_from(units).ok()?;
         let Constructed::Parser(parser_id) = parser.what else {
             return None;
         };
         // The parser's parameters fix the types of headers and metadata.
-        let params: Vec<Type> = self.program.parsers[parser_id].params.iter().map(|p| p.ty.clone()).collect();
+        let params: Vec<Type> = self.program.parsers[parser_id]
+            .params
+            .iter()
+            .map(|p| p.ty.clone())
+            .collect();
         let [_, headers, meta, standard] = <[Type; 4]>::try_from(params).ok()?;
         let span = self.program.parsers[parser_id].span;
         let headers = self.add_var("hdr", headers, Role::Headers, span);
         let meta = self.add_var("userMetadata", meta, Role::Metadata, span);
         let standard = self.add_var("standard_metadata", standard, Role::Standard, span);
-        let (packet_in, packet_out) = (self.packet("packet_in", span), self.packet("packet_out", span));
+        let (packet_in, packet_out) = (
+            self.packet("packet_in", span),
+            self.packet("packet_out", span),
+        );
 
         let roots = |wanted: &[&Expr]| wanted.iter().map(|e| (*e).clone()).collect::<Vec<_>>();
         let all = roots(&[&headers, &meta, &standard]);
@@ -186,7 +199,10 @@ impl Elaborator<'_> {
             _ => return None,
         };
         let (name, annotations): (_, &[Annotation]) = match construct.what {
-            Constructed::Control(id) => (&self.program.controls[id].name, &self.program.controls[id].annotations),
+            Constructed::Control(id) => (
+                &self.program.controls[id].name,
+                &self.program.controls[id].annotations,
+            ),
             Constructed::Parser(id) => (&self.program.parsers[id].name, &[]),
             _ => return None,
         };
@@ -194,15 +210,31 @@ impl Elaborator<'_> {
         self.unit(construct, path, env, arg.span)
     }
 
-    fn unit(&mut self, construct: &crate::ir::Construct, path: String, env: &Env, span: Span) -> Option<Rc<Unit>> {
+    fn unit(
+        &mut self,
+        construct: &crate::ir::Construct,
+        path: String,
+        env: &Env,
+        span: Span,
+    ) -> Option<Rc<Unit>> {
         if env.depth >= MAX_DEPTH {
-            self.error("too-deep", span, "controls or parsers are nested too deeply");
+            self.error(
+                "too-deep",
+                span,
+                "controls or parsers are nested too deeply",
+            );
             return None;
         }
         let program = self.program;
         let (params, instances): (&[Param], &[InstanceId]) = match construct.what {
-            Constructed::Control(id) => (&program.controls[id].constructor_params, &program.controls[id].instances),
-            Constructed::Parser(id) => (&program.parsers[id].constructor_params, &program.parsers[id].instances),
+            Constructed::Control(id) => (
+                &program.controls[id].constructor_params,
+                &program.controls[id].instances,
+            ),
+            Constructed::Parser(id) => (
+                &program.parsers[id].constructor_params,
+                &program.parsers[id].instances,
+            ),
             _ => return None,
         };
         let mut bindings = HashMap::new();
@@ -240,7 +272,12 @@ impl Elaborator<'_> {
         Some(unit)
     }
 
-    fn instantiate(&mut self, id: InstanceId, path: Option<&str>, env: &Env) -> Option<Instantiated> {
+    fn instantiate(
+        &mut self,
+        id: InstanceId,
+        path: Option<&str>,
+        env: &Env,
+    ) -> Option<Instantiated> {
         let instance = &self.program.instances[id];
         let name = full_name(path, &instance.name, &instance.annotations);
         match instance.construct.what {
@@ -256,7 +293,11 @@ impl Elaborator<'_> {
                     name,
                     annotations: instance.annotations.clone(),
                     extern_name: self.program.externs[extern_type].name.clone(),
-                    type_args: construct.type_args.iter().map(|t| t.substitute(&env.types)).collect(),
+                    type_args: construct
+                        .type_args
+                        .iter()
+                        .map(|t| t.substitute(&env.types))
+                        .collect(),
                     args,
                     span: instance.span,
                     declared: true,
@@ -272,12 +313,18 @@ impl Elaborator<'_> {
 
     /// The object that an instance name means here.
     fn resolve_instance(&mut self, id: InstanceId, env: &Env, span: Span) -> Expr {
-        let local = env.unit.as_ref().and_then(|u| u.instances.get(&id)).cloned();
-        let found = local.or_else(|| self.globals.get(&id).cloned()).or_else(|| {
-            let made = self.instantiate(id, None, &Env::default())?;
-            self.globals.insert(id, made.clone());
-            Some(made)
-        });
+        let local = env
+            .unit
+            .as_ref()
+            .and_then(|u| u.instances.get(&id))
+            .cloned();
+        let found = local
+            .or_else(|| self.globals.get(&id).cloned())
+            .or_else(|| {
+                let made = self.instantiate(id, None, &Env::default())?;
+                self.globals.insert(id, made.clone());
+                Some(made)
+            });
         match found {
             Some(Instantiated::Object(index)) => object_expr(index, span),
             Some(Instantiated::Unit(unit)) => object_expr(UNIT_BASE + unit.id, span),
@@ -336,7 +383,11 @@ impl Elaborator<'_> {
     fn push(&mut self, out: &mut Vec<FlatStmt>, kind: flat::FlatKind, span: Span) {
         self.statements += 1;
         if self.statements == MAX_STATEMENTS {
-            self.error("too-large", span, "the program becomes too large when its calls are inlined");
+            self.error(
+                "too-large",
+                span,
+                "the program becomes too large when its calls are inlined",
+            );
         }
         if self.statements < MAX_STATEMENTS {
             out.push(FlatStmt { kind, span });

@@ -10,7 +10,9 @@ use std::rc::Rc;
 use super::calls::{Bound, Reach};
 use super::flat::{FlatParser, FlatState, FlatStmt, FlatTarget, FlatTransition, FlatValueSet};
 use super::{Elaborator, Env, MAX_DEPTH, UNIT_BASE, Unit, full_name};
-use crate::ir::{Callee, Constructed, Expr, ExprKind, ParserId, Stmt, StmtKind, Target, Transition};
+use crate::ir::{
+    Callee, Constructed, Expr, ExprKind, ParserId, Stmt, StmtKind, Target, Transition,
+};
 use crate::source::Span;
 
 impl Elaborator<'_> {
@@ -68,7 +70,8 @@ impl Elaborator<'_> {
                         cases: cases
                             .iter()
                             .map(|c| {
-                                let sets = c.keyset.iter().map(|k| self.pure_expr(k, &env)).collect();
+                                let sets =
+                                    c.keyset.iter().map(|k| self.pure_expr(k, &env)).collect();
                                 (sets, target(c.target))
                             })
                             .collect(),
@@ -85,7 +88,8 @@ impl Elaborator<'_> {
         // Local variables are set once, before the first state, which may be entered again.
         let locals = self.add_state(format!("{prefix}locals"), parser.span);
         self.flat.parser.states[locals].body = first;
-        self.flat.parser.states[locals].transition = FlatTransition::Direct(FlatTarget::State(base));
+        self.flat.parser.states[locals].transition =
+            FlatTransition::Direct(FlatTarget::State(base));
         locals
     }
 
@@ -107,7 +111,13 @@ impl Elaborator<'_> {
 
     /// Statements of a state; at each sub-parser the state is cut in two. Returns the last piece, whose
     /// statements are left in `body`.
-    fn state_body(&mut self, statements: &[Stmt], state: usize, env: &mut Env, body: &mut Vec<FlatStmt>) -> usize {
+    fn state_body(
+        &mut self,
+        statements: &[Stmt],
+        state: usize,
+        env: &mut Env,
+        body: &mut Vec<FlatStmt>,
+    ) -> usize {
         let mut current = state;
         for statement in statements {
             let sub = match &statement.kind {
@@ -134,7 +144,14 @@ impl Elaborator<'_> {
                 self.error("too-deep", statement.span, "parsers are nested too deeply");
                 return current;
             }
-            let bound: Bound = self.bind(&self.program.parsers[id].params, args, &[], Reach::Parameters, env, body);
+            let bound: Bound = self.bind(
+                &self.program.parsers[id].params,
+                args,
+                &[],
+                Reach::Parameters,
+                env,
+                body,
+            );
             let mut inner = self.unit_env(&unit, env.depth + 1);
             inner.vars.extend(bound.vars.clone());
             let rest_name = format!("{}_rest", self.flat.parser.states[current].name);
@@ -158,7 +175,11 @@ impl Elaborator<'_> {
         let size = self.pure_expr(&declared.size, env);
         let size = size.as_int().and_then(|v| u32::try_from(v).ok());
         let Some(size) = size else {
-            self.error("not-constant", declared.span, "the size of a value set must be known at compile time");
+            self.error(
+                "not-constant",
+                declared.span,
+                "the size of a value set must be known at compile time",
+            );
             return;
         };
         self.flat.value_sets.push(FlatValueSet {
@@ -168,6 +189,7 @@ impl Elaborator<'_> {
             size,
             span: declared.span,
         });
-        self.value_sets.insert((unit.id, id), self.flat.value_sets.len() - 1);
+        self.value_sets
+            .insert((unit.id, id), self.flat.value_sets.len() - 1);
     }
 }

@@ -36,7 +36,9 @@ impl Elaborator<'_> {
                 self.push(out, FlatKind::Assign(target, value), span);
             }
             StmtKind::Call(call) => self.call_statement(call, env, out, span),
-            StmtKind::If(condition, then, otherwise) => self.if_statement(condition, then, otherwise, env, out, span),
+            StmtKind::If(condition, then, otherwise) => {
+                self.if_statement(condition, then, otherwise, env, out, span)
+            }
             StmtKind::Block { atomic, body } => {
                 let inner = self.branch(body, env);
                 if *atomic && !env.in_action && is_action_body(&inner) {
@@ -144,7 +146,10 @@ impl Elaborator<'_> {
         let value = self.expr(subject, env, out);
         let subject = self.saved(value, out);
         let mut chain: Vec<FlatStmt> = Vec::new();
-        if let Some((_, body)) = arms.iter().find(|(labels, _)| labels.iter().any(Option::is_none)) {
+        if let Some((_, body)) = arms
+            .iter()
+            .find(|(labels, _)| labels.iter().any(Option::is_none))
+        {
             chain = self.branch(body, env);
         }
         for (labels, body) in arms.iter().rev() {
@@ -156,7 +161,11 @@ impl Elaborator<'_> {
                 let label = self.pure_expr(label, env);
                 let equal = Expr {
                     span: label.span,
-                    kind: ExprKind::Binary(BinaryOp::Eq, Box::new(subject.clone()), Box::new(label)),
+                    kind: ExprKind::Binary(
+                        BinaryOp::Eq,
+                        Box::new(subject.clone()),
+                        Box::new(label),
+                    ),
                     ty: Type::Bool,
                 };
                 condition = Some(match condition {

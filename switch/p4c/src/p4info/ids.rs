@@ -40,7 +40,13 @@ impl Symbols {
         if self.ids.contains_key(&(kind, name.to_owned())) {
             return Ok(());
         }
-        let full = id.map(|id| if id >> 24 == 0 { (kind as u32) << 24 | id } else { id });
+        let full = id.map(|id| {
+            if id >> 24 == 0 {
+                (kind as u32) << 24 | id
+            } else {
+                id
+            }
+        });
         if let Some(id) = full
             && (id >> 24 != kind as u32 || !self.taken.insert(id))
         {
@@ -75,7 +81,11 @@ impl Symbols {
     }
 
     pub fn id(&self, kind: Kind, name: &str) -> u32 {
-        self.ids.get(&(kind, name.to_owned())).copied().flatten().unwrap_or(0)
+        self.ids
+            .get(&(kind, name.to_owned()))
+            .copied()
+            .flatten()
+            .unwrap_or(0)
     }
 
     /// The shortest dotted suffix that no other name has.
@@ -113,7 +123,11 @@ mod tests {
     #[test]
     fn ids_are_those_of_p4c() {
         let mut symbols = Symbols::default();
-        for (kind, name) in [(Kind::Action, "NoAction"), (Kind::Table, "I.t"), (Kind::Register, "I.r")] {
+        for (kind, name) in [
+            (Kind::Action, "NoAction"),
+            (Kind::Table, "I.t"),
+            (Kind::Register, "I.r"),
+        ] {
             assert_eq!(symbols.add(kind, name, None), Ok(()));
         }
         symbols.assign();
@@ -127,8 +141,14 @@ mod tests {
         let mut symbols = Symbols::default();
         assert_eq!(symbols.add(Kind::Table, "t", Some(5)), Ok(()));
         assert_eq!(symbols.id(Kind::Table, "t"), 0x0200_0005);
-        assert_eq!(symbols.add(Kind::Table, "u", Some(5)), Err(BadId(0x0200_0005)));
-        assert_eq!(symbols.add(Kind::Table, "v", Some(0x0100_0005)), Err(BadId(0x0100_0005)));
+        assert_eq!(
+            symbols.add(Kind::Table, "u", Some(5)),
+            Err(BadId(0x0200_0005))
+        );
+        assert_eq!(
+            symbols.add(Kind::Table, "v", Some(0x0100_0005)),
+            Err(BadId(0x0100_0005))
+        );
     }
 
     #[test]

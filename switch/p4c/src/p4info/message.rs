@@ -65,7 +65,10 @@ impl Message {
 
     /// Protobuf's JSON mapping: camelCase names, bytes in base64.
     pub fn to_json(&self) -> serde_json::Value {
-        let fields = self.0.iter().map(|(name, node)| (camel_case(name), json(node)));
+        let fields = self
+            .0
+            .iter()
+            .map(|(name, node)| (camel_case(name), json(node)));
         serde_json::Value::Object(fields.collect())
     }
 }
@@ -97,7 +100,9 @@ fn write_field(out: &mut String, name: &str, node: &Node, indent: usize) {
         Node::Map(entries) => {
             for (key, value) in entries {
                 let mut entry = Message::default();
-                entry.text("key", key.clone()).message("value", value.clone());
+                entry
+                    .text("key", key.clone())
+                    .message("value", value.clone());
                 write_field(out, name, &Node::Message(entry), indent);
             }
             Ok(())
@@ -132,9 +137,12 @@ fn json(node: &Node) -> serde_json::Value {
         Node::Bytes(value) => base64(value).into(),
         Node::Symbol(value) => (*value).into(),
         Node::Repeated(nodes) => nodes.iter().map(json).collect(),
-        Node::Map(entries) => {
-            serde_json::Value::Object(entries.iter().map(|(k, v)| (k.clone(), v.to_json())).collect())
-        }
+        Node::Map(entries) => serde_json::Value::Object(
+            entries
+                .iter()
+                .map(|(k, v)| (k.clone(), v.to_json()))
+                .collect(),
+        ),
     }
 }
 
@@ -157,10 +165,15 @@ fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = String::new();
     for chunk in bytes.chunks(3) {
-        let group = chunk.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+        let group =
+            chunk.iter().fold(0u32, |n, b| n << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
         for i in 0..4 {
             let digit = DIGITS[(group >> (18 - 6 * i)) as usize & 63];
-            out.push(if i <= chunk.len() { char::from(digit) } else { '=' });
+            out.push(if i <= chunk.len() {
+                char::from(digit)
+            } else {
+                '='
+            });
         }
     }
     out
@@ -173,9 +186,13 @@ mod tests {
     #[test]
     fn both_forms_of_one_message() {
         let mut inner = Message::default();
-        inner.number("id", 1u64).add("param_value", Node::Bytes(vec![0, b'a', 0xff]));
+        inner
+            .number("id", 1u64)
+            .add("param_value", Node::Bytes(vec![0, b'a', 0xff]));
         let mut message = Message::default();
-        message.repeated("match_fields", vec![Node::Message(inner)]).text("name", "say \"é\"");
+        message
+            .repeated("match_fields", vec![Node::Message(inner)])
+            .text("name", "say \"é\"");
         let text = message.to_text("f", "m");
         assert!(text.ends_with(
             "match_fields {\n  id: 1\n  param_value: \"\\000a\\377\"\n}\nname: \"say \\\"\\303\\251\\\"\"\n"

@@ -72,27 +72,47 @@ impl Builder<'_> {
             let control = &self.program.controls[unit.control];
             let of_unit = |t: &&FlatTable| t.unit == unit.id;
             // Global actions come with the first control whose tables use them.
-            let used: Vec<usize> = flat.tables.iter().filter(of_unit).flat_map(|t| t.actions.clone()).collect();
-            let global = used.iter().map(|a| &flat.actions[*a]).filter(|a| a.unit.is_none());
+            let used: Vec<usize> = flat
+                .tables
+                .iter()
+                .filter(of_unit)
+                .flat_map(|t| t.actions.clone())
+                .collect();
+            let global = used
+                .iter()
+                .map(|a| &flat.actions[*a])
+                .filter(|a| a.unit.is_none());
             let own = control.actions.iter().filter_map(|declared| {
-                let flat_action = flat.actions.iter().find(|a| a.unit == Some(unit.id) && a.action == *declared);
-                flat_action.map(|a| (a.name.clone(), &a.annotations[..], a.params.clone())).or_else(|| {
-                    // Actions that are only called have no data from the control plane.
-                    flat.called_actions.contains(&(unit.id, true, *declared)).then(|| {
-                        let action = &self.program.actions[*declared];
-                        let own = annotations::string(&action.annotations, "name").unwrap_or_else(|| action.name.clone());
-                        let name = match own.strip_prefix('.') {
-                            Some(absolute) => absolute.to_owned(),
-                            None => format!("{}.{own}", unit.path),
-                        };
-                        (name, &action.annotations[..], Vec::new())
+                let flat_action = flat
+                    .actions
+                    .iter()
+                    .find(|a| a.unit == Some(unit.id) && a.action == *declared);
+                flat_action
+                    .map(|a| (a.name.clone(), &a.annotations[..], a.params.clone()))
+                    .or_else(|| {
+                        // Actions that are only called have no data from the control plane.
+                        flat.called_actions
+                            .contains(&(unit.id, true, *declared))
+                            .then(|| {
+                                let action = &self.program.actions[*declared];
+                                let own = annotations::string(&action.annotations, "name")
+                                    .unwrap_or_else(|| action.name.clone());
+                                let name = match own.strip_prefix('.') {
+                                    Some(absolute) => absolute.to_owned(),
+                                    None => format!("{}.{own}", unit.path),
+                                };
+                                (name, &action.annotations[..], Vec::new())
+                            })
                     })
-                })
             });
-            let called = flat.called_actions.iter().filter(|(u, own, _)| *u == unit.id && !own);
+            let called = flat
+                .called_actions
+                .iter()
+                .filter(|(u, own, _)| *u == unit.id && !own);
             let called = called.map(|(_, _, action)| {
                 let action = &self.program.actions[*action];
-                let name = annotations::string(&action.annotations, "name").unwrap_or_else(|| action.name.clone());
+                let name = annotations::string(&action.annotations, "name")
+                    .unwrap_or_else(|| action.name.clone());
                 let name = name.trim_start_matches('.').to_owned();
                 (name, &action.annotations[..], Vec::new())
             });
@@ -112,11 +132,19 @@ impl Builder<'_> {
                 }
             }
             for declared in &control.tables {
-                let table = flat.tables.iter().find(|t| t.unit == unit.id && t.table == *declared);
+                let table = flat
+                    .tables
+                    .iter()
+                    .find(|t| t.unit == unit.id && t.table == *declared);
                 let Some(table) = table else { continue };
                 let properties = &self.program.tables[table.table];
                 if !annotations::has(&properties.annotations, "hidden") {
-                    self.symbol(Kind::Table, &table.name, &properties.annotations, properties.span);
+                    self.symbol(
+                        Kind::Table,
+                        &table.name,
+                        &properties.annotations,
+                        properties.span,
+                    );
                     self.tables.push(table);
                 }
             }
@@ -127,10 +155,20 @@ impl Builder<'_> {
             }
         }
         for value_set in &flat.value_sets {
-            self.symbol(Kind::ValueSet, &value_set.name, &value_set.annotations, value_set.span);
+            self.symbol(
+                Kind::ValueSet,
+                &value_set.name,
+                &value_set.annotations,
+                value_set.span,
+            );
         }
         for header in self.controller_headers() {
-            self.symbol(Kind::ControllerHeader, &header.name, &header.annotations, header.span);
+            self.symbol(
+                Kind::ControllerHeader,
+                &header.name,
+                &header.annotations,
+                header.span,
+            );
         }
         let mut digests = Vec::new();
         let controls = [
@@ -168,11 +206,17 @@ impl Builder<'_> {
     }
 
     fn symbol(&mut self, kind: Kind, name: &str, annotations: &[Annotation], span: Span) {
-        let id = annotations::numbers(annotations, "id").first().and_then(ToPrimitive::to_u32);
+        let id = annotations::numbers(annotations, "id")
+            .first()
+            .and_then(ToPrimitive::to_u32);
         if let Err(bad) = self.symbols.add(kind, name, id) {
             let place = annotations::find(annotations, "id").map_or(span, |a| a.name.span);
-            let message = format!("@id({:#x}) of `{name}` is taken, or has the prefix of another kind", bad.0);
-            self.diagnostics.report(Diagnostic::error("bad-id", place, message));
+            let message = format!(
+                "@id({:#x}) of `{name}` is taken, or has the prefix of another kind",
+                bad.0
+            );
+            self.diagnostics
+                .report(Diagnostic::error("bad-id", place, message));
         }
     }
 
@@ -180,10 +224,16 @@ impl Builder<'_> {
         let mut info = Message::default();
         info.message("pkg_info", self.package());
         let tables = std::mem::take(&mut self.tables);
-        let tables = tables.into_iter().map(|t| Node::Message(self.table(t))).collect();
+        let tables = tables
+            .into_iter()
+            .map(|t| Node::Message(self.table(t)))
+            .collect();
         info.repeated("tables", tables);
         let actions = std::mem::take(&mut self.actions);
-        let actions = actions.iter().map(|a| Node::Message(self.action(a))).collect();
+        let actions = actions
+            .iter()
+            .map(|a| Node::Message(self.action(a)))
+            .collect();
         info.repeated("actions", actions);
         self.add_objects(&mut info);
         if let Some(types) = self.types.to_message() {
@@ -196,7 +246,10 @@ impl Builder<'_> {
     fn package(&self) -> Message {
         let mut package = Message::default();
         let empty: &[Annotation] = &[];
-        let main = self.program.main.map_or(empty, |id| &self.program.instances[id].annotations);
+        let main = self
+            .program
+            .main
+            .map_or(empty, |id| &self.program.instances[id].annotations);
         for name in ["name", "version"] {
             package_property(&mut package, main, name);
         }
@@ -210,7 +263,9 @@ impl Builder<'_> {
     fn preamble(&self, kind: Kind, name: &str, annotations: &[Annotation]) -> Message {
         let mut preamble = Message::default();
         preamble.number("id", self.symbols.id(kind, name));
-        preamble.text("name", name).text("alias", self.symbols.alias(name));
+        preamble
+            .text("name", name)
+            .text("alias", self.symbols.alias(name));
         preamble.repeated("annotations", shown_annotations(annotations));
         preamble
     }
@@ -218,15 +273,24 @@ impl Builder<'_> {
     fn table(&mut self, table: &FlatTable) -> Message {
         let declared = &self.program.tables[table.table];
         let mut out = Message::default();
-        out.message("preamble", self.preamble(Kind::Table, &table.name, &declared.annotations));
+        out.message(
+            "preamble",
+            self.preamble(Kind::Table, &table.name, &declared.annotations),
+        );
 
         let mut fields = Vec::new();
-        let visible: Vec<_> = declared.key.iter().filter(|k| k.match_kind != "selector").collect();
+        let visible: Vec<_> = declared
+            .key
+            .iter()
+            .filter(|k| k.match_kind != "selector")
+            .collect();
         let ids = field_ids(visible.iter().map(|k| &k.annotations[..]));
         for (key, id) in visible.iter().zip(ids) {
             let (type_name, width) = self.types.scalar(&key.expr.ty, &self.program.errors);
             let mut field = Message::default();
-            field.number("id", id).text("name", key.name.clone().unwrap_or_default());
+            field
+                .number("id", id)
+                .text("name", key.name.clone().unwrap_or_default());
             field.repeated("annotations", shown_annotations(&key.annotations));
             if let Some(width) = width {
                 field.number("bitwidth", width);
@@ -245,7 +309,11 @@ impl Builder<'_> {
         let mut refs = Vec::new();
         for (action, reference) in table.actions.iter().zip(&declared.actions) {
             let mut action_ref = Message::default();
-            action_ref.number("id", self.symbols.id(Kind::Action, &self.flat.actions[*action].name));
+            action_ref.number(
+                "id",
+                self.symbols
+                    .id(Kind::Action, &self.flat.actions[*action].name),
+            );
             action_ref.repeated("annotations", shown_annotations(&reference.annotations));
             if annotations::has(&reference.annotations, "tableonly") {
                 action_ref.add("scope", Node::Symbol("TABLE_ONLY"));
@@ -265,21 +333,35 @@ impl Builder<'_> {
             let ids = field_ids(action.params.iter().map(|p| &p.annotations[..]));
             let arguments = table.default_data.iter().zip(ids).filter_map(|(data, id)| {
                 let mut argument = Message::default();
-                argument.number("param_id", id).add("value", Node::Bytes(constant_bytes(data)?));
+                argument
+                    .number("param_id", id)
+                    .add("value", Node::Bytes(constant_bytes(data)?));
                 Some(Node::Message(argument))
             });
             let mut initial = Message::default();
-            initial.number("action_id", id).repeated("arguments", arguments.collect());
+            initial
+                .number("action_id", id)
+                .repeated("arguments", arguments.collect());
             out.message("initial_default_action", initial);
         }
         if let Some(object) = table.implementation {
-            out.number("implementation_id", self.symbols.id(Kind::ActionProfile, &self.flat.objects[object].name));
+            out.number(
+                "implementation_id",
+                self.symbols
+                    .id(Kind::ActionProfile, &self.flat.objects[object].name),
+            );
         }
-        let direct = [(Kind::DirectCounter, table.counters), (Kind::DirectMeter, table.meters)];
-        let direct = direct
-            .iter()
-            .filter_map(|(kind, object)| Some(self.symbols.id(*kind, &self.flat.objects[(*object)?].name)));
-        out.repeated("direct_resource_ids", direct.map(|id| Node::Number(id.into())).collect());
+        let direct = [
+            (Kind::DirectCounter, table.counters),
+            (Kind::DirectMeter, table.meters),
+        ];
+        let direct = direct.iter().filter_map(|(kind, object)| {
+            Some(self.symbols.id(*kind, &self.flat.objects[(*object)?].name))
+        });
+        out.repeated(
+            "direct_resource_ids",
+            direct.map(|id| Node::Number(id.into())).collect(),
+        );
         out.number("size", declared.size.filter(|s| *s > 0).unwrap_or(1024));
         if declared.support_timeout {
             out.add("idle_timeout_behavior", Node::Symbol("NOTIFY_CONTROL"));
@@ -291,7 +373,10 @@ impl Builder<'_> {
 
     fn action(&mut self, action: &VisibleAction<'_>) -> Message {
         let mut out = Message::default();
-        out.message("preamble", self.preamble(Kind::Action, &action.name, action.annotations));
+        out.message(
+            "preamble",
+            self.preamble(Kind::Action, &action.name, action.annotations),
+        );
         let ids = field_ids(action.params.iter().map(|p| &p.annotations[..]));
         let mut params = Vec::new();
         for (param, id) in action.params.iter().zip(ids) {
@@ -336,7 +421,11 @@ fn match_type(kind: &str) -> Option<&'static str> {
 /// Numbers of fields and parameters: `@id`, and the next free number for the others.
 fn field_ids<'a>(items: impl Iterator<Item = &'a [Annotation]>) -> Vec<u64> {
     let chosen: Vec<Option<u64>> = items
-        .map(|a| annotations::numbers(a, "id").first().and_then(ToPrimitive::to_u64))
+        .map(|a| {
+            annotations::numbers(a, "id")
+                .first()
+                .and_then(ToPrimitive::to_u64)
+        })
         .collect();
     let mut next = 1;
     chosen
@@ -395,7 +484,12 @@ fn find_digests(body: &[FlatStmt], found: &mut Vec<Type>, calls: &mut bool) {
     use crate::elaborate::flat::Branches;
     for statement in body {
         match &statement.kind {
-            FlatKind::Extern { object: None, name, type_args, .. } => {
+            FlatKind::Extern {
+                object: None,
+                name,
+                type_args,
+                ..
+            } => {
                 *calls = true;
                 if name == "digest" {
                     found.extend(type_args.first().cloned());
@@ -405,7 +499,9 @@ fn find_digests(body: &[FlatStmt], found: &mut Vec<Type>, calls: &mut bool) {
                 find_digests(a, found, calls);
                 find_digests(b, found, calls);
             }
-            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) => find_digests(body, found, calls),
+            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) => {
+                find_digests(body, found, calls)
+            }
             FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {
                 find_digests(a, found, calls);
                 find_digests(b, found, calls);

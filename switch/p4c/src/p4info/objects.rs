@@ -44,9 +44,16 @@ impl Builder<'_> {
             info.repeated(field, nodes);
         }
         let headers = self.controller_headers();
-        let headers = headers.iter().map(|h| Node::Message(self.controller_header(h))).collect();
+        let headers = headers
+            .iter()
+            .map(|h| Node::Message(self.controller_header(h)))
+            .collect();
         info.repeated("controller_packet_metadata", headers);
-        let value_sets = flat.value_sets.iter().map(|v| Node::Message(self.value_set(v))).collect();
+        let value_sets = flat
+            .value_sets
+            .iter()
+            .map(|v| Node::Message(self.value_set(v)))
+            .collect();
         info.repeated("value_sets", value_sets);
         let mut registers = Vec::new();
         for (index, object) in flat.objects.iter().enumerate() {
@@ -72,10 +79,15 @@ impl Builder<'_> {
     fn object(&mut self, index: usize, object: &Object) -> Option<Message> {
         let kind = kind(&object.extern_name)?;
         let mut out = Message::default();
-        out.message("preamble", self.preamble(kind, &object.name, &object.annotations));
+        out.message(
+            "preamble",
+            self.preamble(kind, &object.name, &object.annotations),
+        );
         let size = || {
             let size = object.args.iter().find(|(n, _)| n == "size");
-            size.and_then(|(_, e)| e.as_int()).and_then(ToPrimitive::to_u64).unwrap_or(0)
+            size.and_then(|(_, e)| e.as_int())
+                .and_then(ToPrimitive::to_u64)
+                .unwrap_or(0)
         };
         let table = self
             .flat
@@ -85,8 +97,14 @@ impl Builder<'_> {
             .map(|t| self.symbols.id(Kind::Table, &t.name));
         match kind {
             Kind::ActionProfile => {
-                let tables = self.flat.tables.iter().filter(|t| t.implementation == Some(index));
-                let ids = tables.map(|t| Node::Number(self.symbols.id(Kind::Table, &t.name).into())).collect();
+                let tables = self
+                    .flat
+                    .tables
+                    .iter()
+                    .filter(|t| t.implementation == Some(index));
+                let ids = tables
+                    .map(|t| Node::Number(self.symbols.id(Kind::Table, &t.name).into()))
+                    .collect();
                 out.repeated("table_ids", ids);
                 out.flag("with_selector", object.extern_name == "action_selector");
                 out.number("size", size());
@@ -121,13 +139,17 @@ impl Builder<'_> {
     }
 
     fn controller_header(&mut self, header: &crate::types::StructType) -> Message {
-        let name = annotations::string(&header.annotations, "controller_header").unwrap_or_default();
+        let name =
+            annotations::string(&header.annotations, "controller_header").unwrap_or_default();
         let mut preamble = Message::default();
         preamble.number("id", self.symbols.id(Kind::ControllerHeader, &header.name));
         preamble.text("name", name.clone()).text("alias", name);
         preamble.repeated("annotations", shown_annotations(&header.annotations));
-        let visible: Vec<&FieldType> =
-            header.fields.iter().filter(|f| !annotations::has(&f.annotations, "hidden")).collect();
+        let visible: Vec<&FieldType> = header
+            .fields
+            .iter()
+            .filter(|f| !annotations::has(&f.annotations, "hidden"))
+            .collect();
         let ids = field_ids(visible.iter().map(|f| &f.annotations[..]));
         let mut metadata = Vec::new();
         for (field, id) in visible.iter().zip(ids) {
@@ -136,7 +158,8 @@ impl Builder<'_> {
             message.number("id", id);
             message.text(
                 "name",
-                annotations::string(&field.annotations, "name").unwrap_or_else(|| field.name.clone()),
+                annotations::string(&field.annotations, "name")
+                    .unwrap_or_else(|| field.name.clone()),
             );
             message.repeated("annotations", shown_annotations(&field.annotations));
             if let Some(width) = width {
@@ -148,7 +171,8 @@ impl Builder<'_> {
             metadata.push(Node::Message(message));
         }
         let mut out = Message::default();
-        out.message("preamble", preamble).repeated("metadata", metadata);
+        out.message("preamble", preamble)
+            .repeated("metadata", metadata);
         out
     }
 
@@ -161,7 +185,11 @@ impl Builder<'_> {
             Type::Tuple(items) => items.iter().map(|t| (None, t)).collect(),
             ty => vec![(None, ty)],
         };
-        let ids = field_ids(fields.iter().map(|(f, _)| f.map_or(&[][..], |f| &f.annotations[..])));
+        let ids = field_ids(
+            fields
+                .iter()
+                .map(|(f, _)| f.map_or(&[][..], |f| &f.annotations[..])),
+        );
         let mut matches = Vec::new();
         for ((field, ty), id) in fields.iter().zip(ids) {
             let (type_name, width) = self.types.scalar(ty, &self.program.errors);

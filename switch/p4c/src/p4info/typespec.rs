@@ -88,7 +88,10 @@ impl TypeInfo {
                 spec.message("bool", Message::default());
             }
             Type::Tuple(items) => {
-                let members = items.iter().map(|i| Node::Message(self.spec(i, errors))).collect();
+                let members = items
+                    .iter()
+                    .map(|i| Node::Message(self.spec(i, errors)))
+                    .collect();
                 let mut tuple = Message::default();
                 tuple.repeated("members", members);
                 spec.message("tuple", tuple);
@@ -126,7 +129,9 @@ impl TypeInfo {
             Type::Enum(e) => match &e.underlying {
                 Some((underlying, values)) => {
                     let info = serializable_enum(underlying, &e.members, values);
-                    self.serializable_enums.entry(e.name.clone()).or_insert(info);
+                    self.serializable_enums
+                        .entry(e.name.clone())
+                        .or_insert(info);
                     spec.message("serializable_enum", named(&e.name));
                 }
                 None => {
@@ -169,7 +174,9 @@ impl TypeInfo {
                         translated.text("uri", uri).number("sdn_bitwidth", width);
                     }
                     Translation::Text { uri } => {
-                        translated.text("uri", uri).message("sdn_string", Message::default());
+                        translated
+                            .text("uri", uri)
+                            .message("sdn_string", Message::default());
                     }
                 }
                 info.message("translated_type", translated);
@@ -181,7 +188,10 @@ impl TypeInfo {
 
 fn add_map(message: &mut Message, name: &'static str, map: &BTreeMap<String, Message>) {
     if !map.is_empty() {
-        message.add(name, Node::Map(map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()));
+        message.add(
+            name,
+            Node::Map(map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()),
+        );
     }
 }
 
@@ -214,12 +224,15 @@ fn serializable_enum(underlying: &Type, members: &[String], values: &[BigInt]) -
         .zip(values)
         .map(|(name, value)| {
             let mut member = Message::default();
-            member.text("name", name.clone()).add("value", Node::Bytes(bytes(value, width)));
+            member
+                .text("name", name.clone())
+                .add("value", Node::Bytes(bytes(value, width)));
             Node::Message(member)
         })
         .collect();
     let mut info = Message::default();
-    info.message("underlying_type", ty).repeated("members", members);
+    info.message("underlying_type", ty)
+        .repeated("members", members);
     info
 }
 

@@ -70,7 +70,11 @@ impl Parser<'_> {
     pub(super) fn variable(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
         let ty = self.ty()?;
         let name = self.ident("a variable name")?;
-        let init = if self.eat("=") { Some(self.expr()?) } else { None };
+        let init = if self.eat("=") {
+            Some(self.expr()?)
+        } else {
+            None
+        };
         Ok(Declaration {
             annotations,
             span: ty.span.to(self.last_span()),
@@ -151,7 +155,11 @@ impl Parser<'_> {
             return Err(Failed);
         }
         let name = self.ident("a name")?;
-        let init = if self.eat("=") { Some(self.expr()?) } else { None };
+        let init = if self.eat("=") {
+            Some(self.expr()?)
+        } else {
+            None
+        };
         self.expect(";")?;
         Ok(Declaration {
             annotations,
@@ -195,7 +203,11 @@ impl Parser<'_> {
     fn enumeration(&mut self) -> Parsed<(Ident, DeclarationKind)> {
         self.next();
         // `enum bit<8> Name { A = 1 }` or `enum Name { A }`
-        let underlying = if self.peek_at(1).is("{") { None } else { Some(self.ty()?) };
+        let underlying = if self.peek_at(1).is("{") {
+            None
+        } else {
+            Some(self.ty()?)
+        };
         let name = self.type_name("an enum name")?;
         self.expect("{")?;
         let kind = match underlying {
@@ -247,8 +259,8 @@ impl Parser<'_> {
 
     fn extern_declaration(&mut self) -> Parsed<(Ident, DeclarationKind)> {
         self.next();
-        let is_object =
-            matches!(self.peek().tok, Tok::Ident(_)) && (self.peek_at(1).is("{") || self.is_generic_object());
+        let is_object = matches!(self.peek().tok, Tok::Ident(_))
+            && (self.peek_at(1).is("{") || self.is_generic_object());
         if !is_object {
             let prototype = self.prototype(Vec::new())?;
             self.expect(";")?;
@@ -365,7 +377,11 @@ impl Parser<'_> {
     }
 
     fn constructor_params(&mut self) -> Parsed<Vec<crate::ast::Param>> {
-        if self.at("(") { self.params() } else { Ok(Vec::new()) }
+        if self.at("(") {
+            self.params()
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     fn parser_declaration(&mut self) -> Parsed<(Ident, DeclarationKind)> {
@@ -373,7 +389,11 @@ impl Parser<'_> {
         let name = self.type_name("a parser name")?;
         let type_params = self.type_params()?;
         let params = self.params()?;
-        let body = if self.eat(";") { None } else { Some(self.parser_body()?) };
+        let body = if self.eat(";") {
+            None
+        } else {
+            Some(self.parser_body()?)
+        };
         let kind = DeclarationKind::Parser {
             type_params,
             params,
@@ -486,7 +506,11 @@ impl Parser<'_> {
         let name = self.type_name("a control name")?;
         let type_params = self.type_params()?;
         let params = self.params()?;
-        let body = if self.eat(";") { None } else { Some(self.control_body()?) };
+        let body = if self.eat(";") {
+            None
+        } else {
+            Some(self.control_body()?)
+        };
         let kind = DeclarationKind::Control {
             type_params,
             params,
@@ -517,8 +541,12 @@ impl Parser<'_> {
         let close = self.next().span;
         let Some((apply, apply_span)) = apply else {
             self.report(
-                Diagnostic::error("missing-apply", open.to(close), "a control needs an `apply` block")
-                    .label("no `apply { ... }` in here"),
+                Diagnostic::error(
+                    "missing-apply",
+                    open.to(close),
+                    "a control needs an `apply` block",
+                )
+                .label("no `apply { ... }` in here"),
             );
             return Err(Failed);
         };

@@ -177,7 +177,11 @@ impl Parser<'_> {
     fn generic_call(&mut self) -> Option<Vec<Type>> {
         self.attempt(|p| {
             let args = p.type_args()?;
-            if p.at("(") { Ok(args) } else { p.expected("`(`") }
+            if p.at("(") {
+                Ok(args)
+            } else {
+                p.expected("`(`")
+            }
         })
     }
 

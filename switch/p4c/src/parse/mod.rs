@@ -24,10 +24,47 @@ pub(crate) type Parsed<T> = Result<T, Failed>;
 
 /// Words that can never be names (specification, section 6.3.1, without the contextual ones).
 const RESERVED: &[&str] = &[
-    "abstract", "action", "bit", "bool", "break", "const", "continue", "control", "default", "else",
-    "enum", "error", "exit", "extern", "false", "for", "header", "header_union", "if", "in", "inout",
-    "int", "match_kind", "out", "package", "parser", "return", "select", "string", "struct", "switch",
-    "table", "this", "transition", "true", "tuple", "typedef", "value_set", "varbit", "void", "_",
+    "abstract",
+    "action",
+    "bit",
+    "bool",
+    "break",
+    "const",
+    "continue",
+    "control",
+    "default",
+    "else",
+    "enum",
+    "error",
+    "exit",
+    "extern",
+    "false",
+    "for",
+    "header",
+    "header_union",
+    "if",
+    "in",
+    "inout",
+    "int",
+    "match_kind",
+    "out",
+    "package",
+    "parser",
+    "return",
+    "select",
+    "string",
+    "struct",
+    "switch",
+    "table",
+    "this",
+    "transition",
+    "true",
+    "tuple",
+    "typedef",
+    "value_set",
+    "varbit",
+    "void",
+    "_",
 ];
 
 /// Expressions, types and statements nested deeper than this are refused, to save the stack.
@@ -134,7 +171,9 @@ impl<'a> Parser<'a> {
         let mut diagnostic =
             Diagnostic::error("syntax", found.span, message).label(format!("expected {what}"));
         // A missing `;` or `)` belongs behind the last token, not on the next line.
-        let is_closing = [";", ")", "}", ","].iter().any(|p| what == format!("`{p}`"));
+        let is_closing = [";", ")", "}", ","]
+            .iter()
+            .any(|p| what == format!("`{p}`"));
         if is_closing && found.starts_line && self.pos > 0 {
             let last = self.last_span();
             diagnostic = diagnostic.note(last, format!("{what} is missing after this"));
@@ -145,10 +184,14 @@ impl<'a> Parser<'a> {
 
     fn expect(&mut self, punct: &str) -> Parsed<Span> {
         if self.at(punct) {
-            Ok(self.next().span)
-        } else {
-            self.expected(&format!("`{punct}`"))
+            return Ok(self.next().span);
         }
+        let failed = self.expected(&format!("`{punct}`"));
+        // A forgotten `;` at the end of a line is as good as there: the next line may have its own error.
+        if punct == ";" && self.peek().starts_line && !self.trying {
+            return Ok(self.last_span());
+        }
+        failed
     }
 
     fn expect_word(&mut self, word: &str) -> Parsed<Span> {

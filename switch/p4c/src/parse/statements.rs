@@ -61,7 +61,11 @@ impl Parser<'_> {
                 "for" => self.for_statement()?,
                 "return" => {
                     self.next();
-                    let value = if self.at(";") { None } else { Some(self.expr()?) };
+                    let value = if self.at(";") {
+                        None
+                    } else {
+                        Some(self.expr()?)
+                    };
                     self.expect(";")?;
                     StatementKind::Return(value)
                 }
@@ -173,7 +177,11 @@ impl Parser<'_> {
         while !self.eat("}") {
             let label = self.expr()?;
             self.expect(":")?;
-            let body = if self.at("{") { Some(self.statement()?) } else { None };
+            let body = if self.at("{") {
+                Some(self.statement()?)
+            } else {
+                None
+            };
             cases.push(SwitchCase { label, body });
         }
         Ok(StatementKind::Switch { subject, cases })
@@ -255,10 +263,7 @@ impl Parser<'_> {
             return self.constant(annotations);
         }
         let declaration = self.variable(annotations)?;
-        debug_assert!(matches!(
-            declaration.kind,
-            DeclarationKind::Variable { .. }
-        ));
+        debug_assert!(matches!(declaration.kind, DeclarationKind::Variable { .. }));
         self.expect(";")?;
         Ok(declaration)
     }

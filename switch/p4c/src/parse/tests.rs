@@ -23,23 +23,43 @@ fn constant(text: &str) -> ExprKind {
 fn casts_and_parentheses_are_told_apart() {
     assert!(matches!(constant("(T) x"), ExprKind::Cast(..)));
     assert!(matches!(constant("(bit<8>) -1"), ExprKind::Cast(..)));
-    assert!(matches!(constant("(a) - 1"), ExprKind::Binary(BinaryOp::Sub, ..)));
+    assert!(matches!(
+        constant("(a) - 1"),
+        ExprKind::Binary(BinaryOp::Sub, ..)
+    ));
     assert!(matches!(constant("(T.A)"), ExprKind::Member(..)));
 }
 
 #[test]
 fn angles_are_types_or_comparisons() {
-    assert!(matches!(constant("f<bit<8>>(1)"), ExprKind::Call { type_args, .. } if type_args.len() == 1));
-    assert!(matches!(constant("a < b"), ExprKind::Binary(BinaryOp::Lt, ..)));
-    assert!(matches!(constant("a >> b"), ExprKind::Binary(BinaryOp::Shr, ..)));
+    assert!(
+        matches!(constant("f<bit<8>>(1)"), ExprKind::Call { type_args, .. } if type_args.len() == 1)
+    );
+    assert!(matches!(
+        constant("a < b"),
+        ExprKind::Binary(BinaryOp::Lt, ..)
+    ));
+    assert!(matches!(
+        constant("a >> b"),
+        ExprKind::Binary(BinaryOp::Shr, ..)
+    ));
 }
 
 #[test]
 fn precedence_follows_the_specification() {
     // `&` binds tighter than `==` in P4, unlike in C.
-    assert!(matches!(constant("a & b == c"), ExprKind::Binary(BinaryOp::Eq, ..)));
-    assert!(matches!(constant("a + b * c"), ExprKind::Binary(BinaryOp::Add, ..)));
-    assert!(matches!(constant("a ? b : c || d"), ExprKind::Conditional(..)));
+    assert!(matches!(
+        constant("a & b == c"),
+        ExprKind::Binary(BinaryOp::Eq, ..)
+    ));
+    assert!(matches!(
+        constant("a + b * c"),
+        ExprKind::Binary(BinaryOp::Add, ..)
+    ));
+    assert!(matches!(
+        constant("a ? b : c || d"),
+        ExprKind::Conditional(..)
+    ));
 }
 
 #[test]

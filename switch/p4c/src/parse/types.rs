@@ -6,7 +6,16 @@ use crate::lex::Tok;
 
 /// Words that can only begin a type.
 pub(super) const TYPE_WORDS: &[&str] = &[
-    "bit", "bool", "int", "varbit", "error", "match_kind", "string", "tuple", "void", "list",
+    "bit",
+    "bool",
+    "int",
+    "varbit",
+    "error",
+    "match_kind",
+    "string",
+    "tuple",
+    "void",
+    "list",
 ];
 
 impl Parser<'_> {
@@ -125,7 +134,8 @@ impl Parser<'_> {
             return Ok(Vec::new());
         }
         let params = self.list(">", |p| p.ident("a type parameter"))?;
-        self.type_names.extend(params.iter().map(|p| p.text.clone()));
+        self.type_names
+            .extend(params.iter().map(|p| p.text.clone()));
         Ok(params)
     }
 

@@ -1,0 +1,232 @@
+//! Arguments: matching with parameters, inference of type arguments, conversion.
+
+use super::Checker;
+use super::infer::Inference;
+use crate::ast::{self, Direction};
+use crate::diagnostics::Diagnostic;
+use crate::ir::{Expr, Param, Signature};
+use crate::source::Span;
+use crate::types::Type;
+
+/// How arguments of calls differ from those of constructors and of action lists.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ArgumentRule {
+    All,
+    /// Only the directional ones: a table's list of actions.
+    Directional,
+}
+
+impl Checker<'_> {
+    /// Brings arguments into the order of the parameters, infers type arguments and converts.
+    /// Returns the arguments and the type parameters with what they stand for.
+    #[allow(clippy::type_complexity)]
+    pub(super) fn arguments(
+        &mut self,
+        signature: &Signature,
+        type_args: &[Type],
+        args: &[ast::Arg],
+        rule: ArgumentRule,
+        span: Span,
+    ) -> Option<(Vec<Expr>, Vec<(crate::types::TypeVar, Type)>)> {
+        let params: Vec<&Param> = signature
+            .params
+            .iter()
+            .filter(|p| rule == ArgumentRule::All || p.direction != Direction::None)
+            .collect();
+        let given = self.match_arguments(&signature.name, &params, args, span)?;
+
+        // Each call has its own unknowns, also when a function calls itself generically.
+        let unknowns: Vec<_> = signature
+            .type_params
+            .iter()
+            .map(|p| self.new_type_var(&p.name))
+            .collect();
+        let renaming: Vec<_> = signature
+            .type_params
+            .iter()
+            .cloned()
+            .zip(unknowns.iter().cloned().map(Type::Var))
+            .collect();
+        let mut inference = Inference {
+            unknowns: unknowns.clone(),
+            found: Vec::new(),
+        };
+        if !type_args.is_empty() {
+            if type_args.len() != unknowns.len() {
+                let message = format!(
+                    "`{}` takes {} type arguments, {} given",
+                    signature.name,
+                    unknowns.len(),
+                    type_args.len()
+                );
+                self.error("type-argument-count", span, message);
+                return None;
+            }
+            let written = unknowns.iter().cloned().zip(type_args.iter().cloned());
+            inference.found = written
+                .filter(|(_, t)| !matches!(t, Type::DontCare))
+                .collect();
+        }
+
+        let mut values = Vec::new();
+        for (param, arg) in params.iter().zip(&given) {
+            let value = match arg {
+                Some(arg) => self.expr(&arg.value),
+                None => param.default.clone().unwrap_or_else(|| Expr::poison(span)),
+            };
+            let pattern = param.ty.substitute(&renaming);
+            if !self.unify(&pattern, &value.ty, &mut inference) {
+                let known = pattern.substitute(&inference.found);
+                let message = format!(
+                    "argument `{}` of `{}` has type `{}`, expected `{}`",
+                    param.name,
+                    signature.name,
+                    self.show(&value.ty),
+                    self.show(&known)
+                );
+                self.report(
+                    Diagnostic::error("type-mismatch", value.span, message)
+                        .label(format!("this is `{}`", self.show(&value.ty)))
+                        .note(param.span, "the parameter"),
+                );
+                return None;
+            }
+            values.push(value);
+        }
+        if let Some(unknown) = inference.unresolved() {
+            if values.iter().any(|v| v.ty.is_poison()) {
+                return None;
+            }
+            let message = format!(
+                "the type `{}` of `{}` cannot be inferred",
+                unknown.name, signature.name
+            );
+            self.report(
+                Diagnostic::error("cannot-infer", span, message)
+                    .help(format!("write it: `{}<...>(...)`", signature.name)),
+            );
+            return None;
+        }
+        // An integer without width that met no width is 32 bits wide in the target's fields.
+        for (_, ty) in &mut inference.found {
+            close(ty);
+        }
+
+        let mut checked = Vec::new();
+        for (param, value) in params.iter().zip(values) {
+            let ty = param.ty.substitute(&renaming).substitute(&inference.found);
+            checked.push(self.pass(param, value, &ty));
+        }
+        let inferred = signature
+            .type_params
+            .iter()
+            .zip(&unknowns)
+            .map(|(param, unknown)| {
+                let found = Type::Var(unknown.clone()).substitute(&inference.found);
+                (param.clone(), found)
+            })
+            .collect();
+        Some((checked, inferred))
+    }
+
+    /// Checks one argument against the direction of its parameter.
+    fn pass(&self, param: &Param, value: Expr, ty: &Type) -> Expr {
+        let is_out = matches!(param.direction, Direction::Out | Direction::InOut);
+        // Unification has matched the parameters of block types already.
+        if matches!((&value.ty, ty), (Type::Block(..), Type::Block(..))) {
+            return value;
+        }
+        if !is_out {
+            return self.coerce(value, ty);
+        }
+        if value.ty != *ty && !value.ty.is_poison() && !matches!(value.ty, Type::DontCare) {
+            return self.coerce(value, ty);
+        }
+        if self.check_lvalue(&value) {
+            value
+        } else {
+            Expr::poison(value.span)
+        }
+    }
+
+    /// For each parameter its argument, by position or name; `None` where the default is used.
+    fn match_arguments<'b>(
+        &self,
+        name: &str,
+        params: &[&Param],
+        args: &'b [ast::Arg],
+        span: Span,
+    ) -> Option<Vec<Option<&'b ast::Arg>>> {
+        let mut given: Vec<Option<&ast::Arg>> = vec![None; params.len()];
+        for (i, arg) in args.iter().enumerate() {
+            let position = match &arg.name {
+                None => i,
+                Some(arg_name) => {
+                    let found = params.iter().position(|p| p.name == arg_name.text);
+                    let Some(found) = found else {
+                        let message = format!("`{name}` has no parameter `{}`", arg_name.text);
+                        self.report(
+                            Diagnostic::error("unknown-parameter", arg_name.span, message)
+                                .suggest(&arg_name.text, params.iter().map(|p| p.name.as_str())),
+                        );
+                        return None;
+                    };
+                    found
+                }
+            };
+            let slot = given.get_mut(position).filter(|slot| slot.is_none());
+            let Some(slot) = slot else {
+                let message = format!(
+                    "`{name}` takes {} arguments, {} given",
+                    params.len(),
+                    args.len()
+                );
+                self.report(self.argument_count(span, message, params));
+                return None;
+            };
+            *slot = Some(arg);
+        }
+        let missing = params
+            .iter()
+            .zip(&given)
+            .find(|(p, g)| g.is_none() && p.default.is_none());
+        if let Some((param, _)) = missing {
+            let message = format!("argument `{}` of `{name}` is missing", param.name);
+            self.report(self.argument_count(span, message, params));
+            return None;
+        }
+        Some(given)
+    }
+
+    fn argument_count(&self, span: Span, message: String, params: &[&Param]) -> Diagnostic {
+        let list: Vec<String> = params
+            .iter()
+            .map(|p| {
+                let direction = match p.direction {
+                    Direction::In => "in ",
+                    Direction::Out => "out ",
+                    Direction::InOut => "inout ",
+                    Direction::None => "",
+                };
+                format!("{direction}{} {}", self.show(&p.ty), p.name)
+            })
+            .collect();
+        Diagnostic::error("argument-count", span, message)
+            .help(format!("the parameters are ({})", list.join(", ")))
+    }
+}
+
+/// Literals inside of inferred types take 32 bits.
+fn close(ty: &mut Type) {
+    match ty {
+        Type::Int => *ty = Type::bit(32),
+        Type::Tuple(items) => items_mut(items),
+        _ => {}
+    }
+}
+
+fn items_mut(items: &mut std::rc::Rc<Vec<Type>>) {
+    for item in std::rc::Rc::make_mut(items) {
+        close(item);
+    }
+}

@@ -1,0 +1,1 @@
+const int x = 1 / 0;

@@ -1,0 +1,2 @@
+header h { bool[3] x; }
+header g { error e; }

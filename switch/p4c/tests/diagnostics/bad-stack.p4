@@ -1,0 +1,1 @@
+struct s { bit<8>[4] x; }

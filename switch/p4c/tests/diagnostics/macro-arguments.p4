@@ -1,0 +1,2 @@
+#define F(a, b) a
+const int x = F(1);

@@ -1,0 +1,2 @@
+#include <v1model.p4>
+header h { bit<8> a; }

@@ -1,0 +1,2 @@
+package Other();
+Other() main;

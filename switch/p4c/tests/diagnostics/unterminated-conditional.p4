@@ -1,0 +1,2 @@
+#ifdef A
+header h { bit<8> a; }
