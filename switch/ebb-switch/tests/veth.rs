@@ -113,8 +113,12 @@ impl Running {
     }
 
     /// SIGTERM (`ip netns exec` replaces itself by the switch), then the exit code and stderr.
-    fn stop(mut self) -> (Option<i32>, String) {
+    fn stop(self) -> (Option<i32>, String) {
         kill_process(Pid::from_child(&self.0), Signal::TERM).expect("still running");
+        self.wait()
+    }
+
+    fn wait(mut self) -> (Option<i32>, String) {
         let mut text = String::new();
         let mut stderr = self.0.stderr.take().expect("piped");
         stderr.read_to_string(&mut text).expect("text");
@@ -178,6 +182,57 @@ fn udp_crosses_at_the_configured_rate() {
     let error = (rate / RATE_BPS - 1.0).abs();
     assert!(error < 0.02, "{rate} bit/s");
     assert!(report.contains("\"drops\":[]"), "{report}");
+}
+
+/// A namespace with one interface `p1`.
+struct Alone(String);
+
+impl Alone {
+    fn create() -> Self {
+        let alone = Self(format!("ebb-veth-test-{}-a", std::process::id()));
+        run(&format!("ip netns add {}", alone.0));
+        run(&format!(
+            "ip -n {} link add p1 type veth peer name far",
+            alone.0
+        ));
+        run(&format!("ip -n {} link set dev p1 up", alone.0));
+        alone
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+#[test]
+fn interfaces_that_are_missing_or_vanish_are_named() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root for network namespaces");
+        return;
+    }
+    let alone = Alone::create();
+    let missing = Running::start(&alone.0, &["--no-p4", "-i", "4@nowhere"]);
+    let (code, text) = missing.wait();
+    assert_eq!(code, Some(1));
+    assert!(
+        text.contains("port 4: cannot open interface \"nowhere\""),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), 1, "{text}");
+
+    let switch = Running::start(&alone.0, &["--no-p4", "-i", "1@p1"]);
+    thread::sleep(Duration::from_secs(1));
+    run(&format!("ip -n {} link del p1", alone.0));
+    thread::sleep(Duration::from_secs(1));
+    let (code, text) = switch.stop();
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(
+        text.matches("interface p1: has vanished").count(),
+        1,
+        "{text}"
+    );
 }
 
 fn receive(namespace: &str) -> (usize, Duration) {

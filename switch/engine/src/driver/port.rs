@@ -115,11 +115,13 @@ impl InterfacePort {
                          ethtool -K INTERFACE tx off"
                     );
                 }
-                if let Some(capture) = capture {
-                    let ns = frame.realtime_ns.unwrap_or(realtime.to_realtime_ns(now));
-                    if let Err(e) = capture.record(Direction::In, ns, frame.bytes) {
-                        warn!("{label}: packet capture stopped: {e}");
-                    }
+                let ns = frame.realtime_ns.unwrap_or(realtime.to_realtime_ns(now));
+                let recorded = capture
+                    .as_mut()
+                    .map(|c| c.record(Direction::In, ns, frame.bytes));
+                if let Some(Err(e)) = recorded {
+                    warn!("{label}: packet capture stopped: {e}");
+                    *capture = None;
                 }
                 fabric.inject(latest, *at, frame.bytes.to_vec());
             });
