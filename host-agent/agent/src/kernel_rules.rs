@@ -13,8 +13,8 @@
 
 use crate::ip_command::{query, run};
 
-const OUR_PRIORITY: &str = "50";
-const LOCAL_PRIORITY: &str = "100";
+const OUR_PRIORITY: u64 = 50;
+const LOCAL_PRIORITY: u64 = 100;
 
 /// A rule in force. Dropping it removes it if it is for this agent only.
 pub struct KernelRule {
@@ -36,7 +36,8 @@ impl KernelRule {
 
     fn add(selector: &[&str], remove: bool) -> anyhow::Result<Self> {
         move_local_rule_back()?;
-        let rule = ["rule", "add", "pref", OUR_PRIORITY];
+        let priority = OUR_PRIORITY.to_string();
+        let rule = ["rule", "add", "pref", &priority];
         unless_exists(run(&[&rule, selector, &["blackhole"]].concat()))?;
         Ok(KernelRule {
             selector: selector.iter().map(|&s| s.to_owned()).collect(),
@@ -49,7 +50,8 @@ impl Drop for KernelRule {
     fn drop(&mut self) {
         if self.remove {
             let selector: Vec<&str> = self.selector.iter().map(String::as_str).collect();
-            let rule = ["rule", "del", "pref", OUR_PRIORITY];
+            let priority = OUR_PRIORITY.to_string();
+            let rule = ["rule", "del", "pref", &priority];
             if let Err(error) = run(&[&rule, &selector[..], &["blackhole"]].concat()) {
                 tracing::warn!("the rule that hides our TCP port stays: {error:#}");
             }
@@ -58,23 +60,27 @@ impl Drop for KernelRule {
 }
 
 fn move_local_rule_back() -> anyhow::Result<()> {
-    let rules = query(&["rule", "show"])?;
-    let is_local_at_0 =
-        |rule: &serde_json::Value| rule["priority"] == 0 && rule["table"] == "local";
-    if rules.iter().any(is_local_at_0) {
-        unless_exists(run(&[
+    for rule in query(&["rule", "show"])? {
+        let Some(priority) = rule["priority"].as_u64() else {
+            continue;
+        };
+        if rule["table"] != "local" || priority > OUR_PRIORITY {
+            continue;
+        }
+        let later = LOCAL_PRIORITY.to_string();
+        unless_exists(run(&["rule", "add", "pref", &later, "lookup", "local"]))?;
+        let deleted = run(&[
             "rule",
-            "add",
+            "del",
             "pref",
-            LOCAL_PRIORITY,
+            &priority.to_string(),
             "lookup",
             "local",
-        ]))?;
-        // Another agent that starts now may have been faster.
-        let deleted = run(&["rule", "del", "pref", "0", "lookup", "local"]);
+        ]);
         if let Err(error) = deleted
             && !error.to_string().contains("No such file")
         {
+            // Not even another agent that starts now has moved it.
             return Err(error);
         }
     }
