@@ -110,22 +110,26 @@ impl Backend<'_> {
         id
     }
 
-    /// The actions of tables. Those that nothing in a pipeline uses are harmless.
-    pub(super) fn table_actions(&mut self) {
-        let flat = self.flat;
-        for (i, action) in flat.actions.iter().enumerate() {
-            let runtime_data = action
-                .params
-                .iter()
-                .map(|p| json::ActionParameter {
-                    name: p.name.clone(),
-                    bitwidth: p.ty.width().unwrap_or(32),
-                })
-                .collect();
-            let primitives = self.action_body(&action.body);
-            let id = self.add_action(action.name.clone(), runtime_data, primitives, action.span);
-            self.action_ids.insert(i, id);
+    /// The JSON action of a table's action. It is converted when the first table needs it, since what
+    /// an action may do depends on the pipeline.
+    pub(super) fn action_id(&mut self, index: usize) -> u32 {
+        if let Some(id) = self.action_ids.get(&index) {
+            return *id;
         }
+        let flat = self.flat;
+        let action = &flat.actions[index];
+        let runtime_data = action
+            .params
+            .iter()
+            .map(|p| json::ActionParameter {
+                name: p.name.clone(),
+                bitwidth: p.ty.width().unwrap_or(32),
+            })
+            .collect();
+        let primitives = self.action_body(&action.body);
+        let id = self.add_action(action.name.clone(), runtime_data, primitives, action.span);
+        self.action_ids.insert(index, id);
+        id
     }
 }
 

@@ -23,6 +23,11 @@ impl Backend<'_> {
             Some(Place::UnionStack(name)) => Json::HeaderUnionStack(name),
             Some(Place::Standard) => Json::Header("standard_metadata".to_owned()),
             Some(Place::StackField(field)) => Json::StackField(field).wrapped(),
+            Some(Place::StackLast(stack)) => {
+                let stack = Json::HeaderStack(stack);
+                let last = Json::unary("last_stack_index", stack.clone());
+                Json::binary("dereference_header_stack", stack, last).wrapped()
+            }
             Some(Place::Element(value) | Place::ElementField(value)) => value.wrapped(),
             _ if expr.as_value().is_some() => self.data(expr),
             _ => self.data(expr).wrapped(),

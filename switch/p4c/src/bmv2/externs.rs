@@ -240,15 +240,21 @@ impl Backend<'_> {
             self.error(
                 "misplaced-call",
                 span,
-                format!("`{name}` is only possible in {place}"),
+                format!("{name} is only possible in {place}"),
             );
         }
     }
 
     fn clone_op(&self, kind: &Expr, span: Span) -> &'static str {
         match kind.as_value() {
-            Some(Value::Member(name)) if name == "I2E" => "clone_ingress_pkt_to_egress",
-            Some(Value::Member(_)) => "clone_egress_pkt_to_egress",
+            Some(Value::Member(name)) if name == "I2E" => {
+                self.check_stage(Stage::Ingress, "a clone of type I2E", span);
+                "clone_ingress_pkt_to_egress"
+            }
+            Some(Value::Member(_)) => {
+                self.check_stage(Stage::Egress, "a clone of type E2E", span);
+                "clone_egress_pkt_to_egress"
+            }
             _ => {
                 self.error(
                     "not-constant",

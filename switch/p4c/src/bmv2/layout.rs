@@ -15,6 +15,7 @@ use crate::source::Span;
 use crate::types::{StructKind, StructType, Type};
 
 const SCALARS: &str = "scalars";
+const VARBIT_FIELD: &str = "value";
 const STANDARD: &str = "standard_metadata";
 /// `scalars` and `standard_metadata` come first.
 const METADATA_HEADERS: u32 = 2;
@@ -117,11 +118,7 @@ impl Backend<'_> {
                 }
             }
             Type::Stack(element, size) => self.declare_stack(element, *size, path, span),
-            Type::Varbit(_) => self.error(
-                "unsupported-varbit",
-                span,
-                "BMv2 keeps varbit fields only inside of headers",
-            ),
+            Type::Varbit(max) => self.declare_varbit(*max, path, span),
             Type::String | Type::Int | Type::Void | Type::Poison => {}
             _ => {
                 let (width, signed) = scalar_shape(ty);
@@ -144,6 +141,23 @@ impl Backend<'_> {
             pi_omit: true,
         });
         id
+    }
+
+    /// A varbit variable is the only field of a header of its own.
+    fn declare_varbit(&mut self, max: u32, path: &str, span: Span) {
+        let holder = StructType {
+            kind: StructKind::Header,
+            name: format!("varbit_{max}"),
+            args: Vec::new(),
+            fields: vec![crate::types::FieldType {
+                name: VARBIT_FIELD.to_owned(),
+                ty: Type::Varbit(max),
+                annotations: Vec::new(),
+            }],
+            annotations: Vec::new(),
+            span,
+        };
+        self.declare_header(&holder, path, span);
     }
 
     fn declare_union(&mut self, s: &StructType, path: &str, span: Span) -> u32 {
@@ -381,6 +395,7 @@ impl Backend<'_> {
             Type::Tuple(_) => Place::Group(path),
             Type::Stack(element, _) if element.is_union() => Place::UnionStack(path),
             Type::Stack(..) => Place::Stack(path),
+            Type::Varbit(_) => Place::Field(json::FieldRef::new(path, VARBIT_FIELD)),
             _ => Place::Field(json::FieldRef::new(SCALARS, path)),
         })
     }

@@ -99,7 +99,6 @@ impl Backend<'_> {
         self.parser();
         self.deparser();
         self.stage = Stage::Ingress;
-        self.table_actions();
         let ingress = self.pipeline("ingress", 0, &self.flat.ingress);
         self.stage = Stage::Egress;
         let egress = self.pipeline("egress", 1, &self.flat.egress);

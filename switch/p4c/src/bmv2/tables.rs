@@ -75,7 +75,7 @@ impl Backend<'_> {
 
         let kind = self.implementation(flat, selector, graph);
         let simple = kind == json::TableKind::Simple;
-        let action_ids: Vec<u32> = flat.actions.iter().map(|a| self.action_ids[a]).collect();
+        let action_ids: Vec<u32> = flat.actions.iter().map(|a| self.action_id(*a)).collect();
         let default_entry = declared
             .default_action
             .as_ref()

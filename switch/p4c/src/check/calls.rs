@@ -471,6 +471,12 @@ impl Checker<'_> {
         args: &[ast::Arg],
         span: Span,
     ) -> Option<(Construct, Type)> {
+        // A typedef of a specialised extern: `typedef register<bit<8>> bytes; bytes(16) r;`
+        if let Entity::Type(Type::Extern(id, bound)) = entity
+            && type_args.is_empty()
+        {
+            return self.construct(&Entity::Extern(*id), bound.clone(), args, span);
+        }
         let (what, signature, block) = match entity {
             Entity::Extern(id) => {
                 let extern_type = &self.program.externs[*id];

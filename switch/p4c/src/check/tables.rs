@@ -202,7 +202,10 @@ impl Checker<'_> {
     }
 
     fn key_element(&mut self, element: &ast::KeyElement) -> Option<Key> {
+        // Keys are evaluated where the table is applied, so they may apply other tables.
+        let outer = std::mem::replace(&mut self.place, super::Place::Control);
         let expr = self.expr(&element.expr);
+        self.place = outer;
         let kind = &element.match_kind;
         if !self.match_kinds.contains(&kind.text) {
             let message = format!("there is no match kind `{}`", kind.text);
@@ -399,6 +402,13 @@ impl Checker<'_> {
             && let Ast::List { items, .. } = &sets[0].kind
         {
             return self.keyset(items, keys, span);
+        }
+        // A value set gives all keys.
+        if let [set] = sets
+            && let Ast::Name { name, global } = &set.kind
+            && let Some(Entity::ValueSet(_)) = self.lookup(&name.text, *global)
+        {
+            return Some(vec![self.expr(set)]);
         }
         if sets.len() != keys.len() {
             let message = format!(
