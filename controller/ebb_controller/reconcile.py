@@ -113,8 +113,7 @@ def _verify(switch: Switch, target: dict[bytes, Entity], present: dict[bytes, En
 
 async def _read(switch: Switch, wanted: Sequence[Entity]) -> dict[bytes, Entity]:
     """All entities of the kinds we manage, by identity."""
-    # A wildcard read does not give default entries (BMv2) or gives those of all tables (P4Runtime
-    # leaves it open), so those of the plan are asked for by name and others are ignored.
+    # A read gives entries or default entries, never both; of the defaults only the plan's matter.
     defaults = [e for e in wanted if isinstance(e, P4TableEntry) and e.is_default_action]
     kinds: list[Entity] = [
         P4ActionProfileMember(),
@@ -134,8 +133,11 @@ async def _read(switch: Switch, wanted: Sequence[Entity]) -> dict[bytes, Entity]
         raise ControllerError(
             f"switch {switch.name}: it holds an entry that does not fit the P4 program: {error}"
         ) from error
-    ours = [e for e in found if not (isinstance(e, P4TableEntry) and e.table_id in const_tables)]
-    return {_identity(entity, switch.p4info): entity for entity in ours}
+    return {
+        _identity(entity, switch.p4info): entity
+        for entity in found
+        if not (isinstance(entity, P4TableEntry) and _is_const(entity, const_tables))
+    }
 
 
 async def read(
@@ -249,6 +251,11 @@ def _sort(field: Any, key: Callable[[Any], Any]) -> None:
     ordered = sorted(field, key=key)
     del field[:]
     field.extend(ordered)
+
+
+def _is_const(entry: P4TableEntry, const_tables: set[str]) -> bool:
+    """Whether an entry is part of the program: nobody can change it."""
+    return entry.table_id in const_tables or (entry.is_const and not entry.is_default_action)
 
 
 def _is_default(entity: Entity) -> bool:

@@ -19,6 +19,13 @@ from pathlib import Path
 import finsy.switch
 import pytest
 from ebb_controller.controller import Controller, Program
+from ebb_controller.parameters import (
+    FabricParameters,
+    PhantomQueue,
+    StepMarking,
+    TrafficClass,
+    Trimming,
+)
 from ebb_controller.plan import MulticastGroup
 from ebb_controller.reconcile import Change
 from ebb_controller.scheme import known_schemes, load_scheme
@@ -27,6 +34,7 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.targets import target
+from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
 BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))
 PROGRAM = Program(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
@@ -145,6 +153,20 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
         again = await controller.configure(parameters)
         assert set(again.values()) == {Change()}, f"{name} is not what reads back"
         assert await asyncio.to_thread(unreachable, net) == [], name
+
+    # Ranges with priorities, and every mechanism at once; no scheme has that.
+    for thresholds in ([10_000, 100_000], [20_000, 100_000]):
+        parameters = FabricParameters(
+            classes=[TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")],
+            ports=PortParameters(queue=[QueueParameters(id=queue) for queue in range(8)]),
+            mlfq_queues=[3, 2, 1],
+            mlfq_thresholds_bytes=thresholds,
+            step_marking=StepMarking(),
+            phantom_queue=PhantomQueue(),
+            trimming=Trimming(trigger="occupancy"),
+        )
+        await controller.configure(parameters)
+        assert set((await controller.configure(parameters)).values()) == {Change()}
 
     members = ("xh1", "xh2", "xh3")
     await controller.configure(parameters, [MulticastGroup(GROUP, 7, members)])
