@@ -55,7 +55,7 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         for feature in sorted(self.needs, key=lambda f: f.name):
             reason = self.target.lacks_now(feature)
             if reason is not None:
-                self.skipTest(f"{self.target.name}: {reason}")
+                self.skipTest(f"SKIP: {self.target.name}: {reason}")
         self.dataplane = ptf.dataplane_instance
         ports = {port: switch_interface(port) for port in PORTS}
         self.addCleanup(self.target.stop)

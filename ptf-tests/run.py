@@ -13,6 +13,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -102,6 +103,7 @@ def run_tests(options: argparse.Namespace, work_dir: Path) -> int:
                    f"--log-dir={work_dir / 'logs'}",
                    "--test-params=" + ";".join(f"{k}={v!r}" for k, v in parameters.items()),
                    *tests]  # fmt: skip
+        # A signal can end PTF inside a test; the namespace is removed with all that runs in it.
         return subprocess.run(command, check=False, cwd=work_dir).returncode
 
 
@@ -113,6 +115,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="keep logs and the compiled program")
     parser.add_argument("filter", nargs="*", help="part of a test's name")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up then, too
     work_dir = Path(tempfile.mkdtemp(prefix="ebb-ptf-"))
     try:
         if os.geteuid() != 0:
@@ -121,6 +124,9 @@ def main() -> int:
     except (RunError, TestbedError) as error:
         print(f"ptf-tests: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("ptf-tests: interrupted", file=sys.stderr)
+        return 130
     finally:
         if options.keep:
             print(f"kept: {work_dir}")

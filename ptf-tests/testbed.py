@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "ebb-ptf-"
@@ -37,7 +38,15 @@ def namespace() -> Iterator[str]:
         _fill(name)
         yield name
     finally:
-        _ip("netns", "delete", name)
+        _remove(name)
+
+
+def _remove(name: str) -> None:
+    """Ends what still runs in the namespace (a killed test leaves its switch), then removes it."""
+    for pid in _ip("netns", "pids", name).split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    _ip("netns", "delete", name)
 
 
 def _fill(name: str) -> None:
@@ -61,10 +70,10 @@ def _remove_stale() -> None:
         name = line.split()[0]
         pid = name.removeprefix(PREFIX)
         if name.startswith(PREFIX) and pid.isdigit() and not Path(f"/proc/{pid}").exists():
-            _ip("netns", "delete", name)
+            _remove(name)
 
 
-def _ip(*arguments: str) -> None:
+def _ip(*arguments: str) -> str:
     command = ["ip", *arguments]
     try:
         run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -72,3 +81,4 @@ def _ip(*arguments: str) -> None:
         raise TestbedError("`ip` is missing; install iproute2") from None
     if run.returncode:
         raise TestbedError(f"`{' '.join(command)}` failed: {run.stderr.strip()}")
+    return run.stdout
