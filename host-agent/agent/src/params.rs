@@ -7,6 +7,7 @@ use ebb_transport::DscpParams;
 use ebb_transport::ndp::NdpParams;
 use ebb_transport::nic::NicParams;
 use ebb_transport::pacer::PacerParams;
+use ebb_transport::scdp::ScdpParams;
 use ebb_transport::tcp::TcpParams;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,7 @@ pub struct Params {
     pub nic: NicParams,
     pub dscp: DscpParams,
     pub ndp: NdpParams,
+    pub scdp: ScdpParams,
     pub tcp: TcpParams,
     pub pacer: PacerParams,
 }
@@ -49,6 +51,7 @@ impl Params {
         self.nic.validate().map_err(|why| anyhow!(why))?;
         self.dscp.validate().map_err(|why| anyhow!(why))?;
         self.ndp.validate().map_err(|why| anyhow!(why))?;
+        self.scdp.validate().map_err(|why| anyhow!(why))?;
         self.tcp.validate()?;
         self.pacer.validate()?;
         Ok(())

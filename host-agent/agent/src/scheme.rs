@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use clap::ValueEnum;
 use ebb_transport::ndp::NdpHost;
+use ebb_transport::scdp::ScdpHost;
 use ebb_transport::tcp::{Algorithm, TcpEndpoint};
 use ebb_transport::{HostConfig, Transport};
 use ebb_wire::Protocol;
@@ -49,7 +50,7 @@ impl Scheme {
         };
         match self {
             Scheme::Ndp => Ok(Box::new(NdpHost::new(host, params.ndp))),
-            Scheme::Scdp => anyhow::bail!("scdp is not built in yet"),
+            Scheme::Scdp => Ok(Box::new(ScdpHost::new(host, params.scdp.clone()))),
             Scheme::Reno => tcp("reno", Algorithm::Reno, None),
             Scheme::RenoEcn => tcp("reno-ecn", Algorithm::RenoEcn, None),
             Scheme::Dctcp => tcp("dctcp", Algorithm::Dctcp, None),

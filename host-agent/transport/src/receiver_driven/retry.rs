@@ -39,6 +39,10 @@ impl Retry {
         self.silent
     }
 
+    pub fn last_heard(&self) -> Instant {
+        self.last_heard
+    }
+
     pub fn max_retries(&self) -> u32 {
         self.params.max_retries
     }

@@ -1,0 +1,88 @@
+//! Every constant of SCDP, with unit, default and source (table in `docs/scdp.md`).
+
+use serde::{Deserialize, Serialize};
+
+/// Section `scdp` of the parameters file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScdpParams {
+    /// Symbols sent at line rate before the first pull.
+    pub initial_window_packets: u32,
+    /// Source symbols of a block (K).
+    pub block_symbols: u16,
+    /// Symbols beyond K that a block waits for before it is decoded, once something was lost.
+    pub overhead_symbols: u16,
+    /// A session starts at level 0 and moves down one level at each of these counts of bytes sent.
+    pub mlfq_thresholds_bytes: Vec<u64>,
+    /// A receiver that has waited so long pulls again; so does a sender ask for a sign of life.
+    pub rto_ns: u64,
+    /// Upper bound of the timeout, which doubles while the peer is silent.
+    pub max_rto_ns: u64,
+    /// Consecutive timeouts without a sign of the peer after which the flow has failed.
+    pub max_retries: u32,
+    /// How long an ended flow still answers late packets.
+    pub linger_ns: u64,
+    /// Blocks that a receiver holds at a time.
+    pub max_open_blocks: u32,
+    /// Flows open at a host, in each direction.
+    pub max_flows: u32,
+    /// Flows open from one peer.
+    pub max_flows_per_peer: u32,
+}
+
+impl Default for ScdpParams {
+    fn default() -> Self {
+        ScdpParams {
+            initial_window_packets: 12,
+            block_symbols: 100,
+            overhead_symbols: 2,
+            mlfq_thresholds_bytes: vec![10_000, 100_000, 1_000_000, 10_000_000],
+            rto_ns: 10_000_000,
+            max_rto_ns: 80_000_000,
+            max_retries: 8,
+            linger_ns: 200_000_000,
+            max_open_blocks: 16,
+            max_flows: 4096,
+            max_flows_per_peer: 1024,
+        }
+    }
+}
+
+impl ScdpParams {
+    /// Larger blocks would make decoding slow and a peer's claim on our memory large.
+    pub const MAX_BLOCK_SYMBOLS: u16 = 4096;
+
+    pub fn validate(&self) -> Result<(), String> {
+        if self.initial_window_packets == 0 {
+            return Err("scdp.initial_window_packets is 0; nothing would ever be sent".into());
+        }
+        if !(1..=Self::MAX_BLOCK_SYMBOLS).contains(&self.block_symbols) {
+            return Err(format!(
+                "scdp.block_symbols is {}; it must be 1..{}",
+                self.block_symbols,
+                Self::MAX_BLOCK_SYMBOLS
+            ));
+        }
+        if self.rto_ns == 0 || self.rto_ns > self.max_rto_ns {
+            return Err(format!(
+                "scdp.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
+                self.rto_ns, self.max_rto_ns
+            ));
+        }
+        if !self.mlfq_thresholds_bytes.is_sorted() || self.mlfq_thresholds_bytes.len() > 255 {
+            return Err("scdp.mlfq_thresholds_bytes must ascend, with at most 255 of them".into());
+        }
+        if self.max_open_blocks == 0 {
+            return Err("scdp.max_open_blocks is 0; nothing could be received".into());
+        }
+        Ok(())
+    }
+
+    /// The MLFQ level of a session that has sent `bytes` (PIAS; thesis, section III-D).
+    pub(super) fn level(thresholds: &[u64], bytes: u64) -> u8 {
+        thresholds
+            .iter()
+            .take_while(|&&threshold| threshold <= bytes)
+            .count() as u8
+    }
+}
