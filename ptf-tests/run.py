@@ -84,9 +84,11 @@ def run_tests(options: argparse.Namespace, work_dir: Path) -> int:
     """Everything from compiling to the exit code of PTF."""
     switch = find_binary(SWITCHES[options.switch], options.bin_dir)
     compiler = find_binary(options.compiler or COMPILERS[options.switch], options.bin_dir)
-    tests = [t for t in list_tests() if not options.filter or any(f in t for f in options.filter)]
+    known = list_tests()
+    tests = [t for t in known if not options.filter or any(f in t for f in options.filter)]
     if not tests:
-        raise RunError(f"no test matches {' '.join(options.filter)}; there are:\n{chr(10).join(list_tests())}")
+        names = "\n".join(known)
+        raise RunError(f"no test matches {' '.join(options.filter)}; there are:\n{names}")
     program, p4info = compile_program(compiler, work_dir)
     print(f"== {len(tests)} packet tests: {compiler.name}, {switch.name}", flush=True)
     parameters = {
