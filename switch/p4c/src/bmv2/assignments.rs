@@ -56,9 +56,6 @@ impl Backend<'_> {
             Some(Place::Header(name)) => {
                 out.push(self.primitive(op, vec![json::Value::Header(name)], span));
             }
-            Some(Place::Element(element)) => {
-                out.push(self.primitive(op, vec![element.wrapped()], span));
-            }
             _ => self.error(
                 "unsupported-header",
                 span,
@@ -178,7 +175,7 @@ impl Backend<'_> {
             return;
         }
         match self.place(target) {
-            Some(Place::Field(_) | Place::ElementField(_)) => {
+            Some(Place::Field(_)) => {
                 let parameters = vec![self.argument(target), self.argument(value)];
                 out.push(self.primitive("assign", parameters, span));
             }

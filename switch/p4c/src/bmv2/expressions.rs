@@ -28,7 +28,6 @@ impl Backend<'_> {
                 let last = Json::unary("last_stack_index", stack.clone());
                 Json::binary("dereference_header_stack", stack, last).wrapped()
             }
-            Some(Place::Element(value) | Place::ElementField(value)) => value.wrapped(),
             _ if expr.as_value().is_some() => self.data(expr),
             _ => self.data(expr).wrapped(),
         }
@@ -61,7 +60,6 @@ impl Backend<'_> {
             Place::Field(field) => Some(Json::Field(field)),
             Place::ActionData(i) => Some(Json::Local(i)),
             Place::StackField(field) => Some(Json::StackField(field)),
-            Place::ElementField(value) => Some(value),
             _ => None,
         }
     }
@@ -147,7 +145,6 @@ impl Backend<'_> {
         match self.place(header) {
             Some(Place::Header(name)) => Json::unary("d2b", Json::field(name, "$valid$")),
             Some(Place::Union(name)) => Json::unary("valid_union", Json::HeaderUnion(name)),
-            Some(Place::Element(element)) => Json::unary("valid", element),
             _ => self.unsupported(header),
         }
     }

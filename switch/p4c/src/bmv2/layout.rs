@@ -50,10 +50,6 @@ pub(super) enum Place {
     /// Struct inside of a header: the header and the path in it.
     HeaderGroup(String, String),
     Standard,
-    /// A stack element chosen at run time, and its type.
-    Element(json::Value),
-    /// A field of such an element.
-    ElementField(json::Value),
     StackNext(String),
     StackLast(String),
     /// A field of the last element.
@@ -341,14 +337,6 @@ impl Backend<'_> {
                 Place::Standard => Some(Place::Field(json::FieldRef::new(STANDARD, name))),
                 Place::Header(header) => in_header(&expr.ty, header, name.clone()),
                 Place::HeaderGroup(header, path) => in_header(&expr.ty, header, join(&path, name)),
-                Place::Element(element) => {
-                    let offset = field_offset(&base.ty, name)?;
-                    Some(Place::ElementField(json::Value::access(
-                        "access_field",
-                        element,
-                        offset,
-                    )))
-                }
                 Place::StackLast(stack) => {
                     Some(Place::StackField(json::FieldRef::new(stack, name)))
                 }
@@ -361,15 +349,6 @@ impl Backend<'_> {
                 }
                 (Place::Stack(stack), Some(i)) => Some(Place::Header(format!("{stack}[{i}]"))),
                 (Place::UnionStack(stack), Some(i)) => Some(Place::Union(format!("{stack}[{i}]"))),
-                (Place::Stack(stack), None) => {
-                    let stack = json::Value::HeaderStack(stack);
-                    let index = self.value(index);
-                    Some(Place::Element(json::Value::binary(
-                        "dereference_header_stack",
-                        stack,
-                        index,
-                    )))
-                }
                 _ => None,
             },
             ExprKind::StackNext(base) => match self.place(base)? {
@@ -457,12 +436,6 @@ fn flatten(
             }
         }
     }
-}
-
-fn field_offset(ty: &Type, name: &str) -> Option<usize> {
-    let mut fields = Vec::new();
-    flatten(ty.as_struct()?, "", &mut fields, &mut None);
-    fields.iter().position(|f| f.name == name)
 }
 
 /// BMv2 wants whole bytes.

@@ -40,7 +40,7 @@ impl Elaborator<'_> {
             copy_back: Vec::new(),
         };
         let refs: Vec<&Expr> = args.iter().collect();
-        let values = self.operands(&refs, env, out);
+        let values = self.arguments(&refs, params, env, out);
         for (i, (param, value)) in params.iter().zip(&values).enumerate() {
             let ty = param.ty.substitute(types);
             let span = value.span;
@@ -53,7 +53,9 @@ impl Elaborator<'_> {
                 .collect();
             let is_out = matches!(param.direction, Direction::Out | Direction::InOut);
             let direct = if is_out {
-                is_stable_place(value) && !others.iter().any(|(_, other)| overlap(value, other))
+                reach == Reach::Parameters
+                    && is_stable_place(value)
+                    && !others.iter().any(|(_, other)| overlap(value, other))
             } else {
                 let written = |p: &Param| matches!(p.direction, Direction::Out | Direction::InOut);
                 is_fixed(value)
@@ -74,7 +76,8 @@ impl Elaborator<'_> {
             if param.direction == Direction::Out {
                 self.invalidate(&copy, out);
             } else {
-                self.push(out, FlatKind::Assign(copy.clone(), value.clone()), span);
+                let initial = self.read(value.clone(), out);
+                self.push(out, FlatKind::Assign(copy.clone(), initial), span);
             }
             if is_out && !matches!(value.kind, ExprKind::DontCare) {
                 bound.copy_back.push((value.clone(), copy.clone()));
@@ -86,8 +89,7 @@ impl Elaborator<'_> {
 
     pub(super) fn copy_back(&mut self, bound: Bound, out: &mut Vec<FlatStmt>) {
         for (target, copy) in bound.copy_back {
-            let span = target.span;
-            self.push(out, FlatKind::Assign(target, copy), span);
+            self.write(&target, copy, out);
         }
     }
 
@@ -241,6 +243,7 @@ impl Elaborator<'_> {
         );
         let mut inner = env.clone();
         inner.vars.extend(bound.vars.clone());
+        inner.on_exit.push(bound.copy_back.clone());
         inner.in_action = true;
         inner.depth += 1;
         self.inlined(&action.body, inner, None, &mut block, span);
@@ -292,6 +295,7 @@ impl Elaborator<'_> {
             &mut body,
         );
         inner.vars.extend(bound.vars.clone());
+        inner.on_exit.push(bound.copy_back.clone());
         let mut params = Vec::new();
         for param in action
             .params
@@ -393,8 +397,10 @@ impl Elaborator<'_> {
             Callee::IsValid(_) => {}
             Callee::SetValid(header) | Callee::SetInvalid(header) => {
                 let valid = matches!(call.callee, Callee::SetValid(_));
-                let header = self.expr(header, env, out);
-                self.push(out, FlatKind::SetValid(header, valid), span);
+                let header = self.place(header, env, out);
+                let statements =
+                    self.for_each_element(&header, &|fixed| FlatKind::SetValid(fixed, valid));
+                out.extend(statements);
             }
             Callee::PushFront(stack) | Callee::PopFront(stack) => {
                 let count = call
@@ -403,7 +409,7 @@ impl Elaborator<'_> {
                     .and_then(Expr::as_int)
                     .and_then(|v| u32::try_from(v).ok());
                 let count = count.unwrap_or(0);
-                let place = self.expr(stack, env, out);
+                let place = self.place(stack, env, out);
                 let kind = if matches!(call.callee, Callee::PushFront(_)) {
                     FlatKind::PushFront(place, count)
                 } else {
@@ -426,7 +432,7 @@ impl Elaborator<'_> {
         span: Span,
     ) {
         let refs: Vec<&Expr> = call.args.iter().collect();
-        let mut args = self.operands(&refs, env, out);
+        let mut args = self.arguments(&refs, params, env, out);
         // BMv2 writes results to fields: slices and elements chosen at run time go through a variable.
         let mut back = Vec::new();
         for (param, arg) in params.iter().zip(&mut args) {
@@ -435,7 +441,8 @@ impl Elaborator<'_> {
             if needs_copy {
                 let copy = self.temp(&arg.ty.clone(), span);
                 if param.direction == Direction::InOut {
-                    self.push(out, FlatKind::Assign(copy.clone(), arg.clone()), span);
+                    let initial = self.read(arg.clone(), out);
+                    self.push(out, FlatKind::Assign(copy.clone(), initial), span);
                 }
                 let target = std::mem::replace(arg, copy.clone());
                 if !matches!(target.kind, ExprKind::DontCare) {
@@ -455,7 +462,7 @@ impl Elaborator<'_> {
         };
         self.push(out, kind, span);
         for (target, copy) in back {
-            self.push(out, FlatKind::Assign(target, copy), span);
+            self.write(&target, copy, out);
         }
     }
 }

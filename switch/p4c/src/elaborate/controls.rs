@@ -50,6 +50,8 @@ impl Elaborator<'_> {
         let bound = self.bind(&control.params, args, &[], Reach::Parameters, env, out);
         let mut inner = self.unit_env(&unit, env.depth + 1);
         inner.vars.extend(bound.vars.clone());
+        inner.on_exit = env.on_exit.clone();
+        inner.on_exit.push(bound.copy_back.clone());
         self.control_body(&unit, &mut inner, out);
         self.copy_back(bound, out);
     }

@@ -3,7 +3,7 @@
 use super::flat::{Branches, FlatKind, FlatStmt};
 use super::{Elaborator, Env};
 use crate::eval::{self, Value};
-use crate::ir::{BinaryOp, Call, Callee, Expr, ExprKind};
+use crate::ir::{BinaryOp, Call, Callee, Direction, Expr, ExprKind, Param};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -58,8 +58,13 @@ impl Elaborator<'_> {
                 }
             }
             ExprKind::Field(base, name) => {
-                let base = self.expr(base, env, out);
-                member(base, name, ty, span)
+                let base = self.place(base, env, out);
+                let value = member(base, name, ty, span);
+                self.read(value, out)
+            }
+            ExprKind::Index(base, _) if matches!(base.ty, Type::Stack(..)) => {
+                let place = self.place(expr, env, out);
+                self.read(place, out)
             }
             ExprKind::Index(base, index) => {
                 let mut parts = self.operands(&[base, index], env, out);
@@ -208,13 +213,31 @@ impl Elaborator<'_> {
         env: &Env,
         out: &mut Vec<FlatStmt>,
     ) -> Vec<Expr> {
+        self.arguments(exprs, &[], env, out)
+    }
+
+    /// As [`Self::operands`]; arguments of `out` and `inout` parameters stay the places they are.
+    pub(super) fn arguments(
+        &mut self,
+        exprs: &[&Expr],
+        params: &[Param],
+        env: &Env,
+        out: &mut Vec<FlatStmt>,
+    ) -> Vec<Expr> {
         let mut values = Vec::new();
         for (i, expr) in exprs.iter().enumerate() {
-            let value = self.expr(expr, env, out);
+            let is_place = params
+                .get(i)
+                .is_some_and(|p| matches!(p.direction, Direction::Out | Direction::InOut));
+            let value = if is_place {
+                self.place(expr, env, out)
+            } else {
+                self.expr(expr, env, out)
+            };
             let changes_later = exprs[i + 1..].iter().any(|e| self.has_effects(e));
             let fixed = value.as_value().is_some()
                 || matches!(value.kind, ExprKind::Instance(_) | ExprKind::List(_));
-            if changes_later && !fixed {
+            if changes_later && !fixed && !is_place {
                 values.push(self.saved(value, out));
             } else {
                 values.push(value);

@@ -11,6 +11,7 @@
 
 mod calls;
 mod controls;
+mod elements;
 mod expressions;
 pub mod flat;
 mod parsers;
@@ -42,6 +43,9 @@ struct Env {
     unit: Option<Rc<Unit>>,
     /// Where `return` goes, and the variable for its value.
     returns: Option<(Label, Option<Expr>)>,
+    /// What the calls around have to copy back, outermost first: `exit` does it too (specification,
+    /// section 12.8).
+    on_exit: Vec<Vec<(Expr, Expr)>>,
     /// Inside of an action: calls of other actions need no block of their own.
     in_action: bool,
     depth: usize,

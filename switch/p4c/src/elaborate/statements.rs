@@ -24,16 +24,10 @@ impl Elaborator<'_> {
         let span = statement.span;
         match &statement.kind {
             StmtKind::Assign(target, value) => {
-                // The right side is evaluated first unless the left one calls something.
-                if self.has_effects(target) {
-                    let target = self.expr(target, env, out);
-                    let value = self.expr(value, env, out);
-                    self.push(out, FlatKind::Assign(target, value), span);
-                    return;
-                }
+                // The place is settled first, then the value (specification, section 12.1).
+                let target = self.place(target, env, out);
                 let value = self.expr(value, env, out);
-                let target = self.expr(target, env, out);
-                self.push(out, FlatKind::Assign(target, value), span);
+                self.write(&target, value, out);
             }
             StmtKind::Call(call) => self.call_statement(call, env, out, span),
             StmtKind::If(condition, then, otherwise) => {
@@ -94,7 +88,12 @@ impl Elaborator<'_> {
                 }
                 self.push(out, FlatKind::Break(label), span);
             }
-            StmtKind::Exit => self.push(out, FlatKind::Exit, span),
+            StmtKind::Exit => {
+                for (target, copy) in env.on_exit.iter().rev().flatten() {
+                    self.write(target, copy.clone(), out);
+                }
+                self.push(out, FlatKind::Exit, span);
+            }
         }
     }
 
