@@ -128,7 +128,7 @@ mod tests {
     fn every_trim_earns_one_pull() {
         assert_eq!(play(100, 12, |n| n % 3 == 0 && n < 30), (110, 98));
         // Also the trims of the last window.
-        assert_eq!(play(20, 12, |n| n >= 15 && n < 20), (25, 13));
+        assert_eq!(play(20, 12, |n| (15..20).contains(&n)), (25, 13));
         assert_eq!(play(5, 12, |n| n < 5), (10, 5));
     }
 

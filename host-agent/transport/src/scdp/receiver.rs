@@ -228,7 +228,7 @@ impl ReceiverSession for Receiver {
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
-        if !self.deadline().is_some_and(|deadline| deadline <= now) {
+        if self.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
         self.counters.timeouts += 1;

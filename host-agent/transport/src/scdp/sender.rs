@@ -260,7 +260,7 @@ impl SenderSession for Sender {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if !self.deadline().is_some_and(|deadline| deadline <= now) {
+        if self.deadline().is_none_or(|deadline| deadline > now) {
             return;
         }
         if !self.waits_for_confirmation() {

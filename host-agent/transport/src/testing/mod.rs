@@ -36,6 +36,8 @@ pub(crate) enum Fate {
     Late(Duration),
 }
 
+pub(crate) type FateOf = Box<dyn FnMut(u64, &EbbHeader) -> Fate>;
+
 struct Host {
     transport: Box<dyn Transport>,
     nic: Nic,
@@ -44,10 +46,11 @@ struct Host {
     unplugged: bool,
 }
 
+/// Where a packet arrives.
 enum Arrival {
-    AtSwitch(Vec<u8>),
-    AtQueue(Vec<u8>),
-    AtHost(usize, Vec<u8>),
+    Switch(Vec<u8>),
+    Queue(Vec<u8>),
+    Host(usize, Vec<u8>),
 }
 
 pub(crate) struct Network {
@@ -59,7 +62,7 @@ pub(crate) struct Network {
     sequence: u64,
     steps: u64,
     /// Decides about the n-th packet (from 0) that reaches the switch.
-    pub fate: Box<dyn FnMut(u64, &EbbHeader) -> Fate>,
+    pub fate: FateOf,
     packets: u64,
     /// Every header that reached the switch, before its fate, with the time.
     pub log: Vec<(Instant, Ipv4Addr, EbbHeader)>,
@@ -189,9 +192,9 @@ impl Network {
             && entry.key().0 <= self.now
         {
             match entry.remove() {
-                Arrival::AtSwitch(packet) => self.switch(packet),
-                Arrival::AtQueue(packet) => self.enqueue(packet),
-                Arrival::AtHost(i, packet) => {
+                Arrival::Switch(packet) => self.switch(packet),
+                Arrival::Queue(packet) => self.enqueue(packet),
+                Arrival::Host(i, packet) => {
                     if !self.hosts[i].unplugged {
                         self.hosts[i].transport.handle_packet(self.now, &packet);
                         self.serve_host(i);
@@ -201,7 +204,7 @@ impl Network {
         }
         for i in 0..self.ports.len() {
             while let Some((out_at, packet)) = self.ports[i].depart(self.now) {
-                self.schedule(out_at + self.delay, Arrival::AtHost(i, packet));
+                self.schedule(out_at + self.delay, Arrival::Host(i, packet));
             }
         }
         for i in 0..self.hosts.len() {
@@ -260,7 +263,7 @@ impl Network {
             }
         }
         for (at, packet) in sent {
-            self.schedule(at, Arrival::AtSwitch(packet));
+            self.schedule(at, Arrival::Switch(packet));
         }
     }
 
@@ -281,7 +284,7 @@ impl Network {
                 self.enqueue(packet.clone());
                 self.enqueue(packet);
             }
-            Fate::Late(by) => self.schedule(self.now + by, Arrival::AtQueue(packet)),
+            Fate::Late(by) => self.schedule(self.now + by, Arrival::Queue(packet)),
         }
     }
 
