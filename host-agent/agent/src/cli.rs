@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::scheme::Scheme;
 
+/// 115 days after the machine was started.
+const MAX_START_NS: u64 = 10_000_000_000_000_000;
+
 #[derive(Parser, Debug)]
 #[command(
     version,
@@ -80,6 +83,6 @@ pub struct SendArgs {
     #[arg(long)]
     pub name: Option<String>,
     /// Start at this time of CLOCK_MONOTONIC, in ns
-    #[arg(long, value_name = "T")]
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(..MAX_START_NS))]
     pub start_at_ns: Option<u64>,
 }

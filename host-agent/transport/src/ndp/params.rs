@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::receiver_driven::MAX_TIME_NS;
+
 /// Section `ndp` of the parameters file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -50,6 +52,10 @@ impl NdpParams {
                 "ndp.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
                 self.rto_ns, self.max_rto_ns
             ));
+        }
+        let longest = self.max_rto_ns.max(self.linger_ns);
+        if longest > MAX_TIME_NS {
+            return Err(format!("section ndp: {longest} ns is longer than a day"));
         }
         Ok(())
     }

@@ -12,6 +12,9 @@ mod retry;
 mod session;
 mod tombstones;
 
+#[cfg(test)]
+mod tests;
+
 pub use host::{Host, HostConfig};
 
 pub use credit::PullCredit;
@@ -21,6 +24,9 @@ pub use session::{
 };
 
 use serde::{Deserialize, Serialize};
+
+/// A day. No sensible parameter is longer, however slow the emulation, and sums cannot overflow.
+pub const MAX_TIME_NS: u64 = 86_400_000_000_000;
 
 /// Section `dscp` of the parameters file: the classes of `docs/wire-format.md`. The controller
 /// gives the switches the same values.

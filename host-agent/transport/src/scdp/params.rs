@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::receiver_driven::MAX_TIME_NS;
+
 /// Section `scdp` of the parameters file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -68,6 +70,10 @@ impl ScdpParams {
                 "scdp.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
                 self.rto_ns, self.max_rto_ns
             ));
+        }
+        let longest = self.max_rto_ns.max(self.linger_ns);
+        if longest > MAX_TIME_NS {
+            return Err(format!("section scdp: {longest} ns is longer than a day"));
         }
         if !self.mlfq_thresholds_bytes.is_sorted() || self.mlfq_thresholds_bytes.len() > 255 {
             return Err("scdp.mlfq_thresholds_bytes must ascend, with at most 255 of them".into());

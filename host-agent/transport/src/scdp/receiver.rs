@@ -13,6 +13,9 @@ use crate::receiver_driven::{
 use crate::record::Counters;
 use crate::{FlowId, Job};
 
+/// A larger initial window than any sender has: bounds what a header can make us keep.
+const MAX_WINDOW: u32 = 1024;
+
 pub struct Receiver {
     flow: FlowId,
     blocks: Blocks,
@@ -45,7 +48,10 @@ impl Receiver {
             flow,
             blocks: Blocks { shape },
             overhead_symbols: params.overhead_symbols,
-            max_open_blocks: params.max_open_blocks,
+            // With small blocks the initial window alone spans many.
+            max_open_blocks: params
+                .max_open_blocks
+                .max(window.min(MAX_WINDOW) / u32::from(shape.block_symbols) + 2),
             next_delivered: 0,
             open: BTreeMap::new(),
             credit: PullCredit::new(u64::from(window), shape.packets()),

@@ -68,6 +68,8 @@ pub(crate) struct Network {
     pub log: Vec<(Instant, Ipv4Addr, EbbHeader)>,
     pub delivered: BTreeMap<(usize, FlowId), Vec<u8>>,
     pub records: Vec<(usize, FlowId, FlowRecord)>,
+    /// Whoever receives objects finds all of them wrong.
+    pub refuse_content: bool,
 }
 
 pub(crate) fn address(host: usize) -> Ipv4Addr {
@@ -117,6 +119,7 @@ impl Network {
             log: Vec::new(),
             delivered: BTreeMap::new(),
             records: Vec::new(),
+            refuse_content: false,
         }
     }
 
@@ -242,6 +245,9 @@ impl Network {
                         .extend_from_slice(&bytes);
                 }
                 Event::Finished { flow, record } | Event::Failed { flow, record } => {
+                    if self.refuse_content && record.role == Role::Receiver {
+                        host.transport.abort(self.now, flow, "wrong hash");
+                    }
                     self.records.push((i, flow, record));
                 }
             }

@@ -1,0 +1,145 @@
+//! What holds for NDP and SCDP alike.
+
+use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+
+use crate::HostConfig;
+use crate::Transport;
+use crate::ndp::{NdpHost, NdpParams};
+use crate::record::{Role, Status};
+use crate::scdp::{ScdpHost, ScdpParams};
+use crate::testing::{Network, PORT, PortParams, address};
+
+fn ndp(config: HostConfig) -> NdpHost {
+    NdpHost::new(config, NdpParams::default())
+}
+
+fn scdp(config: HostConfig) -> ScdpHost {
+    ScdpHost::new(config, ScdpParams::default())
+}
+
+fn network<T: Transport + 'static>(make: fn(HostConfig) -> T) -> Network {
+    Network::new(2, PortParams::default(), make)
+}
+
+/// Whoever uses the transport sees a wrong hash before the last confirmation has left.
+#[test]
+fn a_refused_content_fails_the_sender_too() {
+    for mut net in [network(ndp), network(scdp)] {
+        for bytes in [5_000, 100_000] {
+            net.refuse_content = true;
+            net.records.clear();
+            net.send(0, 1, bytes);
+            net.run();
+            let sender = net
+                .records
+                .iter()
+                .find(|(_, _, r)| r.role == Role::Sender)
+                .unwrap();
+            let Status::Failed(why) = &sender.2.status else {
+                panic!("{:#?}", net.records)
+            };
+            assert!(why.contains("refused"), "{why}");
+        }
+    }
+}
+
+fn any_header(rng: &mut SmallRng, genuine: &EbbHeader) -> EbbHeader {
+    let types = [
+        PacketType::Data,
+        PacketType::Symbol,
+        PacketType::Pull,
+        PacketType::Ack,
+        PacketType::Nack,
+    ];
+    let mut header = *genuine;
+    let mut small = || -> u64 {
+        match rng.random_range(0..4) {
+            0 => rng.random_range(0..4),
+            1 => rng.random_range(0..300),
+            2 => u64::MAX - rng.random_range(0..4),
+            _ => rng.random(),
+        }
+    };
+    for _ in 0..3 {
+        match small() % 12 {
+            0 => header.packet_type = types[small() as usize % types.len()],
+            1 => header.flags = EbbFlags(small() as u8),
+            2 => header.block = small() as u32,
+            3 => header.symbol = small() as u32 % EbbHeader::SYMBOL_LIMIT,
+            4 => header.pull = small() as u32,
+            5 => header.object_bytes = small(),
+            6 => header.symbol_bytes = small() as u16,
+            7 => header.block_symbols = small() as u16,
+            8 => header.session = small() as u32,
+            9 => header.level = small() as u8,
+            10 => header.payload_bytes = small() as u16,
+            _ => {}
+        }
+    }
+    header
+}
+
+/// Headers with right checksums and wrong contents, for open and unknown sessions, both ways.
+#[test]
+fn no_header_makes_a_host_panic_or_loop() {
+    for seed in 0..20 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        for mut net in [network(ndp), network(scdp)] {
+            net.send(0, 1, 300_000);
+            net.run_until(ebb_units::Instant::from_micros(50));
+            for _ in 0..300 {
+                let now = net.now;
+                net.run_until(now + ebb_units::Duration::from_micros(20));
+                let (_, src, genuine) = net.log[rng.random_range(0..net.log.len())];
+                let header = any_header(&mut rng, &genuine);
+                let to = if src == address(0) { 1 } else { 0 };
+                let dscp = if rng.random_bool(0.3) { 12 } else { 10 };
+                let payload = vec![0; usize::from(header.payload_bytes.min(1432))];
+                let header = EbbHeader {
+                    payload_bytes: payload.len() as u16,
+                    ..header
+                };
+                let mut packet = Vec::new();
+                Ipv4Header::new(src, address(to), Protocol::EBB, dscp, Ecn::NotEct)
+                    .emit(EbbHeader::BYTES + payload.len(), &mut packet);
+                header.emit(&payload, &mut packet);
+                net.inject(to, &packet);
+            }
+            net.run();
+            assert!(!net.transport(0).is_active() && !net.transport(1).is_active());
+        }
+    }
+}
+
+#[test]
+fn sending_to_nobody_is_refused() {
+    let mut net = network(scdp);
+    let source = std::sync::Arc::new(vec![0u8; 10]);
+    let now = net.now;
+    for to in [
+        "10.0.0.2:7000",
+        "0.0.0.0:7000",
+        "224.0.0.1:7000",
+        "255.255.255.255:1",
+        "10.0.0.3:0",
+    ] {
+        let request = crate::SendRequest {
+            to: to.parse().unwrap(),
+            source_port: None,
+            source: source.clone(),
+        };
+        assert!(net.transport(0).send(now, request).is_err(), "{to}");
+    }
+    let request = crate::SendRequest {
+        to: std::net::SocketAddrV4::new(address(1), PORT),
+        source_port: Some(9),
+        source,
+    };
+    assert!(net.transport(0).send(now, request.clone()).is_ok());
+    assert!(
+        net.transport(0).send(now, request).is_err(),
+        "port used twice"
+    );
+}
