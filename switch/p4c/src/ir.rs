@@ -162,9 +162,17 @@ pub struct ActionCall {
 pub struct Entry {
     pub keyset: Vec<Expr>,
     pub action: ActionCall,
-    pub priority: Option<u64>,
+    pub priority: Option<Priority>,
     pub is_const: bool,
     pub span: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// `priority = n`, in the order that the table says.
+    Table(u64),
+    /// `@priority(n)`, BMv2's own: the smallest wins.
+    Bmv2(u64),
 }
 
 #[derive(Debug)]
@@ -352,6 +360,8 @@ pub struct Stmt {
 #[derive(Clone, Debug)]
 pub enum StmtKind {
     Assign(Expr, Expr),
+    /// `target op= value`: the place is evaluated once.
+    Update(Expr, BinaryOp, Expr),
     Call(Call),
     If(Expr, Vec<Stmt>, Vec<Stmt>),
     Block {

@@ -101,8 +101,24 @@ fn programs_compile_to_the_expected_files() {
             problems.push(outcome.messages);
             continue;
         };
+        if let Err(error) = ebb_bmv2_json::Program::from_json(json.as_bytes()) {
+            problems.push(format!("{}: {error}", path.display()));
+        }
         problems.extend(golden(&path.with_extension("json"), &json));
         problems.extend(golden(&path.with_extension("p4info.txtpb"), &info));
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// The fabric's own program compiles without a word.
+#[test]
+fn fabric_compiles_without_warnings() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src/fabric.p4");
+    let text = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
+    let name = path.display().to_string();
+    let options = preprocess::Options::default();
+    let compiled = ebb_p4c::compile(&name, &text, &options, &mut sources, &diagnostics);
+    assert_eq!(diagnostics.render(&sources, false), "");
+    assert!(compiled.is_some());
 }

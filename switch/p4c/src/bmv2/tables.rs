@@ -9,7 +9,7 @@ use super::{Backend, hex};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatEntry, FlatTable};
 use crate::eval::{self, Value};
-use crate::ir::{Callee, Expr, ExprKind};
+use crate::ir::{Callee, Expr, ExprKind, Priority};
 
 /// What BMv2 tables get when the program says nothing.
 pub(super) const DEFAULT_SIZE: u32 = 1024;
@@ -238,16 +238,12 @@ impl Backend<'_> {
         let declared = &self.program.tables[table.table];
         let kinds: Vec<&str> = declared.key.iter().map(|k| k.match_kind.as_str()).collect();
         let mut entries = Vec::new();
-        let count = table.entries.len() as u64;
-        for (i, entry) in (0u64..).zip(&table.entries) {
-            // In BMv2 the smallest number wins; without a priority the first entry does.
-            let priority = match entry.priority {
-                Some(p) if declared.largest_priority_wins => {
-                    i64::try_from(count.max(1 << 20).saturating_sub(p)).unwrap_or(0)
-                }
-                Some(p) => i64::try_from(p).unwrap_or(i64::MAX),
-                None => i64::try_from(i + 1).unwrap_or(i64::MAX),
-            };
+        let priorities = bmv2_priorities(
+            &table.entries,
+            declared.largest_priority_wins,
+            declared.priority_delta,
+        );
+        for (entry, priority) in table.entries.iter().zip(priorities) {
             entries.push(json::Entry {
                 source_info: self.source_info(entry.span),
                 match_key: self.match_key(entry, &kinds),
@@ -341,6 +337,47 @@ impl Backend<'_> {
         let value = self.member_number(expr.as_value()?, &expr.ty);
         Some(eval::wrap(&value, expr.ty.width().unwrap_or(32), false))
     }
+}
+
+/// BMv2's priorities, where the smallest number wins, of P4's (specification, section 14.2.1.4): an entry
+/// without one follows its predecessor at a distance of `delta`.
+fn bmv2_priorities(entries: &[FlatEntry], largest_wins: bool, delta: u64) -> Vec<i64> {
+    let mut last: Option<u64> = None;
+    let first = (entries.len() as u64)
+        .saturating_sub(1)
+        .saturating_mul(delta)
+        + 1;
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let number = match (entry.priority, last, largest_wins) {
+            (Some(Priority::Table(number) | Priority::Bmv2(number)), ..) => number,
+            (None, None, true) => first,
+            (None, None, false) => 1,
+            (None, Some(last), true) => last.saturating_sub(delta),
+            (None, Some(last), false) => last.saturating_add(delta),
+        };
+        last = Some(number);
+        numbers.push(number);
+    }
+    let raw = entries
+        .iter()
+        .any(|e| matches!(e.priority, Some(Priority::Bmv2(_))));
+    if raw {
+        // As p4c: the annotation is the number, and the others count from 1 by position.
+        let positions = 1u64..;
+        let chosen = entries
+            .iter()
+            .zip(positions)
+            .map(|(e, position)| match e.priority {
+                Some(Priority::Table(number) | Priority::Bmv2(number)) => number,
+                None => position,
+            });
+        numbers = chosen.collect();
+    }
+    let top = numbers.iter().copied().max().unwrap_or(0);
+    let flip = largest_wins && !raw;
+    let bmv2 = numbers.iter().map(|n| if flip { top - n + 1 } else { *n });
+    bmv2.map(|n| i64::try_from(n).unwrap_or(i64::MAX)).collect()
 }
 
 fn match_type(kind: &str) -> Option<json::MatchType> {

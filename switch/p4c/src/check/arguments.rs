@@ -136,6 +136,12 @@ impl Checker<'_> {
         if matches!((&value.ty, ty), (Type::Block(..), Type::Block(..))) {
             return value;
         }
+        if matches!(value.ty, Type::DontCare) {
+            return Expr {
+                ty: ty.clone(),
+                ..value
+            };
+        }
         if !is_out {
             return self.coerce(value, ty);
         }

@@ -135,9 +135,9 @@ impl Checker<'_> {
         span: Span,
     ) -> Option<StmtKind> {
         let target = self.expr(target);
-        let mut value = self.expr(value);
+        let value = self.expr(value);
         if let Some(op) = op {
-            value = self.binary(op, target.clone(), value, span);
+            return self.update(target, op, value, span);
         }
         if target.ty.is_poison() || !self.check_lvalue(&target) {
             return None;
@@ -148,6 +148,30 @@ impl Checker<'_> {
             return None;
         }
         Some(StmtKind::Assign(target, value))
+    }
+
+    fn update(
+        &mut self,
+        target: Expr,
+        op: ast::BinaryOp,
+        value: Expr,
+        span: Span,
+    ) -> Option<StmtKind> {
+        if target.ty.is_poison() || !self.check_lvalue(&target) {
+            return None;
+        }
+        let result = self.binary(op, target.clone(), value, span);
+        let ty = target.ty.clone();
+        // The operation has converted its right side.
+        match result.kind {
+            ExprKind::Binary(op, _, right) if result.ty == ty => {
+                Some(StmtKind::Update(target, op, *right))
+            }
+            _ => {
+                self.coerce(result, &ty);
+                None
+            }
+        }
     }
 
     fn call_statement(&mut self, call: &ast::Expr) -> Option<StmtKind> {

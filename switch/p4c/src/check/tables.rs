@@ -8,7 +8,7 @@ use crate::annotations;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
 use crate::diagnostics::Diagnostic;
 use crate::ir::{
-    ActionCall, ActionRef, Entry, Expr, ExprKind, Instance, Key, Param, Signature, Table,
+    ActionCall, ActionRef, Entry, Expr, ExprKind, Instance, Key, Param, Priority, Signature, Table,
 };
 use crate::source::Span;
 use crate::types::Type;
@@ -369,10 +369,11 @@ impl Checker<'_> {
         let keyset = self.keyset(&entry.keyset, &keys, entry.span)?;
         let action = self.action_call(table, &entry.action)?;
         let priority = match &entry.priority {
-            Some(priority) => Some(self.constant_int(priority)?.to_u64()?),
+            Some(priority) => Some(Priority::Table(self.constant_int(priority)?.to_u64()?)),
             None => annotations::numbers(&entry.annotations, "priority")
                 .first()
-                .and_then(ToPrimitive::to_u64),
+                .and_then(ToPrimitive::to_u64)
+                .map(Priority::Bmv2),
         };
         Some(Entry {
             keyset,

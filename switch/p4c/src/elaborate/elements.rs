@@ -25,7 +25,8 @@ impl Elaborator<'_> {
         match &expr.kind {
             ExprKind::Field(base, name) => {
                 let base = self.place(base, env, out);
-                rebuilt(ExprKind::Field(Box::new(base), name.clone()))
+                let ty = expr.ty.substitute(&env.types);
+                super::expressions::member(base, name, ty, expr.span)
             }
             ExprKind::Index(base, index) if matches!(base.ty, Type::Stack(..)) => {
                 let base = self.place(base, env, out);

@@ -188,7 +188,14 @@ impl Elaborator<'_> {
         }
     }
 
-    fn binary(&mut self, op: BinaryOp, left: Expr, right: Expr, ty: Type, span: Span) -> Expr {
+    pub(super) fn binary(
+        &mut self,
+        op: BinaryOp,
+        left: Expr,
+        right: Expr,
+        ty: Type,
+        span: Span,
+    ) -> Expr {
         if let (Some(a), Some(b)) = (left.as_value(), right.as_value()) {
             match eval::binary(op, a, b, &ty, right.ty.width().unwrap_or(0)) {
                 Some(Ok(value)) => return Expr::constant(value, ty, span),
@@ -399,7 +406,7 @@ impl Elaborator<'_> {
 }
 
 /// A member of a value; members of lists are taken out at once.
-fn member(base: Expr, name: &str, ty: Type, span: Span) -> Expr {
+pub(super) fn member(base: Expr, name: &str, ty: Type, span: Span) -> Expr {
     if let (ExprKind::List(items), Type::Struct(s)) = (&base.kind, &base.ty)
         && let Some((i, _)) = s.field(name)
         && let Some(item) = items.get(i)

@@ -5,7 +5,7 @@
 //! expressions are `isValid` and `lookahead` (the latter only as the whole right side of an assignment).
 
 use crate::ast::Annotation;
-use crate::ir::{ActionId, ControlId, Expr, TableId};
+use crate::ir::{ActionId, ControlId, Expr, Priority, TableId};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -116,7 +116,7 @@ pub struct FlatEntry {
     /// Index in the table's list of actions.
     pub action: usize,
     pub data: Vec<Expr>,
-    pub priority: Option<u64>,
+    pub priority: Option<Priority>,
     pub is_const: bool,
     pub span: Span,
 }

@@ -41,6 +41,8 @@ struct Env {
     types: Vec<(TypeVar, Type)>,
     /// Instances and tables of the control or parser around, if any.
     unit: Option<Rc<Unit>>,
+    /// Instances declared so far in a control or parser that is being instantiated.
+    siblings: HashMap<InstanceId, Instantiated>,
     /// Where `return` goes, and the variable for its value.
     returns: Option<(Label, Option<Expr>)>,
     /// What the calls around have to copy back, outermost first: `exit` does it too (specification,
@@ -202,15 +204,12 @@ impl Elaborator<'_> {
             ExprKind::Instance(id) => &self.program.instances[*id].construct,
             _ => return None,
         };
-        let (name, annotations): (_, &[Annotation]) = match construct.what {
-            Constructed::Control(id) => (
-                &self.program.controls[id].name,
-                &self.program.controls[id].annotations,
-            ),
-            Constructed::Parser(id) => (&self.program.parsers[id].name, &[]),
+        // The block's own name is the first part of all names inside; p4c ignores @name here, and so do we.
+        let path = match construct.what {
+            Constructed::Control(id) => self.program.controls[id].name.clone(),
+            Constructed::Parser(id) => self.program.parsers[id].name.clone(),
             _ => return None,
         };
-        let path = annotations::string(annotations, "name").unwrap_or_else(|| name.clone());
         self.unit(construct, path, env, arg.span)
     }
 
@@ -246,7 +245,7 @@ impl Elaborator<'_> {
             let value = self.pure_expr(arg, env);
             bindings.insert(param.var, value);
         }
-        let inner = Env {
+        let mut inner = Env {
             vars: bindings.clone(),
             depth: env.depth + 1,
             ..Env::default()
@@ -260,17 +259,16 @@ impl Elaborator<'_> {
                 path: path.clone(),
             });
         }
-        let mut children = HashMap::new();
         for id in instances {
             let child = self.instantiate(*id, Some(&path), &inner);
-            children.extend(child.map(|c| (*id, c)));
+            inner.siblings.extend(child.map(|c| (*id, c)));
         }
         let unit = Rc::new(Unit {
             id: unit_id,
             path,
             what: construct.what,
             bindings,
-            instances: children,
+            instances: inner.siblings,
         });
         self.units.insert(UNIT_BASE + unit.id, unit.clone());
         Some(unit)
@@ -317,12 +315,14 @@ impl Elaborator<'_> {
 
     /// The object that an instance name means here.
     fn resolve_instance(&mut self, id: InstanceId, env: &Env, span: Span) -> Expr {
+        let sibling = env.siblings.get(&id).cloned();
         let local = env
             .unit
             .as_ref()
             .and_then(|u| u.instances.get(&id))
             .cloned();
-        let found = local
+        let found = sibling
+            .or(local)
             .or_else(|| self.globals.get(&id).cloned())
             .or_else(|| {
                 let made = self.instantiate(id, None, &Env::default())?;

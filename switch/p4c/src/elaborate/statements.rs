@@ -29,6 +29,17 @@ impl Elaborator<'_> {
                 let value = self.expr(value, env, out);
                 self.write(&target, value, out);
             }
+            StmtKind::Update(target, op, value) => {
+                let target = self.place(target, env, out);
+                let mut old = self.read(target.clone(), out);
+                if self.has_effects(value) {
+                    old = self.saved(old, out);
+                }
+                let value = self.expr(value, env, out);
+                let ty = target.ty.clone();
+                let result = self.binary(*op, old, value, ty, span);
+                self.write(&target, result, out);
+            }
             StmtKind::Call(call) => self.call_statement(call, env, out, span),
             StmtKind::If(condition, then, otherwise) => {
                 self.if_statement(condition, then, otherwise, env, out, span)
