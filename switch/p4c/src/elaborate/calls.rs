@@ -373,8 +373,20 @@ impl Elaborator<'_> {
                     return;
                 };
                 let signature = &self.program.externs[*extern_type].methods[*method];
-                // Looking ahead without using what is there has no effect on BMv2.
+                // Looking ahead beyond the end is an error even if nobody wants the bits.
                 if signature.name == "lookahead" {
+                    let types: Vec<_> = signature
+                        .type_params
+                        .iter()
+                        .cloned()
+                        .zip(call.type_args.iter().map(|t| t.substitute(&env.types)))
+                        .collect();
+                    let value = Expr {
+                        kind: ExprKind::Call(Box::new(call.clone())),
+                        ty: signature.return_type.substitute(&types),
+                        span,
+                    };
+                    self.expr(&value, env, out);
                     return;
                 }
                 self.extern_call(
