@@ -172,7 +172,8 @@ impl Backend<'_> {
             }
             ("clone", [kind, session]) => {
                 let op = self.clone_op(kind, span);
-                (op, vec![self.argument(session), hex_value(0, 32)])
+                let id = self.empty_field_list();
+                (op, vec![self.argument(session), hex_value(id, 32)])
             }
             ("clone_preserving_field_list", [kind, session, list]) => {
                 let op = self.clone_op(kind, span);
@@ -334,7 +335,7 @@ impl Backend<'_> {
         id
     }
 
-    /// Field lists from `@field_list(n, ...)` on the fields of the metadata. Id 0 means none.
+    /// Field lists from `@field_list(n, ...)` on the fields of the metadata.
     pub(super) fn field_list_annotations(&mut self) {
         let metadata = self.flat.vars.iter().position(|v| v.role == Role::Metadata);
         let Some(id) = metadata else { return };
@@ -398,7 +399,23 @@ impl Backend<'_> {
             )
             .label("nothing is preserved"),
         );
-        0
+        self.empty_field_list()
+    }
+
+    /// Preserves nothing. Id 0 would not do: to BMv2 it means that no copy was asked for.
+    fn empty_field_list(&mut self) -> u32 {
+        let lists = &mut self.json.field_lists;
+        if let Some(found) = lists.iter().find(|l| l.elements.is_empty()) {
+            return found.id;
+        }
+        let id = lists.len() as u32 + 1;
+        lists.push(json::FieldList {
+            id,
+            name: "empty".to_owned(),
+            source_info: None,
+            elements: Vec::new(),
+        });
+        id
     }
 
     /// Counters, meters and registers.
