@@ -7,11 +7,14 @@ finished or failed flow (docs/agent-records.md).
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ebb_controller.scheme import Scheme
+from ebb_topologies.files import InputError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.processes import Process
 
@@ -50,6 +53,32 @@ class Agent:
                     f"{self.process.last_words()} (log: {self.process.log})"
                 )
             time.sleep(POLL_SECONDS)
+
+
+def agent_parameters(binary: Path, scheme: Scheme) -> dict[str, dict[str, Any]]:
+    """Every parameter of the agent, nominal: its own defaults, then what the scheme overrides.
+
+    All of them, because a default that is a time has to be slowed down too.
+    """
+    done = subprocess.run([str(binary), "params"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AgentError(f"{binary} params failed: {done.stderr.strip()}")
+    parameters: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    for section, values in scheme.agent.items():
+        known = parameters.get(section)
+        if known is None:
+            raise InputError(
+                f"scheme {scheme.label}: the agent has no parameters [{section}]; "
+                f"sections: {', '.join(parameters)}"
+            )
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise InputError(
+                f"scheme {scheme.label}: unknown agent parameter {section}.{unknown[0]}; "
+                f"valid: {', '.join(known)}"
+            )
+        known.update(values)
+    return parameters
 
 
 @dataclass(frozen=True)

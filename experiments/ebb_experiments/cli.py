@@ -15,6 +15,7 @@ from types import FrameType
 
 from ebb_controller.controller import Controller, Program
 from ebb_controller.reconcile import ControllerError
+from ebb_controller.site import DepthUnit
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
@@ -29,12 +30,14 @@ from ebb_experiments import report
 from ebb_experiments.agents import AgentError
 from ebb_experiments.checks import checks
 from ebb_experiments.scenario import Scenario, load_scenario
-from ebb_experiments.tour import Fabric, LoopThread, SchemeResult, switch_config_writer
+from ebb_experiments.tour import Fabric, LoopThread, SchemeResult
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 RUN_DIR = ROOT / "results" / "run"
 DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
+TABLE_WIDTH = 120
+"""Columns that the table needs; used where the output is not a terminal."""
 EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, TimeoutError)
 """Errors with a message for people; anything else is a bug and shows its traceback."""
 
@@ -54,6 +57,8 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=TABLE_WIDTH)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -85,22 +90,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
     preflight.check(slowed, [chosen.binary, agent], RUN_DIR)
 
     started = time.monotonic()
-    first = next(iter(scenario.schemes.values()))
-    writer = switch_config_writer(slowed, first, RUN_DIR / "traffic-manager")
-    config_for = writer if chosen.has_traffic_manager else (lambda _switch: None)
     program = Program(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
     with ExitStack() as stack:
         say(console, started, _headline(scenario))
-        net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, config_for, options.pcap))
+        net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=options.pcap))
         loop = stack.enter_context(LoopThread())
-        controller = Controller(
-            slowed, program, "bytes" if chosen.has_traffic_manager else "packets"
-        )
-        loop.run(controller.__aenter__())
-        stack.callback(lambda: loop.run(controller.__aexit__()))
         managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
         if managers is not None:
             stack.callback(lambda: loop.run(managers.close()))
+        unit: DepthUnit = "bytes" if chosen.has_traffic_manager else "packets"
+        controller = Controller(slowed, program, unit, traffic_managers=managers)
+        loop.run(controller.__aenter__())
+        stack.callback(lambda: loop.run(controller.__aexit__()))
         fabric = Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent)
         return _tour(fabric, console, started, stay=options.cli)
 

@@ -16,17 +16,29 @@ class Flow:
     """One object from one sender to one receiver: its two records joined."""
 
     bytes: int
-    fct_ns: float
-    """From the sender's start to the receiver's last byte, nominal."""
+    started_ns: float
+    """When the sender was told to send, nominal, since some epoch."""
+    finished_ns: float
+    """When the receiver had the last byte."""
     retransmitted: int
     timeouts: int
     decodes: int
     ok: bool
     why: str = ""
 
-    def goodput_fraction(self, rate_bps: int) -> float:
-        """Delivered bits per second as a share of the line rate."""
-        return self.bytes * 8e9 / self.fct_ns / rate_bps
+    @property
+    def fct_ns(self) -> float:
+        """Flow completion time, nominal."""
+        return self.finished_ns - self.started_ns
+
+
+def goodput_fraction(flows: Sequence[Flow], rate_bps: int) -> float:
+    """Object bits per second as a share of a line rate, from the first start to the last finish."""
+    done = [flow for flow in flows if flow.ok]
+    if not done:
+        return 0.0
+    span = max(flow.finished_ns for flow in done) - min(flow.started_ns for flow in done)
+    return sum(flow.bytes for flow in done) * 8e9 / span / rate_bps
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +58,15 @@ def join(sent: Record, received: Record | None, dilation: Dilation) -> Flow:
     reasons = [
         f"{record['role']}: {record.get('reason') or 'failed'}"
         for record in (sent, received)
-        if record is not None and record["status"] != "ok"
+        if record is not None and record["status"] != "finished"
     ]
     if received is None:
         reasons.append("receiver: no record of this flow")
     end = received["finished_at_ns"] if received else sent["finished_at_ns"]
     return Flow(
         bytes=sent["object_bytes"],
-        fct_ns=(end - sent["started_at_ns"]) / dilation.factor,
+        started_ns=sent["started_at_ns"] / dilation.factor,
+        finished_ns=end / dilation.factor,
         retransmitted=sent.get("retransmitted", 0),
         timeouts=sent.get("timeouts", 0),
         decodes=(received or {}).get("decodes", 0),

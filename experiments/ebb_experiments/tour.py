@@ -12,20 +12,18 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ebb_controller.controller import Controller
-from ebb_controller.parameters import FabricParameters, Trimming
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.mininet_net import FabricNet
-from ebb_topologies.model import Host, Switch, Topology
-from ebb_topologies.traffic_manager import traffic_manager_config
+from ebb_topologies.model import Host, Topology
 
-from ebb_experiments.agents import Agent, AgentRunner, Record, wait_all
+from ebb_experiments.agents import Agent, AgentRunner, Record, agent_parameters, wait_all
 from ebb_experiments.measure import FabricCounts, Flow, pair
 from ebb_experiments.scenario import Scenario, Scheme
 
@@ -41,20 +39,43 @@ SLOWEST = 40
 """A phase is given up after this many times its duration at line rate (plus timeouts)."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One incast: the synchronised flows, and all flows with the background's."""
+
+    incast: list[Flow]
+    flows: list[Flow]
+    fabric: FabricCounts
+
+
+@dataclass(frozen=True, slots=True)
 class SchemeResult:
     """What one scheme did in both phases."""
 
-    scheme: Scheme
     file: Flow
-    incast: list[Flow]
-    background: list[Flow]
     file_fabric: FabricCounts
-    incast_fabric: FabricCounts
+    rounds: list[Round]
 
     @property
     def flows(self) -> list[Flow]:
-        return [self.file, *self.incast, *self.background]
+        return [self.file, *(flow for round_ in self.rounds for flow in round_.flows)]
+
+    @property
+    def incast(self) -> list[Flow]:
+        return [flow for round_ in self.rounds for flow in round_.incast]
+
+    @property
+    def incast_fabric(self) -> FabricCounts:
+        """All rounds: sums, the highest maximum, the mean of the averages."""
+        counts = [round_.fabric for round_ in self.rounds]
+        return FabricCounts(
+            max_queue_bytes=max(c.max_queue_bytes for c in counts),
+            average_queue_bytes=sum(c.average_queue_bytes for c in counts) / len(counts),
+            dropped_packets=sum(c.dropped_packets for c in counts),
+            trimmed_packets=sum(c.trimmed_packets for c in counts),
+            trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
+            ce_marks=sum(c.ce_marks for c in counts),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +117,15 @@ class Fabric:
     traffic_managers: TrafficManagers | None
     loop: LoopThread
     agent_binary: Path
-    results: list[SchemeResult] = field(default_factory=list)
 
     # -- bring-up ---------------------------------------------------------------------------
 
     def configure(self, scheme: Scheme) -> None:
-        """Puts a scheme in force: queues first, so that no entry names one that is missing."""
-        if self.traffic_managers is not None:
-            configs = {
-                switch.name: traffic_manager_config(self.topology, switch, scheme.fabric.ports)
-                for switch in self.topology.switches
-            }
-            self.loop.run(self.traffic_managers.configure(configs))
-        self.loop.run(self.controller.configure(self._parameters(scheme)))
-
-    def _parameters(self, scheme: Scheme) -> FabricParameters:
-        trimming = scheme.fabric.trimming
-        if trimming is None or self.net.target.has_traffic_manager:
-            return scheme.fabric
-        by_counter = Trimming(**{**trimming.model_dump(), "trigger": "occupancy"})
-        return scheme.fabric.model_copy(update={"trimming": by_counter})
+        """Puts a scheme in force: queues and tables of every switch."""
+        parameters = scheme.fabric
+        if self.traffic_managers is None:
+            parameters = parameters.without_deflection()
+        self.loop.run(self.controller.configure(parameters))
 
     def ping_all(self) -> PingResult:
         """Every host pings every other one, all at the same time."""
@@ -148,26 +158,17 @@ class Fabric:
         roles = Roles.of(self.topology, self.scenario.spec.incast.senders)
         progress(f"file {self.scenario.spec.file.bytes / 1e6:g} MB")
         file_flow, file_fabric = self._file(agents, roles)
-        rounds = self.scenario.spec.incast.rounds
-        incast: list[Flow] = []
-        background: list[Flow] = []
-        counts: list[FabricCounts] = []
-        for index in range(rounds):
-            progress(f"incast {len(roles.senders)} to 1, round {index + 1}/{rounds}")
-            flows, fabric = self._incast(agents, roles, index)
-            split = len(roles.senders)
-            incast += flows[:split]
-            background += flows[split:]
-            counts.append(fabric)
-        result = SchemeResult(scheme, file_flow, incast, background, file_fabric, _combine(counts))
-        self.results.append(result)
-        return result
+        count = self.scenario.spec.incast.rounds
+        rounds = []
+        for index in range(count):
+            progress(f"incast {len(roles.senders)} to 1, round {index + 1}/{count}")
+            rounds.append(self._incast(agents, roles, index))
+        return SchemeResult(file_flow, file_fabric, rounds)
 
     def _agent_runner(self, name: str, scheme: Scheme) -> AgentRunner:
         rates = {link.rate_bps for link in self.topology.links}
-        parameters = self.dilation.slow(scheme.agent)
-        nic = {"rate_bps": min(rates), "mtu_bytes": self.scenario.spec.mtu_bytes}
-        parameters["nic"] = {**nic, **parameters.get("nic", {})}
+        parameters: dict[str, Any] = self.dilation.slow(agent_parameters(self.agent_binary, scheme))
+        parameters["nic"] |= {"rate_bps": min(rates), "mtu_bytes": self.scenario.spec.mtu_bytes}
         path = self.net.run_dir / "params" / f"{name}.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(parameters, indent=2))
@@ -195,9 +196,7 @@ class Fabric:
             flow = replace(flow, ok=False, why=f"{arrived} differs from what was sent")
         return flow, counts
 
-    def _incast(
-        self, agents: AgentRunner, roles: Roles, index: int
-    ) -> tuple[list[Flow], FabricCounts]:
+    def _incast(self, agents: AgentRunner, roles: Roles, index: int) -> Round:
         spec = self.scenario.spec.incast
         receiver = agents.receiver(roles.receiver.name)
         receiver.wait_ready()
@@ -228,7 +227,7 @@ class Fabric:
         limit = self._time_limit(total)
         sent = wait_all(sending, limit)
         flows = self._collect(sent, receiver, limit)
-        return flows, self._end(before, roles.receiver)
+        return Round(flows[: len(roles.senders)], flows, self._end(before, roles.receiver))
 
     def _collect(self, sent: list[Record], receiver: Agent, limit: float) -> list[Flow]:
         """Waits for the receiver's records of what was sent, then stops it."""
@@ -283,18 +282,6 @@ class Fabric:
         }
 
 
-def _combine(counts: Sequence[FabricCounts]) -> FabricCounts:
-    """Rounds of one phase: sums, the highest maximum, the mean of the averages."""
-    return FabricCounts(
-        max_queue_bytes=max(c.max_queue_bytes for c in counts),
-        average_queue_bytes=sum(c.average_queue_bytes for c in counts) / len(counts),
-        dropped_packets=sum(c.dropped_packets for c in counts),
-        trimmed_packets=sum(c.trimmed_packets for c in counts),
-        trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
-        ce_marks=sum(c.ce_marks for c in counts),
-    )
-
-
 def _same_file(path: Path, content: bytes) -> bool:
     """Whether a received file has the SHA-256 of what was sent; ours, not the agent's word."""
     if not path.exists():
@@ -325,18 +312,3 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
-
-
-def switch_config_writer(
-    topology: Topology, scheme: Scheme, directory: Path
-) -> Callable[[Switch], Path]:
-    """Writes the traffic-manager file with which each switch starts."""
-
-    def write(switch: Switch) -> Path:
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"{switch.name}.json"
-        config = traffic_manager_config(topology, switch, scheme.fabric.ports)
-        path.write_text(json.dumps(config, indent=2))
-        return path
-
-    return write

@@ -6,19 +6,18 @@ import math
 from dataclasses import replace
 
 from ebb_experiments.checks import checks
-from ebb_experiments.measure import FabricCounts, Flow, pair, percentile
-from ebb_experiments.report import COLUMNS, markdown, row
-from ebb_experiments.scenario import load_scheme
-from ebb_experiments.tour import SchemeResult
+from ebb_experiments.measure import FabricCounts, Flow, goodput_fraction, pair, percentile
+from ebb_experiments.report import COLUMNS, PLAIN_COLUMNS, markdown, row
+from ebb_experiments.tour import Round, SchemeResult
 from ebb_topologies.dilation import Dilation
 
 SENT = {
-    "role": "sender", "status": "ok", "local": "10.0.0.2", "peer": "10.0.0.3", "session": 7,
+    "role": "sender", "status": "finished", "local": "10.0.0.2", "peer": "10.0.0.3", "session": 7,
     "object_bytes": 1000, "started_at_ns": 5_000, "finished_at_ns": 9_000,
     "retransmitted": 2, "timeouts": 1,
 }  # fmt: skip
 RECEIVED = {
-    "role": "receiver", "status": "ok", "local": "10.0.0.3", "peer": "10.0.0.2", "session": 7,
+    "role": "receiver", "status": "finished", "local": "10.0.0.3", "peer": "10.0.0.2", "session": 7,
     "object_bytes": 1000, "started_at_ns": 6_000, "finished_at_ns": 8_000, "decodes": 3,
 }  # fmt: skip
 
@@ -26,9 +25,9 @@ RECEIVED = {
 def test_a_flow_lasts_from_the_first_send_to_the_last_arrival() -> None:
     (flow,) = pair([SENT], [RECEIVED], Dilation(10))
     assert flow.ok
-    assert flow.fct_ns == 300  # 3000 ns of wall clock, ten times slower than nominal
+    assert math.isclose(flow.fct_ns, 300)  # 3000 ns of wall clock, ten times slower than nominal
     assert (flow.retransmitted, flow.timeouts, flow.decodes) == (2, 1, 3)
-    assert math.isclose(flow.goodput_fraction(10**9), 1000 * 8 / 300)
+    assert math.isclose(goodput_fraction([flow], 10**9), 1000 * 8 / 300)
 
 
 def test_sessions_are_not_mixed_up() -> None:
@@ -56,14 +55,14 @@ def test_nearest_rank() -> None:
     assert math.isnan(percentile([], 50))
 
 
-GOOD = Flow(100_000, 1e6, 0, 0, 0, ok=True)
+GOOD = Flow(100_000, 0.0, 1e6, 0, 0, 0, ok=True)
 QUIET = FabricCounts(1000, 100.0, 0, 0, 0, 0)
 
 
-def result(name: str, *, queue: float = 100.0, timeouts: int = 0, drops: int = 0) -> SchemeResult:
+def result(*, queue: float = 100.0, timeouts: int = 0, drops: int = 0) -> SchemeResult:
     flow = replace(GOOD, timeouts=timeouts)
     fabric = replace(QUIET, average_queue_bytes=queue, dropped_packets=drops)
-    return SchemeResult(load_scheme(name), GOOD, [flow] * 8, [GOOD], QUIET, fabric)
+    return SchemeResult(GOOD, QUIET, [Round([flow] * 8, [*[flow] * 8, GOOD], fabric)])
 
 
 def verdicts(results: dict[str, SchemeResult]) -> dict[str, bool]:
@@ -72,11 +71,11 @@ def verdicts(results: dict[str, SchemeResult]) -> dict[str, bool]:
 
 def test_what_the_papers_say_passes() -> None:
     results = {
-        "tcp-droptail": result("tcp-droptail", queue=300, timeouts=3, drops=40),
-        "dctcp": result("dctcp", queue=200),
-        "hull": result("hull", queue=100),
-        "ndp": result("ndp"),
-        "scdp": result("scdp"),
+        "tcp-droptail": result(queue=300, timeouts=3, drops=40),
+        "dctcp": result(queue=200),
+        "hull": result(queue=100),
+        "ndp": result(),
+        "scdp": result(),
     }
     seen = verdicts(results)
     assert len(seen) == 12
@@ -85,12 +84,12 @@ def test_what_the_papers_say_passes() -> None:
 
 def test_each_claim_can_fail() -> None:
     worse = {
-        "tcp-droptail": result("tcp-droptail", queue=100, timeouts=0),
-        "dctcp": result("dctcp", queue=200),
-        "hull": result("hull", queue=300),
-        "ndp": result("ndp", timeouts=1, drops=1),
+        "tcp-droptail": result(queue=100, timeouts=0),
+        "dctcp": result(queue=200),
+        "hull": result(queue=300),
+        "ndp": result(timeouts=1, drops=1),
     }
-    worse["ndp"].incast[0] = replace(GOOD, ok=False, why="sender: peer vanished")
+    worse["ndp"].rounds[0].flows[0] = replace(GOOD, ok=False, why="sender: peer vanished")
     seen = verdicts(worse)
     expected_to_hold = {
         f"{name}: every object arrived with the right SHA-256"
@@ -99,8 +98,15 @@ def test_each_claim_can_fail() -> None:
     assert {claim for claim, holds in seen.items() if holds} == expected_to_hold
 
 
+def test_goodput_of_a_round_is_over_its_whole_span() -> None:
+    late = replace(GOOD, started_ns=1e6, finished_ns=2e6)
+    assert math.isclose(goodput_fraction([GOOD, late], 10**9), 200_000 * 8 / 2e6)
+    assert goodput_fraction([replace(GOOD, ok=False)], 10**9) == 0
+
+
 def test_the_table_has_a_cell_per_column() -> None:
-    results = {"ndp": result("ndp")}
-    assert len(row("ndp", results["ndp"], 10**9)) == len(COLUMNS)
+    results = {"ndp": result()}
+    cells = row("ndp", results["ndp"], 10**9)
+    assert len(cells) == len(COLUMNS) == len(PLAIN_COLUMNS)
     table = markdown(results, 10**9).splitlines()
     assert len({line.count("|") for line in table}) == 1

@@ -26,6 +26,8 @@ pub enum Command {
     Recv(RecvArgs),
     /// Send one object; exit code 1 if it did not arrive
     Send(SendArgs),
+    /// Print every parameter with its value in force, as JSON
+    Params(ParamsArgs),
 }
 
 #[derive(Args, Debug)]
@@ -42,6 +44,13 @@ pub struct CommonArgs {
     /// Seed of session ids and path entropy; drawn by chance if not given
     #[arg(long)]
     pub protocol_seed: Option<u64>,
+}
+
+#[derive(Args, Debug)]
+pub struct ParamsArgs {
+    /// Parameters file; without it the defaults are printed
+    #[arg(long)]
+    pub params: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

@@ -23,6 +23,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// What the runner slows down by the dilation before it gives it back to `send` and `recv`.
+fn print_params(args: &cli::ParamsArgs) -> anyhow::Result<bool> {
+    let params = params::Params::read(args.params.as_deref())?;
+    let text = serde_json::to_string_pretty(&params)?;
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(true)
+}
+
 fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(
@@ -34,6 +42,7 @@ fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
         cli::Command::Recv(args) => receive::run(&args),
         cli::Command::Send(args) => send::run(&args),
+        cli::Command::Params(args) => print_params(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -43,7 +43,8 @@ impl Scheme {
             seed,
         };
         let tcp = |name, algorithm, pacer| -> anyhow::Result<Box<dyn Transport>> {
-            let tcp = params.tcp.clone();
+            let mut tcp = params.tcp.clone();
+            tcp.fit_mtu(params.nic.mtu_bytes);
             Ok(Box::new(TcpEndpoint::new(
                 address, name, algorithm, tcp, pacer, seed,
             )?))
