@@ -1,7 +1,7 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [CLI=1]
-#   make test | lint | build | bench | clean
+#   make test | lint | build | clean
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -21,7 +21,7 @@ DILATION ?=
 SWITCH ?= ebb
 CLI ?=
 
-.PHONY: help setup build run test test-rust test-python test-ptf test-e2e lint bench clean
+.PHONY: help setup build run test test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14

@@ -36,8 +36,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 RUN_DIR = ROOT / "results" / "run"
 DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
-TABLE_WIDTH = 120
-"""Columns that the table needs; used where the output is not a terminal."""
+TABLE_WIDTH = 108
+"""Columns that the table needs; a narrower terminal wraps its lines instead of losing cells."""
 EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, TimeoutError)
 """Errors with a message for people; anything else is a bug and shows its traceback."""
 
@@ -57,8 +57,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     options = arguments(argv)
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=TABLE_WIDTH)
+    console.width = max(console.width, TABLE_WIDTH)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     signal.signal(signal.SIGTERM, _interrupt)

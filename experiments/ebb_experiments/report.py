@@ -14,20 +14,24 @@ from ebb_experiments.measure import goodput_fraction, percentile
 from ebb_experiments.tour import SchemeResult
 
 COLUMNS = (
-    "scheme",
-    "file\ngoodput %",
-    "incast\ngoodput %",
+    "\nscheme",
+    "file\n%",
+    "incast\n%",
     "FCT ms\np50",
     "\np99",
     "\nmax",
-    "queue KB\nmax",
-    "\naverage",
+    "queue\nmax KB",
+    "avg\nKB",
     "\ndrops",
     "\ntrims",
-    "CE\nmarks",
-    "retrans-\nmitted",
-    "time-\nouts",
+    "\nCE",
+    "\nretx",
+    "\nRTOs",
     "\ndecodes",
+)
+CAPTION = (
+    "file, incast: goodput as % of the line rate; FCT of the incast's flows; queue at the "
+    "receiver's port during the incast; retx, RTOs, decodes: of all flows. Nominal units."
 )
 PLAIN_COLUMNS = (
     "scheme",
@@ -74,9 +78,15 @@ def row(name: str, result: SchemeResult, rate_bps: int) -> list[str]:
 
 
 def table(results: Mapping[str, SchemeResult], rate_bps: int) -> Table:
-    drawn = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    drawn = Table(
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        caption=CAPTION,
+        caption_justify="left",
+    )
     for heading in COLUMNS:
-        drawn.add_column(heading, justify="left" if heading == "scheme" else "right", no_wrap=True)
+        drawn.add_column(heading, justify="left" if "scheme" in heading else "right", no_wrap=True)
     for name, result in results.items():
         drawn.add_row(*row(name, result, rate_bps))
     return drawn
