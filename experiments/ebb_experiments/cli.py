@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -22,7 +22,7 @@ from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
-from ebb_topologies.processes import ProcessDied
+from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
 from ebb_topologies.targets import target
 from rich.console import Console
 
@@ -60,19 +60,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.width = max(console.width, TABLE_WIDTH)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _end)
     try:
         return run(options, console)
     except EXPECTED as error:
         console.print(f"ebb: {error}", style="bold red", markup=False, soft_wrap=True)
         return 1
-    except KeyboardInterrupt:
-        console.print("ebb: interrupted; everything was taken down")
-        return 130
+    except Ended as ended:
+        # The terminal may be what has gone.
+        with suppress(OSError):
+            console.print("ebb: interrupted; everything was taken down")
+        return 128 + ended.signal
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+class Ended(BaseException):
+    """A signal asks for the end. No KeyboardInterrupt, which Mininet's prompt keeps to itself."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = number
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    # Once is enough: what is under way from here on is taking everything down.
+    for other in ENDING_SIGNALS:
+        signal.signal(other, signal.SIG_IGN)
+    raise Ended(number)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -137,8 +152,17 @@ def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
     _save(fabric, results, rate)
     console.print(f"records, logs and parameters: {RUN_DIR.relative_to(ROOT)}/")
     if stay:
-        fabric.net.prompt()
+        _prompt(fabric.net)
     return int(failed)
+
+
+def _prompt(net: FabricNet) -> None:
+    """Mininet's prompt, where Ctrl-C ends the command under way and not the run."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        net.prompt()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _save(fabric: Fabric, results: dict[str, SchemeResult], rate_bps: int) -> None:
