@@ -71,5 +71,7 @@ def _convert(
         converted = time(value)
     else:
         return value
-    # Integers stay integers: the programs that read them count whole ns and whole bit/s.
-    return round(converted) if isinstance(value, int) else converted
+    # Whole ns and whole bit/s stay whole, as the programs that read them count them. A frequency
+    # does not: a few per second become a fraction.
+    whole = isinstance(value, int) and not key.endswith("_hz")
+    return round(converted) if whole else converted

@@ -21,7 +21,7 @@ from mininet.node import Switch as MininetSwitch
 
 from ebb_topologies import model
 from ebb_topologies.files import InputError
-from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded
+from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
 from ebb_topologies.targets import Target
 
 INTERFACES_FILE = "interfaces"
@@ -193,12 +193,17 @@ class FabricNet:
         """Mininet's interactive prompt."""
         from mininet.cli import CLI
 
+        setLogLevel("output")
         CLI(self.net)
 
     def stop(self) -> None:
         """Takes everything down; a second Ctrl-C meanwhile does not keep the rest from it."""
         if self._lock is None:
             return  # nothing of the run directory is ours
+        with uninterrupted():
+            self._take_down(self._lock)
+
+    def _take_down(self, lock: IO[str]) -> None:
         try:
             self.processes.stop()
             self.switch_processes.clear()
@@ -209,7 +214,7 @@ class FabricNet:
                     self.net = None
             finally:
                 remove_interfaces(self.topology, self.run_dir)
-                self._lock.close()
+                lock.close()
                 self._lock = None
 
 
@@ -233,7 +238,9 @@ def remove_interfaces(topology: model.Topology, run_dir: Path) -> list[str]:
     stale = [name for name in ours if name in present]
     for name in stale:
         # A peer that is in the list too has gone with the first one: not an error.
-        subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
+        # A session of its own: Ctrl-C does not reach it.
+        command = ["ip", "link", "del", name]
+        subprocess.run(command, capture_output=True, check=False, start_new_session=True)
     record.unlink(missing_ok=True)
     return stale
 

@@ -15,8 +15,13 @@ from ebb_topologies.model import Topology
 from ebb_topologies.processes import end_leftovers
 
 # command -> the distribution package that brings it
-COMMANDS = {"ip": "iproute2", "ethtool": "ethtool", "mnexec": "mininet", "ping": "iputils-ping"}
-PROBE = "ebbprobe"
+COMMANDS = {
+    "ip": "iproute2",
+    "ethtool": "ethtool",
+    "mnexec": "mininet",
+    "ping": "iputils-ping",
+    "unshare": "util-linux",
+}
 
 
 def check(topology: Topology, binaries: Iterable[Path], run_dir: Path) -> None:
@@ -70,12 +75,6 @@ def _port_is_free(port: int) -> bool:
 
 
 def _can_make_veth() -> bool:
-    made = _quiet("ip", "netns", "add", PROBE) and _quiet(
-        *("ip", "-n", PROBE, "link", "add", "p0", "type", "veth", "peer", "name", "p1")
-    )
-    _quiet("ip", "netns", "del", PROBE)
-    return made
-
-
-def _quiet(*command: str) -> bool:
+    """In a namespace without a name, which goes with the command."""
+    command = ["unshare", "--net", "ip", "link", "add", "p0", "type", "veth", "peer", "name", "p1"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0

@@ -12,8 +12,9 @@ import fcntl
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -24,6 +25,35 @@ PID_FILE = "pids"
 LOCK_FILE = "lock"
 STOP_SECONDS = 3.0
 """How long a process may take to end after SIGTERM before it gets SIGKILL."""
+
+
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C, `kill`, and a terminal that was closed."""
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Lets signals wait until the end of the block: a process is either started and known or not
+    started at all, and what is being taken down is taken down to the end.
+
+    Handlers are Python's, so that a child started meanwhile does not inherit a blocked signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are handled in the main thread only
+        return
+    waiting: list[int] = []
+    before = {
+        number: signal.signal(number, lambda arrived, _frame: waiting.append(arrived))
+        for number in ENDING_SIGNALS
+        if signal.getsignal(number) not in (signal.SIG_IGN, None)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if waiting:
+            signal.raise_signal(waiting[0])
 
 
 class ProcessDied(Exception):
@@ -74,7 +104,7 @@ class ProcessTable:
         """
         log = log or self.run_dir / "logs" / f"{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("wb") as sink:
+        with uninterrupted(), log.open("wb") as sink:
             try:
                 popen = subprocess.Popen(
                     list(command),
@@ -85,24 +115,24 @@ class ProcessTable:
                 )
             except OSError as error:
                 raise ProcessDied(f"{name}: cannot start {command[0]}: {error.strerror}") from error
-        with (self.run_dir / PID_FILE).open("a") as file:
-            file.write(f"{popen.pid} {_start_time(popen.pid)} {name}\n")
-        process = Process(name, popen, log)
-        self.processes.append(process)
+            process = Process(name, popen, log)
+            self.processes.append(process)
+            with (self.run_dir / PID_FILE).open("a") as file:
+                file.write(f"{popen.pid} {_start_time(popen.pid)} {name}\n")
         return process
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
-        """SIGTERM to all, then SIGKILL to those that do not go."""
+        """SIGTERM to all and what they have started, then SIGKILL to those that do not go."""
         chosen = list(self.processes if processes is None else processes)
         for process in chosen:
             if process.running:
-                process.popen.terminate()
+                _signal_group(process.popen.pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_SECONDS
         for process in chosen:
             try:
                 process.popen.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.popen.kill()
+                _signal_group(process.popen.pid, signal.SIGKILL)
                 process.popen.wait()
         self.processes = [p for p in self.processes if p not in chosen]
         if not self.processes:
@@ -154,8 +184,7 @@ def end_recorded(run_dir: Path) -> list[str]:
         except ValueError:
             continue  # the run died while it wrote this line
         if start and _start_time(pid) == start:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            _signal_group(pid, signal.SIGKILL)
             ended.append((pid, start, name))
     deadline = time.monotonic() + STOP_SECONDS
     while any(_start_time(pid) == start for pid, start, _ in ended):
@@ -165,6 +194,12 @@ def end_recorded(run_dir: Path) -> list[str]:
         time.sleep(0.01)
     pid_file.unlink()
     return [name for _, _, name in ended]
+
+
+def _signal_group(leader: int, number: signal.Signals) -> None:
+    """Every process of ours leads a group of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader, number)
 
 
 def _start_time(pid: int) -> int:

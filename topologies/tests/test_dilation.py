@@ -29,6 +29,10 @@ def test_nested_and_lists() -> None:
     assert slow == {"tcp": [{"min_rto_ns": 500_000_000, "g": 0.0625}], "on": True}
 
 
+def test_a_frequency_is_not_rounded_away() -> None:
+    assert Dilation(50).slow({"beta_hz": 16}) == {"beta_hz": 0.32}
+
+
 def test_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         Dilation(0)
