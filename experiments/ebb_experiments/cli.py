@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import logging
+import os
 import signal
 import sys
 import time
@@ -67,6 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run(options, console)
     except EXPECTED as error:
         console.print(f"ebb: {error}", style="bold red", markup=False, soft_wrap=True)
+        return 1
+    except OSError as error:
+        if error.errno in (errno.EPIPE, errno.EIO):
+            # Nobody reads any more: `| head`, or a terminal that was closed.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        else:
+            where = f"{error.filename}: " if error.filename else ""
+            console.print(f"ebb: {where}{error.strerror}", style="bold red", markup=False)
         return 1
     except Ended as ended:
         # The terminal may be what has gone.

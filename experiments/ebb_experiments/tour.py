@@ -22,6 +22,7 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Host, Topology
+from ebb_topologies.processes import Process
 
 from ebb_experiments.agents import Agent, AgentRunner, Record, agent_parameters, wait_all
 from ebb_experiments.measure import FabricCounts, Flow, pair
@@ -33,6 +34,7 @@ Progress = Callable[[str], None]
 AGENT_PORT = 7000
 MARK_COUNTERS = ("phantom_marked", "step_marked")
 TRIM_COUNTERS = ("trimmed", "trim_sent")
+PING_SECONDS = 60.0
 SETTLE_NS = 2_000_000
 """Nominal time between 'all agents are ready' and the first packet of a phase."""
 SLOWEST = 40
@@ -130,22 +132,26 @@ class Fabric:
     def ping_all(self) -> PingResult:
         """Every host pings every other one, all at the same time."""
         hosts = self.topology.hosts
-        outputs: dict[str, str] = {}
-
-        def ping_from(host: Host) -> None:
+        directory = self.net.run_dir / "pings"
+        directory.mkdir(exist_ok=True)
+        running: list[tuple[Process, Path]] = []
+        for host in hosts:
             each = "; ".join(
                 f"ping -n -q -c 1 -W 3 {other.ip} >/dev/null || echo {host.name}-{other.name}"
                 for other in hosts
                 if other is not host
             )
-            outputs[host.name] = self.net.run_on(host.name, ["sh", "-c", each], timeout=60)[1]
-
-        threads = [threading.Thread(target=ping_from, args=(host,)) for host in hosts]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        lost = [line for text in outputs.values() for line in text.split()]
+            path = directory / host.name
+            with path.open("wb") as sink:
+                name = f"ping-{host.name}"
+                process = self.net.spawn_on(host.name, name, ["sh", "-c", each], stdout=sink)
+            running.append((process, path))
+        deadline = time.monotonic() + PING_SECONDS
+        while any(process.running for process, _ in running) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        lost = [line for _, path in running for line in path.read_text().split()]
+        lost += [f"{p.name} (not done after {PING_SECONDS:g} s)" for p, _ in running if p.running]
+        self.net.processes.stop([process for process, _ in running])
         return PingResult(len(hosts) * (len(hosts) - 1), lost)
 
     # -- one scheme -------------------------------------------------------------------------

@@ -210,7 +210,10 @@ class FabricNet:
         finally:
             try:
                 if self.net is not None:
-                    self.net.stop()
+                    # Not Mininet's own stop: it would talk to shells that may be in the middle
+                    # of a command. Namespaces go with their shells.
+                    for node in (*self.net.hosts, *self.net.switches):
+                        node.terminate()
                     self.net = None
             finally:
                 remove_interfaces(self.topology, self.run_dir)
