@@ -1,6 +1,6 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
-#   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [CLI=1]
+#   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
 #   make test | lint | build | clean
 
 SHELL := /bin/bash
@@ -20,6 +20,16 @@ SCHEMES ?=
 DILATION ?=
 SWITCH ?= ebb
 CLI ?=
+
+# The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
+# Each has an output directory of its own, because either's output runs on either switch.
+P4C ?= $(if $(filter bmv2,$(SWITCH)),$(if $(shell command -v p4c-bm2-ss),p4c-bm2-ss,ebb-p4c),ebb-p4c)
+ifeq ($(notdir $(P4C)),ebb-p4c)
+  PROGRAM := $(BUILD)
+  override P4C := $(BUILD)/ebb-p4c
+else
+  PROGRAM := $(BUILD)/$(notdir $(P4C))
+endif
 
 .PHONY: help setup build run test test-rust test-python test-ptf test-e2e lint clean
 
@@ -47,13 +57,21 @@ $(BUILD)/.binaries: $(BUILD)/p4runtime.fds $(RUST_SOURCES)
 	@for b in ebb-p4c ebb-switch ebb-agent; do ln -sf ../target/release/$$b $(BUILD)/$$b; done
 	@touch $@
 
-$(BUILD)/fabric.json: $(P4_SOURCES) $(BUILD)/.binaries
-	@$(BUILD)/ebb-p4c -o $@ --p4runtime-files $(BUILD)/fabric.p4info.txtpb p4src/fabric.p4
+# $(call compile,COMPILER): the target and the P4Info beside it; both compilers take these options.
+compile = $(1) -o $@ --p4runtime-files $(@D)/fabric.p4info.txtpb p4src/fabric.p4
 
-build: $(BUILD)/.binaries $(BUILD)/fabric.json controller/ebb_controller/ebb_tm_pb2.py ## compile everything
+$(BUILD)/fabric.json: $(P4_SOURCES) $(BUILD)/.binaries
+	@$(call compile,$(BUILD)/ebb-p4c)
+
+$(BUILD)/%/fabric.json: $(P4_SOURCES)
+	@command -v '$(P4C)' >/dev/null || { echo "P4C=$(P4C): no such command; ebb-p4c, or p4c-bm2-ss of p4lang/p4c" >&2; exit 1; }
+	@mkdir -p $(@D)
+	@$(call compile,'$(P4C)')
+
+build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json controller/ebb_controller/ebb_tm_pb2.py ## compile everything
 
 run: build ## fat-tree up, every scheme run and compared (about 2 minutes)
-	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' \
+	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli)
 
@@ -66,10 +84,11 @@ test-python: build ## unit tests of topologies, controller and experiments
 	@$(PYTHON) -m pytest
 
 test-ptf: build ## packet tests of every mechanism against the switch
-	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)'
+	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'
 
 test-e2e: build ## a small Mininet run, end to end
-	@$(PYTHON) -m ebb_experiments.cli --scenario experiments/scenarios/smoke.toml --switch '$(SWITCH)'
+	@$(PYTHON) -m ebb_experiments.cli --scenario experiments/scenarios/smoke.toml \
+	  --switch '$(SWITCH)' --program '$(PROGRAM)'
 
 lint: $(BUILD)/p4runtime.fds controller/ebb_controller/ebb_tm_pb2.py ## formatting, clippy, ruff, types
 	@$(CARGO) fmt --all --check

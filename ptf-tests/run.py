@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles p4src and runs the packet tests against a switch, in a network namespace of its own.
 
-    python ptf-tests/run.py [--switch ebb|bmv2] [--compiler ebb-p4c|p4c-bm2-ss] [FILTER ...]
+    python ptf-tests/run.py [--switch ebb|bmv2] [--compiler ebb-p4c|p4c-bm2-ss|PATH] [FILTER ...]
 
 A FILTER is part of a test's name, such as `trimming` or `trimming.Deflected`. Exit code 0 if all
 tests that ran have passed. What a target cannot do is skipped with a line that says why.
@@ -34,7 +34,11 @@ class RunError(Exception):
 
 
 def find_binary(name: str, directory: Path | None) -> Path:
-    """From --bin-dir, from build/, or from PATH."""
+    """A path as it is; a name from --bin-dir, from build/, or from PATH."""
+    if "/" in name:
+        if not Path(name).is_file():
+            raise RunError(f"{name} is not there")
+        return Path(name).resolve()
     for place in [directory] if directory else [ROOT / "build"]:
         if (place / name).is_file():
             return (place / name).resolve()
@@ -112,7 +116,7 @@ def run_tests(options: argparse.Namespace, work_dir: Path) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--switch", choices=sorted(SWITCHES), default="ebb")
-    parser.add_argument("--compiler", choices=sorted(COMPILERS.values()))
+    parser.add_argument("--compiler", help="ebb-p4c, p4c-bm2-ss or a path (default: the switch's)")
     parser.add_argument("--bin-dir", type=Path, help="where the binaries are (default: build/)")
     parser.add_argument("--keep", action="store_true", help="keep logs and the compiled program")
     parser.add_argument("filter", nargs="*", help="part of a test's name")

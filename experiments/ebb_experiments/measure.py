@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import mean
 
 from ebb_topologies.dilation import Dilation
 
@@ -43,14 +44,29 @@ def goodput_fraction(flows: Sequence[Flow], rate_bps: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FabricCounts:
-    """Sums over every port of the fabric during a phase; queues are those of the bottleneck."""
+    """Sums over every port of the fabric during a phase; queues are those of the bottleneck, and
+    None where the switches have no rate and so no bottleneck (BMv2)."""
 
-    max_queue_bytes: int
-    average_queue_bytes: float
+    max_queue_bytes: int | None
+    average_queue_bytes: float | None
     dropped_packets: int
     trimmed_packets: int
     trim_dropped_packets: int
     ce_marks: int
+
+    @classmethod
+    def total(cls, counts: Sequence[FabricCounts]) -> FabricCounts:
+        """Several phases: sums, the highest maximum, the mean of the averages."""
+        highest = [c.max_queue_bytes for c in counts if c.max_queue_bytes is not None]
+        averages = [c.average_queue_bytes for c in counts if c.average_queue_bytes is not None]
+        return cls(
+            max_queue_bytes=max(highest, default=None),
+            average_queue_bytes=mean(averages) if averages else None,
+            dropped_packets=sum(c.dropped_packets for c in counts),
+            trimmed_packets=sum(c.trimmed_packets for c in counts),
+            trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
+            ce_marks=sum(c.ce_marks for c in counts),
+        )
 
 
 def join(sent: Record, received: Record | None, dilation: Dilation) -> Flow:

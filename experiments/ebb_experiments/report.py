@@ -61,8 +61,8 @@ def row(name: str, result: SchemeResult, rate_bps: int) -> list[str]:
         f"{100 * goodput_fraction([result.file], rate_bps):.1f}",
         f"{100 * mean(goodput_fraction(r.flows, rate_bps) for r in result.rounds):.1f}",
         *(f"{percentile(times, p):.2f}" for p in (50, 99, 100)),
-        f"{fabric.max_queue_bytes / 1e3:.1f}",
-        f"{fabric.average_queue_bytes / 1e3:.1f}",
+        _kilobytes(fabric.max_queue_bytes),
+        _kilobytes(fabric.average_queue_bytes),
         *(
             str(count)
             for count in (
@@ -75,6 +75,10 @@ def row(name: str, result: SchemeResult, rate_bps: int) -> list[str]:
             )
         ),
     ]
+
+
+def _kilobytes(count: float | None) -> str:
+    return "-" if count is None else f"{count / 1e3:.1f}"
 
 
 def table(results: Mapping[str, SchemeResult], rate_bps: int) -> Table:

@@ -34,6 +34,7 @@ Progress = Callable[[str], None]
 AGENT_PORT = 7000
 MARK_COUNTERS = ("phantom_marked", "step_marked")
 TRIM_COUNTERS = ("trimmed", "trim_sent")
+DROP_COUNTER = "dropped"
 PING_SECONDS = 60.0
 SETTLE_NS = 2_000_000
 """Nominal time between 'all agents are ready' and the first packet of a phase."""
@@ -68,16 +69,7 @@ class SchemeResult:
 
     @property
     def incast_fabric(self) -> FabricCounts:
-        """All rounds: sums, the highest maximum, the mean of the averages."""
-        counts = [round_.fabric for round_ in self.rounds]
-        return FabricCounts(
-            max_queue_bytes=max(c.max_queue_bytes for c in counts),
-            average_queue_bytes=sum(c.average_queue_bytes for c in counts) / len(counts),
-            dropped_packets=sum(c.dropped_packets for c in counts),
-            trimmed_packets=sum(c.trimmed_packets for c in counts),
-            trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
-            ce_marks=sum(c.ce_marks for c in counts),
-        )
+        return FabricCounts.total([round_.fabric for round_ in self.rounds])
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,15 +249,17 @@ class Fabric:
     def _begin(self) -> dict[str, int]:
         if self.traffic_managers is not None:
             self.loop.run(self.traffic_managers.statistics(reset=True))
-        return self._counter_sums()
+        return self._snapshot()
 
     def _end(self, before: dict[str, int], receiver: Host) -> FabricCounts:
-        after = self._counter_sums()
+        after = self._snapshot()
         delta = {name: after[name] - before[name] for name in after}
         marks = sum(delta[name] for name in MARK_COUNTERS)
         trims = delta["trimmed"]
         if self.traffic_managers is None:
-            return FabricCounts(0, 0.0, 0, trims, trims - delta["trim_sent"], marks)
+            # What the interfaces took in and did not give out again, and the program did not drop.
+            lost = delta["taken_in"] - delta["given_out"] - delta[DROP_COUNTER]
+            return FabricCounts(None, None, lost, trims, trims - delta["trim_sent"], marks)
         statistics = self.loop.run(self.traffic_managers.statistics())
         bottleneck = self.topology.attachment(receiver)
         queues = statistics[bottleneck.node][bottleneck.port].queues
@@ -279,13 +273,16 @@ class Fabric:
             ce_marks=marks,
         )
 
-    def _counter_sums(self) -> dict[str, int]:
-        names = (*MARK_COUNTERS, *TRIM_COUNTERS)
+    def _snapshot(self) -> dict[str, int]:
+        """Sums over the fabric: the program's counters, and the frames in and out of switches."""
+        names = (*MARK_COUNTERS, *TRIM_COUNTERS, DROP_COUNTER)
         tables = self.loop.run(self.controller.counters(*names))
-        return {
+        sums = {
             name: sum(packets for table in tables.values() for packets, _ in table[name])
             for name in names
         }
+        taken_in, given_out = self.net.switched_frames()
+        return sums | {"taken_in": taken_in, "given_out": given_out}
 
 
 def _same_file(path: Path, content: bytes) -> bool:

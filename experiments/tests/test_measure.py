@@ -59,14 +59,15 @@ GOOD = Flow(100_000, 0.0, 1e6, 0, 0, 0, ok=True)
 QUIET = FabricCounts(1000, 100.0, 0, 0, 0, 0)
 
 
-def result(*, queue: float = 100.0, timeouts: int = 0, drops: int = 0) -> SchemeResult:
+def result(*, queue: float | None = 100.0, timeouts: int = 0, drops: int = 0) -> SchemeResult:
     flow = replace(GOOD, timeouts=timeouts)
-    fabric = replace(QUIET, average_queue_bytes=queue, dropped_packets=drops)
+    highest = None if queue is None else 1000
+    fabric = FabricCounts(highest, queue, drops, 0, 0, 0)
     return SchemeResult(GOOD, QUIET, [Round([flow] * 8, [*[flow] * 8, GOOD], fabric)])
 
 
-def verdicts(results: dict[str, SchemeResult]) -> dict[str, bool]:
-    return {check.claim: check.holds for check in checks(results, has_traffic_manager=True)}
+def verdicts(results: dict[str, SchemeResult]) -> dict[str, bool | None]:
+    return {check.claim: check.holds for check in checks(results)}
 
 
 def test_what_the_papers_say_passes() -> None:
@@ -96,6 +97,16 @@ def test_each_claim_can_fail() -> None:
         for name in ("tcp-droptail", "dctcp", "hull")
     }
     assert {claim for claim, holds in seen.items() if holds} == expected_to_hold
+
+
+def test_what_a_switch_without_rates_cannot_show_is_skipped_and_not_left_out() -> None:
+    names = ("tcp-droptail", "dctcp", "hull", "ndp", "scdp")
+    measured = {name: result(queue=100 - i, timeouts=i == 0) for i, name in enumerate(names)}
+    unknown = {name: result(queue=None, timeouts=i == 0) for i, name in enumerate(names)}
+    assert verdicts(measured).keys() == verdicts(unknown).keys()
+    skipped = [claim for claim, holds in verdicts(unknown).items() if holds is None]
+    assert len(skipped) == 3
+    assert row("ndp", unknown["ndp"], 10**9)[6:8] == ["-", "-"]
 
 
 def test_goodput_of_a_round_is_over_its_whole_span() -> None:

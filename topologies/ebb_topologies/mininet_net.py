@@ -143,10 +143,7 @@ class FabricNet:
 
     def start_switch(self, switch: model.Switch) -> None:
         """Starts one switch process without waiting for it."""
-        interfaces = {
-            port: model.Endpoint(switch.name, port).interface
-            for port in self.topology.neighbours[switch.name]
-        }
+        interfaces = {end.port: end.interface for end in self._ends(switch)}
         for name in interfaces.values():
             if not Path("/sys/class/net", name).exists():
                 raise InputError(
@@ -158,6 +155,10 @@ class FabricNet:
             pcap.mkdir(parents=True, exist_ok=True)
         command = self.target.command(switch, interfaces, self.config_for(switch), pcap)
         self.switch_processes[switch.name] = self.processes.spawn(switch.name, command)
+
+    def _ends(self, switch: model.Switch) -> list[model.Endpoint]:
+        ports = self.topology.neighbours[switch.name]
+        return [model.Endpoint(switch.name, port) for port in ports]
 
     def _wait_until_listening(self, switch: model.Switch, deadline: float) -> None:
         process = self.switch_processes[switch.name]
@@ -188,6 +189,18 @@ class FabricNet:
             [*attach, *command], capture_output=True, text=True, timeout=timeout, check=False
         )
         return done.returncode, done.stdout + done.stderr
+
+    def switched_frames(self) -> tuple[int, int]:
+        """Frames that came in at and went out of the interfaces of all switches so far."""
+
+        def total(counter: str) -> int:
+            return sum(
+                int(Path("/sys/class/net", end.interface, "statistics", counter).read_text())
+                for switch in self.topology.switches
+                for end in self._ends(switch)
+            )
+
+        return total("rx_packets"), total("tx_packets")
 
     def prompt(self) -> None:
         """Mininet's interactive prompt."""

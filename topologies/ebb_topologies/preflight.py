@@ -13,6 +13,7 @@ from pathlib import Path
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology
 from ebb_topologies.processes import end_leftovers
+from ebb_topologies.targets import Target
 
 # command -> the distribution package that brings it
 COMMANDS = {
@@ -24,19 +25,19 @@ COMMANDS = {
 }
 
 
-def check(topology: Topology, binaries: Iterable[Path], run_dir: Path) -> None:
+def check(topology: Topology, target: Target, files: Iterable[Path], run_dir: Path) -> None:
     """Raises `InputError` with every reason why a run cannot start.
 
     What a crashed run of the same directory left is ended first: it would hold the ports.
     """
     if os.geteuid() == 0:
         end_leftovers(run_dir)
-    problems = findings(topology, binaries)
+    problems = findings(topology, target, files)
     if problems:
         raise InputError("cannot start:\n  - " + "\n  - ".join(problems))
 
 
-def findings(topology: Topology, binaries: Iterable[Path]) -> list[str]:
+def findings(topology: Topology, target: Target, files: Iterable[Path]) -> list[str]:
     """Every reason why a run of `topology` cannot start, each with its remedy."""
     found = []
     if os.geteuid() != 0:
@@ -49,15 +50,19 @@ def findings(topology: Topology, binaries: Iterable[Path]) -> list[str]:
             "Python module 'mininet' is missing: apt-get install mininet, then `make setup` "
             "(the environment must see the distribution's packages)"
         )
-    for binary in binaries:
-        if not binary.exists():
-            found.append(f"{binary} is not there: run `make build`")
-    busy = [s for s in topology.switches if not _port_is_free(s.grpc_port)]
-    if busy:
-        ports = ", ".join(f"{s.grpc_port} ({s.name})" for s in busy)
+    for file in (target.binary, *files):
+        if not file.exists():
+            found.append(f"{file} is not there: run `make build`")
+    busy: dict[str, dict[int, str]] = {}
+    for switch in topology.switches:
+        for purpose, port in target.listens(switch).items():
+            if not _port_is_free(port):
+                busy.setdefault(purpose, {})[port] = switch.name
+    for purpose, names in busy.items():
+        ports = ", ".join(f"{port} ({name})" for port, name in names.items())
         found.append(
-            f"gRPC port already in use: {ports}. End what listens there "
-            f"(`ss -ltnp 'sport = :{busy[0].grpc_port}'` names it)"
+            f"{purpose} port already in use: {ports}. End what listens there "
+            f"(`ss -ltnp 'sport = :{next(iter(names))}'` names it)"
         )
     if not found and not _can_make_veth():
         found.append("this kernel refuses veth interfaces or network namespaces (container?)")

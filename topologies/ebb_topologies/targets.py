@@ -27,6 +27,10 @@ class Target(Protocol):
         """Whether the target has byte-accurate queues, deflection and our gRPC service."""
         ...
 
+    def listens(self, switch: Switch) -> dict[str, int]:
+        """The TCP ports of 127.0.0.1 that one switch takes, by what they are for."""
+        ...
+
     def command(
         self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
     ) -> list[str]:
@@ -42,6 +46,9 @@ def _interfaces(interfaces: dict[int, str]) -> list[str]:
 class EbbTarget:
     binary: Path
     has_traffic_manager: bool = True
+
+    def listens(self, switch: Switch) -> dict[str, int]:
+        return {"gRPC": switch.grpc_port}
 
     def command(
         self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
@@ -62,6 +69,9 @@ class Bmv2Target:
     binary: Path
     has_traffic_manager: bool = False
 
+    def listens(self, switch: Switch) -> dict[str, int]:
+        return {"gRPC": switch.grpc_port, "Thrift": FIRST_THRIFT_PORT + switch.device_id}
+
     def command(
         self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
     ) -> list[str]:
@@ -69,7 +79,7 @@ class Bmv2Target:
             str(self.binary),
             *("--no-p4", "--device-id", str(switch.device_id)),
             *_interfaces(interfaces),
-            *("--thrift-port", str(FIRST_THRIFT_PORT + switch.device_id)),
+            *("--thrift-port", str(self.listens(switch)["Thrift"])),
             *(("--pcap", str(pcap)) if pcap else ()),
             "--",
             *("--grpc-server-addr", f"127.0.0.1:{switch.grpc_port}"),

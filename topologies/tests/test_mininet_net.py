@@ -38,6 +38,9 @@ class StandIn:
     binary: Path = Path(sys.executable)
     has_traffic_manager: bool = False
 
+    def listens(self, switch: Switch) -> dict[str, int]:
+        return {"gRPC": switch.grpc_port}
+
     def command(
         self, switch: Switch, interfaces: dict[int, str], config: Path | None, pcap: Path | None
     ) -> list[str]:

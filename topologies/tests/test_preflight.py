@@ -12,8 +12,10 @@ import pytest
 from ebb_topologies import preflight
 from ebb_topologies.files import InputError
 from ebb_topologies.model import from_table
+from ebb_topologies.targets import Bmv2Target, EbbTarget, Target
 
 RACK = from_table({"single_rack": {"hosts": 2}}, "test")
+THERE = EbbTarget(Path("/"))
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +27,8 @@ def a_perfect_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "_can_make_veth", lambda: True)
 
 
-def findings() -> list[str]:
-    return preflight.findings(RACK, [Path("/")])
+def findings(target: Target = THERE) -> list[str]:
+    return preflight.findings(RACK, target, [Path("/")])
 
 
 def test_nothing_to_say() -> None:
@@ -49,8 +51,9 @@ def test_missing_mininet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_missing_binary(tmp_path: Path) -> None:
-    assert preflight.findings(RACK, [tmp_path / "ebb-switch"]) == [
-        f"{tmp_path}/ebb-switch is not there: run `make build`"
+    missing = [tmp_path / "ebb-switch", tmp_path / "fabric.json"]
+    assert preflight.findings(RACK, EbbTarget(missing[0]), missing[1:]) == [
+        f"{path} is not there: run `make build`" for path in missing
     ]
 
 
@@ -69,6 +72,13 @@ def test_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
 
 
+def test_bmv2_has_thrift_ports_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "_port_is_free", lambda port: port != 9091)
+    assert findings() == []
+    (busy,) = findings(Bmv2Target(Path("/")))
+    assert busy.startswith("Thrift port already in use: 9091 (s1). End what listens there")
+
+
 def test_a_kernel_without_veths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "_can_make_veth", lambda: False)
     assert "refuses veth interfaces" in findings()[0]
@@ -78,7 +88,7 @@ def test_check_lists_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(preflight, "_port_is_free", lambda _port: False)
     preflight_run = tmp_path / "run"
     with pytest.raises(InputError) as caught:
-        preflight.check(RACK, [tmp_path / "ebb-switch"], preflight_run)
+        preflight.check(RACK, EbbTarget(tmp_path / "ebb-switch"), [], preflight_run)
     lines = str(caught.value).splitlines()
     assert lines[0] == "cannot start:"
     assert len(lines) == 3
