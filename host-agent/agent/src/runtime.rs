@@ -46,6 +46,8 @@ pub struct Runtime {
     signals: Signals,
     /// A frame that did not fit into the socket's buffer.
     stuck: Option<Vec<u8>>,
+    /// The NIC was busy until then when the transport may have had more to send.
+    held_until: Option<Instant>,
     /// Packets for which no next hop was known.
     unroutable: u64,
     _lock: PortLock,
@@ -88,6 +90,7 @@ impl Runtime {
             nic: Nic::new(params.nic),
             signals,
             stuck: None,
+            held_until: None,
             unroutable: 0,
             _lock: lock,
             _rule: rule,
@@ -137,7 +140,7 @@ impl Runtime {
         let end = clock::now() + LAST_PACKETS;
         loop {
             let _ = self.turn(application)?;
-            let idle = self.stuck.is_none() && self.nic.is_free(clock::now());
+            let idle = self.stuck.is_none() && self.held_until.is_none();
             if idle || clock::now() >= end {
                 break;
             }
@@ -195,6 +198,7 @@ impl Runtime {
     }
 
     fn transmit(&mut self) -> anyhow::Result<()> {
+        self.held_until = None;
         if let Some(frame) = self.stuck.take()
             && !self.send(&frame)?
         {
@@ -205,6 +209,7 @@ impl Runtime {
         loop {
             let now = clock::now();
             if !self.nic.is_free(now) {
+                self.held_until = Some(self.nic.free_at());
                 return Ok(());
             }
             if self.transport.poll_transmit(now, &mut packet).is_none() {
@@ -246,22 +251,30 @@ impl Runtime {
     /// Sleeps until something can be done, at the latest at `end`.
     fn sleep(&self, end: Option<Instant>) -> anyhow::Result<()> {
         let now = clock::now();
-        let deadline = self.transport.next_deadline();
-        let wake = if self.nic.is_free(now) {
-            deadline
-        } else {
-            // What is due already waits for the NIC.
-            let later = deadline.filter(|deadline| *deadline > now);
-            Some(later.map_or(self.nic.free_at(), |later| later.min(self.nic.free_at())))
-        };
-        let wake = match (wake, end) {
-            (Some(wake), Some(end)) => Some(wake.min(end)),
-            (wake, end) => wake.or(end),
-        };
+        let wake = wake_at(now, self.transport.next_deadline(), self.held_until);
+        let wake = wake.into_iter().chain(end).min();
         let patience = wake.map(|wake| wake.since(now));
         self.socket
             .wait(patience, self.stuck.is_some(), &self.signals)
             .context("cannot sleep")
+    }
+}
+
+/// When there is something to do. `held_until` counts even if it has passed meanwhile: nothing else
+/// may ever wake up an agent that has more to send and waits for no answer.
+fn wake_at(
+    now: Instant,
+    deadline: Option<Instant>,
+    held_until: Option<Instant>,
+) -> Option<Instant> {
+    match held_until {
+        None => deadline,
+        // What is due already waits for the NIC.
+        Some(free) => Some(
+            deadline
+                .filter(|at| *at > now)
+                .map_or(free, |at| at.min(free)),
+        ),
     }
 }
 
@@ -278,4 +291,31 @@ fn run_job(job: Job) -> ebb_transport::DecodeResult {
     let mut result = job.run();
     result.cpu_time = Duration::from_nanos(clock::thread_cpu_ns() - before);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_micros(us)
+    }
+
+    #[test]
+    fn a_nic_that_became_free_meanwhile_still_wakes() {
+        assert_eq!(wake_at(at(10), None, Some(at(9))), Some(at(9)));
+        assert_eq!(wake_at(at(10), Some(at(500)), Some(at(9))), Some(at(9)));
+    }
+
+    #[test]
+    fn what_is_due_waits_for_the_nic_and_what_is_not_does_not() {
+        assert_eq!(wake_at(at(10), Some(at(5)), Some(at(20))), Some(at(20)));
+        assert_eq!(wake_at(at(10), Some(at(15)), Some(at(20))), Some(at(15)));
+    }
+
+    #[test]
+    fn without_anything_to_send_only_the_deadline_wakes() {
+        assert_eq!(wake_at(at(10), Some(at(5)), None), Some(at(5)));
+        assert_eq!(wake_at(at(10), None, None), None);
+    }
 }
