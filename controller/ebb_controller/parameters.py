@@ -20,14 +20,16 @@ MLFQ = {"off": 0, "sender": 1, "in-switch": 2}
 
 
 class Parameters(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class TrafficClass(Parameters):
     """What the switch does with packets of one DSCP."""
 
     dscp: Dscp
+    """The class; defaults of the agents in docs/wire-format.md."""
     queue: QueueId = 0
+    """Queue id, unless MLFQ chooses."""
     spray: bool = False
     """Per-packet path choice; otherwise per flow."""
     trimmable: bool = False
@@ -64,6 +66,7 @@ class Trimming(Parameters):
     lasthop_dscp_value: Dscp | None = 14
     """DSCP_TRIMMED_LASTHOP on host-facing ports; none: the same as elsewhere."""
     queue_index: QueueId = 7
+    """Queue of trimmed packets."""
     trigger: Literal["deflect", "occupancy"] = "deflect"
     """Who notices that a packet does not fit: the traffic manager, or the program's own counter."""
     occupancy_limit_bytes: Annotated[int, Field(gt=0)] = 12_000
@@ -74,10 +77,15 @@ class FabricParameters(Parameters):
     """What the switches do for one scheme."""
 
     classes: list[TrafficClass] = [TrafficClass(dscp=0)]
+    """A DSCP without an entry is best effort: queue 0, per-flow paths, never trimmed."""
     ports: PortParameters = PortParameters()
+    """Queues and scheduler of every port."""
     step_marking: StepMarking | None = None
+    """None: off."""
     phantom_queue: PhantomQueue | None = None
+    """None: off."""
     trimming: Trimming | None = None
+    """None: nothing is trimmed."""
     mlfq_queues: list[QueueId] = [5, 4, 3, 2, 1]
     """Queue of each MLFQ level, most urgent first (SCDP: 5 symbol queues)."""
     mlfq_thresholds_bytes: list[Annotated[int, Field(gt=0, lt=2**32)]] = [

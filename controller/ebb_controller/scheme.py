@@ -16,15 +16,16 @@ Transport = Literal["reno", "reno-ecn", "dctcp", "hull", "ndp", "scdp"]
 
 
 class Scheme(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     transport: Transport
     """`--scheme` of the host agent."""
     label: str
     """How tables and figures call it."""
     agent: dict[str, dict[str, Any]] = {}
-    """Sections of the agent's parameter file that differ from its defaults."""
+    """What differs from the agent's defaults, by section: `build/ebb-agent params` shows them."""
     fabric: FabricParameters = FabricParameters()
+    """What the switches do."""
 
 
 def known_schemes() -> list[str]:

@@ -13,34 +13,50 @@ from pydantic import BaseModel, ConfigDict, Field
 __all__ = ["Scenario", "ScenarioFile", "Scheme", "known_schemes", "load_scenario", "load_scheme"]
 
 
+MIN_DILATION, MAX_DILATION = 0.01, 10_000.0
+
+
 class Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class FileTransfer(Part):
     """One file between the first and the last host: across pods in a fat-tree."""
 
     bytes: Annotated[int, Field(gt=0)] = 4_000_000
+    """Size of the file."""
 
 
 class Incast(Part):
     """Synchronised senders to one receiver that a background flow already loads."""
 
     senders: Annotated[int, Field(gt=0)] = 8
+    """Hosts that start at the same instant."""
     bytes: Annotated[int, Field(gt=0)] = 100_000
+    """Object of each sender."""
     rounds: Annotated[int, Field(gt=0)] = 3
+    """How often it is repeated, with other seeds."""
     background_bytes: Annotated[int, Field(ge=0)] = 2_000_000
+    """Object of the background flow; 0: none."""
     background_lead_ns: Annotated[int, Field(ge=0)] = 8_000_000
+    """How long before the incast the background flow starts."""
 
 
 class ScenarioFile(Part):
     topology: str
+    """Topology file, relative to the scenario file (docs/topologies.md)."""
     schemes: list[str]
-    dilation: Annotated[float, Field(gt=0)] = 50
+    """Names of files in experiments/schemes, or files of your own."""
+    dilation: Annotated[float, Field(ge=MIN_DILATION, le=MAX_DILATION)] = 50
+    """How many times slower than nominal everything runs; 50: 1 Gbit/s at 20 Mbit/s."""
     seed: int = 1
+    """Of file contents and generated objects."""
     mtu_bytes: Annotated[int, Field(ge=256, le=9000)] = 1500
+    """IP packets of the agents are not longer."""
     file: FileTransfer = FileTransfer()
+    """One file from the first to the last host."""
     incast: Incast = Incast()
+    """Synchronised senders to one receiver."""
 
 
 class Scenario(Part):
@@ -63,8 +79,11 @@ def load_scenario(
     """The scenario of a file, with what the command line overrides."""
     spec = validate(ScenarioFile, load(path), str(path))
     if dilation is not None:
-        if not dilation > 0:
-            raise InputError(f"DILATION must be a positive number, not {dilation:g}")
+        if not MIN_DILATION <= dilation <= MAX_DILATION:
+            raise InputError(
+                f"DILATION must be a number from {MIN_DILATION:g} to {MAX_DILATION:g}, "
+                f"not {dilation:g}"
+            )
         spec = spec.model_copy(update={"dilation": dilation})
     if schemes is not None:
         spec = spec.model_copy(update={"schemes": schemes})

@@ -15,35 +15,44 @@ from ebb_topologies.model import Switch, Topology
 class QueueParameters(BaseModel):
     """One queue of every port. Higher ids are served first inside a group."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     id: Annotated[int, Field(ge=0, le=7)]
+    """Queue id, v1model's `priority`: 0 lowest."""
     capacity_packets: Annotated[int, Field(gt=0)] | None = None
+    """Packets it holds; none: no limit of its own."""
     capacity_bytes: Annotated[int, Field(gt=0)] | None = None
+    """Bytes it holds; none: no limit of its own."""
     pool: bool = False
     """Counts against the port's shared pool (`pool_packets`, `pool_bytes`)."""
     on_full: Literal["tail-drop", "deflect"] = "tail-drop"
+    """What happens to a packet that does not fit: lost, or back to P4, which may trim it."""
 
 
 class GroupParameters(BaseModel):
     """Queues that share one weight of the weighted round robin between groups, in packets."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     queues: list[Annotated[int, Field(ge=0, le=7)]]
+    """Ids of the queues; strict priority inside the group."""
     weight: Annotated[int, Field(gt=0)]
+    """Packets per turn (NDP: 10 for control, 1 for data)."""
 
 
 class PortParameters(BaseModel):
     """The queues of every port of the fabric: the same on all ports, as in the papers."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     queue: list[QueueParameters] = [QueueParameters(id=0, capacity_packets=250)]
     """Default: 250 packets of tail-drop buffer (HULL section 6.3)."""
     group: list[GroupParameters] = []
+    """None: strict priority over all queues."""
     pool_packets: Annotated[int, Field(gt=0)] | None = None
+    """Packets that the queues with `pool` hold together (SCDP section IV: 20)."""
     pool_bytes: Annotated[int, Field(gt=0)] | None = None
+    """The same in bytes."""
     frame_overhead_bytes: Annotated[int, Field(ge=0)] = 0
     """Bytes a frame costs on the wire beyond its own: 24 for preamble, FCS and inter-frame gap."""
 
