@@ -7,6 +7,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Where tools/setup puts a Rust toolchain if an older one comes first on PATH.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON := .venv/bin/python
 BUILD := build
 CARGO := cargo
@@ -39,9 +41,8 @@ help: ## this list
 setup: ## install what is missing (apt, Rust, Python environment)
 	@tools/setup
 
-$(PYTHON) .venv/.ebb-installed: requirements.lock pyproject.toml tools/setup
+.venv/.ebb-installed: requirements.lock pyproject.toml tools/setup
 	@tools/setup
-	@touch .venv/.ebb-installed
 
 $(BUILD)/p4runtime.fds: .venv/.ebb-installed switch/p4runtime/descriptors.py
 	@mkdir -p $(BUILD)
