@@ -7,6 +7,7 @@ restart, and whenever the plan changes, the switch is made to hold the plan in f
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ import finsy
 from ebb_topologies.model import Switch, Topology
 from ebb_topologies.traffic_manager import traffic_manager_config
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
+from finsy.proto import p4i
+from google.protobuf import text_format
 
 from ebb_controller.parameters import FabricParameters
 from ebb_controller.plan import MulticastGroup, plan
@@ -42,9 +45,24 @@ class Program:
     json: Path
 
     def check(self) -> None:
-        for path in (self.p4info, self.json):
-            if not path.exists():
-                raise ControllerError(f"{path} is not there: run `make build`")
+        """Whether both files can be used at all; what they say is for the switch to judge."""
+        for path, parse in ((self.p4info, _parse_p4info), (self.json, json.loads)):
+            try:
+                parse(path.read_text())
+            except FileNotFoundError as error:
+                raise ControllerError(f"{path} is not there: run `make build`") from error
+            except OSError as error:
+                raise ControllerError(f"{path}: cannot be read: {error.strerror}") from error
+            except (ValueError, RecursionError, text_format.ParseError) as error:
+                raise ControllerError(
+                    f"{path} is damaged ({error}): remove it and run `make build`"
+                ) from error
+
+
+def _parse_p4info(text: str) -> None:
+    if not text.strip():
+        raise ValueError("it is empty")
+    text_format.Parse(text, p4i.P4Info())
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,15 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path / "fabric.p4info.txtpb", tmp_path / "fabric.json")
 
 
+@pytest.mark.parametrize("damage", [b"", b"tables { pre", b"\x7fELF\xd0\xd0", b"[" * 100_000])
+@pytest.mark.parametrize("which", ["p4info", "json"])
+def test_damaged_programs_are_named(program: Program, which: str, damage: bytes) -> None:
+    path: Path = getattr(program, which)
+    path.write_bytes(damage)
+    with pytest.raises(ControllerError, match=f"{path.name} is damaged"):
+        program.check()
+
+
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """finsy waits 10 s before it tries again a switch that failed within 2 s."""

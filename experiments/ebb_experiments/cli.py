@@ -41,6 +41,8 @@ DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
 VERDICTS = {True: "[green]ok  [/]", False: "[bold red]FAIL[/]", None: "[yellow]skip[/]"}
 TABLE_WIDTH = 108
 """Columns that the table needs; a narrower terminal wraps its lines instead of losing cells."""
+USUAL_DILATION = 50
+"""What two cores can keep up with."""
 EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, TimeoutError)
 """Errors with a message for people; anything else is a bug and shows its traceback."""
 
@@ -116,6 +118,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     slowed = dilation.topology(scenario.topology)
     agent = BUILD / "ebb-agent"
     program = Program(options.program / "fabric.p4info.txtpb", options.program / "fabric.json")
+    if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
+        program.check()
     preflight.check(slowed, chosen, [agent, program.p4info, program.json], RUN_DIR)
 
     started = time.monotonic()
@@ -166,7 +170,13 @@ def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
         failed |= check.holds is False
     _save(fabric, results, rate)
     console.print(f"records, logs and parameters: {RUN_DIR.relative_to(ROOT)}/")
-    if stay:
+    if failed and scenario.spec.dilation < USUAL_DILATION:
+        console.print(
+            f"ebb: a machine that cannot keep up looks like this too; try DILATION={USUAL_DILATION}"
+        )
+    if stay and sys.stdin is None:
+        console.print("ebb: no prompt: the standard input is closed")
+    elif stay:
         _prompt(fabric.net)
     return int(failed)
 

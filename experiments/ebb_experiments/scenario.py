@@ -14,6 +14,7 @@ __all__ = ["Scenario", "ScenarioFile", "Scheme", "known_schemes", "load_scenario
 
 
 MIN_DILATION, MAX_DILATION = 0.01, 10_000.0
+MAX_BYTES = 1_000_000_000
 
 
 class Part(BaseModel):
@@ -23,7 +24,7 @@ class Part(BaseModel):
 class FileTransfer(Part):
     """One file between the first and the last host: across pods in a fat-tree."""
 
-    bytes: Annotated[int, Field(gt=0)] = 4_000_000
+    bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = 4_000_000
     """Size of the file."""
 
 
@@ -49,7 +50,7 @@ class ScenarioFile(Part):
     """Names of files in experiments/schemes, or files of your own."""
     dilation: Annotated[float, Field(ge=MIN_DILATION, le=MAX_DILATION)] = 50
     """How many times slower than nominal everything runs; 50: 1 Gbit/s at 20 Mbit/s."""
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, le=2**32)] = 1
     """Of file contents and generated objects."""
     mtu_bytes: Annotated[int, Field(ge=256, le=9000)] = 1500
     """IP packets of the agents are not longer."""

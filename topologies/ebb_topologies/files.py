@@ -25,10 +25,14 @@ def load(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    except ValueError as error:  # a NUL in the path
+        raise InputError(f"{str(path)!r} cannot be a file: {error}") from error
     try:
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # of syntax, or a number of thousands of digits
         raise InputError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise InputError(f"{path}: brackets are nested too deeply") from error
     if not isinstance(data, dict):
         raise InputError(
             f"{path}: the top level must be a table of keys, not a {type(data).__name__}"

@@ -6,6 +6,7 @@ by the kernel: rate, delay and queues are the switch's, where P4 can see them.
 
 from __future__ import annotations
 
+import logging
 import socket
 import subprocess
 import time
@@ -207,6 +208,7 @@ class FabricNet:
         from mininet.cli import CLI
 
         setLogLevel("output")
+        logging.getLogger("mininet").propagate = False  # or every line appears twice
         CLI(self.net)
 
     def stop(self) -> None:

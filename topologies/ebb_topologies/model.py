@@ -32,6 +32,8 @@ from ebb_topologies.files import InputError, load, validate
 MAX_INTERFACE_NAME = 15
 NAME = re.compile(r"[a-z][a-z0-9]{0,8}")
 FIRST_GRPC_PORT = 9559
+MAX_RATE_BPS = 10_000_000_000_000
+MAX_DELAY_NS = 10_000_000_000
 
 
 class Spec(BaseModel):
@@ -41,9 +43,9 @@ class Spec(BaseModel):
 
 
 class LinkDefaults(Spec):
-    rate_bps: Annotated[int, Field(gt=0)] = 1_000_000_000
+    rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] = 1_000_000_000
     """Rate of every link that names none, bit/s (SCDP section IV: 1 Gbit/s)."""
-    delay_ns: Annotated[int, Field(ge=0)] = 10_000
+    delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
     """Propagation delay of every link that names none, ns (SCDP section IV: 10 us)."""
 
 
@@ -80,8 +82,8 @@ class SwitchSpec(Spec):
 class LinkSpec(Spec):
     ends: tuple[str, str]
     ports: tuple[int, int] | None = None
-    rate_bps: Annotated[int, Field(gt=0)] | None = None
-    delay_ns: Annotated[int, Field(ge=0)] | None = None
+    rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
+    delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
 
 
 class TopologySpec(Spec):

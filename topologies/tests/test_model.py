@@ -102,3 +102,25 @@ def test_odd_k_and_missing_file() -> None:
         from_table({"fat_tree": {"k": 5}}, "test.toml")
     with pytest.raises(InputError, match="cannot be read"):
         load_topology(Path("no-such-file.toml"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "exactly one of"),
+        (b"\xff\xfe", "is not UTF-8 text"),
+        (b"\0" * 100, "Invalid statement"),
+        (b"k = " + b"[" * 5000, "nested too deeply"),
+        (b"[fat_tree]\nk = 1" + b"0" * 5000, "digits"),
+        (b"[fat_tree]\nk = nan", "'fat_tree.k'"),
+        (b"[fat_tree]\n[link_defaults]\nrate_bps = 1" + b"0" * 30, "'link_defaults.rate_bps'"),
+        (b"[fat_tree]\n[fat_tree]\n", "Cannot declare"),
+    ],
+)
+def test_files_that_are_none(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load_topology(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)

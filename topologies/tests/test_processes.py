@@ -19,6 +19,7 @@ from ebb_topologies.processes import (
     ProcessTable,
     claim,
     end_leftovers,
+    uninterrupted,
 )
 from probes import runs
 
@@ -79,6 +80,30 @@ def test_leftovers_of_a_killed_run_are_ended(tmp_path: Path) -> None:
     assert end_leftovers(tmp_path) == ["x", "y"]
     assert not any(runs(pid) for pid in pids)
     assert end_leftovers(tmp_path) == []
+
+
+def test_a_signal_waits_until_the_work_is_done() -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        done.append("work")
+    assert done == ["work"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_what_a_process_has_started_ends_with_it(tmp_path: Path) -> None:
+    table = ProcessTable(tmp_path)
+    shell = table.spawn("shell", ["sh", "-c", "sleep 60 & echo $!; wait"])
+    while not shell.log.read_text().endswith("\n"):
+        time.sleep(0.01)
+    child = int(shell.log.read_text())
+    assert runs(child)
+    table.stop()
+    deadline = time.monotonic() + 2
+    while runs(child) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not runs(child)
 
 
 def test_a_recycled_pid_is_spared(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
