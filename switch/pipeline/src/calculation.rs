@@ -3,7 +3,7 @@
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::Value;
 
-use crate::bits::{from_bytes, write_words};
+use crate::bits::{BitWriter, from_bytes};
 use crate::error::LoadError;
 use crate::hash::Algorithm;
 use crate::layout::{Layout, Slot};
@@ -59,49 +59,38 @@ impl Calculation {
     /// Fields of invalid headers are left out, as on BMv2. Bits follow each other without padding.
     pub fn lay_out(&self, layout: &Layout, packet: &Packet, out: &mut Vec<u8>) {
         out.clear();
-        let mut at = 0usize;
+        let mut writer = BitWriter::new(out);
         for input in &self.inputs {
             match input {
                 Input::Field(slot, valid_at, length_at) => {
-                    if packet.words[*valid_at as usize] == 0 {
-                        continue;
+                    if packet.words[*valid_at as usize] != 0 {
+                        append(&mut writer, packet, *slot, *length_at);
                     }
-                    let bits = length_at.map_or(slot.bits, |l| packet.words[l as usize] as u32);
-                    let words = &packet.words[slot.at as usize..][..slot.words as usize];
-                    at = append(out, at, bits, words);
                 }
-                Input::Constant(words, bits) => at = append(out, at, *bits, words),
+                Input::Constant(words, bits) => writer.append(*bits, words),
                 Input::Header(h) => {
                     let header = layout.header_at(*h);
                     if header.is_valid(&packet.words) {
                         for field in &header.fields {
-                            let bits = field
-                                .length_at
-                                .map_or(field.slot.bits, |l| packet.words[l as usize] as u32);
-                            let words = &packet.words[field.slot.at as usize..]
-                                [..field.slot.words as usize];
-                            at = append(out, at, bits, words);
+                            writer.append(field.bits(&packet.words), field.slot.of(&packet.words));
                         }
                     }
                 }
                 Input::Payload => {
-                    let payload = packet.payload(out.len());
-                    out.extend_from_slice(payload);
-                    at = out.len() * 8;
+                    writer.finish();
+                    out.extend_from_slice(packet.payload(out.len()));
+                    writer = BitWriter::new(out);
                 }
             }
         }
+        writer.finish();
     }
 }
 
-fn append(out: &mut Vec<u8>, at: usize, bits: u32, words: &[u64]) -> usize {
-    if bits == 0 {
-        return at;
-    }
-    let end = at + bits as usize;
-    out.resize(end.div_ceil(8), 0);
-    write_words(out, at, bits, words);
-    end
+#[inline]
+fn append(writer: &mut BitWriter, packet: &Packet, slot: Slot, length_at: Option<u32>) {
+    let bits = length_at.map_or(slot.bits, |l| packet.words[l as usize] as u32);
+    writer.append(bits, slot.of(&packet.words));
 }
 
 fn input(layout: &Layout, value: &Value, bitwidth: Option<u32>) -> Result<Input, LoadError> {

@@ -1,8 +1,9 @@
 //! Control flow of one packet: pipelines, tables, checksums, deparser.
 
 use crate::action::Primitive;
-use crate::bits::write_words;
+use crate::bits::{BitWriter, write_words};
 use crate::expr::store;
+use crate::layout::Header;
 use crate::machine::Machine;
 use crate::profile::{BoundAction, Resolved};
 use crate::program::{Checksum, Next, Node};
@@ -178,25 +179,35 @@ impl Machine<'_> {
             if !header.is_valid(&self.packet.words) {
                 continue;
             }
-            let start = out.len();
-            out.resize(start + header.bits(&self.packet.words) / 8, 0);
-            let mut bit = start * 8;
-            for field in &header.fields {
-                let bits = field
-                    .length_at
-                    .map_or(field.slot.bits, |l| self.packet.words[l as usize] as u32);
-                let at = field.slot.at as usize;
-                let words = &self.packet.words[at..at + field.slot.words as usize];
-                // A header that is not whole bytes loses its last bits, as on BMv2.
-                if bit + bits as usize <= out.len() * 8 {
-                    write_words(out, bit, bits, words);
+            let bits = header.bits(&self.packet.words);
+            if bits.is_multiple_of(8) {
+                let mut writer = BitWriter::new(out);
+                for field in &header.fields {
+                    let words = &self.packet.words;
+                    writer.append(field.bits(words), field.slot.of(words));
                 }
-                bit += bits as usize;
+                writer.finish();
+            } else {
+                self.emit_odd(header, bits / 8, out);
             }
         }
         let headers = out.len();
         out.extend_from_slice(self.packet.payload(headers));
         out.truncate(self.packet.truncated_to);
+    }
+
+    /// A header that is not whole bytes loses its last bits, as on BMv2.
+    fn emit_odd(&self, header: &Header, bytes: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + bytes, 0);
+        let mut bit = start * 8;
+        for field in &header.fields {
+            let bits = field.bits(&self.packet.words);
+            if bit + bits as usize <= out.len() * 8 {
+                write_words(out, bit, bits, field.slot.of(&self.packet.words));
+            }
+            bit += bits as usize;
+        }
     }
 
     /// Notes how long the headers are, for [`crate::Packet::wire_len`].

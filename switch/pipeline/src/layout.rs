@@ -20,12 +20,31 @@ pub(crate) struct Slot {
     pub signed: bool,
 }
 
+impl Slot {
+    /// The field's words out of all words of a packet.
+    #[inline]
+    pub fn of(self, words: &[u64]) -> &[u64] {
+        &words[self.at as usize..(self.at + self.words) as usize]
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Field {
     pub name: String,
     pub slot: Slot,
     /// Word that holds the current width in bits, for the variable-length field.
     pub length_at: Option<u32>,
+}
+
+impl Field {
+    /// Current width in the packet.
+    #[inline]
+    pub fn bits(&self, words: &[u64]) -> u32 {
+        match self.length_at {
+            None => self.slot.bits,
+            Some(at) => words[at as usize] as u32,
+        }
+    }
 }
 
 #[derive(Debug)]
