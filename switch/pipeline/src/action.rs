@@ -225,7 +225,9 @@ impl ActionCompiler<'_> {
                 Box::new(expr.num(arg(a)?)?),
                 Box::new(expr.num(arg(b)?)?),
             );
-            Ok(Primitive::Assign(target(0)?, Number { tree, big: false }))
+            let to = target(0)?;
+            let bits = to.bits();
+            Ok(Primitive::Assign(to, Number::low(tree, bits, self.layout)))
         };
         Ok(match p.op.as_str() {
             "assign" | "modify_field" => {
@@ -334,7 +336,7 @@ impl ActionCompiler<'_> {
             },
             v => v,
         };
-        let number = |tree| Box::new(Number { tree, big: false });
+        let number = |tree| Box::new(Number::exact(tree, self.layout));
         match expr.num(inner)? {
             Num::Field(slot) if is_valid_bit(self.layout, slot) => Ok(Target::Nowhere),
             Num::Field(slot) => Ok(Target::Field(slot)),

@@ -4,6 +4,7 @@ use ebb_units::Instant;
 use rand::Rng;
 
 use crate::action::{Primitive, StackRef, Target};
+use crate::bits::low_mask;
 use crate::expr::{Number, Scope, UnionRef, store, store_big};
 use crate::layout::Slot;
 use crate::outcome::DropReason;
@@ -182,7 +183,7 @@ impl Machine<'_> {
                 let value = if value.big {
                     low_128(&value.tree.eval_big(&self.scope(data)))
                 } else {
-                    value.tree.eval(&self.scope(data))
+                    value.value(&self.scope(data))
                 };
                 self.state.registers.set(*register, i, value);
             }
@@ -194,7 +195,18 @@ impl Machine<'_> {
         }
     }
 
-    fn assign(&mut self, to: &Target, value: &Number, data: &[u64]) {
+    #[inline]
+    pub fn assign(&mut self, to: &Target, value: &Number, data: &[u64]) {
+        match (to, &value.word) {
+            (Target::Field(slot), Some(word)) if slot.words == 1 => {
+                let value = word.eval(&self.scope(data));
+                self.packet.words[slot.at as usize] = value & low_mask(slot.bits);
+            }
+            _ => self.assign_wide(to, value, data),
+        }
+    }
+
+    fn assign_wide(&mut self, to: &Target, value: &Number, data: &[u64]) {
         if !value.big {
             let value = value.tree.eval(&self.scope(data));
             return self.store(to, value, data);

@@ -3,7 +3,7 @@
 use super::{ExtractTo, KeyPart, Op, State, Test};
 use crate::action::Target;
 use crate::bits::{read_words, words_for, write_words};
-use crate::expr::{Number, store_big};
+use crate::expr::Number;
 use crate::layout::Slot;
 use crate::machine::Machine;
 
@@ -66,17 +66,7 @@ impl Machine<'_> {
                 self.extract(h, length.as_ref(), at)?;
                 self.packet.words[*next_at as usize] += 1;
             }
-            Op::Set(to, value) => {
-                if value.big {
-                    let value = value.tree.eval_big(&self.scope(&[]));
-                    if let Target::Field(slot) = to {
-                        store_big(&mut self.packet.words, *slot, &value);
-                    }
-                } else {
-                    let value = value.tree.eval(&self.scope(&[]));
-                    self.store(to, value, &[]);
-                }
-            }
+            Op::Set(to, value) => self.assign(to, value, &[]),
             Op::SetLookahead(to, offset, bits) => {
                 let start = *at * 8 + *offset as usize;
                 if start + *bits as usize > self.packet.frame.len() * 8 {
