@@ -39,10 +39,15 @@ impl Machine<'_> {
         while let Some(primitive) = body.get(at) {
             steps += 1;
             if steps > MAX_STEPS {
-                self.fail(DropReason::NoTermination);
+                return self.fail(DropReason::NoTermination);
             }
             at += 1;
             match primitive {
+                // Most primitives are assignments, and they cannot end anything.
+                Primitive::Assign(to, value) => {
+                    self.assign(to, value, data);
+                    continue;
+                }
                 Primitive::Jump(to) => at = to.index(&self.scope(data)) as usize,
                 Primitive::JumpUnless(condition, to) => {
                     let scope = self.scope(data);
@@ -63,10 +68,10 @@ impl Machine<'_> {
         self.packet.requests.exit = true;
     }
 
+    #[inline(never)]
     fn step(&mut self, primitive: &Primitive, data: &[u64]) {
         let index = |n: &Number, machine: &Self| n.index(&machine.scope(data));
         match primitive {
-            Primitive::Assign(to, value) => self.assign(to, value, data),
             Primitive::AssignVariable { to, from } => self.assign_variable(*to, *from),
             Primitive::AssignHeader(to, from) => {
                 let scope = self.scope(data);
@@ -191,7 +196,11 @@ impl Machine<'_> {
                 let n = index(n, self) as usize;
                 self.packet.truncate(n);
             }
-            Primitive::NoOp | Primitive::Jump(_) | Primitive::JumpUnless(..) => {}
+            // The others are the business of `run`.
+            Primitive::NoOp
+            | Primitive::Assign(..)
+            | Primitive::Jump(_)
+            | Primitive::JumpUnless(..) => {}
         }
     }
 
@@ -206,6 +215,7 @@ impl Machine<'_> {
         }
     }
 
+    #[inline(never)]
     fn assign_wide(&mut self, to: &Target, value: &Number, data: &[u64]) {
         if !value.big {
             let value = value.tree.eval(&self.scope(data));

@@ -94,17 +94,25 @@ impl Word {
             .flatten()
     }
 
+    /// The leaves here, where they are inlined; what has subexpressions in `eval_inner`.
+    #[inline]
     pub fn eval(&self, scope: &Scope) -> u64 {
         let field = |at: u32| scope.words[at as usize];
         match self {
             Word::Const(n) => *n,
             Word::Field(at) => field(*at),
             Word::Param(at) => scope.data[*at as usize],
-            Word::SignExtend(a, unused) => ((a.eval(scope) << unused) as i64 >> unused) as u64,
             Word::FieldConst(op, a, b) => compute(*op, field(*a), *b),
             Word::Fields(op, a, b) => compute(*op, field(*a), field(*b)),
+            inner => inner.eval_inner(scope),
+        }
+    }
+
+    fn eval_inner(&self, scope: &Scope) -> u64 {
+        match self {
             Word::WithConst(op, a, b) => compute(*op, a.eval(scope), *b),
             Word::Binary(op, a, b) => compute(*op, a.eval(scope), b.eval(scope)),
+            Word::SignExtend(a, unused) => ((a.eval(scope) << unused) as i64 >> unused) as u64,
             Word::Not(a) => !a.eval(scope),
             Word::If(c, a, b) => {
                 if c.eval(scope) {
@@ -114,6 +122,7 @@ impl Word {
                 }
             }
             Word::FromTest(test) => u64::from(test.eval(scope)),
+            leaf => leaf.eval(scope),
         }
     }
 }
@@ -233,11 +242,19 @@ impl Test {
         }
     }
 
+    #[inline]
     pub fn eval(&self, scope: &Scope) -> bool {
         let field = |at: u32| scope.words[at as usize];
         match self {
-            Test::Const(b) => *b,
             Test::Field(op, a, b) => compare(*op, field(*a), *b),
+            inner => inner.eval_inner(scope),
+        }
+    }
+
+    fn eval_inner(&self, scope: &Scope) -> bool {
+        let field = |at: u32| scope.words[at as usize];
+        match self {
+            Test::Const(b) => *b,
             Test::Fields(op, a, b) => compare(*op, field(*a), field(*b)),
             Test::Compare(op, a, b) => compare(*op, a.eval(scope), b.eval(scope)),
             Test::Not(a) => !a.eval(scope),
@@ -251,7 +268,14 @@ impl Test {
                     b.eval(scope)
                 }
             }
-            Test::Plain(condition) => condition.eval(scope),
+            Test::Plain(condition) => plain(condition, scope),
+            leaf @ Test::Field(..) => leaf.eval(scope),
         }
     }
+}
+
+/// Out of line, so that the others need not make room for it.
+#[inline(never)]
+fn plain(condition: &Bool, scope: &Scope) -> bool {
+    condition.eval(scope)
 }
