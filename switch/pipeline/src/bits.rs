@@ -18,7 +18,7 @@ pub(crate) const fn low_mask(bits: u32) -> u64 {
 }
 
 /// Bits that the first of `words_for(bits)` words carries.
-fn first_word_bits(bits: u32) -> u32 {
+pub(crate) fn first_word_bits(bits: u32) -> u32 {
     match bits % 64 {
         0 if bits > 0 => 64,
         n => n,

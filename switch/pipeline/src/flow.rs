@@ -173,7 +173,9 @@ impl Machine<'_> {
                 continue;
             }
             let bits = header.bits(&self.packet.words);
-            if bits.is_multiple_of(8) {
+            if bits as u32 == header.fixed_bits && bits.is_multiple_of(8) {
+                header.pieces.append(&self.packet.words, out);
+            } else if bits.is_multiple_of(8) {
                 let mut writer = BitWriter::new(out);
                 for field in &header.fields {
                     let words = &self.packet.words;

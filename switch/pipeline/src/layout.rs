@@ -7,6 +7,7 @@ use ebb_bmv2_json::{FieldRef, FieldWidth};
 
 use crate::bits::words_for;
 use crate::error::LoadError;
+use crate::wire::{Cut, Pieces, cuts};
 
 /// Header stacks and unions longer than this are a mistake in the file.
 const MAX_FIELD_BITS: u32 = 1 << 16;
@@ -66,6 +67,9 @@ pub(crate) struct Header {
     pub length_exp: Option<json::Value>,
     /// Other members of the union it belongs to.
     pub siblings: Vec<u32>,
+    /// The fixed fields, as they lie while the variable-length field is empty.
+    pub cuts: Box<[Cut]>,
+    pub pieces: Pieces,
 }
 
 #[derive(Debug)]
@@ -333,6 +337,8 @@ fn place_header(
         max_bytes: ty.max_length.unwrap_or(0),
         length_exp: ty.length_exp.clone(),
         siblings: Vec::new(),
+        cuts: Box::default(),
+        pieces: Pieces::new(&[]),
     };
     for f in &ty.fields {
         let (bits, length_at) = match f.width {
@@ -371,5 +377,8 @@ fn place_header(
         });
     }
     header.words = take(0) - header.first;
+    let fixed = header.fields.iter().filter(|f| f.length_at.is_none());
+    header.cuts = cuts(fixed.map(|f| f.slot)).into();
+    header.pieces = Pieces::new(&header.cuts);
     Ok(header)
 }

@@ -4,8 +4,9 @@ use super::{ExtractTo, KeyPart, Op, State, Test};
 use crate::action::Target;
 use crate::bits::{read_words, words_for, write_words};
 use crate::expr::Number;
-use crate::layout::Slot;
+use crate::layout::{Field, Header, Slot};
 use crate::machine::Machine;
+use crate::wire;
 
 /// A parser that loops without end stops with `ParserTimeout` after this many states.
 const MAX_STATES: usize = 4096;
@@ -110,13 +111,37 @@ impl Machine<'_> {
         }
         let left = (self.packet.frame.len() - *at) as u64;
         let bytes = u64::from(h.fixed_bits / 8).saturating_add(variable / 8);
-        if bytes > left {
+        let odd = u64::from(!h.fixed_bits.is_multiple_of(8));
+        if bytes.saturating_add(odd) > left {
             return Err(errors.packet_too_short);
         }
         if h.max_bytes != 0 && bytes > u64::from(h.max_bytes) {
             return Err(errors.header_too_short);
         }
-        let mut bit = *at * 8;
+        if variable == 0 {
+            let frame = &self.packet.frame[*at..];
+            wire::read(&h.cuts, frame, &mut self.packet.words);
+            if let Some(field) = h.variable {
+                self.empty(&h.fields[field as usize]);
+            }
+        } else {
+            self.extract_variable(h, variable, *at * 8);
+        }
+        *at += bytes as usize;
+        self.mark_valid(header);
+        Ok(())
+    }
+
+    fn empty(&mut self, field: &Field) {
+        let slot = field.slot;
+        self.packet.words[slot.at as usize..(slot.at + slot.words) as usize].fill(0);
+        if let Some(length_at) = field.length_at {
+            self.packet.words[length_at as usize] = 0;
+        }
+    }
+
+    /// Field by field, since those behind the variable-length one are shifted.
+    fn extract_variable(&mut self, h: &Header, variable: u64, mut bit: usize) {
         for field in &h.fields {
             let slot = field.slot;
             let bits = match field.length_at {
@@ -131,9 +156,6 @@ impl Machine<'_> {
             read_words(&self.packet.frame, bit, bits, words);
             bit += bits as usize;
         }
-        *at += bytes as usize;
-        self.mark_valid(header);
-        Ok(())
     }
 
     fn select(&self, state: &State, at: usize, key: &mut Vec<u8>) -> Step<Option<u32>> {
