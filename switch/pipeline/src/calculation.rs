@@ -8,7 +8,7 @@ use crate::error::LoadError;
 use crate::hash::Algorithm;
 use crate::layout::{Layout, Slot};
 use crate::packet::Packet;
-use crate::wire::{Pieces, cuts};
+use crate::wire::Pieces;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
@@ -63,7 +63,7 @@ impl Usual {
         valid.sort_unstable();
         valid.dedup();
         Some(Usual {
-            pieces: Pieces::new(&cuts(slots)),
+            pieces: Pieces::new(slots),
             valid: valid.into(),
             lengths: lengths.into(),
         })

@@ -7,7 +7,7 @@ use ebb_bmv2_json::{FieldRef, FieldWidth};
 
 use crate::bits::words_for;
 use crate::error::LoadError;
-use crate::wire::{Cut, Pieces, cuts};
+use crate::wire::Pieces;
 
 /// Header stacks and unions longer than this are a mistake in the file.
 const MAX_FIELD_BITS: u32 = 1 << 16;
@@ -68,7 +68,6 @@ pub(crate) struct Header {
     /// Other members of the union it belongs to.
     pub siblings: Vec<u32>,
     /// The fixed fields, as they lie while the variable-length field is empty.
-    pub cuts: Box<[Cut]>,
     pub pieces: Pieces,
 }
 
@@ -337,8 +336,7 @@ fn place_header(
         max_bytes: ty.max_length.unwrap_or(0),
         length_exp: ty.length_exp.clone(),
         siblings: Vec::new(),
-        cuts: Box::default(),
-        pieces: Pieces::new(&[]),
+        pieces: Pieces::new([]),
     };
     for f in &ty.fields {
         let (bits, length_at) = match f.width {
@@ -378,7 +376,6 @@ fn place_header(
     }
     header.words = take(0) - header.first;
     let fixed = header.fields.iter().filter(|f| f.length_at.is_none());
-    header.cuts = cuts(fixed.map(|f| f.slot)).into();
-    header.pieces = Pieces::new(&header.cuts);
+    header.pieces = Pieces::new(fixed.map(|f| f.slot));
     Ok(header)
 }

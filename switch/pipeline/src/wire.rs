@@ -2,19 +2,19 @@
 //!
 //! Wherever a variable-length field has a length, or a header is missing, `bits` does it field by field.
 
-use crate::bits::{first_word_bits, read_word};
+use crate::bits::{first_word_bits, low_mask};
 use crate::layout::Slot;
 
 /// One word of a field and where it is in the bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
-    pub at: u32,
-    pub bit: u32,
-    pub bits: u32,
+struct Cut {
+    at: u32,
+    bit: u32,
+    bits: u32,
 }
 
 /// The words of fields that follow each other. A field of no bits has none.
-pub(crate) fn cuts(fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
+fn cuts(fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
     let mut bit = 0;
     let mut all = Vec::new();
     for slot in fields.into_iter().filter(|s| s.bits > 0) {
@@ -28,50 +28,48 @@ pub(crate) fn cuts(fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
     all
 }
 
-/// Reads the fields from `data`, which the caller knows to be long enough.
-#[inline]
-pub(crate) fn read(cuts: &[Cut], data: &[u8], words: &mut [u64]) {
-    for cut in cuts {
-        words[cut.at as usize] = read_word(data, cut.bit as usize, cut.bits);
-    }
-}
-
-/// Words of fields, to be shifted into chunks of eight bytes.
+/// Words of fields as parts of chunks of eight bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Pieces {
     pieces: Box<[Piece]>,
     bytes: usize,
 }
 
-/// A word, shifted left and then right, is part of a chunk.
+/// A word, shifted left and then right, is part of a chunk, and the other way round.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
+    mask: u64,
     at: u32,
     left: u8,
     right: u8,
-    /// The chunk is complete.
+    /// The last of its chunk.
     ends: bool,
+    /// The rest of a word that began in the chunk before.
+    continues: bool,
 }
 
 impl Pieces {
-    pub fn new(cuts: &[Cut]) -> Pieces {
+    pub fn new(fields: impl IntoIterator<Item = Slot>) -> Pieces {
+        let cuts = cuts(fields);
         let mut pieces = Vec::new();
-        for cut in cuts {
+        for cut in &cuts {
             let free = 64 - cut.bit % 64;
-            let mut piece = |left: u32, right: u32, ends| {
+            let mut piece = |left: u32, right: u32, ends, continues| {
                 pieces.push(Piece {
+                    mask: low_mask(cut.bits),
                     at: cut.at,
                     left: left as u8,
                     right: right as u8,
                     ends,
+                    continues,
                 });
             };
             match cut.bits.checked_sub(free) {
-                None => piece(free - cut.bits, 0, false),
-                Some(0) => piece(0, 0, true),
+                None => piece(free - cut.bits, 0, false, false),
+                Some(0) => piece(0, 0, true, false),
                 Some(over) => {
-                    piece(0, over, true);
-                    piece(64 - over, 0, false);
+                    piece(0, over, true, false);
+                    piece(64 - over, 0, false, true);
                 }
             }
         }
@@ -85,11 +83,24 @@ impl Pieces {
         }
     }
 
+    /// Reads the fields from the start of `data`. What is missing at its end is zero.
+    #[inline]
+    pub fn read(&self, mut data: &[u8], words: &mut [u64]) {
+        let mut chunk = take_chunk(&mut data);
+        for piece in &self.pieces {
+            let word = &mut words[piece.at as usize];
+            let bits = chunk << piece.right >> piece.left & piece.mask;
+            *word = if piece.continues { *word | bits } else { bits };
+            if piece.ends {
+                chunk = take_chunk(&mut data);
+            }
+        }
+    }
+
     /// Appends the fields; the last byte is padded with zeros.
     #[inline]
     pub fn append(&self, words: &[u64], out: &mut Vec<u8>) {
         let end = out.len() + self.bytes;
-        out.reserve(self.bytes + 8);
         let mut chunk = 0;
         for piece in &self.pieces {
             chunk |= words[piece.at as usize] << piece.left >> piece.right;
@@ -102,10 +113,26 @@ impl Pieces {
     }
 }
 
+#[inline]
+fn take_chunk(data: &mut &[u8]) -> u64 {
+    match data.split_first_chunk() {
+        Some((chunk, rest)) => {
+            *data = rest;
+            u64::from_be_bytes(*chunk)
+        }
+        None => {
+            let mut last = [0; 8];
+            last[..data.len()].copy_from_slice(data);
+            *data = &[];
+            u64::from_be_bytes(last)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bits::{BitWriter, low_mask, read_words, words_for};
+    use crate::bits::{BitWriter, read_words, words_for};
     use proptest::prelude::*;
 
     fn slots(widths: &[u32]) -> Vec<Slot> {
@@ -139,13 +166,13 @@ mod tests {
                 writer.append(s.bits, s.of(&words));
             }
             writer.finish();
-            let cuts = cuts(slots.iter().copied());
+            let pieces = Pieces::new(slots.iter().copied());
             let mut out = vec![9];
-            Pieces::new(&cuts).append(&words, &mut out);
+            pieces.append(&words, &mut out);
             prop_assert_eq!(&out, &expected);
 
             let (mut fast, mut plain) = (vec![0; 64], vec![0; 64]);
-            read(&cuts, &out[1..], &mut fast);
+            pieces.read(&out[1..], &mut fast);
             let mut bit = 0;
             for s in &slots {
                 let to = &mut plain[s.at as usize..(s.at + s.words) as usize];

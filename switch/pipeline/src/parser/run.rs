@@ -6,7 +6,6 @@ use crate::bits::{read_words, words_for, write_words};
 use crate::expr::Number;
 use crate::layout::{Field, Header, Slot};
 use crate::machine::Machine;
-use crate::wire;
 
 /// A parser that loops without end stops with `ParserTimeout` after this many states.
 const MAX_STATES: usize = 4096;
@@ -120,7 +119,7 @@ impl Machine<'_> {
         }
         if variable == 0 {
             let frame = &self.packet.frame[*at..];
-            wire::read(&h.cuts, frame, &mut self.packet.words);
+            h.pieces.read(frame, &mut self.packet.words);
             if let Some(field) = h.variable {
                 self.empty(&h.fields[field as usize]);
             }
