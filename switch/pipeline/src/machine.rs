@@ -44,8 +44,9 @@ impl Machine<'_> {
             at += 1;
             match primitive {
                 // Most primitives are assignments, and they cannot end anything.
-                Primitive::Assign(to, value) => {
-                    self.assign(to, value, data);
+                Primitive::AssignWord(to, mask, value) => {
+                    let value = value.eval(&self.scope(data));
+                    self.packet.words[*to as usize] = value & mask;
                     continue;
                 }
                 Primitive::Jump(to) => at = to.index(&self.scope(data)) as usize,
@@ -72,6 +73,7 @@ impl Machine<'_> {
     fn step(&mut self, primitive: &Primitive, data: &[u64]) {
         let index = |n: &Number, machine: &Self| n.index(&machine.scope(data));
         match primitive {
+            Primitive::Assign(to, value) => self.assign(to, value, data),
             Primitive::AssignVariable { to, from } => self.assign_variable(*to, *from),
             Primitive::AssignHeader(to, from) => {
                 let scope = self.scope(data);
@@ -198,7 +200,7 @@ impl Machine<'_> {
             }
             // The others are the business of `run`.
             Primitive::NoOp
-            | Primitive::Assign(..)
+            | Primitive::AssignWord(..)
             | Primitive::Jump(_)
             | Primitive::JumpUnless(..) => {}
         }

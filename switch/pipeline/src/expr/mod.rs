@@ -17,7 +17,8 @@ use crate::layout::{Layout, Slot};
 pub(crate) use compile::Compiler;
 pub(crate) use eval::{Scope, store, store_big};
 use range::{Demand, fits};
-use word::{Test, Word};
+use word::Test;
+pub(crate) use word::Word;
 
 /// A number, ready to be evaluated.
 #[derive(Clone, Debug)]

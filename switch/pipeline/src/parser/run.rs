@@ -50,6 +50,9 @@ impl Machine<'_> {
         if state.cases.is_empty() {
             return Ok(state.default);
         }
+        if let Some(short) = &state.short {
+            return Ok(short.next(&self.packet.words));
+        }
         let mut key = std::mem::take(&mut self.state.scratch);
         let result = self.select(state, *at, &mut key);
         self.state.scratch = key;
