@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::{Expression, Value};
 
-use crate::bits::words_for;
+use crate::bits::{low_mask, words_for};
 use crate::error::LoadError;
-use crate::expr::{BinaryOp, Compiler, Condition, HeaderRef, Num, Number, UnionRef};
+use crate::expr::{BinaryOp, Compiler, Condition, HeaderRef, Num, Number, UnionRef, Word};
 use crate::layout::{Layout, Slot};
 
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub(crate) enum Target {
 pub(crate) enum Primitive {
     NoOp,
     Assign(Target, Number),
+    /// The usual case of it: word of the packet, mask, value.
+    AssignWord(u32, u64, Word),
     AssignVariable {
         to: (Slot, u32),
         from: (Slot, u32),
@@ -225,13 +227,15 @@ impl ActionCompiler<'_> {
                 Box::new(expr.num(arg(a)?)?),
                 Box::new(expr.num(arg(b)?)?),
             );
-            Ok(Primitive::Assign(target(0)?, Number { tree, big: false }))
+            let to = target(0)?;
+            let bits = to.bits();
+            Ok(assignment(to, Number::low(tree, bits, self.layout)))
         };
         Ok(match p.op.as_str() {
             "assign" | "modify_field" => {
                 let to = target(0)?;
                 let bits = to.bits();
-                Primitive::Assign(to, expr.number_for(arg(1)?, bits)?)
+                assignment(to, expr.number_for(arg(1)?, bits)?)
             }
             "assign_VL" => Primitive::AssignVariable {
                 to: self.variable(arg(0)?)?,
@@ -334,7 +338,7 @@ impl ActionCompiler<'_> {
             },
             v => v,
         };
-        let number = |tree| Box::new(Number { tree, big: false });
+        let number = |tree| Box::new(Number::exact(tree, self.layout));
         match expr.num(inner)? {
             Num::Field(slot) if is_valid_bit(self.layout, slot) => Ok(Target::Nowhere),
             Num::Field(slot) => Ok(Target::Field(slot)),
@@ -362,6 +366,18 @@ impl ActionCompiler<'_> {
                 "it is not a variable-length field",
             )),
         }
+    }
+}
+
+fn assignment(to: Target, value: Number) -> Primitive {
+    match (to, value) {
+        (
+            Target::Field(slot),
+            Number {
+                word: Some(word), ..
+            },
+        ) if slot.words == 1 => Primitive::AssignWord(slot.at, low_mask(slot.bits), word),
+        (to, value) => Primitive::Assign(to, value),
     }
 }
 

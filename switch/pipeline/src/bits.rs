@@ -18,16 +18,25 @@ pub(crate) const fn low_mask(bits: u32) -> u64 {
 }
 
 /// Bits that the first of `words_for(bits)` words carries.
-fn first_word_bits(bits: u32) -> u32 {
+pub(crate) fn first_word_bits(bits: u32) -> u32 {
     match bits % 64 {
         0 if bits > 0 => 64,
         n => n,
     }
 }
 
-/// Reads up to 64 bits at a bit offset. The caller has checked that `data` is long enough.
+/// Reads 1 to 64 bits at a bit offset. The caller has checked that `data` is long enough.
 #[inline]
 pub(crate) fn read_word(data: &[u8], bit_offset: usize, bits: u32) -> u64 {
+    let lead = bit_offset as u32 % 8;
+    match data.get(bit_offset / 8..).and_then(<[u8]>::first_chunk) {
+        Some(chunk) if lead + bits <= 64 => (u64::from_be_bytes(*chunk) << lead) >> (64 - bits),
+        _ => read_bytewise(data, bit_offset, bits),
+    }
+}
+
+/// The plain way, for the end of the data and for words that straddle nine bytes.
+fn read_bytewise(data: &[u8], bit_offset: usize, bits: u32) -> u64 {
     let first = bit_offset / 8;
     let last = (bit_offset + bits as usize).div_ceil(8);
     let n = data[first..last]
@@ -51,7 +60,15 @@ pub(crate) fn write_word(out: &mut [u8], bit_offset: usize, bits: u32, value: u6
 }
 
 /// Reads `bits` bits into `words` (`words.len()` may be more than needed; the rest is zeroed).
+#[inline]
 pub(crate) fn read_words(data: &[u8], bit_offset: usize, bits: u32, words: &mut [u64]) {
+    match words {
+        [word] if bits > 0 => *word = read_word(data, bit_offset, bits),
+        _ => read_many(data, bit_offset, bits, words),
+    }
+}
+
+fn read_many(data: &[u8], bit_offset: usize, bits: u32, words: &mut [u64]) {
     let needed = words_for(bits);
     let (above, words) = words.split_at_mut(words.len() - needed);
     above.fill(0);
@@ -75,6 +92,68 @@ pub(crate) fn write_words(out: &mut [u8], bit_offset: usize, bits: u32, words: &
         }
         at += n as usize;
         n = 64;
+    }
+}
+
+/// Appends values of any width to bytes, without gaps between them.
+pub(crate) struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    /// Bits that are not in `out` yet, the last one lowest. Always fewer than 64.
+    pending: u64,
+    count: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    /// Writes behind what is there.
+    pub fn new(out: &'a mut Vec<u8>) -> BitWriter<'a> {
+        BitWriter {
+            out,
+            pending: 0,
+            count: 0,
+        }
+    }
+
+    /// The low `bits` bits of `words`.
+    #[inline]
+    pub fn append(&mut self, bits: u32, words: &[u64]) {
+        match words {
+            [word] => self.append_word(bits, *word),
+            _ => self.append_many(bits, words),
+        }
+    }
+
+    fn append_many(&mut self, bits: u32, words: &[u64]) {
+        let mut n = first_word_bits(bits);
+        for word in &words[words.len() - words_for(bits)..] {
+            self.append_word(n, *word);
+            n = 64;
+        }
+    }
+
+    #[inline]
+    fn append_word(&mut self, bits: u32, word: u64) {
+        let word = word & low_mask(bits);
+        let free = 64 - self.count;
+        if bits < free {
+            self.pending = self.pending << bits | word;
+            self.count += bits;
+            return;
+        }
+        // At least one bit is free, so what stays pending is less than a word.
+        let left = bits - free;
+        let full = self.pending.checked_shl(free).unwrap_or(0) | word >> left;
+        self.out.extend_from_slice(&full.to_be_bytes());
+        self.pending = word & low_mask(left);
+        self.count = left;
+    }
+
+    /// Pads the last byte with zeros.
+    pub fn finish(self) {
+        if self.count > 0 {
+            let bytes = (self.pending << (64 - self.count)).to_be_bytes();
+            self.out
+                .extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
+        }
     }
 }
 
@@ -147,6 +226,29 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn whole_words_and_bytes_read_the_same(data in proptest::collection::vec(any::<u8>(), 9..24), offset in 0usize..72, bits in 1u32..=64) {
+            prop_assume!(offset + bits as usize <= data.len() * 8);
+            prop_assert_eq!(read_word(&data, offset, bits), read_bytewise(&data, offset, bits));
+        }
+
+        #[test]
+        fn appending_is_writing_one_after_the_other(fields in proptest::collection::vec((0u32..200, any::<[u64; 4]>()), 0..12)) {
+            let total: usize = fields.iter().map(|(bits, _)| *bits as usize).sum();
+            let mut expected = vec![0u8; total.div_ceil(8)];
+            let mut out = vec![7];
+            let mut writer = BitWriter::new(&mut out);
+            let mut at = 0;
+            for (bits, random) in fields {
+                let words = &random[..words_for(bits)];
+                write_words(&mut expected, at, bits, words);
+                writer.append(bits, words);
+                at += bits as usize;
+            }
+            writer.finish();
+            prop_assert_eq!(&out[1..], &expected[..]);
+        }
+
         #[test]
         fn what_is_written_is_read(words in proptest::collection::vec(any::<u64>(), 1..4), offset in 0usize..20, cut in 0u32..64) {
             let bits = words.len() as u32 * 64 - cut;

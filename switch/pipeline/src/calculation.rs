@@ -3,11 +3,12 @@
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::Value;
 
-use crate::bits::{from_bytes, write_words};
+use crate::bits::{BitWriter, from_bytes};
 use crate::error::LoadError;
 use crate::hash::Algorithm;
 use crate::layout::{Layout, Slot};
 use crate::packet::Packet;
+use crate::wire::Pieces;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
@@ -22,6 +23,56 @@ pub(crate) enum Input {
 #[derive(Clone, Debug)]
 pub(crate) struct Calculation {
     pub inputs: Vec<Input>,
+    usual: Option<Usual>,
+}
+
+/// The layout while every header is there and every variable-length field is empty.
+#[derive(Clone, Debug)]
+struct Usual {
+    pieces: Pieces,
+    /// Words that must not be zero, and words that must be.
+    valid: Box<[u32]>,
+    lengths: Box<[u32]>,
+}
+
+impl Usual {
+    /// Only for fields and headers.
+    fn new(inputs: &[Input], layout: &Layout) -> Option<Usual> {
+        let (mut slots, mut valid, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+        let mut field = |slot: Slot, length_at: Option<u32>| match length_at {
+            Some(at) => lengths.push(at),
+            None => slots.push(slot),
+        };
+        for input in inputs {
+            match input {
+                Input::Field(slot, valid_at, length_at) => {
+                    valid.push(*valid_at);
+                    field(*slot, *length_at);
+                }
+                Input::Header(h) => {
+                    let header = layout.header_at(*h);
+                    valid.push(header.valid_at);
+                    header
+                        .fields
+                        .iter()
+                        .for_each(|f| field(f.slot, f.length_at));
+                }
+                Input::Constant(..) | Input::Payload => return None,
+            }
+        }
+        valid.sort_unstable();
+        valid.dedup();
+        Some(Usual {
+            pieces: Pieces::new(slots),
+            valid: valid.into(),
+            lengths: lengths.into(),
+        })
+    }
+
+    fn applies(&self, words: &[u64]) -> bool {
+        self.valid.iter().all(|at| words[*at as usize] != 0)
+            && self.lengths.iter().all(|at| words[*at as usize] == 0)
+    }
 }
 
 impl Calculation {
@@ -37,7 +88,7 @@ impl Calculation {
             .map(|i| input(layout, &i.value, i.bitwidth))
             .collect::<Result<_, _>>()
             .map_err(|e| e.within(owner()))?;
-        Ok((Calculation { inputs }, algorithm))
+        Ok((Calculation::new(inputs, layout), algorithm))
     }
 
     pub fn load_selector(
@@ -53,55 +104,58 @@ impl Calculation {
             .map(|v| input(layout, v, None))
             .collect::<Result<_, _>>()
             .map_err(|e| e.within(owner()))?;
-        Ok((Calculation { inputs }, algorithm))
+        Ok((Calculation::new(inputs, layout), algorithm))
+    }
+
+    fn new(inputs: Vec<Input>, layout: &Layout) -> Calculation {
+        Calculation {
+            usual: Usual::new(&inputs, layout),
+            inputs,
+        }
     }
 
     /// Fields of invalid headers are left out, as on BMv2. Bits follow each other without padding.
     pub fn lay_out(&self, layout: &Layout, packet: &Packet, out: &mut Vec<u8>) {
         out.clear();
-        let mut at = 0usize;
+        match &self.usual {
+            Some(usual) if usual.applies(&packet.words) => usual.pieces.append(&packet.words, out),
+            _ => self.lay_out_each(layout, packet, out),
+        }
+    }
+
+    fn lay_out_each(&self, layout: &Layout, packet: &Packet, out: &mut Vec<u8>) {
+        let mut writer = BitWriter::new(out);
         for input in &self.inputs {
             match input {
                 Input::Field(slot, valid_at, length_at) => {
-                    if packet.words[*valid_at as usize] == 0 {
-                        continue;
+                    if packet.words[*valid_at as usize] != 0 {
+                        append(&mut writer, packet, *slot, *length_at);
                     }
-                    let bits = length_at.map_or(slot.bits, |l| packet.words[l as usize] as u32);
-                    let words = &packet.words[slot.at as usize..][..slot.words as usize];
-                    at = append(out, at, bits, words);
                 }
-                Input::Constant(words, bits) => at = append(out, at, *bits, words),
+                Input::Constant(words, bits) => writer.append(*bits, words),
                 Input::Header(h) => {
                     let header = layout.header_at(*h);
                     if header.is_valid(&packet.words) {
                         for field in &header.fields {
-                            let bits = field
-                                .length_at
-                                .map_or(field.slot.bits, |l| packet.words[l as usize] as u32);
-                            let words = &packet.words[field.slot.at as usize..]
-                                [..field.slot.words as usize];
-                            at = append(out, at, bits, words);
+                            writer.append(field.bits(&packet.words), field.slot.of(&packet.words));
                         }
                     }
                 }
                 Input::Payload => {
-                    let payload = packet.payload(out.len());
-                    out.extend_from_slice(payload);
-                    at = out.len() * 8;
+                    writer.finish();
+                    out.extend_from_slice(packet.payload(out.len()));
+                    writer = BitWriter::new(out);
                 }
             }
         }
+        writer.finish();
     }
 }
 
-fn append(out: &mut Vec<u8>, at: usize, bits: u32, words: &[u64]) -> usize {
-    if bits == 0 {
-        return at;
-    }
-    let end = at + bits as usize;
-    out.resize(end.div_ceil(8), 0);
-    write_words(out, at, bits, words);
-    end
+#[inline]
+fn append(writer: &mut BitWriter, packet: &Packet, slot: Slot, length_at: Option<u32>) {
+    let bits = length_at.map_or(slot.bits, |l| packet.words[l as usize] as u32);
+    writer.append(bits, slot.of(&packet.words));
 }
 
 fn input(layout: &Layout, value: &Value, bitwidth: Option<u32>) -> Result<Input, LoadError> {

@@ -1,8 +1,9 @@
 //! Control flow of one packet: pipelines, tables, checksums, deparser.
 
 use crate::action::Primitive;
-use crate::bits::write_words;
+use crate::bits::{BitWriter, write_words};
 use crate::expr::store;
+use crate::layout::Header;
 use crate::machine::Machine;
 use crate::profile::{BoundAction, Resolved};
 use crate::program::{Checksum, Next, Node};
@@ -56,15 +57,10 @@ impl Machine<'_> {
 
     fn apply(&mut self, table: usize) -> Applied {
         let mut data = std::mem::take(&mut self.state.action_data);
-        let found = self.find(table);
-        let (hit, action) = match found {
-            Some(entry) => match self.entry_action(table, entry, &mut data) {
-                Some(action) => (true, Some(action)),
-                // A group without members: like a miss, and no action runs.
-                None => (false, None),
-            },
-            None => (false, self.default_action(table, &mut data)),
-        };
+        let entry = self.find(table);
+        let action = self.choose_action(table, entry, &mut data);
+        // A group without members is like a miss, and no action runs.
+        let hit = entry.is_some() && action.is_some();
         if let Some(action) = action {
             let program = self.program;
             self.run(&program.actions[action as usize].body, &data);
@@ -90,53 +86,51 @@ impl Machine<'_> {
         Some(entry)
     }
 
-    fn entry_action(&mut self, table: usize, entry: u32, data: &mut Vec<u64>) -> Option<u32> {
-        let entry = self.state.tables[table].entries[entry as usize].as_ref()?;
-        if let Resolved::Action(bound) = &entry.action {
+    /// The action of an entry, or of a miss, and its data.
+    fn choose_action(
+        &mut self,
+        table: usize,
+        entry: Option<u32>,
+        data: &mut Vec<u64>,
+    ) -> Option<u32> {
+        let resolved = self.resolved(table, entry)?;
+        if let Resolved::Action(bound) = resolved {
             return Some(load(bound, data));
         }
-        let action = entry.action.clone();
-        self.indirect(table, &action, data)
-    }
-
-    fn default_action(&mut self, table: usize, data: &mut Vec<u64>) -> Option<u32> {
-        let default = self.state.tables[table].default.as_ref()?;
-        if let Resolved::Action(bound) = &default.resolved {
-            return Some(load(bound, data));
-        }
-        let action = default.resolved.clone();
-        self.indirect(table, &action, data)
-    }
-
-    /// An action out of the table's profile.
-    fn indirect(&mut self, table: usize, action: &Resolved, data: &mut Vec<u64>) -> Option<u32> {
         let profile = self.state.tables[table].spec.profile?.index();
-        let selector = self.state.profiles[profile].selector;
-        let member = match action {
-            Resolved::Action(bound) => return Some(load(bound, data)),
-            Resolved::Set(actions) => {
-                let i = self.choose(selector, actions.len())?;
-                return Some(load(&actions[i], data));
-            }
-            Resolved::Member(member) => *member,
-            Resolved::Group(group) => {
-                let n = self.state.profiles[profile]
-                    .groups
-                    .get(group)?
-                    .buckets
-                    .len();
-                let i = self.choose(selector, n)?;
-                self.state.profiles[profile].groups.get(group)?.buckets[i]
-            }
+        let groups = &self.state.profiles[profile].groups;
+        let bucket = match resolved {
+            Resolved::Action(_) | Resolved::Member(_) => 0,
+            Resolved::Set(actions) => self.choose(profile, actions.len())?,
+            Resolved::Group(group) => self.choose(profile, groups.get(group)?.buckets.len())?,
         };
-        let member = self.state.profiles[profile].members.get(&member)?;
-        Some(load(&member.bound, data))
+        let profile = &self.state.profiles[profile];
+        let member = match self.resolved(table, entry)? {
+            Resolved::Action(bound) => return Some(load(bound, data)),
+            Resolved::Set(actions) => return Some(load(actions.get(bucket)?, data)),
+            Resolved::Member(member) => member,
+            Resolved::Group(group) => profile.groups.get(group)?.buckets.get(bucket)?,
+        };
+        Some(load(&profile.members.get(member)?.bound, data))
     }
 
-    fn choose(&mut self, selector: Option<u32>, n: usize) -> Option<usize> {
+    #[inline]
+    fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
+        let table = &self.state.tables[table];
+        Some(match entry {
+            Some(entry) => &table.entries[entry as usize].as_ref()?.action,
+            None => &table.default.as_ref()?.resolved,
+        })
+    }
+
+    /// One of `n` buckets.
+    fn choose(&mut self, profile: usize, n: usize) -> Option<usize> {
         match n {
             0 => None,
-            _ => Some((self.calculate(selector?) % n as u64) as usize),
+            _ => {
+                let selector = self.state.profiles[profile].selector?;
+                Some((self.calculate(selector) % n as u64) as usize)
+            }
         }
     }
 
@@ -178,25 +172,37 @@ impl Machine<'_> {
             if !header.is_valid(&self.packet.words) {
                 continue;
             }
-            let start = out.len();
-            out.resize(start + header.bits(&self.packet.words) / 8, 0);
-            let mut bit = start * 8;
-            for field in &header.fields {
-                let bits = field
-                    .length_at
-                    .map_or(field.slot.bits, |l| self.packet.words[l as usize] as u32);
-                let at = field.slot.at as usize;
-                let words = &self.packet.words[at..at + field.slot.words as usize];
-                // A header that is not whole bytes loses its last bits, as on BMv2.
-                if bit + bits as usize <= out.len() * 8 {
-                    write_words(out, bit, bits, words);
+            let bits = header.bits(&self.packet.words);
+            if bits as u32 == header.fixed_bits && bits.is_multiple_of(8) {
+                header.pieces.append(&self.packet.words, out);
+            } else if bits.is_multiple_of(8) {
+                let mut writer = BitWriter::new(out);
+                for field in &header.fields {
+                    let words = &self.packet.words;
+                    writer.append(field.bits(words), field.slot.of(words));
                 }
-                bit += bits as usize;
+                writer.finish();
+            } else {
+                self.emit_odd(header, bits / 8, out);
             }
         }
         let headers = out.len();
         out.extend_from_slice(self.packet.payload(headers));
         out.truncate(self.packet.truncated_to);
+    }
+
+    /// A header that is not whole bytes loses its last bits, as on BMv2.
+    fn emit_odd(&self, header: &Header, bytes: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + bytes, 0);
+        let mut bit = start * 8;
+        for field in &header.fields {
+            let bits = field.bits(&self.packet.words);
+            if bit + bits as usize <= out.len() * 8 {
+                write_words(out, bit, bits, field.slot.of(&self.packet.words));
+            }
+            bit += bits as usize;
+        }
     }
 
     /// Notes how long the headers are, for [`crate::Packet::wire_len`].

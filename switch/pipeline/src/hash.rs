@@ -111,10 +111,15 @@ impl Crc {
 }
 
 pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
-    let mut sum: u64 = bytes
-        .chunks(2)
-        .map(|pair| u64::from(pair[0]) << 8 | u64::from(*pair.get(1).unwrap_or(&0)))
+    // 2^16 is 1 in one's complement arithmetic, so words of any multiple of 16 bits add up to the same.
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut sum: u64 = words
+        .iter()
+        .map(|w| u64::from(u32::from_be_bytes(*w)))
         .sum();
+    let mut last = [0; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    sum += u64::from(u32::from_be_bytes(last));
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }

@@ -7,6 +7,7 @@ use ebb_bmv2_json::{FieldRef, FieldWidth};
 
 use crate::bits::words_for;
 use crate::error::LoadError;
+use crate::wire::Pieces;
 
 /// Header stacks and unions longer than this are a mistake in the file.
 const MAX_FIELD_BITS: u32 = 1 << 16;
@@ -20,12 +21,31 @@ pub(crate) struct Slot {
     pub signed: bool,
 }
 
+impl Slot {
+    /// The field's words out of all words of a packet.
+    #[inline]
+    pub fn of(self, words: &[u64]) -> &[u64] {
+        &words[self.at as usize..(self.at + self.words) as usize]
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Field {
     pub name: String,
     pub slot: Slot,
     /// Word that holds the current width in bits, for the variable-length field.
     pub length_at: Option<u32>,
+}
+
+impl Field {
+    /// Current width in the packet.
+    #[inline]
+    pub fn bits(&self, words: &[u64]) -> u32 {
+        match self.length_at {
+            None => self.slot.bits,
+            Some(at) => words[at as usize] as u32,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -47,6 +67,8 @@ pub(crate) struct Header {
     pub length_exp: Option<json::Value>,
     /// Other members of the union it belongs to.
     pub siblings: Vec<u32>,
+    /// The fixed fields, as they lie while the variable-length field is empty.
+    pub pieces: Pieces,
 }
 
 #[derive(Debug)]
@@ -314,6 +336,7 @@ fn place_header(
         max_bytes: ty.max_length.unwrap_or(0),
         length_exp: ty.length_exp.clone(),
         siblings: Vec::new(),
+        pieces: Pieces::new([]),
     };
     for f in &ty.fields {
         let (bits, length_at) = match f.width {
@@ -352,5 +375,7 @@ fn place_header(
         });
     }
     header.words = take(0) - header.first;
+    let fixed = header.fields.iter().filter(|f| f.length_at.is_none());
+    header.pieces = Pieces::new(fixed.map(|f| f.slot));
     Ok(header)
 }

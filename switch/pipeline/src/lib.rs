@@ -28,6 +28,7 @@ mod state;
 mod stateful;
 mod stats;
 mod table;
+mod wire;
 
 pub use error::LoadError;
 pub use ids::*;

@@ -4,6 +4,7 @@ use ebb_units::Instant;
 use rand::Rng;
 
 use crate::action::{Primitive, StackRef, Target};
+use crate::bits::low_mask;
 use crate::expr::{Number, Scope, UnionRef, store, store_big};
 use crate::layout::Slot;
 use crate::outcome::DropReason;
@@ -38,10 +39,16 @@ impl Machine<'_> {
         while let Some(primitive) = body.get(at) {
             steps += 1;
             if steps > MAX_STEPS {
-                self.fail(DropReason::NoTermination);
+                return self.fail(DropReason::NoTermination);
             }
             at += 1;
             match primitive {
+                // Most primitives are assignments, and they cannot end anything.
+                Primitive::AssignWord(to, mask, value) => {
+                    let value = value.eval(&self.scope(data));
+                    self.packet.words[*to as usize] = value & mask;
+                    continue;
+                }
                 Primitive::Jump(to) => at = to.index(&self.scope(data)) as usize,
                 Primitive::JumpUnless(condition, to) => {
                     let scope = self.scope(data);
@@ -62,6 +69,7 @@ impl Machine<'_> {
         self.packet.requests.exit = true;
     }
 
+    #[inline(never)]
     fn step(&mut self, primitive: &Primitive, data: &[u64]) {
         let index = |n: &Number, machine: &Self| n.index(&machine.scope(data));
         match primitive {
@@ -182,7 +190,7 @@ impl Machine<'_> {
                 let value = if value.big {
                     low_128(&value.tree.eval_big(&self.scope(data)))
                 } else {
-                    value.tree.eval(&self.scope(data))
+                    value.value(&self.scope(data))
                 };
                 self.state.registers.set(*register, i, value);
             }
@@ -190,11 +198,27 @@ impl Machine<'_> {
                 let n = index(n, self) as usize;
                 self.packet.truncate(n);
             }
-            Primitive::NoOp | Primitive::Jump(_) | Primitive::JumpUnless(..) => {}
+            // The others are the business of `run`.
+            Primitive::NoOp
+            | Primitive::AssignWord(..)
+            | Primitive::Jump(_)
+            | Primitive::JumpUnless(..) => {}
         }
     }
 
-    fn assign(&mut self, to: &Target, value: &Number, data: &[u64]) {
+    #[inline]
+    pub fn assign(&mut self, to: &Target, value: &Number, data: &[u64]) {
+        match (to, &value.word) {
+            (Target::Field(slot), Some(word)) if slot.words == 1 => {
+                let value = word.eval(&self.scope(data));
+                self.packet.words[slot.at as usize] = value & low_mask(slot.bits);
+            }
+            _ => self.assign_wide(to, value, data),
+        }
+    }
+
+    #[inline(never)]
+    fn assign_wide(&mut self, to: &Target, value: &Number, data: &[u64]) {
         if !value.big {
             let value = value.tree.eval(&self.scope(data));
             return self.store(to, value, data);

@@ -6,7 +6,7 @@ use ebb_bmv2_json::{Expression, HexStr, Operand, Operation, Value};
 use num_bigint::{BigInt, Sign};
 
 use super::range::{Demand, fits};
-use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Number, UnionRef};
+use super::{BinaryOp, Bool, Cast, Compare, Condition, HeaderRef, Num, Number, UnionRef};
 use crate::error::LoadError;
 use crate::layout::{Layout, Slot};
 
@@ -53,21 +53,16 @@ fn wants(expected: &str, got: &Typed) -> LoadError {
 impl Compiler<'_> {
     /// A number whose low bits are stored somewhere of `bits` bits.
     pub fn number_for(&self, value: &Value, bits: u32) -> Result<Number> {
-        let tree = self.num(value)?;
-        let demand = if bits <= 128 {
-            Demand::Low
-        } else {
-            Demand::Exact
-        };
-        let big = !fits(&tree, demand);
-        Ok(Number { tree, big })
+        Ok(Number::low(self.num(value)?, bits, self.layout))
     }
 
     /// A number wanted exactly.
     pub fn number(&self, value: &Value) -> Result<Number> {
-        let tree = self.num(value)?;
-        let big = !fits(&tree, Demand::Exact);
-        Ok(Number { tree, big })
+        Ok(Number::exact(self.num(value)?, self.layout))
+    }
+
+    pub fn condition(&self, value: &Value) -> Result<Condition> {
+        Ok(Condition::new(&self.boolean(value)?, self.layout))
     }
 
     pub fn num(&self, value: &Value) -> Result<Num> {
@@ -79,10 +74,10 @@ impl Compiler<'_> {
         }
     }
 
-    pub fn condition(&self, value: &Value) -> Result<Bool> {
+    fn boolean(&self, value: &Value) -> Result<Bool> {
         match self.typed(value)? {
             Typed::Bool(b) => Ok(b),
-            Typed::Num(n) => Ok(Bool::NonZero(number(n))),
+            Typed::Num(n) => Ok(non_zero(n)),
             other => Err(wants("a boolean", &other)),
         }
     }
@@ -190,8 +185,8 @@ impl Compiler<'_> {
         };
         let logical = |make: fn(Box<Bool>, Box<Bool>) -> Bool| -> Result<Typed> {
             Ok(Typed::Bool(make(
-                Box::new(self.condition(left()?)?),
-                Box::new(self.condition(right()?)?),
+                Box::new(self.boolean(left()?)?),
+                Box::new(self.boolean(right()?)?),
             )))
         };
         let ordering = |kind| -> Result<Typed> {
@@ -232,8 +227,8 @@ impl Compiler<'_> {
             "!=" => Ok(Typed::Bool(negate(self.equality(left()?, right()?)?))),
             "and" => logical(Bool::And),
             "or" => logical(Bool::Or),
-            "not" => Ok(Typed::Bool(negate(self.condition(right()?)?))),
-            "d2b" => self.condition(right()?).map(Typed::Bool),
+            "not" => Ok(Typed::Bool(negate(self.boolean(right()?)?))),
+            "d2b" => self.boolean(right()?).map(Typed::Bool),
             "b2d" => self.num(right()?).map(Typed::Num),
             "valid" => self.header(right()?).map(|h| Typed::Bool(Bool::Valid(h))),
             "valid_union" => self
@@ -277,7 +272,7 @@ impl Compiler<'_> {
             (Typed::Num(a), Typed::Num(b)) => comparison(Compare::Eq, a, b),
             (Typed::Bool(a), Typed::Bool(b)) => Bool::Same(Box::new(a), Box::new(b)),
             (Typed::Bool(a), Typed::Num(b)) | (Typed::Num(b), Typed::Bool(a)) => {
-                Bool::Same(Box::new(a), Box::new(Bool::NonZero(number(b))))
+                Bool::Same(Box::new(a), Box::new(non_zero(b)))
             }
             (Typed::Header(a), Typed::Header(b)) => Bool::SameHeader(a, b),
             (Typed::Union(a), Typed::Union(b)) => Bool::SameUnion(a, b),
@@ -296,7 +291,7 @@ impl Compiler<'_> {
             .cond
             .as_deref()
             .ok_or_else(|| error("the condition is missing"))?;
-        let cond = Box::new(self.condition(cond)?);
+        let cond = Box::new(self.boolean(cond)?);
         Ok(match (self.typed(left)?, self.typed(right)?) {
             (Typed::Num(a), Typed::Num(b)) => Typed::Num(Num::If(cond, Box::new(a), Box::new(b))),
             (Typed::Bool(a), Typed::Bool(b)) => {
@@ -372,9 +367,12 @@ fn offset(op: &Operation) -> Result<usize> {
     }
 }
 
-fn number(tree: Num) -> Number {
-    let big = !fits(&tree, Demand::Exact);
-    Number { tree, big }
+fn non_zero(n: Num) -> Bool {
+    if fits(&n, Demand::Exact) {
+        Bool::NonZero(Box::new(n))
+    } else {
+        Bool::NonZeroBig(Box::new(n))
+    }
 }
 
 fn comparison(op: Compare, a: Num, b: Num) -> Bool {

@@ -91,11 +91,28 @@ pub(crate) fn store_big(words: &mut [u64], slot: Slot, value: &BigInt) {
 
 impl Number {
     /// For indices, lengths and the like: clamped to `u64`, negative numbers give `u64::MAX`.
+    #[inline]
     pub fn index(&self, scope: &Scope) -> u64 {
+        match &self.word {
+            Some(word) => word.eval(scope),
+            None => self.wide_index(scope),
+        }
+    }
+
+    fn wide_index(&self, scope: &Scope) -> u64 {
         if self.big {
             u64::try_from(&self.tree.eval_big(scope)).unwrap_or(u64::MAX)
         } else {
             u64::try_from(self.tree.eval(scope)).unwrap_or(u64::MAX)
+        }
+    }
+
+    /// Not for big ones.
+    #[inline]
+    pub fn value(&self, scope: &Scope) -> i128 {
+        match &self.word {
+            Some(word) => i128::from(word.eval(scope)),
+            None => self.tree.eval(scope),
         }
     }
 
@@ -104,14 +121,6 @@ impl Number {
             self.tree.eval_big(scope).to_string()
         } else {
             self.tree.eval(scope).to_string()
-        }
-    }
-
-    fn is_zero(&self, scope: &Scope) -> bool {
-        if self.big {
-            self.tree.eval_big(scope).sign() == Sign::NoSign
-        } else {
-            self.tree.eval(scope) == 0
         }
     }
 }
@@ -284,7 +293,8 @@ impl Bool {
     pub fn eval(&self, scope: &Scope) -> bool {
         match self {
             Bool::Const(b) => *b,
-            Bool::NonZero(n) => !n.is_zero(scope),
+            Bool::NonZero(n) => n.eval(scope) != 0,
+            Bool::NonZeroBig(n) => n.eval_big(scope).sign() != Sign::NoSign,
             Bool::Not(a) => !a.eval(scope),
             Bool::And(a, b) => a.eval(scope) && b.eval(scope),
             Bool::Or(a, b) => a.eval(scope) || b.eval(scope),

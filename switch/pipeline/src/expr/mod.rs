@@ -2,19 +2,23 @@
 //!
 //! BMv2 computes with integers of any size and cuts the result when it is stored. `i128` gives the
 //! same answer for all that real programs compute; `range` decides at load which expressions
-//! it cannot, and those are evaluated with big integers.
+//! it cannot, and those are evaluated with big integers; `word` compiles those for which 64 bits do.
 
 mod compile;
 mod eval;
 mod range;
 #[cfg(test)]
 mod tests;
+mod word;
 
 use num_bigint::BigInt;
 
-use crate::layout::Slot;
+use crate::layout::{Layout, Slot};
 pub(crate) use compile::Compiler;
 pub(crate) use eval::{Scope, store, store_big};
+use range::{Demand, fits};
+use word::Test;
+pub(crate) use word::Word;
 
 /// A number, ready to be evaluated.
 #[derive(Clone, Debug)]
@@ -22,10 +26,41 @@ pub(crate) struct Number {
     pub tree: Num,
     /// `i128` is not enough.
     pub big: bool,
+    /// 64 bits are.
+    pub word: Option<Word>,
 }
 
-/// A condition. Its comparisons know for themselves which arithmetic they need.
-pub(crate) type Condition = Bool;
+impl Number {
+    /// A number wanted exactly.
+    pub fn exact(tree: Num, layout: &Layout) -> Number {
+        Number {
+            big: !fits(&tree, Demand::Exact),
+            word: Word::exact(&tree, layout),
+            tree,
+        }
+    }
+
+    /// A number of which `bits` bits will be stored.
+    pub fn low(tree: Num, bits: u32, layout: &Layout) -> Number {
+        let demand = if bits <= 128 {
+            Demand::Low
+        } else {
+            Demand::Exact
+        };
+        Number {
+            big: !fits(&tree, demand),
+            word: if bits <= 64 {
+                Word::low(&tree, bits, layout)
+            } else {
+                Word::exact(&tree, layout)
+            },
+            tree,
+        }
+    }
+}
+
+/// A condition, ready to be evaluated. Its comparisons know which arithmetic they need.
+pub(crate) type Condition = Test;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Num {
@@ -84,7 +119,8 @@ pub(crate) enum Compare {
 pub(crate) enum Bool {
     Const(bool),
     /// A number that is not zero.
-    NonZero(Number),
+    NonZero(Box<Num>),
+    NonZeroBig(Box<Num>),
     Not(Box<Bool>),
     And(Box<Bool>, Box<Bool>),
     Or(Box<Bool>, Box<Bool>),

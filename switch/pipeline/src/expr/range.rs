@@ -13,9 +13,9 @@ pub(crate) enum Demand {
 
 /// |value| < 2^bits.
 #[derive(Clone, Copy)]
-struct Bound {
-    bits: u32,
-    negative: bool,
+pub(super) struct Bound {
+    pub bits: u32,
+    pub negative: bool,
 }
 
 const UNBOUNDED: Bound = Bound {
@@ -77,7 +77,7 @@ fn slot_bound(s: &crate::layout::Slot) -> Bound {
     }
 }
 
-fn bound(num: &Num) -> Bound {
+pub(super) fn bound(num: &Num) -> Bound {
     match num {
         Num::Const(n) => Bound {
             bits: 128 - n.unsigned_abs().leading_zeros(),
@@ -147,7 +147,17 @@ fn bound(num: &Num) -> Bound {
                     },
                     _ => UNBOUNDED,
                 },
-                BinaryOp::Shr | BinaryOp::Div => a,
+                BinaryOp::Shr => match num {
+                    Num::Binary(_, _, by) => match **by {
+                        Num::Const(n) if n >= 0 && !a.negative => Bound {
+                            bits: a.bits.saturating_sub(n.min(1 << 16) as u32),
+                            ..a
+                        },
+                        _ => a,
+                    },
+                    _ => a,
+                },
+                BinaryOp::Div => a,
                 BinaryOp::Mod => union(a, b),
                 BinaryOp::And => match (a.negative, b.negative) {
                     (false, false) => Bound {

@@ -47,9 +47,39 @@ fn tree() -> impl Strategy<Value = Num> {
             4 => (op(), inner.clone(), inner.clone())
                 .prop_map(|(op, a, b)| Num::Binary(op, Box::new(a), Box::new(b))),
             1 => inner.clone().prop_map(|a| Num::Not(Box::new(a))),
+            1 => (condition(inner.clone().boxed()), inner.clone(), inner.clone())
+                .prop_map(|(c, a, b)| Num::If(Box::new(c), Box::new(a), Box::new(b))),
+            1 => condition(inner.clone().boxed()).prop_map(|c| Num::FromBool(Box::new(c))),
             2 => (cast, inner, 1u32..130).prop_map(|(c, a, w)| Num::Cast(c, Box::new(a), w)),
         ]
     })
+}
+
+fn condition(num: BoxedStrategy<Num>) -> impl Strategy<Value = Bool> {
+    use Compare::*;
+    let leaf = (
+        prop::sample::select(vec![Eq, Ne, Lt, Le, Gt, Ge]),
+        num.clone(),
+        num,
+    )
+        .prop_map(|(op, a, b)| Bool::CompareBig(op, Box::new(a), Box::new(b)));
+    leaf.prop_recursive(1, 2, 2, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|a| Bool::Not(Box::new(a))),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| Bool::And(Box::new(a), Box::new(b))),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| Bool::Or(Box::new(a), Box::new(b))),
+            (inner.clone(), inner).prop_map(|(a, b)| Bool::Same(Box::new(a), Box::new(b))),
+        ]
+    })
+}
+
+/// `words` as they are in a packet: zero above each field.
+fn cut(words: &mut [u64]) {
+    for s in slots() {
+        if s.bits % 64 != 0 {
+            words[s.at as usize] &= crate::bits::low_mask(s.bits % 64);
+        }
+    }
 }
 
 fn low_128(n: &BigInt) -> i128 {
@@ -59,16 +89,12 @@ fn low_128(n: &BigInt) -> i128 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// Where `i128` is said to be enough, it gives what big integers give.
     #[test]
     fn narrow_arithmetic_is_right_where_it_is_chosen(num in tree(), mut words in proptest::collection::vec(any::<u64>(), 64)) {
-        for s in slots() {
-            if s.bits % 64 != 0 {
-                words[s.at as usize] &= crate::bits::low_mask(s.bits % 64);
-            }
-        }
+        cut(&mut words);
         let (layout, registers) = (Layout::default(), Registers::default());
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
         if fits(&num, Demand::Exact) {
@@ -77,6 +103,30 @@ proptest! {
         if fits(&num, Demand::Low) {
             prop_assert_eq!(num.eval(&scope), low_128(&num.eval_big(&scope)));
         }
+    }
+
+    /// Where 64 bits are said to be enough, they give what big integers give.
+    #[test]
+    fn word_arithmetic_is_right_where_it_is_chosen(num in tree(), bits in 1u32..=64, mut words in proptest::collection::vec(any::<u64>(), 64)) {
+        cut(&mut words);
+        let (layout, registers) = (Layout::default(), Registers::default());
+        let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
+        let big = num.eval_big(&scope);
+        if let Some(word) = Word::exact(&num, &layout) {
+            prop_assert_eq!(BigInt::from(word.eval(&scope)), big.clone());
+        }
+        if let Some(word) = Word::low(&num, bits, &layout) {
+            let mask = crate::bits::low_mask(bits);
+            prop_assert_eq!(word.eval(&scope) & mask, low_128(&big) as u64 & mask);
+        }
+    }
+
+    #[test]
+    fn conditions_hold_in_both_arithmetics(condition in condition(tree().boxed()), mut words in proptest::collection::vec(any::<u64>(), 64)) {
+        cut(&mut words);
+        let (layout, registers) = (Layout::default(), Registers::default());
+        let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
+        prop_assert_eq!(Test::new(&condition, &layout).eval(&scope), condition.eval(&scope));
     }
 
     /// Both ways of storing a number cut it in the same way.

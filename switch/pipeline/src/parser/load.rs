@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::{Expression, ParserOpKind, ParserParameter, TransitionKind, Value};
 
-use super::{Case, ExtractTo, KeyPart, Op, Parser, State, Test};
+use super::{Case, ExtractTo, KeyPart, Op, Parser, ShortSelect, State, Test};
 use crate::action::{ActionCompiler, Target};
 use crate::error::LoadError;
 use crate::expr::Compiler;
@@ -66,6 +66,7 @@ impl ParserLoader<'_> {
             key_bytes,
             cases: Vec::new(),
             default: None,
+            short: None,
         };
         for t in &s.transitions {
             let next = match &t.next_state {
@@ -110,6 +111,7 @@ impl ParserLoader<'_> {
             };
             state.cases.push(Case { test, next });
         }
+        state.short = ShortSelect::new(&state.key, &state.cases, state.default);
         Ok(state)
     }
 

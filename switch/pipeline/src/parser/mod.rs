@@ -2,11 +2,13 @@
 
 mod load;
 mod run;
+mod short;
 
 use crate::action::{Primitive, Target};
 use crate::expr::{Condition, Number};
 use crate::layout::Slot;
 pub(crate) use load::ParserLoader;
+use short::ShortSelect;
 
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
@@ -22,6 +24,8 @@ struct State {
     key_bytes: usize,
     cases: Vec<Case>,
     default: Option<u32>,
+    /// The same select for a key that fits in a word.
+    short: Option<ShortSelect>,
 }
 
 #[derive(Debug)]

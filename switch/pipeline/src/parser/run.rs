@@ -3,8 +3,8 @@
 use super::{ExtractTo, KeyPart, Op, State, Test};
 use crate::action::Target;
 use crate::bits::{read_words, words_for, write_words};
-use crate::expr::{Number, store_big};
-use crate::layout::Slot;
+use crate::expr::Number;
+use crate::layout::{Field, Header, Slot};
 use crate::machine::Machine;
 
 /// A parser that loops without end stops with `ParserTimeout` after this many states.
@@ -50,6 +50,9 @@ impl Machine<'_> {
         if state.cases.is_empty() {
             return Ok(state.default);
         }
+        if let Some(short) = &state.short {
+            return Ok(short.next(&self.packet.words));
+        }
         let mut key = std::mem::take(&mut self.state.scratch);
         let result = self.select(state, *at, &mut key);
         self.state.scratch = key;
@@ -66,17 +69,7 @@ impl Machine<'_> {
                 self.extract(h, length.as_ref(), at)?;
                 self.packet.words[*next_at as usize] += 1;
             }
-            Op::Set(to, value) => {
-                if value.big {
-                    let value = value.tree.eval_big(&self.scope(&[]));
-                    if let Target::Field(slot) = to {
-                        store_big(&mut self.packet.words, *slot, &value);
-                    }
-                } else {
-                    let value = value.tree.eval(&self.scope(&[]));
-                    self.store(to, value, &[]);
-                }
-            }
+            Op::Set(to, value) => self.assign(to, value, &[]),
             Op::SetLookahead(to, offset, bits) => {
                 let start = *at * 8 + *offset as usize;
                 if start + *bits as usize > self.packet.frame.len() * 8 {
@@ -120,13 +113,37 @@ impl Machine<'_> {
         }
         let left = (self.packet.frame.len() - *at) as u64;
         let bytes = u64::from(h.fixed_bits / 8).saturating_add(variable / 8);
-        if bytes > left {
+        let odd = u64::from(!h.fixed_bits.is_multiple_of(8));
+        if bytes.saturating_add(odd) > left {
             return Err(errors.packet_too_short);
         }
         if h.max_bytes != 0 && bytes > u64::from(h.max_bytes) {
             return Err(errors.header_too_short);
         }
-        let mut bit = *at * 8;
+        if variable == 0 {
+            let frame = &self.packet.frame[*at..];
+            h.pieces.read(frame, &mut self.packet.words);
+            if let Some(field) = h.variable {
+                self.empty(&h.fields[field as usize]);
+            }
+        } else {
+            self.extract_variable(h, variable, *at * 8);
+        }
+        *at += bytes as usize;
+        self.mark_valid(header);
+        Ok(())
+    }
+
+    fn empty(&mut self, field: &Field) {
+        let slot = field.slot;
+        self.packet.words[slot.at as usize..(slot.at + slot.words) as usize].fill(0);
+        if let Some(length_at) = field.length_at {
+            self.packet.words[length_at as usize] = 0;
+        }
+    }
+
+    /// Field by field, since those behind the variable-length one are shifted.
+    fn extract_variable(&mut self, h: &Header, variable: u64, mut bit: usize) {
         for field in &h.fields {
             let slot = field.slot;
             let bits = match field.length_at {
@@ -141,9 +158,6 @@ impl Machine<'_> {
             read_words(&self.packet.frame, bit, bits, words);
             bit += bits as usize;
         }
-        *at += bytes as usize;
-        self.mark_valid(header);
-        Ok(())
     }
 
     fn select(&self, state: &State, at: usize, key: &mut Vec<u8>) -> Step<Option<u32>> {

@@ -78,7 +78,7 @@ impl Builder<'_> {
             let node = self
                 .table(table, &go)
                 .map_err(|e| e.within(format_args!("table {}", table.name)))?;
-            self.nodes.push(Node::Table(node));
+            self.nodes.push(node);
         }
         let expr = Compiler {
             layout: self.layout,
@@ -142,7 +142,7 @@ impl Builder<'_> {
         &mut self,
         source: &json::Table,
         go: &dyn Fn(&Option<String>) -> Result<Next>,
-    ) -> Result<TableNode> {
+    ) -> Result<Node> {
         let actions = self.table_actions(source)?;
         let spec = self.spec(source, &actions)?;
         let mut table = Table::new(spec);
@@ -166,6 +166,7 @@ impl Builder<'_> {
         {
             return Err(LoadError::new("name", "another table has it too"));
         }
+        let fixed = fixed_action(&table);
         self.tables.push(table);
         let by_hit = match (
             source.next_tables.get("__HIT__"),
@@ -184,11 +185,18 @@ impl Builder<'_> {
                 by_action.push((action.0, go(next)?));
             }
         }
-        Ok(TableNode {
+        let node = TableNode {
             table: number,
             by_action,
             by_hit,
             base: go(&source.base_default_next)?,
+        };
+        Ok(match fixed {
+            Some(action) => Node::Call {
+                action,
+                next: node.next(false, Some(action)),
+            },
+            None => Node::Table(node),
         })
     }
 
@@ -388,6 +396,17 @@ impl Builder<'_> {
                 .map_err(|e| LoadError::new(format!("const entry {i}"), e.to_string()))?;
         }
         Ok(())
+    }
+}
+
+/// The action of a table that can do nothing else. Compilers make such tables of statements.
+fn fixed_action(table: &Table) -> Option<u32> {
+    if !table.spec.key.is_empty() || !table.spec.const_default_entry {
+        return None;
+    }
+    match &table.default.as_ref()?.resolved {
+        Resolved::Action(bound) if bound.data.is_empty() => Some(bound.action),
+        _ => None,
     }
 }
 

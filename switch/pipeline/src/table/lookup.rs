@@ -1,9 +1,9 @@
 //! Finds the entry that a key hits.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::Hasher;
 
 use super::key::CompiledKey;
+use super::map::Map;
 
 /// Multiply and rotate: table keys are short and the attacker of a laboratory is its owner. No
 /// random state, so that two runs are the same.
@@ -29,13 +29,15 @@ impl Hasher for WordHasher {
     }
 }
 
-type Map = HashMap<Box<[u64]>, u32, BuildHasherDefault<WordHasher>>;
-
 #[derive(Debug)]
 pub(crate) enum Lookup {
     Exact(Map),
     /// One map for every prefix length in use, the longest first.
-    Lpm(Vec<PrefixMap>),
+    Lpm {
+        /// Of the key's fields.
+        widths: Box<[u32]>,
+        maps: Vec<PrefixMap>,
+    },
     /// The highest priority first, then the oldest.
     Ordered(Vec<Row>),
 }
@@ -58,9 +60,9 @@ impl Lookup {
     pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         match self {
             Lookup::Exact(map) => {
-                map.insert(key.value.clone(), entry);
+                map.insert(&key.value, entry);
             }
-            Lookup::Lpm(maps) => {
+            Lookup::Lpm { widths, maps } => {
                 let at = maps.partition_point(|m| m.length > key.prefix_len);
                 if maps.get(at).is_none_or(|m| m.length != key.prefix_len) {
                     maps.insert(
@@ -68,11 +70,11 @@ impl Lookup {
                         PrefixMap {
                             length: key.prefix_len,
                             mask: key.mask.clone(),
-                            map: Map::default(),
+                            map: Map::new(widths),
                         },
                     );
                 }
-                maps[at].map.insert(key.value.clone(), entry);
+                maps[at].map.insert(&key.value, entry);
             }
             Lookup::Ordered(rows) => {
                 let at = rows.partition_point(|r| r.priority >= priority);
@@ -93,7 +95,7 @@ impl Lookup {
             Lookup::Exact(map) => {
                 map.remove(&key.value);
             }
-            Lookup::Lpm(maps) => {
+            Lookup::Lpm { maps, .. } => {
                 if let Some(m) = maps.iter_mut().find(|m| m.length == key.prefix_len) {
                     m.map.remove(&key.value);
                 }
@@ -107,12 +109,17 @@ impl Lookup {
     #[inline]
     pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
         match self {
-            Lookup::Exact(map) => map.get(key).copied(),
-            Lookup::Lpm(maps) => maps.iter().find_map(|m| {
-                scratch.clear();
-                scratch.extend(key.iter().zip(&m.mask).map(|(k, m)| k & m));
-                m.map.get(scratch.as_slice()).copied()
-            }),
+            Lookup::Exact(map) => map.get(key),
+            Lookup::Lpm { maps, .. } => match key {
+                [word] => maps
+                    .iter()
+                    .find_map(|m| m.map.get_word(word & m.mask.first()?)),
+                _ => maps.iter().find_map(|m| {
+                    scratch.clear();
+                    scratch.extend(key.iter().zip(&m.mask).map(|(k, m)| k & m));
+                    m.map.get(scratch)
+                }),
+            },
             Lookup::Ordered(rows) => rows.iter().find(|r| r.key.matches(key)).map(|r| r.entry),
         }
     }

@@ -2,6 +2,7 @@
 
 mod key;
 mod lookup;
+mod map;
 #[cfg(test)]
 mod tests;
 
@@ -79,12 +80,14 @@ pub(crate) struct DefaultEntry {
 
 impl Table {
     pub fn new(spec: TableSpec) -> Table {
+        let widths: Box<[u32]> = spec.key.iter().map(|f| f.slot.bits).collect();
         let lookup = if spec.needs_priority {
             Lookup::Ordered(Vec::new())
         } else if spec.lpm {
-            Lookup::Lpm(Vec::new())
+            let maps = Vec::new();
+            Lookup::Lpm { widths, maps }
         } else {
-            Lookup::Exact(HashMap::default())
+            Lookup::Exact(map::Map::new(&widths))
         };
         Table {
             spec,
@@ -201,6 +204,11 @@ impl Table {
     pub fn lookup(&self, words: &[u64], key: &mut Vec<u64>, scratch: &mut Vec<u64>) -> Option<u32> {
         if self.count == 0 {
             return None;
+        }
+        if let [field] = self.spec.key.as_slice()
+            && let (None, [word]) = (&field.mask, field.slot.of(words))
+        {
+            return self.lookup.find(&[*word], scratch);
         }
         key.clear();
         for field in &self.spec.key {

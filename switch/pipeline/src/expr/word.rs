@@ -1,0 +1,281 @@
+//! Expressions in 64-bit arithmetic, for those where it gives the right result: nearly all.
+//!
+//! Compiled from [`Num`] and [`Bool`], which stay as the plain way (and the oracle of the tests).
+//! Two facts carry it. The low n bits of sums, products, bitwise operations and left shifts depend
+//! only on the low n bits of their operands. And a value that is known to lie in `0..2^64` is its
+//! low 64 bits.
+
+use super::range::bound;
+use super::{BinaryOp, Bool, Cast, Compare, HeaderRef, Num, Scope};
+use crate::bits::low_mask;
+use crate::layout::{Layout, Slot};
+
+/// A number of which the bits that were asked for are right.
+#[derive(Clone, Debug)]
+pub(crate) enum Word {
+    Const(u64),
+    /// Index into the packet's words.
+    Field(u32),
+    /// Index into the action data.
+    Param(u32),
+    /// The value shifted up and down again by this many bits.
+    SignExtend(Box<Word>, u32),
+    FieldConst(BinaryOp, u32, u64),
+    Fields(BinaryOp, u32, u32),
+    WithConst(BinaryOp, Box<Word>, u64),
+    Binary(BinaryOp, Box<Word>, Box<Word>),
+    Not(Box<Word>),
+    If(Box<Test>, Box<Word>, Box<Word>),
+    FromTest(Box<Test>),
+}
+
+/// A condition.
+#[derive(Clone, Debug)]
+pub(crate) enum Test {
+    Const(bool),
+    /// A field and a constant.
+    Field(Compare, u32, u64),
+    Fields(Compare, u32, u32),
+    Compare(Compare, Box<Word>, Box<Word>),
+    Not(Box<Test>),
+    And(Box<Test>, Box<Test>),
+    Or(Box<Test>, Box<Test>),
+    Same(Box<Test>, Box<Test>),
+    If(Box<Test>, Box<Test>, Box<Test>),
+    Plain(Bool),
+}
+
+impl Word {
+    /// Right in its low `bits` bits, which are at most 64; `None` if that takes wider arithmetic.
+    pub fn low(num: &Num, bits: u32, layout: &Layout) -> Option<Word> {
+        let low = |n: &Num, bits| Word::low(n, bits, layout);
+        let exact = |n: &Num| Word::exact(n, layout);
+        Some(match num {
+            Num::Const(n) => Word::Const(*n as u64),
+            Num::Field(slot) => extend(Word::Field(last_word(slot)), slot),
+            Num::Param(slot) => extend(Word::Param(last_word(slot)), slot),
+            Num::StackCount(next, false) => Word::Field(*next),
+            Num::StackCount(next, true) => Word::FieldConst(BinaryOp::Sub, *next, 1),
+            Num::Not(a) => Word::Not(Box::new(low(a, bits)?)),
+            Num::FromBool(b) => Word::FromTest(Box::new(Test::new(b, layout))),
+            Num::If(c, a, b) => Word::If(
+                Box::new(Test::new(c, layout)),
+                Box::new(low(a, bits)?),
+                Box::new(low(b, bits)?),
+            ),
+            Num::Cast(Cast::Wrap, a, width) if *width >= bits => low(a, bits)?,
+            Num::Cast(Cast::Wrap, a, width) if *width > 0 => {
+                Word::SignExtend(Box::new(low(a, *width)?), 64 - width)
+            }
+            Num::Binary(op, a, b) => match op {
+                BinaryOp::And => match mask(a).map(|m| (b, m)).or(mask(b).map(|m| (a, m))) {
+                    Some((of, m)) => masked(of, m, bits, layout)?,
+                    None => binary(*op, low(a, bits)?, low(b, bits)?),
+                },
+                BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Or | BinaryOp::Xor => {
+                    binary(*op, low(a, bits)?, low(b, bits)?)
+                }
+                BinaryOp::Shl => binary(*op, low(a, bits)?, exact(b)?),
+                BinaryOp::Shr | BinaryOp::Div | BinaryOp::Mod => binary(*op, exact(a)?, exact(b)?),
+            },
+            Num::BigConst(_)
+            | Num::Register(..)
+            | Num::Last(..)
+            | Num::Element(..)
+            | Num::Cast(..) => return None,
+        })
+    }
+
+    /// The value itself; `None` if it may be negative or above 64 bits.
+    pub fn exact(num: &Num, layout: &Layout) -> Option<Word> {
+        let bound = bound(num);
+        (!bound.negative && bound.bits <= 64)
+            .then(|| Word::low(num, 64, layout))
+            .flatten()
+    }
+
+    /// The leaves here, where they are inlined; what has subexpressions in `eval_inner`.
+    #[inline]
+    pub fn eval(&self, scope: &Scope) -> u64 {
+        let field = |at: u32| scope.words[at as usize];
+        match self {
+            Word::Const(n) => *n,
+            Word::Field(at) => field(*at),
+            Word::Param(at) => scope.data[*at as usize],
+            Word::FieldConst(op, a, b) => compute(*op, field(*a), *b),
+            Word::Fields(op, a, b) => compute(*op, field(*a), field(*b)),
+            inner => inner.eval_inner(scope),
+        }
+    }
+
+    fn eval_inner(&self, scope: &Scope) -> u64 {
+        match self {
+            Word::WithConst(op, a, b) => compute(*op, a.eval(scope), *b),
+            Word::Binary(op, a, b) => compute(*op, a.eval(scope), b.eval(scope)),
+            Word::SignExtend(a, unused) => ((a.eval(scope) << unused) as i64 >> unused) as u64,
+            Word::Not(a) => !a.eval(scope),
+            Word::If(c, a, b) => {
+                if c.eval(scope) {
+                    a.eval(scope)
+                } else {
+                    b.eval(scope)
+                }
+            }
+            Word::FromTest(test) => u64::from(test.eval(scope)),
+            leaf => leaf.eval(scope),
+        }
+    }
+}
+
+fn last_word(slot: &Slot) -> u32 {
+    slot.at + slot.words - 1
+}
+
+fn extend(word: Word, slot: &Slot) -> Word {
+    if slot.signed && (1..64).contains(&slot.bits) {
+        Word::SignExtend(Box::new(word), 64 - slot.bits)
+    } else {
+        word
+    }
+}
+
+/// The low bits of a constant that can be a mask.
+fn mask(num: &Num) -> Option<u64> {
+    match num {
+        Num::Const(n) if *n >= 0 => Some(*n as u64),
+        _ => None,
+    }
+}
+
+/// `of & mask`, without the mask if it changes none of the `bits` low bits.
+fn masked(of: &Num, mask: u64, bits: u32, layout: &Layout) -> Option<Word> {
+    let bound = bound(of);
+    let can_be_set = if bound.negative {
+        low_mask(bits)
+    } else {
+        low_mask(bits.min(bound.bits))
+    };
+    if can_be_set & !mask == 0 {
+        return Word::low(of, bits, layout);
+    }
+    let wanted = bits.min(64 - mask.leading_zeros());
+    let word = Word::low(of, wanted, layout)?;
+    Some(binary(BinaryOp::And, word, Word::Const(mask)))
+}
+
+fn binary(op: BinaryOp, a: Word, b: Word) -> Word {
+    match (a, b) {
+        (Word::Const(a), Word::Const(b)) => Word::Const(compute(op, a, b)),
+        (Word::Field(a), Word::Const(b)) => Word::FieldConst(op, a, b),
+        (Word::Field(a), Word::Field(b)) => Word::Fields(op, a, b),
+        (a, Word::Const(b)) => Word::WithConst(op, Box::new(a), b),
+        (a, b) => Word::Binary(op, Box::new(a), Box::new(b)),
+    }
+}
+
+#[inline]
+fn compute(op: BinaryOp, a: u64, b: u64) -> u64 {
+    match op {
+        BinaryOp::Add => a.wrapping_add(b),
+        BinaryOp::Sub => a.wrapping_sub(b),
+        BinaryOp::Mul => a.wrapping_mul(b),
+        // Undefined in P4.
+        BinaryOp::Div => a.checked_div(b).unwrap_or(0),
+        BinaryOp::Mod => a.checked_rem(b).unwrap_or(0),
+        BinaryOp::Shl if b < 64 => a << b,
+        BinaryOp::Shr if b < 64 => a >> b,
+        BinaryOp::Shl | BinaryOp::Shr => 0,
+        BinaryOp::And => a & b,
+        BinaryOp::Or => a | b,
+        BinaryOp::Xor => a ^ b,
+    }
+}
+
+#[inline]
+fn compare(op: Compare, a: u64, b: u64) -> bool {
+    match op {
+        Compare::Eq => a == b,
+        Compare::Ne => a != b,
+        Compare::Lt => a < b,
+        Compare::Le => a <= b,
+        Compare::Gt => a > b,
+        Compare::Ge => a >= b,
+    }
+}
+
+impl Test {
+    pub fn new(condition: &Bool, layout: &Layout) -> Test {
+        let test = |b: &Bool| Box::new(Test::new(b, layout));
+        let comparison = |op, a: &Num, b: &Num| {
+            Some(Test::compare(
+                op,
+                Word::exact(a, layout)?,
+                Word::exact(b, layout)?,
+            ))
+        };
+        let narrow = match condition {
+            Bool::Const(b) => Some(Test::Const(*b)),
+            Bool::NonZero(n) | Bool::NonZeroBig(n) => comparison(Compare::Ne, n, &Num::Const(0)),
+            Bool::Compare(op, a, b) | Bool::CompareBig(op, a, b) => comparison(*op, a, b),
+            Bool::Valid(HeaderRef::Fixed(h)) => {
+                Some(Test::Field(Compare::Ne, layout.header_at(*h).valid_at, 0))
+            }
+            Bool::Not(a) => Some(Test::Not(test(a))),
+            Bool::And(a, b) => Some(Test::And(test(a), test(b))),
+            Bool::Or(a, b) => Some(Test::Or(test(a), test(b))),
+            Bool::Same(a, b) => Some(Test::Same(test(a), test(b))),
+            Bool::If(c, a, b) => Some(Test::If(test(c), test(a), test(b))),
+            Bool::Valid(HeaderRef::Element(..))
+            | Bool::UnionValid(_)
+            | Bool::SameHeader(..)
+            | Bool::SameUnion(..) => None,
+        };
+        narrow.unwrap_or_else(|| Test::Plain(condition.clone()))
+    }
+
+    fn compare(op: Compare, a: Word, b: Word) -> Test {
+        match (a, b) {
+            (Word::Const(a), Word::Const(b)) => Test::Const(compare(op, a, b)),
+            (Word::Field(a), Word::Const(b)) => Test::Field(op, a, b),
+            (Word::Field(a), Word::Field(b)) => Test::Fields(op, a, b),
+            (a, b) => Test::Compare(op, Box::new(a), Box::new(b)),
+        }
+    }
+
+    #[inline]
+    pub fn eval(&self, scope: &Scope) -> bool {
+        let field = |at: u32| scope.words[at as usize];
+        match self {
+            Test::Field(op, a, b) => compare(*op, field(*a), *b),
+            inner => inner.eval_inner(scope),
+        }
+    }
+
+    fn eval_inner(&self, scope: &Scope) -> bool {
+        let field = |at: u32| scope.words[at as usize];
+        match self {
+            Test::Const(b) => *b,
+            Test::Fields(op, a, b) => compare(*op, field(*a), field(*b)),
+            Test::Compare(op, a, b) => compare(*op, a.eval(scope), b.eval(scope)),
+            Test::Not(a) => !a.eval(scope),
+            Test::And(a, b) => a.eval(scope) && b.eval(scope),
+            Test::Or(a, b) => a.eval(scope) || b.eval(scope),
+            Test::Same(a, b) => a.eval(scope) == b.eval(scope),
+            Test::If(c, a, b) => {
+                if c.eval(scope) {
+                    a.eval(scope)
+                } else {
+                    b.eval(scope)
+                }
+            }
+            Test::Plain(condition) => plain(condition, scope),
+            leaf @ Test::Field(..) => leaf.eval(scope),
+        }
+    }
+}
+
+/// Out of line, so that the others need not make room for it.
+#[inline(never)]
+fn plain(condition: &Bool, scope: &Scope) -> bool {
+    condition.eval(scope)
+}

@@ -1,0 +1,185 @@
+//! Fixed sequences of fields to and from bytes, with offsets and shifts worked out at load.
+//!
+//! Wherever a variable-length field has a length, or a header is missing, `bits` does it field by field.
+
+use crate::bits::{first_word_bits, low_mask};
+use crate::layout::Slot;
+
+/// One word of a field and where it is in the bytes.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    at: u32,
+    bit: u32,
+    bits: u32,
+}
+
+/// The words of fields that follow each other. A field of no bits has none.
+fn cuts(fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
+    let mut bit = 0;
+    let mut all = Vec::new();
+    for slot in fields.into_iter().filter(|s| s.bits > 0) {
+        let mut bits = first_word_bits(slot.bits);
+        for at in slot.at..slot.at + slot.words {
+            all.push(Cut { at, bit, bits });
+            bit += bits;
+            bits = 64;
+        }
+    }
+    all
+}
+
+/// Words of fields as parts of chunks of eight bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Pieces {
+    pieces: Box<[Piece]>,
+    bytes: usize,
+}
+
+/// A word, shifted left and then right, is part of a chunk, and the other way round.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    mask: u64,
+    at: u32,
+    left: u8,
+    right: u8,
+    /// The last of its chunk.
+    ends: bool,
+    /// The rest of a word that began in the chunk before.
+    continues: bool,
+}
+
+impl Pieces {
+    pub fn new(fields: impl IntoIterator<Item = Slot>) -> Pieces {
+        let cuts = cuts(fields);
+        let mut pieces = Vec::new();
+        for cut in &cuts {
+            let free = 64 - cut.bit % 64;
+            let mut piece = |left: u32, right: u32, ends, continues| {
+                pieces.push(Piece {
+                    mask: low_mask(cut.bits),
+                    at: cut.at,
+                    left: left as u8,
+                    right: right as u8,
+                    ends,
+                    continues,
+                });
+            };
+            match cut.bits.checked_sub(free) {
+                None => piece(free - cut.bits, 0, false, false),
+                Some(0) => piece(0, 0, true, false),
+                Some(over) => {
+                    piece(0, over, true, false);
+                    piece(64 - over, 0, false, true);
+                }
+            }
+        }
+        if let Some(last) = pieces.last_mut() {
+            last.ends = true;
+        }
+        let bits = cuts.last().map_or(0, |c| c.bit + c.bits);
+        Pieces {
+            pieces: pieces.into(),
+            bytes: bits.div_ceil(8) as usize,
+        }
+    }
+
+    /// Reads the fields from the start of `data`. What is missing at its end is zero.
+    #[inline]
+    pub fn read(&self, mut data: &[u8], words: &mut [u64]) {
+        let mut chunk = take_chunk(&mut data);
+        for piece in &self.pieces {
+            let word = &mut words[piece.at as usize];
+            let bits = chunk << piece.right >> piece.left & piece.mask;
+            *word = if piece.continues { *word | bits } else { bits };
+            if piece.ends {
+                chunk = take_chunk(&mut data);
+            }
+        }
+    }
+
+    /// Appends the fields; the last byte is padded with zeros.
+    #[inline]
+    pub fn append(&self, words: &[u64], out: &mut Vec<u8>) {
+        let end = out.len() + self.bytes;
+        let mut chunk = 0;
+        for piece in &self.pieces {
+            chunk |= words[piece.at as usize] << piece.left >> piece.right;
+            if piece.ends {
+                out.extend_from_slice(&chunk.to_be_bytes());
+                chunk = 0;
+            }
+        }
+        out.truncate(end);
+    }
+}
+
+#[inline]
+fn take_chunk(data: &mut &[u8]) -> u64 {
+    match data.split_first_chunk() {
+        Some((chunk, rest)) => {
+            *data = rest;
+            u64::from_be_bytes(*chunk)
+        }
+        None => {
+            let mut last = [0; 8];
+            last[..data.len()].copy_from_slice(data);
+            *data = &[];
+            u64::from_be_bytes(last)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bits::{BitWriter, read_words, words_for};
+    use proptest::prelude::*;
+
+    fn slots(widths: &[u32]) -> Vec<Slot> {
+        let mut at = 0;
+        widths
+            .iter()
+            .map(|bits| {
+                let words = words_for(*bits) as u32;
+                at += words;
+                Slot {
+                    at: at - words,
+                    words,
+                    bits: *bits,
+                    signed: false,
+                }
+            })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_as_field_by_field(widths in proptest::collection::vec(prop_oneof![0u32..20, 0u32..200], 1..16), random in proptest::collection::vec(any::<u64>(), 64)) {
+            let slots = slots(&widths);
+            let mut words = random;
+            for s in &slots {
+                words[s.at as usize] &= low_mask(first_word_bits(s.bits));
+            }
+            let mut expected = vec![9];
+            let mut writer = BitWriter::new(&mut expected);
+            for s in &slots {
+                writer.append(s.bits, s.of(&words));
+            }
+            writer.finish();
+            let pieces = Pieces::new(slots.iter().copied());
+            let mut out = vec![9];
+            pieces.append(&words, &mut out);
+            prop_assert_eq!(&out, &expected);
+
+            let (mut fast, mut plain) = (vec![0; 64], vec![0; 64]);
+            pieces.read(&out[1..], &mut fast);
+            let mut bit = 0;
+            for s in &slots {
+                let to = &mut plain[s.at as usize..(s.at + s.words) as usize];
+                read_words(&out[1..], bit, s.bits, to);
+                bit += s.bits as usize;
+            }
+            prop_assert_eq!(fast, plain);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Forwarding a packet allocates nothing once the first ones have filled the pools.
+
+#[path = "common/fabric.rs"]
+mod fabric;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline};
+use ebb_units::Instant;
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+fn note() {
+    // Not at the end of a thread, when its variables are gone.
+    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
+}
+
+// SAFETY: everything is left to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        note();
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(memory, layout) }
+    }
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        note();
+        // SAFETY: as above.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn forward(pipeline: &mut Pipeline, frames: &[Vec<u8>], out: &mut Vec<u8>) {
+    for frame in frames {
+        let outcome = pipeline.ingress(Instant::ZERO, frame, &IngressInput::default());
+        let IngressVerdict::Unicast {
+            egress_spec,
+            mut packet,
+            ..
+        } = outcome.verdict
+        else {
+            panic!("the frame was not forwarded: {:?}", outcome.verdict);
+        };
+        let input = EgressInput {
+            egress_port: egress_spec,
+            ..EgressInput::default()
+        };
+        let outcome = pipeline.egress(Instant::ZERO, &mut packet, &input, out);
+        assert!(matches!(outcome.verdict, EgressVerdict::Transmit));
+        pipeline.recycle(packet);
+    }
+}
+
+#[test]
+fn a_packet_of_the_fabric_allocates_nothing() {
+    let mut pipeline = fabric::pipeline().unwrap();
+    let frames = fabric::frames().unwrap();
+    let mut out = Vec::new();
+    for _ in 0..10 {
+        forward(&mut pipeline, &frames, &mut out);
+    }
+    let before = ALLOCATIONS.get();
+    for _ in 0..100 {
+        forward(&mut pipeline, &frames, &mut out);
+    }
+    assert!(before > 0, "the allocator does not count");
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+}
