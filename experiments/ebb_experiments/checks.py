@@ -24,7 +24,7 @@ class Check:
     seen: str
 
 
-NO_RATE = "BMv2 has no link rate in bit/s, so no queue builds up (docs/targets.md)"
+NO_RATE = "BMv2 has no link rate (docs/targets.md)"
 
 
 def checks(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
