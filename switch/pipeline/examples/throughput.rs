@@ -6,10 +6,10 @@
 //! On a loaded machine count instructions instead, of each stage by itself, as the difference of two runs:
 //! `valgrind --tool=callgrind --toggle-collect=ebb_pipeline::pipeline::Pipeline::ingress .. PACKETS`.
 
+#![allow(clippy::disallowed_methods)] // a measurement reads the clock
+
 #[path = "../tests/common/fabric.rs"]
 mod fabric;
-
-#![allow(clippy::disallowed_methods)] // a measurement reads the clock
 
 use std::process::ExitCode;
 use std::time::Duration;
