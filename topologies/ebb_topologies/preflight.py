@@ -80,6 +80,9 @@ def _port_is_free(port: int) -> bool:
 
 
 def _can_make_veth() -> bool:
-    """In a namespace without a name, which goes with the command."""
-    command = ["unshare", "--net", "ip", "link", "add", "p0", "type", "veth", "peer", "name", "p1"]
+    """In a namespace as Mininet makes them, which goes with the command.
+
+    Where this fails, Mininet would wait forever for the shell of its first node.
+    """
+    command = ["mnexec", "-n", "ip", "link", "add", "p0", "type", "veth", "peer", "name", "p1"]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
