@@ -3,6 +3,7 @@
 
 mod cli;
 mod clock;
+mod file_lock;
 mod interface;
 mod ip_command;
 mod kernel_rules;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         cli::Command::Send(args) => send::run(&args),
         cli::Command::Params(args) => print_params(&args),
     };
+    record::finish();
     match result {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

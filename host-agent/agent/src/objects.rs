@@ -1,12 +1,14 @@
 //! Objects as files: where they are read from and written to.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use ebb_transport::object::{EnvelopeHeader, EnvelopeReader, ObjectSource};
+
+use crate::file_lock::try_lock;
 
 /// A file to be sent, read piece by piece.
 pub struct FileSource {
@@ -17,7 +19,12 @@ pub struct FileSource {
 impl FileSource {
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
+        // Opening a FIFO would wait for a writer.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)
+            .with_context(|| format!("cannot open {shown}"))?;
         let metadata = file
             .metadata()
             .with_context(|| format!("cannot read {shown}"))?;
@@ -35,7 +42,15 @@ impl ObjectSource for FileSource {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        self.file
+            .read_exact_at(buf, offset)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof => io::Error::new(
+                    error.kind(),
+                    "the file has become shorter since it was opened",
+                ),
+                _ => error,
+            })
     }
 }
 
@@ -49,10 +64,47 @@ pub struct Sink {
     temporary: Option<Temporary>,
 }
 
-/// A file that disappears unless it is kept.
+/// A file that disappears unless it is kept. It is locked while its receiver lives.
 struct Temporary {
     file: File,
     path: PathBuf,
+}
+
+const TEMPORARY_PREFIX: &str = ".ebb-";
+const TEMPORARY_SUFFIX: &str = ".part";
+
+impl Temporary {
+    fn create(dir: &Path, unique: &str) -> anyhow::Result<Self> {
+        let path = dir.join(format!("{TEMPORARY_PREFIX}{unique}{TEMPORARY_SUFFIX}"));
+        let file =
+            File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let temporary = Temporary { file, path };
+        // A file system without locks only keeps more of what a killed receiver leaves.
+        let _ = try_lock(&temporary.file);
+        Ok(temporary)
+    }
+}
+
+/// Removes the temporary files of receivers that were killed: nobody holds their locks.
+pub fn remove_leftovers(dir: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if !name.starts_with(TEMPORARY_PREFIX)
+            || !name.ends_with(TEMPORARY_SUFFIX)
+            || !entry.file_type()?.is_file()
+        {
+            continue;
+        }
+        // One that vanishes meanwhile, or is somebody's, is none of ours.
+        if let Ok(file) = File::open(entry.path())
+            && try_lock(&file).unwrap_or(false)
+        {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Temporary {
@@ -86,10 +138,12 @@ impl Sink {
             let temporary = match &mut self.temporary {
                 Some(temporary) => temporary,
                 None => {
-                    let path = dir.join(format!(".{}.part", self.unique));
-                    let file = File::create(&path)
-                        .with_context(|| format!("cannot create {}", path.display()))?;
-                    self.temporary.insert(Temporary { file, path })
+                    anyhow::ensure!(
+                        !header.name.starts_with(TEMPORARY_PREFIX),
+                        "`{}` is refused: names with {TEMPORARY_PREFIX} are for temporary files",
+                        header.name.escape_debug()
+                    );
+                    self.temporary.insert(Temporary::create(dir, &self.unique)?)
                 }
             };
             temporary
@@ -155,7 +209,7 @@ mod tests {
         let mut sink = Sink::new(Some(dir.0.clone()), "7".into());
         for part in stream("a.bin", 10_000).chunks(999) {
             sink.write(part).unwrap();
-            assert_eq!(dir.names(), [".7.part"]);
+            assert_eq!(dir.names(), [".ebb-7.part"]);
         }
         sink.finish().unwrap();
         assert_eq!(dir.names(), ["a.bin"]);
@@ -163,6 +217,41 @@ mod tests {
             std::fs::metadata(dir.0.join("a.bin")).unwrap().len(),
             10_000
         );
+    }
+
+    #[test]
+    fn leftovers_go_and_files_in_use_stay() {
+        let dir = Dir::new("leftovers");
+        std::fs::write(dir.0.join(".ebb-old.part"), "killed").unwrap();
+        std::fs::write(dir.0.join("mine.part"), "").unwrap();
+        let mut sink = Sink::new(Some(dir.0.clone()), "7".into());
+        sink.write(&stream("a.bin", 10)).unwrap();
+        remove_leftovers(&dir.0).unwrap();
+        let mut names = dir.names();
+        names.sort();
+        assert_eq!(names, [".ebb-7.part", "mine.part"]);
+        sink.finish().unwrap();
+    }
+
+    #[test]
+    fn the_temporary_file_of_another_flow_is_out_of_reach() {
+        let dir = Dir::new("reach");
+        let mut sink = Sink::new(Some(dir.0.clone()), "8".into());
+        let error = sink.write(&stream(".ebb-7.part", 10)).unwrap_err();
+        assert!(error.to_string().contains("is refused"), "{error}");
+        assert!(dir.names().is_empty());
+    }
+
+    #[test]
+    fn only_regular_files_are_sent_and_a_fifo_is_not_waited_for() {
+        let dir = Dir::new("regular");
+        let fifo = dir.0.join("fifo");
+        let status = std::process::Command::new("mkfifo").arg(&fifo).status();
+        assert!(status.unwrap().success());
+        for path in [&fifo, &dir.0] {
+            let error = FileSource::open(path).err().unwrap().to_string();
+            assert!(error.contains("is not a regular file"), "{error}");
+        }
     }
 
     #[test]

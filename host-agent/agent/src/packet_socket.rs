@@ -1,5 +1,5 @@
 //! An AF_PACKET socket that receives the IPv4 packets to one port of ours.
-//! All system calls that have no safe wrapper are here, in `signals` and in `clock`.
+//! All system calls that have no safe wrapper are here, in `signals`, `clock` and `file_lock`.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -20,6 +20,8 @@ const SOCKET_BUFFER_BYTES: libc::c_int = 4 << 20;
 pub struct PacketSocket {
     fd: OwnedFd,
     buffer: Vec<u8>,
+    /// Of the interface.
+    index: libc::c_uint,
 }
 
 impl PacketSocket {
@@ -42,6 +44,7 @@ impl PacketSocket {
         let socket = PacketSocket {
             fd: unsafe { OwnedFd::from_raw_fd(fd) },
             buffer: vec![0; MAX_FRAME_BYTES],
+            index: interface.index.cast_unsigned(),
         };
         let prepare = || {
             socket.set_option(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
@@ -137,8 +140,10 @@ impl PacketSocket {
         };
         if len < 0 {
             let error = io::Error::last_os_error();
-            return match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(None),
+            return match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => Ok(None),
+                // It may come up again; until then flows time out. One that was deleted will not.
+                Some(libc::ENETDOWN) if self.interface_exists() => Ok(None),
                 _ => Err(error),
             };
         }
@@ -146,7 +151,14 @@ impl PacketSocket {
         Ok(Some(&self.buffer[..(len as usize).min(MAX_FRAME_BYTES)]))
     }
 
-    /// False: the socket's buffer is full; try again when it is writable.
+    fn interface_exists(&self) -> bool {
+        let mut name = [0; libc::IF_NAMESIZE];
+        // SAFETY: the buffer has the size that the call asks for.
+        !unsafe { libc::if_indextoname(self.index, name.as_mut_ptr()) }.is_null()
+    }
+
+    /// False: the socket's buffer is full; try again when it is writable. While the interface is
+    /// down a frame is lost, as on a cable that is not plugged in.
     pub fn send(&self, frame: &[u8]) -> io::Result<bool> {
         // SAFETY: the pointer and the length describe `frame`, which outlives the call.
         let sent =
@@ -156,6 +168,7 @@ impl PacketSocket {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
+            Some(libc::ENETDOWN) => Ok(true),
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => Ok(false),
             _ => Err(error),
         }

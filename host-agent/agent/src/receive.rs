@@ -11,7 +11,7 @@ use ebb_transport::{Event, FlowId, FlowRecord, Status, Transport};
 use ebb_units::Instant;
 
 use crate::cli::RecvArgs;
-use crate::objects::Sink;
+use crate::objects::{Sink, remove_leftovers};
 use crate::record::{has_failed, print_flow, print_ready};
 use crate::runtime::{Application, Runtime};
 
@@ -32,6 +32,7 @@ pub fn run(args: &RecvArgs) -> anyhow::Result<bool> {
         let metadata = std::fs::metadata(dir)
             .with_context(|| format!("cannot use the directory {shown}; create it first"))?;
         anyhow::ensure!(metadata.is_dir(), "{shown} is not a directory");
+        remove_leftovers(dir).with_context(|| format!("cannot look through {shown}"))?;
     }
     let (mut runtime, own) = Runtime::open(&args.common, Some(args.port))?;
     runtime.hops().resolve_gateways()?;
@@ -99,7 +100,7 @@ impl Application for Receiver {
     ) -> ControlFlow<()> {
         match event {
             Event::Opened { flow, peer, .. } => {
-                let unique = format!("ebb-{}-{}-{}", peer.ip(), std::process::id(), flow.0);
+                let unique = format!("{}-{}-{}", peer.ip(), std::process::id(), flow.0);
                 self.sinks.insert(flow, Sink::new(self.dir.clone(), unique));
             }
             Event::Delivered { flow, bytes } => {

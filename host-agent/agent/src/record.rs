@@ -2,6 +2,9 @@
 
 use std::io::Write;
 use std::net::SocketAddrV4;
+use std::sync::OnceLock;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{FlowRecord, Status};
@@ -45,10 +48,49 @@ pub fn has_failed(record: &FlowRecord) -> bool {
     record.status != Status::Finished
 }
 
+/// Waits until all lines are written, for a bounded time: a reader that has stopped reading must
+/// not keep the agent from ending.
+pub fn finish() {
+    if let Some(lines) = LINES.get() {
+        let (tell, written) = mpsc::channel();
+        if lines.send(Order::Tell(tell)).is_ok() && written.recv_timeout(LAST_LINES).is_err() {
+            tracing::warn!("nobody reads what this agent prints: its last lines are lost");
+        }
+    }
+}
+
+/// For the thread that writes, so that a slow reader does not hold up the flows.
+enum Order {
+    Write(String),
+    /// Everything before this is written.
+    Tell(mpsc::Sender<()>),
+}
+
+static LINES: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+fn write_all(orders: &mpsc::Receiver<Order>) {
+    for order in orders {
+        match order {
+            Order::Write(text) => {
+                // Nobody reads any more: nothing can be told to anybody.
+                let mut out = std::io::stdout().lock();
+                let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+            }
+            Order::Tell(written) => {
+                let _ = written.send(());
+            }
+        }
+    }
+}
+
 fn print(line: &Line<'_>) {
     let text = serde_json::to_string(line)
         .unwrap_or_else(|error| format!("{{\"event\":\"error\",\"reason\":\"{error}\"}}"));
-    // Nobody reads any more: nothing can be told to anybody.
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    let lines = LINES.get_or_init(|| {
+        let (sender, orders) = mpsc::channel();
+        std::thread::spawn(move || write_all(&orders));
+        sender
+    });
+    let _ = lines.send(Order::Write(text));
 }

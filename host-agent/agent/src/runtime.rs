@@ -163,6 +163,15 @@ impl Runtime {
             let result = run_job(job);
             self.transport.handle_job(clock::now(), result);
         }
+        let before = self.tell(application);
+        self.transmit()?;
+        // Sending can end a flow: its object cannot be read any more.
+        let after = self.tell(application);
+        Ok(if before.is_break() { before } else { after })
+    }
+
+    /// Hands all events to the application.
+    fn tell(&mut self, application: &mut dyn Application) -> ControlFlow<()> {
         let mut flow = ControlFlow::Continue(());
         while let Some(event) = self.transport.poll_event() {
             if application
@@ -172,8 +181,7 @@ impl Runtime {
                 flow = ControlFlow::Break(());
             }
         }
-        self.transmit()?;
-        Ok(flow)
+        flow
     }
 
     fn receive(&mut self) -> anyhow::Result<()> {

@@ -98,6 +98,15 @@ impl Hosts {
             .unwrap()
     }
 
+    /// Waits for the temporary file, which appears with the first bytes.
+    fn wait_for_bytes(&self) {
+        let patience = Instant::now() + Duration::from_secs(30);
+        while self.received().is_empty() {
+            assert!(Instant::now() < patience, "nothing arrives");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     fn received(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.join("received")).unwrap();
         entries
@@ -213,12 +222,7 @@ fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
             )
             .spawn()
             .unwrap();
-        // The temporary file appears with the first bytes.
-        let patience = Instant::now() + Duration::from_secs(30);
-        while hosts.received().is_empty() {
-            assert!(Instant::now() < patience, "nothing arrives");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        hosts.wait_for_bytes();
         receiving.signal(libc::SIGTERM);
         let (records, _) = receiving.end();
         assert_eq!(records[0]["status"], "failed");
@@ -230,6 +234,122 @@ fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
             sent["reason"].as_str().unwrap().contains("aborted"),
             "{sent}"
         );
+    }
+}
+
+#[test]
+fn a_file_that_shrinks_while_it_is_sent_fails_the_flow() {
+    let Some(hosts) = Hosts::new() else { return };
+    let file = hosts.dir.join("file.bin");
+    let dir = hosts.dir.join("received");
+    for scheme in ["ndp", "scdp", "dctcp"] {
+        write_random(&file, 4_000_000);
+        let receiving = hosts.receive(&format!(
+            "--scheme {scheme} --count 1 --dir {}",
+            dir.display()
+        ));
+        let args = format!(
+            "send --to 10.0.0.3:7000 --scheme {scheme} --file {}",
+            file.display()
+        );
+        let sender = hosts.agent("a", &args).spawn().unwrap();
+        hosts.wait_for_bytes();
+        let open = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+        open.set_len(1000).unwrap();
+        let output = sender.wait_with_output().unwrap();
+        let reason = record(&output)["reason"].to_string();
+        assert!(
+            reason.contains("cannot read the object"),
+            "{scheme}: {reason}"
+        );
+        let (records, good) = receiving.end();
+        assert!(!good, "{scheme}: {records:?}");
+        assert_eq!(records[0]["status"], "failed", "{scheme}: {records:?}");
+        assert!(hosts.received().is_empty());
+    }
+}
+
+#[test]
+fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
+    let Some(hosts) = Hosts::new() else { return };
+    let dir = hosts.dir.join("received");
+    let args = format!("--scheme ndp --dir {}", dir.display());
+    let mut receiving = hosts.receive(&args);
+    let sender = hosts
+        .agent(
+            "a",
+            "send --to 10.0.0.3:7000 --scheme ndp --generate 20000000",
+        )
+        .spawn()
+        .unwrap();
+    hosts.wait_for_bytes();
+    receiving.child.kill().unwrap();
+    receiving.child.wait().unwrap();
+    let output = sender.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(record(&output)["status"], "failed");
+    let left = hosts.received();
+    assert!(
+        left.len() == 1 && left[0].starts_with(".ebb-") && left[0].ends_with(".part"),
+        "{left:?}"
+    );
+    let next = hosts.receive(&args);
+    assert!(hosts.received().is_empty(), "{:?}", hosts.received());
+    drop(next);
+}
+
+#[test]
+fn a_receiver_outlives_its_link() {
+    let Some(hosts) = Hosts::new() else { return };
+    let n = &hosts.name;
+    for scheme in ["ndp", "dctcp"] {
+        let dir = hosts.dir.join("received");
+        let args = format!("--scheme {scheme} --count 2 --dir {}", dir.display());
+        let receiving = hosts.receive(&args);
+        let args = format!("send --to 10.0.0.3:7000 --scheme {scheme} --generate 20000000");
+        let sender = hosts.agent("a", &args).spawn().unwrap();
+        hosts.wait_for_bytes();
+        ip(&format!("-n {n}-b link set eth1 down"));
+        let output = sender.wait_with_output().unwrap();
+        assert_eq!(record(&output)["status"], "failed");
+        std::thread::sleep(Duration::from_millis(1200));
+        ip(&format!("-n {n}-b link set eth1 up"));
+        ip(&format!(
+            "-n {n}-b route replace default via 10.0.0.2 dev eth1 onlink"
+        ));
+        let output = hosts.send(&format!("--scheme {scheme} --generate 1000"));
+        assert!(output.status.success(), "{}", record(&output));
+        let (records, _) = receiving.end();
+        let ends: Vec<_> = records.iter().map(|r| r["status"].to_string()).collect();
+        assert_eq!(ends, [r#""failed""#, r#""finished""#]);
+        std::fs::remove_file(dir.join("generated-1000-0.bin")).unwrap();
+    }
+}
+
+#[test]
+fn nobody_has_to_read_the_records() {
+    let Some(hosts) = Hosts::new() else { return };
+    let mut receiving = hosts.receive("--scheme ndp --count 60");
+    // More lines than a pipe of 16 pages holds would take long: a smaller one.
+    // SAFETY: no pointers; the descriptor is open.
+    let size = unsafe {
+        use std::os::fd::AsRawFd;
+        libc::fcntl(
+            receiving.lines.get_ref().as_raw_fd(),
+            libc::F_SETPIPE_SZ,
+            4096,
+        )
+    };
+    assert_eq!(size, 4096);
+    for _ in 0..12 {
+        let output = hosts.send("--scheme ndp --generate 100");
+        assert!(output.status.success(), "{}", record(&output));
+    }
+    receiving.signal(libc::SIGINT);
+    let patience = Instant::now() + Duration::from_secs(10);
+    while receiving.child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < patience, "it does not end");
+        std::thread::sleep(Duration::from_millis(20));
     }
 }
 
