@@ -173,9 +173,10 @@ impl Machine<'_> {
                 continue;
             }
             let bits = header.bits(&self.packet.words);
-            if bits as u32 == header.fixed_bits && bits.is_multiple_of(8) {
+            let whole_bytes = bits.is_multiple_of(8) && program.layout.shortcuts;
+            if whole_bytes && bits as u32 == header.fixed_bits {
                 header.pieces.append(&self.packet.words, out);
-            } else if bits.is_multiple_of(8) {
+            } else if whole_bytes {
                 let mut writer = BitWriter::new(out);
                 for field in &header.fields {
                     let words = &self.packet.words;
@@ -183,7 +184,7 @@ impl Machine<'_> {
                 }
                 writer.finish();
             } else {
-                self.emit_odd(header, bits / 8, out);
+                self.emit_bitwise(header, bits / 8, out);
             }
         }
         let headers = out.len();
@@ -192,7 +193,7 @@ impl Machine<'_> {
     }
 
     /// A header that is not whole bytes loses its last bits, as on BMv2.
-    fn emit_odd(&self, header: &Header, bytes: usize, out: &mut Vec<u8>) {
+    fn emit_bitwise(&self, header: &Header, bytes: usize, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + bytes, 0);
         let mut bit = start * 8;

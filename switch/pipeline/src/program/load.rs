@@ -25,8 +25,8 @@ const DROP_PORT: u16 = 511;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
-pub(crate) fn load(source: &json::Program) -> Result<(Program, State)> {
-    let layout = Layout::load(source)?;
+pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<(Program, State)> {
+    let layout = Layout::load(source, shortcuts)?;
     let standard = StandardMetadata::load(&layout)?;
     let arrays = Arrays::load(source)?;
     let mut names = arrays.names;
