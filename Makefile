@@ -78,7 +78,7 @@ run: build ## fat-tree up, every scheme run and compared (about 2 minutes)
 
 test: lint test-rust test-python test-ptf test-e2e ## every test
 
-test-rust: $(BUILD)/p4runtime.fds ## unit, property and golden tests of the crates
+test-rust: $(BUILD)/p4runtime.fds $(BUILD)/fabric.json ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace
 
 test-python: build ## unit tests of topologies, controller and experiments

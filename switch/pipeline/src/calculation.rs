@@ -109,7 +109,7 @@ impl Calculation {
 
     fn new(inputs: Vec<Input>, layout: &Layout) -> Calculation {
         Calculation {
-            usual: Usual::new(&inputs, layout),
+            usual: Usual::new(&inputs, layout).filter(|_| layout.shortcuts),
             inputs,
         }
     }

@@ -167,15 +167,16 @@ impl Machine<'_> {
         let calls: &[Primitive] = &program.deparser_calls;
         self.run(calls, &[]);
         out.clear();
-        for h in &program.emit {
-            let header = program.layout.header_at(*h);
-            if !header.is_valid(&self.packet.words) {
+        for emit in &program.emit {
+            if !emit.is_valid(&self.packet.words) {
                 continue;
             }
-            let bits = header.bits(&self.packet.words);
-            if bits as u32 == header.fixed_bits && bits.is_multiple_of(8) {
+            let header = program.layout.header_at(emit.header);
+            let bits = emit.bits(&self.packet.words);
+            let whole_bytes = bits.is_multiple_of(8) && program.layout.shortcuts;
+            if whole_bytes && bits as u32 == header.fixed_bits {
                 header.pieces.append(&self.packet.words, out);
-            } else if bits.is_multiple_of(8) {
+            } else if whole_bytes {
                 let mut writer = BitWriter::new(out);
                 for field in &header.fields {
                     let words = &self.packet.words;
@@ -183,7 +184,7 @@ impl Machine<'_> {
                 }
                 writer.finish();
             } else {
-                self.emit_odd(header, bits / 8, out);
+                self.emit_bitwise(header, bits / 8, out);
             }
         }
         let headers = out.len();
@@ -192,7 +193,7 @@ impl Machine<'_> {
     }
 
     /// A header that is not whole bytes loses its last bits, as on BMv2.
-    fn emit_odd(&self, header: &Header, bytes: usize, out: &mut Vec<u8>) {
+    fn emit_bitwise(&self, header: &Header, bytes: usize, out: &mut Vec<u8>) {
         let start = out.len();
         out.resize(start + bytes, 0);
         let mut bit = start * 8;
@@ -207,14 +208,13 @@ impl Machine<'_> {
 
     /// Notes how long the headers are, for [`crate::Packet::wire_len`].
     pub fn measure(&mut self) {
-        let layout = &self.program.layout;
+        let words = &self.packet.words;
         self.packet.header_bytes = self
             .program
             .emit
             .iter()
-            .map(|h| layout.header_at(*h))
-            .filter(|h| h.is_valid(&self.packet.words))
-            .map(|h| h.bits(&self.packet.words) / 8)
+            .filter(|emit| emit.is_valid(words))
+            .map(|emit| emit.bits(words) / 8)
             .sum();
     }
 }

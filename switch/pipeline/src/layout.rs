@@ -95,6 +95,9 @@ pub(crate) struct Layout {
     pub union_stacks: Vec<Stack>,
     /// The array of a new packet: zeros, but metadata is always valid.
     pub initial: Vec<u64>,
+    /// Whether shortcuts are to be taken. Without them everything is done the plain way, which the
+    /// tests hold against the other.
+    pub shortcuts: bool,
     /// Words of metadata headers, as ranges.
     pub metadata: Vec<(u32, u32)>,
     header_names: HashMap<String, u32>,
@@ -102,8 +105,9 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub fn load(program: &json::Program) -> Result<Layout, LoadError> {
+    pub fn load(program: &json::Program, shortcuts: bool) -> Result<Layout, LoadError> {
         let mut layout = Layout {
+            shortcuts,
             aliases: program.field_aliases.iter().cloned().collect(),
             ..Layout::default()
         };

@@ -6,6 +6,10 @@
 //! BMv2's `simple_switch`; where P4 leaves something undefined, the result is zero or nothing, and
 //! always the same.
 
+// So that the tests here and the integration tests share fixtures.
+#[cfg(test)]
+extern crate self as ebb_pipeline;
+
 pub mod control;
 
 mod action;
@@ -18,6 +22,8 @@ mod hash;
 mod ids;
 mod layout;
 mod machine;
+#[cfg(test)]
+mod oracle_tests;
 mod outcome;
 mod packet;
 mod parser;

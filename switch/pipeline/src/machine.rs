@@ -141,7 +141,13 @@ impl Machine<'_> {
             } => {
                 let (base, size) = (index(base, self), index(size, self).max(1));
                 let hash = self.calculate(*calculation);
-                self.store(to, i128::from((hash % size).wrapping_add(base)), data);
+                // Division is slow, and sizes are mostly powers of two.
+                let within = if size.is_power_of_two() {
+                    hash & (size - 1)
+                } else {
+                    hash % size
+                };
+                self.store(to, i128::from(within.wrapping_add(base)), data);
             }
             Primitive::Random { to, low, high } => {
                 let (low, high) = (index(low, self), index(high, self));

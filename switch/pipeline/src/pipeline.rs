@@ -24,7 +24,14 @@ pub struct Pipeline {
 
 impl Pipeline {
     pub fn load(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
-        let (program, state) = load(program)?;
+        let (program, state) = load(program, true)?;
+        Ok(Pipeline { program, state })
+    }
+
+    /// The oracle of the tests: big integers, fields and keys bit by bit, every table looked up.
+    #[cfg(test)]
+    pub(crate) fn load_plain(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
+        let (program, state) = load(program, false)?;
         Ok(Pipeline { program, state })
     }
 

@@ -34,7 +34,7 @@ impl Number {
     /// A number wanted exactly.
     pub fn exact(tree: Num, layout: &Layout) -> Number {
         Number {
-            big: !fits(&tree, Demand::Exact),
+            big: !layout.shortcuts || !fits(&tree, Demand::Exact),
             word: Word::exact(&tree, layout),
             tree,
         }
@@ -48,7 +48,7 @@ impl Number {
             Demand::Exact
         };
         Number {
-            big: !fits(&tree, demand),
+            big: !layout.shortcuts || !fits(&tree, demand),
             word: if bits <= 64 {
                 Word::low(&tree, bits, layout)
             } else {

@@ -35,6 +35,12 @@ fn leaf() -> impl Strategy<Value = Num> {
     ]
 }
 
+fn layout() -> Layout {
+    let mut layout = Layout::default();
+    layout.shortcuts = true;
+    layout
+}
+
 fn op() -> impl Strategy<Value = BinaryOp> {
     use BinaryOp::*;
     prop::sample::select(vec![Add, Sub, Mul, Div, Mod, Shl, Shr, And, Or, Xor])
@@ -95,7 +101,7 @@ proptest! {
     #[test]
     fn narrow_arithmetic_is_right_where_it_is_chosen(num in tree(), mut words in proptest::collection::vec(any::<u64>(), 64)) {
         cut(&mut words);
-        let (layout, registers) = (Layout::default(), Registers::default());
+        let (layout, registers) = (layout(), Registers::default());
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
         if fits(&num, Demand::Exact) {
             prop_assert_eq!(BigInt::from(num.eval(&scope)), num.eval_big(&scope));
@@ -109,7 +115,7 @@ proptest! {
     #[test]
     fn word_arithmetic_is_right_where_it_is_chosen(num in tree(), bits in 1u32..=64, mut words in proptest::collection::vec(any::<u64>(), 64)) {
         cut(&mut words);
-        let (layout, registers) = (Layout::default(), Registers::default());
+        let (layout, registers) = (layout(), Registers::default());
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
         let big = num.eval_big(&scope);
         if let Some(word) = Word::exact(&num, &layout) {
@@ -124,7 +130,7 @@ proptest! {
     #[test]
     fn conditions_hold_in_both_arithmetics(condition in condition(tree().boxed()), mut words in proptest::collection::vec(any::<u64>(), 64)) {
         cut(&mut words);
-        let (layout, registers) = (Layout::default(), Registers::default());
+        let (layout, registers) = (layout(), Registers::default());
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
         prop_assert_eq!(Test::new(&condition, &layout).eval(&scope), condition.eval(&scope));
     }
@@ -142,7 +148,7 @@ proptest! {
 }
 
 fn eval(num: Num) -> i128 {
-    let (layout, registers) = (Layout::default(), Registers::default());
+    let (layout, registers) = (layout(), Registers::default());
     num.eval(&Scope {
         words: &[],
         data: &[],

@@ -48,6 +48,9 @@ pub(crate) enum Test {
 impl Word {
     /// Right in its low `bits` bits, which are at most 64; `None` if that takes wider arithmetic.
     pub fn low(num: &Num, bits: u32, layout: &Layout) -> Option<Word> {
+        if !layout.shortcuts {
+            return None;
+        }
         let low = |n: &Num, bits| Word::low(n, bits, layout);
         let exact = |n: &Num| Word::exact(n, layout);
         Some(match num {
@@ -205,6 +208,9 @@ fn compare(op: Compare, a: u64, b: u64) -> bool {
 
 impl Test {
     pub fn new(condition: &Bool, layout: &Layout) -> Test {
+        if !layout.shortcuts {
+            return Test::Plain(condition.clone());
+        }
         let test = |b: &Bool| Box::new(Test::new(b, layout));
         let comparison = |op, a: &Num, b: &Num| {
             Some(Test::compare(

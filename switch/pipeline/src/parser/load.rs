@@ -111,7 +111,9 @@ impl ParserLoader<'_> {
             };
             state.cases.push(Case { test, next });
         }
-        state.short = ShortSelect::new(&state.key, &state.cases, state.default);
+        if self.layout.shortcuts {
+            state.short = ShortSelect::new(&state.key, &state.cases, state.default);
+        }
         Ok(state)
     }
 

@@ -120,7 +120,7 @@ impl Machine<'_> {
         if h.max_bytes != 0 && bytes > u64::from(h.max_bytes) {
             return Err(errors.header_too_short);
         }
-        if variable == 0 {
+        if variable == 0 && self.program.layout.shortcuts {
             let frame = &self.packet.frame[*at..];
             h.pieces.read(frame, &mut self.packet.words);
             if let Some(field) = h.variable {

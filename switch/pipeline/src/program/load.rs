@@ -7,7 +7,7 @@ use ebb_bmv2_json::Value;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
-use super::{Checksum, DigestSpec, FieldList, Program, StandardMetadata, tables};
+use super::{Checksum, DigestSpec, Emit, FieldList, Program, StandardMetadata, tables};
 use crate::action::{ActionCompiler, Names};
 use crate::calculation::Calculation;
 use crate::control::{CounterValue, MeterUnit};
@@ -25,8 +25,8 @@ const DROP_PORT: u16 = 511;
 
 type Result<T> = std::result::Result<T, LoadError>;
 
-pub(crate) fn load(source: &json::Program) -> Result<(Program, State)> {
-    let layout = Layout::load(source)?;
+pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<(Program, State)> {
+    let layout = Layout::load(source, shortcuts)?;
     let standard = StandardMetadata::load(&layout)?;
     let arrays = Arrays::load(source)?;
     let mut names = arrays.names;
@@ -70,9 +70,9 @@ pub(crate) fn load(source: &json::Program) -> Result<(Program, State)> {
         Some(d) => (
             d.order
                 .iter()
-                .map(|h| layout.header(h))
+                .map(|h| Ok(Emit::new(&layout, layout.header(h)?)))
                 .collect::<Result<_>>()
-                .map_err(|e| e.within("deparser"))?,
+                .map_err(|e: LoadError| e.within("deparser"))?,
             compiler.body(&d.primitives, &[])?,
         ),
         None => (Vec::new(), Vec::new()),

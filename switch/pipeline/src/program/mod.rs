@@ -28,13 +28,46 @@ pub(crate) struct Program {
     pub ingress: Next,
     pub egress: Next,
     /// Headers in the order in which they are emitted.
-    pub emit: Vec<u32>,
+    pub emit: Vec<Emit>,
     pub deparser_calls: Vec<Primitive>,
     pub field_lists: HashMap<u32, FieldList>,
     pub digests: Vec<DigestSpec>,
     pub table_names: HashMap<String, u32>,
     pub value_set_names: HashMap<String, u32>,
     pub names: crate::action::Names,
+}
+
+/// What the deparser has to know of every header, valid or not.
+#[derive(Debug)]
+pub(crate) struct Emit {
+    pub header: u32,
+    pub valid_at: u32,
+    pub fixed_bits: u32,
+    /// Word with the current width of the variable-length field.
+    pub length_at: Option<u32>,
+}
+
+impl Emit {
+    pub fn new(layout: &Layout, header: u32) -> Emit {
+        let h = layout.header_at(header);
+        Emit {
+            header,
+            valid_at: h.valid_at,
+            fixed_bits: h.fixed_bits,
+            length_at: h.variable.and_then(|f| h.fields[f as usize].length_at),
+        }
+    }
+
+    #[inline]
+    pub fn is_valid(&self, words: &[u64]) -> bool {
+        words[self.valid_at as usize] != 0
+    }
+
+    #[inline]
+    pub fn bits(&self, words: &[u64]) -> usize {
+        let variable = self.length_at.map_or(0, |at| words[at as usize] as usize);
+        self.fixed_bits as usize + variable
+    }
 }
 
 /// The next node of a pipeline; `None` is its end.

@@ -166,7 +166,7 @@ impl Builder<'_> {
         {
             return Err(LoadError::new("name", "another table has it too"));
         }
-        let fixed = fixed_action(&table);
+        let fixed = fixed_action(&table).filter(|_| self.layout.shortcuts);
         self.tables.push(table);
         let by_hit = match (
             source.next_tables.get("__HIT__"),

@@ -27,11 +27,14 @@ fn read(path: &Path) -> Result<String, String> {
     })
 }
 
+pub fn program() -> Result<Program, String> {
+    let text = read(&in_repository("build/fabric.json"))?;
+    Program::from_json(text.as_bytes()).map_err(|e| e.to_string())
+}
+
 /// The switch program, its tables filled as docs/architecture.md describes them.
 pub fn pipeline() -> Result<Pipeline, String> {
-    let text = read(&in_repository("build/fabric.json"))?;
-    let program = Program::from_json(text.as_bytes()).map_err(|e| e.to_string())?;
-    let mut pipeline = Pipeline::load(&program).map_err(|e| e.to_string())?;
+    let mut pipeline = Pipeline::load(&program()?).map_err(|e| e.to_string())?;
     install(&mut pipeline).map_err(|e| e.to_string())?;
     Ok(pipeline)
 }
@@ -68,7 +71,7 @@ fn add(
     Ok(())
 }
 
-fn install(pipeline: &mut Pipeline) -> Result<(), ControlError> {
+pub fn install(pipeline: &mut Pipeline) -> Result<(), ControlError> {
     let table = "FabricIngress.traffic_class.traffic_class";
     let action = "FabricIngress.traffic_class.set_traffic_class";
     // DSCP: queue, spray, trimmable, MLFQ (1: the sender's level). wire-format.md, "Classes".

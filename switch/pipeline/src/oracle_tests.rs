@@ -1,0 +1,116 @@
+//! Random packets through `fabric.p4`: with every shortcut, and the plain way.
+
+#[path = "../tests/common/fabric.rs"]
+mod fabric;
+
+use ebb_units::Instant;
+use proptest::prelude::*;
+
+use crate::{
+    Deflect, EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline, instance_type,
+};
+
+/// A frame of wire-vectors.json, damaged.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let frames: Vec<Vec<u8>> = fabric::vectors()
+        .unwrap()
+        .into_iter()
+        .map(|(_, frame)| frame)
+        .collect();
+    let damage = proptest::collection::vec((0usize..90, any::<u8>()), 0..4);
+    // Half of them keep a right checksum, or nearly nothing would get past it.
+    (
+        prop::sample::select(frames),
+        damage,
+        0usize..120,
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(mut frame, damage, length, cut, repair)| {
+            for (at, byte) in damage {
+                if let Some(b) = frame.get_mut(at) {
+                    *b = byte;
+                }
+            }
+            if repair && frame.len() >= 34 {
+                let header = 14 + 4 * usize::from(frame[14] & 15).clamp(5, 15);
+                frame[24..26].fill(0);
+                let end = header.min(frame.len());
+                let sum = crate::hash::internet_checksum(&frame[14..end]);
+                frame[24..26].copy_from_slice(&sum.to_be_bytes());
+            }
+            if cut {
+                frame.truncate(length);
+            }
+            frame
+        })
+}
+
+/// What became of a frame, in words that can be compared.
+fn forward(
+    pipeline: &mut Pipeline,
+    now: Instant,
+    frame: &[u8],
+    deflected: bool,
+    depth: u32,
+) -> String {
+    let mut input = IngressInput {
+        ingress_port: 2,
+        ..IngressInput::default()
+    };
+    if deflected {
+        input.instance_type = instance_type::DEFLECTED;
+        input.deflect = Some(Deflect {
+            egress_port: 1,
+            enq_qdepth: depth,
+        });
+    }
+    let outcome = pipeline.ingress(now, frame, &input);
+    let (egress_port, queue_id, mut packet) = match outcome.verdict {
+        IngressVerdict::Unicast {
+            egress_spec,
+            priority,
+            packet,
+        } => (egress_spec, priority, packet),
+        other => return format!("{other:?}"),
+    };
+    let input = EgressInput {
+        egress_port,
+        queue_id,
+        enq_qdepth: depth,
+        ..EgressInput::default()
+    };
+    let mut out = Vec::new();
+    let outcome = pipeline.egress(now, &mut packet, &input, &mut out);
+    let sent = matches!(outcome.verdict, EgressVerdict::Transmit);
+    let text = format!(
+        "{egress_port} {queue_id} {} {sent} {:?} {out:02x?}",
+        packet.wire_len(),
+        packet.words
+    );
+    pipeline.recycle(packet);
+    text
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn shortcuts_change_nothing(packets in proptest::collection::vec((frame(), any::<bool>(), 0u32..60_000, 0u64..50), 1..12)) {
+        let program = fabric::program().unwrap();
+        let mut fast = Pipeline::load(&program).unwrap();
+        let mut plain = Pipeline::load_plain(&program).unwrap();
+        fabric::install(&mut fast).unwrap();
+        fabric::install(&mut plain).unwrap();
+        let mut time = 0;
+        for (frame, deflected, depth, later) in packets {
+            time += later;
+            let now = Instant::from_micros(time);
+            prop_assert_eq!(
+                forward(&mut fast, now, &frame, deflected, depth),
+                forward(&mut plain, now, &frame, deflected, depth)
+            );
+        }
+        prop_assert_eq!(fast.stats(), plain.stats());
+    }
+}
