@@ -21,6 +21,9 @@ pub struct Receiver {
     blocks: Blocks,
     overhead_symbols: u16,
     max_open_blocks: u32,
+    /// All so far came to a multicast group. Once something comes to us alone, we are detached:
+    /// what the group goes on to receive is a gift that nobody counts.
+    in_group: bool,
     /// Every block below has been delivered.
     next_delivered: u32,
     /// Blocks of which something has arrived, from `next_delivered` on.
@@ -36,14 +39,11 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// `window`: the sender's initial window, as its packets say.
-    pub fn new(
-        now: Instant,
-        params: &ScdpParams,
-        flow: FlowId,
-        shape: StreamShape,
-        window: u32,
-    ) -> Self {
+    /// `first`: the packet that opens the session.
+    pub fn new(now: Instant, params: &ScdpParams, flow: FlowId, first: &EbbHeader) -> Self {
+        let shape = StreamShape::of(first);
+        // The sender's initial window.
+        let window = first.pull;
         Receiver {
             flow,
             blocks: Blocks { shape },
@@ -52,6 +52,7 @@ impl Receiver {
             max_open_blocks: params
                 .max_open_blocks
                 .max(window.min(MAX_WINDOW) / u32::from(shape.block_symbols) + 2),
+            in_group: first.flags.contains(EbbFlags::MULTICAST),
             next_delivered: 0,
             open: BTreeMap::new(),
             credit: PullCredit::new(u64::from(window), shape.packets()),
@@ -88,7 +89,7 @@ impl Receiver {
             .or_insert_with(|| Block::new(source_symbols, symbol_bytes, overhead))
     }
 
-    /// Takes what arrived into the accounts. False: it brought and cost nothing.
+    /// Takes what arrived into the accounts of its block. False: it brought and cost nothing.
     fn account(&mut self, header: &EbbHeader, payload: Option<&[u8]>) -> bool {
         if header.block < self.next_delivered {
             return false;
@@ -107,6 +108,17 @@ impl Receiver {
         let more = block.needed() - needed;
         self.credit.need_more(more.into());
         counts
+    }
+
+    /// The block of the symbol is complete: if anybody needs the symbol, it is another of the group.
+    /// Symbol 0 sent again belongs to no one's pulls.
+    fn is_for_others(&self, header: &EbbHeader) -> bool {
+        let complete = header.block < self.next_delivered
+            || self
+                .open
+                .get(&header.block)
+                .is_some_and(|block| !block.is_receiving());
+        self.in_group && complete && !header.flags.contains(EbbFlags::RETRANSMIT)
     }
 
     fn deliver(&mut self, out: &mut Outbox) {
@@ -183,13 +195,29 @@ impl ReceiverSession for Receiver {
         payload: Option<&[u8]>,
         out: &mut Outbox,
     ) {
+        let to_group = header.flags.contains(EbbFlags::MULTICAST);
+        let gift = to_group && !self.in_group;
         if self.is_foreign(header) {
-            self.counters.rejected += 1;
+            self.counters.rejected += u64::from(!gift);
             return;
         }
-        self.retry.heard(now);
-        self.last_activity = now;
-        if self.account(header, payload) {
+        self.in_group &= to_group;
+        if !gift {
+            self.retry.heard(now);
+            self.last_activity = now;
+        }
+        if gift {
+            // It neither answers a pull of ours nor says that our sender lives.
+            if payload.is_some() {
+                self.account(header, payload);
+            }
+        } else if self.is_for_others(header) {
+            // The sender sent it because of our pull too, but of no use: pull once more.
+            self.stalled = 0;
+            self.counters.unneeded += 1;
+            self.credit.need_more(1);
+            self.credit.arrived(1);
+        } else if self.account(header, payload) {
             self.stalled = 0;
             self.credit.arrived(1);
         } else {
