@@ -154,7 +154,7 @@ fn reordered_duplicated_and_lost_pulls_never_let_the_sender_run_ahead() {
         });
         // Host 1 is farther away, so it pulls later.
         net.fate_to = Box::new(|host, header| match host {
-            1 if is_symbol(header) => Fate::Late(Duration::from_micros(100)),
+            1 if is_symbol(header) => Fate::Late(Duration::from_micros(400)),
             _ => Fate::Pass,
         });
         net.send_to_all(300 * SYMBOL);
