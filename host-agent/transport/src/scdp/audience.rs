@@ -87,6 +87,12 @@ impl Audience {
             .min()
     }
 
+    /// Symbols of `block` wanted in all, if more than its source symbols.
+    pub fn wanted(&self, block: u32) -> u32 {
+        let wanted = self.served().filter_map(|l| l.wanted.get(&block));
+        wanted.copied().max().unwrap_or(0)
+    }
+
     pub fn finish(&mut self, index: usize) {
         if let Some(listener) = self.get_mut(index) {
             listener.state = State::Finished;

@@ -21,9 +21,7 @@ pub struct Receiver {
     blocks: Blocks,
     overhead_symbols: u16,
     max_open_blocks: u32,
-    /// All so far came to a multicast group. Once something comes to us alone, we are detached:
-    /// what the group goes on to receive is a gift that nobody counts.
-    in_group: bool,
+    membership: Membership,
     /// Every block below has been delivered.
     next_delivered: u32,
     /// Blocks of which something has arrived, from `next_delivered` on.
@@ -36,6 +34,27 @@ pub struct Receiver {
     last_activity: Instant,
     ending: Option<Ending>,
     counters: Counters,
+}
+
+/// Whether the session has other receivers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Membership {
+    Alone,
+    /// All so far came to a multicast group.
+    InGroup,
+    /// Something came to us alone: what the group goes on to receive is a gift that nobody counts.
+    Detached,
+}
+
+impl Membership {
+    /// After a packet that went to the group or to us alone.
+    fn after(self, to_group: bool) -> Self {
+        match (self, to_group) {
+            (Membership::Alone, false) => Membership::Alone,
+            (Membership::InGroup, true) => Membership::InGroup,
+            _ => Membership::Detached,
+        }
+    }
 }
 
 impl Receiver {
@@ -52,7 +71,11 @@ impl Receiver {
             max_open_blocks: params
                 .max_open_blocks
                 .max(window.min(MAX_WINDOW) / u32::from(shape.block_symbols) + 2),
-            in_group: first.flags.contains(EbbFlags::MULTICAST),
+            membership: if first.flags.contains(EbbFlags::MULTICAST) {
+                Membership::InGroup
+            } else {
+                Membership::Alone
+            },
             next_delivered: 0,
             open: BTreeMap::new(),
             credit: PullCredit::new(u64::from(window), shape.packets()),
@@ -110,15 +133,18 @@ impl Receiver {
         counts
     }
 
-    /// The block of the symbol is complete: if anybody needs the symbol, it is another of the group.
-    /// Symbol 0 sent again belongs to no one's pulls.
-    fn is_for_others(&self, header: &EbbHeader) -> bool {
+    /// The block of the symbol is complete. In a group others need the symbol; a straggler is sent
+    /// it before its sender can know what the group has brought. Symbol 0 sent again belongs to
+    /// no one's pulls.
+    fn is_unneeded(&self, header: &EbbHeader) -> bool {
         let complete = header.block < self.next_delivered
             || self
                 .open
                 .get(&header.block)
                 .is_some_and(|block| !block.is_receiving());
-        self.in_group && complete && !header.flags.contains(EbbFlags::RETRANSMIT)
+        self.membership != Membership::Alone
+            && complete
+            && !header.flags.contains(EbbFlags::RETRANSMIT)
     }
 
     fn deliver(&mut self, out: &mut Outbox) {
@@ -143,6 +169,13 @@ impl Receiver {
     /// The block that a pull speaks of: one that needs more than the sender has been told; else
     /// the first that is not complete, in case that a pull was lost.
     fn block_to_announce(&self) -> u32 {
+        if self.membership == Membership::Detached {
+            // Whatever the group brings, this is where help is needed.
+            let mut blocks = self.next_delivered..self.blocks.count();
+            let missing =
+                blocks.find(|number| self.open.get(number).is_none_or(Block::is_receiving));
+            return missing.unwrap_or(self.next_delivered);
+        }
         let untold = self
             .open
             .iter()
@@ -196,12 +229,13 @@ impl ReceiverSession for Receiver {
         out: &mut Outbox,
     ) {
         let to_group = header.flags.contains(EbbFlags::MULTICAST);
-        let gift = to_group && !self.in_group;
+        let membership = self.membership.after(to_group);
+        let gift = to_group && membership == Membership::Detached;
         if self.is_foreign(header) {
             self.counters.rejected += u64::from(!gift);
             return;
         }
-        self.in_group &= to_group;
+        self.membership = membership;
         if !gift {
             self.retry.heard(now);
             self.last_activity = now;
@@ -211,7 +245,7 @@ impl ReceiverSession for Receiver {
             if payload.is_some() {
                 self.account(header, payload);
             }
-        } else if self.is_for_others(header) {
+        } else if self.is_unneeded(header) {
             // The sender sent it because of our pull too, but of no use: pull once more.
             self.stalled = 0;
             self.counters.unneeded += 1;

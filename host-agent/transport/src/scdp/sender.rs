@@ -1,5 +1,6 @@
 //! The sending side of an SCDP session.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -17,6 +18,9 @@ use crate::record::{Counters, GroupSummary};
 
 /// Encoders kept at a time; repair symbols of more blocks than this are rarely wanted at once.
 const MAX_ENCODERS: usize = 4;
+/// A detached straggler is sent symbols of the block it asks for and, once that was sent as many as
+/// it needs, of so many more.
+const DETACHED_BLOCKS: u32 = 4;
 /// What a detached straggler is sent has numbers from here on: it still hears its group, and no
 /// (block, ESI) is to come twice. No group sends as many repair symbols of a block.
 const DETACHED_REPAIR: u32 = 1 << 20;
@@ -25,7 +29,7 @@ const DETACHED_REPAIR: u32 = 1 << 20;
 enum Mode {
     Unicast,
     Group,
-    /// One receiver that was of a group: repair symbols only, in the place of source symbols too.
+    /// One receiver that was of a group: repair symbols only.
     Detached,
 }
 
@@ -38,7 +42,10 @@ pub struct Sender {
     window: u32,
     mlfq_thresholds_bytes: Vec<u64>,
     /// The next source symbol: block and ESI. The block is `blocks.count()` when all are sent.
+    /// Detached: what the group's next one was, for good.
     next_source: (u32, u32),
+    /// Detached: the block that the last pull asked for.
+    asked_block: u32,
     /// Repair symbols sent, of blocks in which any were.
     repair_sent: BTreeMap<u32, u32>,
     encoders: VecDeque<(u32, SourceBlockEncoder)>,
@@ -89,6 +96,7 @@ impl Sender {
             window,
             mlfq_thresholds_bytes: params.mlfq_thresholds_bytes.clone(),
             next_source: (0, 0),
+            asked_block: 0,
             repair_sent: BTreeMap::new(),
             encoders: VecDeque::new(),
             sent: 0,
@@ -129,6 +137,7 @@ impl Sender {
         self.counters.pulls_received += u64::from(more);
         if header.pull >= listener.pulled {
             listener.advance(now, header.pull, finishing);
+            self.asked_block = header.block;
         }
         if header.symbol > source_symbols {
             listener.want(header.block, header.symbol);
@@ -142,14 +151,27 @@ impl Sender {
         });
     }
 
-    /// Symbols of `block` sent so far; only for blocks whose source symbols are all sent.
+    /// Symbols of `block` sent so far.
     fn sent_of(&self, block: u32) -> u32 {
-        u32::from(self.blocks.source_symbols(block))
-            + self.repair_sent.get(&block).copied().unwrap_or(0)
+        let source = match block.cmp(&self.next_source.0) {
+            Ordering::Less => u32::from(self.blocks.source_symbols(block)),
+            Ordering::Equal => self.next_source.1,
+            Ordering::Greater => 0,
+        };
+        source + self.repair_sent.get(&block).copied().unwrap_or(0)
     }
 
     /// Repair symbols of the first block that lacks some, else source symbols in order.
     fn next(&self) -> Option<Next> {
+        if self.mode == Mode::Detached {
+            let end = self.asked_block.saturating_add(DETACHED_BLOCKS);
+            let lacks = |&block: &u32| {
+                let source_symbols = u32::from(self.blocks.source_symbols(block));
+                self.sent_of(block) < self.audience.wanted(block).max(source_symbols)
+            };
+            let mut blocks = self.asked_block..end.min(self.blocks.count());
+            return blocks.find(lacks).map(Next::Repair);
+        }
         let (block, esi) = self.next_source;
         if let Some(block) = self.audience.lacking(block, |b| self.sent_of(b)) {
             return Some(Next::Repair(block));
@@ -172,9 +194,7 @@ impl Sender {
         let number = *sent - 1;
         match self.mode {
             Mode::Unicast | Mode::Group => number,
-            Mode::Detached => {
-                DETACHED_REPAIR + u32::from(self.blocks.source_symbols(block)) + number
-            }
+            Mode::Detached => DETACHED_REPAIR + number,
         }
     }
 
@@ -240,20 +260,14 @@ impl SenderSession for Sender {
         };
         let (block, esi, flags) = match next {
             Some(Next::Source(block, esi)) => {
-                let sent_esi = if self.mode == Mode::Detached {
-                    self.repair_symbol(block, DETACHED_REPAIR + esi, payload)?
-                } else {
-                    self.source_symbol(block, esi, payload)?;
-                    esi
-                };
+                self.source_symbol(block, esi, payload)?;
                 let last = esi + 1 == u32::from(self.blocks.source_symbols(block));
                 self.next_source = if last {
                     (block + 1, 0)
                 } else {
                     (block, esi + 1)
                 };
-                let repair = EbbFlags::REPAIR.when(sent_esi != esi);
-                (block, sent_esi, repair | EbbFlags::SYN.when(in_window))
+                (block, esi, EbbFlags::SYN.when(in_window))
             }
             Some(Next::Repair(block)) => {
                 let number = self.next_repair(block);
@@ -356,6 +370,7 @@ impl SenderSession for Sender {
             window: self.window,
             mlfq_thresholds_bytes: self.mlfq_thresholds_bytes.clone(),
             next_source: self.next_source,
+            asked_block: self.next_source.0,
             repair_sent: self.repair_sent.clone(),
             encoders: VecDeque::new(),
             sent: self.sent,
