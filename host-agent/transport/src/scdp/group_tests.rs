@@ -288,6 +288,46 @@ fn a_straggler_that_comes_back_while_the_group_goes_on_is_finished_too() {
 }
 
 #[test]
+fn a_detached_receiver_pulls_for_what_came_to_it_alone_and_for_nothing_else() {
+    use crate::receiver_driven::{Outbox, ReceiverSession};
+    let now = Instant::from_micros(1);
+    let packet = |flags: EbbFlags, block: u32, symbol: u32| EbbHeader {
+        flags,
+        block,
+        symbol,
+        pull: 2,
+        object_bytes: 80,
+        symbol_bytes: 10,
+        block_symbols: 4,
+        payload_bytes: 10,
+        ..EbbHeader::new(PacketType::Symbol, 0, 0)
+    };
+    let group = EbbFlags::MULTICAST;
+    let params = ScdpParams::default();
+    let first = packet(group | EbbFlags::SYN, 0, 0);
+    let mut receiver = receiver::Receiver::new(now, &params, crate::FlowId(1), &first);
+    let mut arrives = |header: EbbHeader, whole: bool| {
+        let mut out = Outbox::default();
+        let payload = whole.then_some([0; 10]);
+        receiver.handle_data(now, &header, payload.as_ref().map(|p| &p[..]), &mut out);
+        (0..out.pulls).for_each(|_| drop(receiver.next_pull(now)));
+        (out.pulls, receiver.counters().unneeded)
+    };
+    for symbol in 0..4 {
+        assert_eq!(arrives(packet(group, 0, symbol), true), (1, 0));
+    }
+    // Of the block that is complete: by the group for others, then for us, but too late.
+    assert_eq!(
+        arrives(packet(group | EbbFlags::REPAIR, 0, 4), true),
+        (1, 1)
+    );
+    assert_eq!(arrives(packet(EbbFlags::REPAIR, 0, 1 << 20), true), (1, 2));
+    // Gifts, whole and trimmed.
+    assert_eq!(arrives(packet(group, 1, 0), true), (0, 2));
+    assert_eq!(arrives(packet(group, 1, 1), false), (0, 2));
+}
+
+#[test]
 fn a_receiver_that_missed_the_beginning_is_finished_alone() {
     let mut net = network(3);
     let mut copies = 0;
