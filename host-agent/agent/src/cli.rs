@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -72,9 +72,12 @@ pub struct RecvArgs {
 pub struct SendArgs {
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Receiver
+    /// Receiver, or with --receivers a multicast group
     #[arg(long, value_name = "IP:PORT")]
     pub to: SocketAddrV4,
+    /// The hosts that the network takes the group of --to to (one-to-many; only SCDP)
+    #[arg(long, value_name = "IP,IP,...", value_delimiter = ',')]
+    pub receivers: Vec<Ipv4Addr>,
     /// File to send
     #[arg(
         long,

@@ -83,6 +83,9 @@ impl NextHops {
 
     /// The MAC address for packets to `destination`, if it is known.
     pub fn mac(&self, destination: Ipv4Addr) -> Option<MacAddress> {
+        if destination.is_multicast() {
+            return Some(MacAddress::of_group(destination));
+        }
         self.neighbours.get(&self.next_hop(destination)?).copied()
     }
 
@@ -190,6 +193,13 @@ mod tests {
         hops.learn(near, mac);
         assert_eq!(hops.mac(far), None);
         assert_eq!(hops.mac(near), Some(mac));
+    }
+
+    #[test]
+    fn a_group_needs_no_neighbour() {
+        let hops = hops(json!([{"dst": "default", "gateway": "10.0.0.1"}]));
+        let mac = hops.mac("239.0.0.1".parse().unwrap());
+        assert_eq!(mac, Some("01:00:5e:00:00:01".parse().unwrap()));
     }
 
     #[test]

@@ -60,7 +60,8 @@ impl PacketSocket {
                     })?;
             }
             socket.attach_filter(protocol, port)?;
-            socket.bind(interface.index)
+            socket.bind(interface.index)?;
+            socket.hear_groups(interface.index)
         };
         prepare()
             .with_context(|| format!("cannot prepare the packet socket on `{}`", interface.name))?;
@@ -106,6 +107,15 @@ impl PacketSocket {
         } else {
             Ok(())
         }
+    }
+
+    /// An interface may filter frames to groups that the kernel has not joined.
+    fn hear_groups(&self, index: i32) -> io::Result<()> {
+        // SAFETY: plain data for which all zeroes are valid.
+        let mut membership: libc::packet_mreq = unsafe { std::mem::zeroed() };
+        membership.mr_ifindex = index;
+        membership.mr_type = libc::PACKET_MR_ALLMULTI as u16;
+        self.set_option(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
     }
 
     fn set_option<T>(&self, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {

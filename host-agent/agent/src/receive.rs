@@ -114,6 +114,8 @@ impl Application for Receiver {
             }
             Event::Finished { flow, record } => self.finish(now, flow, record, transport),
             Event::Failed { flow, record } => self.end(flow, &record, None),
+            // Only of flows that we send.
+            Event::Detached { .. } => {}
         }
         match self.count {
             Some(count) if self.ended >= count && !self.stopping => ControlFlow::Break(()),

@@ -194,7 +194,7 @@ impl Runtime {
             let Ok(frame) = EthernetHeader::parse(frame) else {
                 continue;
             };
-            if frame.header.dst != self.interface.mac {
+            if frame.header.dst != self.interface.mac && !frame.header.dst.is_group() {
                 continue;
             }
             if let Ok(ip) = Ipv4Header::parse(frame.payload) {

@@ -1,11 +1,12 @@
 //! `ebb-agent send`.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use anyhow::Context;
 use ebb_transport::object::{Envelope, EnvelopeHeader, GeneratedSource, ObjectSource};
-use ebb_transport::{Event, FlowId, SendRequest, Transport};
+use ebb_transport::{Event, FlowId, GroupRequest, SendRequest, Transport};
 use ebb_units::Instant;
 
 use crate::cli::SendArgs;
@@ -15,34 +16,53 @@ use crate::record::{has_failed, print_flow};
 use crate::runtime::{Application, Runtime};
 
 struct Sender {
-    flow: Option<FlowId>,
+    /// One; those of detached stragglers besides.
+    open: BTreeSet<FlowId>,
     envelope: EnvelopeHeader,
     good: bool,
 }
 
-/// Whether the object arrived.
+/// Whether the object arrived, at all receivers.
 pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
     let source = Arc::new(open(args)?);
     let (mut runtime, own) = Runtime::open(&args.common, None)?;
-    runtime.hops().resolve(*args.to.ip())?;
+    if args.receivers.is_empty() {
+        runtime.hops().resolve(*args.to.ip())?;
+    }
+    for &receiver in &args.receivers {
+        runtime.hops().resolve(receiver)?;
+    }
     if let Some(start) = args.start_at_ns
         && !runtime.wait_until(Instant::from_nanos(start))?
     {
         anyhow::bail!("stopped by a signal before the time to start");
     }
     let mut sender = Sender {
-        flow: None,
+        open: BTreeSet::new(),
         envelope: source.header().clone(),
-        good: false,
+        good: true,
     };
-    let request = SendRequest {
-        to: args.to,
-        source_port: Some(own.port),
-        source,
+    let source_port = Some(own.port);
+    let flow = if args.receivers.is_empty() {
+        let to = args.to;
+        let request = SendRequest {
+            to,
+            source_port,
+            source,
+        };
+        runtime.transport.send(clock::now(), request)?
+    } else {
+        let request = GroupRequest {
+            group: args.to,
+            receivers: args.receivers.clone(),
+            source_port,
+            source,
+        };
+        runtime.transport.send_group(clock::now(), request)?
     };
-    sender.flow = Some(runtime.transport.send(clock::now(), request)?);
+    sender.open.insert(flow);
     runtime.run(&mut sender)?;
-    Ok(sender.good)
+    Ok(sender.good && sender.open.is_empty())
 }
 
 fn open(args: &SendArgs) -> anyhow::Result<Envelope> {
@@ -71,19 +91,29 @@ fn open(args: &SendArgs) -> anyhow::Result<Envelope> {
 
 impl Application for Sender {
     fn handle_event(&mut self, _: Instant, event: Event, _: &mut dyn Transport) -> ControlFlow<()> {
-        let (Event::Finished { flow, record } | Event::Failed { flow, record }) = event else {
-            return ControlFlow::Continue(());
-        };
-        if self.flow != Some(flow) {
-            return ControlFlow::Continue(());
+        match event {
+            Event::Detached {
+                flow, straggler, ..
+            } if self.open.contains(&flow) => {
+                self.open.insert(straggler);
+            }
+            Event::Finished { flow, record } | Event::Failed { flow, record }
+                if self.open.remove(&flow) =>
+            {
+                print_flow(Some(&self.envelope), None, &record);
+                self.good &= !has_failed(&record);
+            }
+            _ => {}
         }
-        print_flow(Some(&self.envelope), None, &record);
-        self.good = !has_failed(&record);
-        ControlFlow::Break(())
+        if self.open.is_empty() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     }
 
     fn stop(&mut self, now: Instant, transport: &mut dyn Transport) {
-        if let Some(flow) = self.flow {
+        for &flow in &self.open {
             transport.abort(now, flow, "the sending agent was stopped");
         }
     }

@@ -209,6 +209,28 @@ fn a_file_arrives_over_every_scheme() {
     }
 }
 
+/// The frames go to the group's MAC address, and the pulls come back by unicast.
+#[test]
+fn an_object_arrives_at_a_group() {
+    let Some(hosts) = Hosts::new() else { return };
+    let receiving = hosts.receive("--scheme scdp --count 1");
+    let args = "send --to 239.0.0.1:7000 --receivers 10.0.0.3 --scheme scdp --generate 1000000";
+    let output = hosts.agent("a", args).output().unwrap();
+    let sent = record(&output);
+    assert!(output.status.success(), "{sent}");
+    assert_eq!(sent["peer"], "239.0.0.1:7000");
+    assert_eq!(sent["receivers"], 1);
+    assert_eq!(sent["receivers_finished"], 1);
+    let (records, good) = receiving.end();
+    assert!(good, "{records:?}");
+    assert_eq!(records[0]["sha256_ok"], true);
+    let args = "send --to 239.0.0.1:7000 --receivers 10.0.0.3 --scheme ndp --generate 1";
+    let output = hosts.agent("a", args).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("no one-to-many flows"), "{text}");
+}
+
 #[test]
 fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
     let Some(hosts) = Hosts::new() else { return };

@@ -30,8 +30,8 @@ mod testing;
 mod transport;
 
 pub use receiver_driven::{DscpParams, HostConfig};
-pub use record::{Counters, FlowRecord, Role, Status, TcpSummary};
+pub use record::{Counters, FlowRecord, GroupSummary, Role, Status, TcpSummary};
 pub use transport::{
-    DecodeResult, Event, FlowId, Job, ListenError, PacketKind, SendError, SendRequest, Transport,
-    TxInfo,
+    DecodeResult, Event, FlowId, GroupRequest, Job, ListenError, PacketKind, SendError,
+    SendRequest, Transport, TxInfo,
 };

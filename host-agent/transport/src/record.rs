@@ -44,6 +44,18 @@ pub struct FlowRecord {
     /// `None` for the receiver-driven schemes.
     #[serde(flatten)]
     pub tcp: Option<TcpSummary>,
+    /// Only of a one-to-many flow at its sender.
+    #[serde(flatten)]
+    pub group: Option<GroupSummary>,
+}
+
+/// What became of the receivers of a one-to-many flow.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct GroupSummary {
+    pub receivers: u32,
+    pub receivers_finished: u32,
+    /// Stragglers that went on as flows of their own.
+    pub receivers_detached: u32,
 }
 
 /// What only the TCP family has to tell: the state of its estimators when the flow ended.
@@ -79,7 +91,7 @@ pub struct Counters {
     pub payload_bytes_sent: u64,
     /// Receiver: packets that arrived trimmed. NDP sender: NACKs that named an unacknowledged packet.
     pub trimmed: u64,
-    /// Packets sent again (NDP, TCP). SCDP sends nothing again.
+    /// Packets sent again (NDP, TCP). SCDP: only symbol 0, to make a silent receiver speak.
     pub retransmitted: u64,
     /// TCP: of those, sent by fast retransmit or SACK recovery, not by a timeout.
     pub fast_retransmitted: u64,
@@ -101,6 +113,9 @@ pub struct Counters {
     pub decode_ns: u64,
     /// Packets received that brought nothing new.
     pub duplicates: u64,
+    /// Symbols that the group needed and this receiver did not. Sender: symbols times receivers
+    /// that had finished.
+    pub unneeded: u64,
     /// Packets of the flow that were dropped for a wrong checksum or a contradiction.
     pub rejected: u64,
 }

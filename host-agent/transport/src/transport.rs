@@ -20,6 +20,12 @@ pub trait Transport {
     /// Start to send an object. The flow ends with [`Event::Finished`] or [`Event::Failed`].
     fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError>;
 
+    /// Start to send an object to a group of receivers behind one multicast address. One flow and
+    /// one record, except for stragglers: see [`Event::Detached`].
+    fn send_group(&mut self, _now: Instant, _request: GroupRequest) -> Result<FlowId, SendError> {
+        Err(SendError::NoGroups)
+    }
+
     /// Give a flow up and tell the peer. `reason` goes into the [`Event::Failed`] that follows.
     /// A flow that has ended already is left alone, except that a receiver that has not yet
     /// confirmed the last bytes tells the peer that they were of no use.
@@ -75,6 +81,18 @@ pub struct SendRequest {
     pub source: Arc<dyn ObjectSource>,
 }
 
+/// An object to be sent to several receivers at once.
+#[derive(Clone)]
+pub struct GroupRequest {
+    /// A multicast address that the network takes to all receivers, and the port they listen on.
+    pub group: SocketAddrV4,
+    pub receivers: Vec<Ipv4Addr>,
+    /// `None`: the transport picks a free ephemeral port.
+    pub source_port: Option<u16>,
+    /// The byte stream: an envelope and its content (see [`crate::object`]).
+    pub source: Arc<dyn ObjectSource>,
+}
+
 /// What a polled packet is to the stages behind the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TxInfo {
@@ -103,6 +121,13 @@ pub enum Event {
     Delivered { flow: FlowId, bytes: Vec<u8> },
     /// Sender: the peer has confirmed everything. Receiver: everything has been delivered.
     Finished { flow: FlowId, record: FlowRecord },
+    /// A receiver that kept the others of its group waiting goes on as a flow of its own, which
+    /// ends with an event of its own.
+    Detached {
+        flow: FlowId,
+        straggler: FlowId,
+        peer: SocketAddrV4,
+    },
     /// The flow ended otherwise; `record.status` says why.
     Failed { flow: FlowId, record: FlowRecord },
 }
@@ -138,6 +163,12 @@ pub enum SendError {
     BadDestination { address: Ipv4Addr },
     #[error("port 0 cannot be sent to; choose 1..65535")]
     PortZero,
+    #[error("this scheme has no one-to-many flows; SCDP has")]
+    NoGroups,
+    #[error("{address} is not a multicast address; choose one of 239.0.0.0/8")]
+    NotAGroup { address: Ipv4Addr },
+    #[error("a group needs receivers, each of them once")]
+    BadReceivers,
     #[error("{open} flows are open, as many as `max_flows` allows")]
     TooManyFlows { open: usize },
 }

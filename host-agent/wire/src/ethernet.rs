@@ -1,12 +1,26 @@
 //! Ethernet II.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use crate::{Layer, ParseError};
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct MacAddress(pub [u8; 6]);
+
+impl MacAddress {
+    /// Where frames to a multicast group go (RFC 1112, section 6.4): the low 23 bits of its address.
+    pub fn of_group(group: Ipv4Addr) -> Self {
+        let [_, b, c, d] = group.octets();
+        MacAddress([0x01, 0x00, 0x5e, b & 0x7f, c, d])
+    }
+
+    /// Multicast or broadcast: the group bit is set.
+    pub fn is_group(self) -> bool {
+        self.0[0] & 1 != 0
+    }
+}
 
 impl fmt::Display for MacAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,6 +104,14 @@ impl EthernetHeader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_has_the_address_of_rfc_1112() {
+        let mac = MacAddress::of_group(Ipv4Addr::new(239, 129, 2, 3));
+        assert_eq!(mac.to_string(), "01:00:5e:01:02:03");
+        assert!(mac.is_group());
+        assert!(!MacAddress([2, 0, 0, 0, 0, 1]).is_group());
+    }
 
     #[test]
     fn a_mac_address_is_read_and_written() {

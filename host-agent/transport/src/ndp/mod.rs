@@ -17,7 +17,7 @@ pub use params::NdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Host, RetryParams, Scheme, SessionLimits, StreamShape};
+use crate::receiver_driven::{Cast, Host, RetryParams, Scheme, SessionLimits, StreamShape};
 
 /// All NDP flows of one host.
 pub type NdpHost = Host<Ndp>;
@@ -33,6 +33,7 @@ impl Scheme for Ndp {
 
     const NAME: &'static str = "ndp";
     const PAYLOAD_TYPE: PacketType = PacketType::Data;
+    const GROUPS: bool = false;
 
     fn limits(params: &NdpParams) -> SessionLimits {
         SessionLimits {
@@ -60,6 +61,7 @@ impl Scheme for Ndp {
         params: &NdpParams,
         symbol_bytes: u16,
         source: Arc<dyn ObjectSource>,
+        _: Cast,
     ) -> sender::Sender {
         sender::Sender::new(now, params, symbol_bytes, source)
     }

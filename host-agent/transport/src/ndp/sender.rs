@@ -139,7 +139,7 @@ impl Sender {
 }
 
 impl SenderSession for Sender {
-    fn handle_control(&mut self, now: Instant, header: &EbbHeader) {
+    fn handle_control(&mut self, now: Instant, _: usize, header: &EbbHeader) {
         self.retry.heard(now);
         match header.packet_type {
             PacketType::Pull => self.handle_pull(header.pull),

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
@@ -11,14 +12,15 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::pull_queue::PullQueue;
-use super::session::{Ending, Outbox, ReceiverSession, Scheme, SenderSession};
+use super::session::{Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession};
 use super::tombstones::{Epitaph, SessionKey, Tombstone, Tombstones};
 use super::{DscpParams, ResetReason};
 use crate::nic::NicParams;
-use crate::record::{Counters, FlowRecord, Role, Status};
+use crate::object::ObjectSource;
+use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
 use crate::transport::{
-    DecodeResult, Event, FlowId, Job, ListenError, PacketKind, SendError, SendRequest, Transport,
-    TxInfo,
+    DecodeResult, Event, FlowId, GroupRequest, Job, ListenError, PacketKind, SendError,
+    SendRequest, Transport, TxInfo,
 };
 
 /// RFC 6335: the ports that nobody is assigned.
@@ -54,6 +56,7 @@ pub struct StrayCounters {
 /// The two ends of a session and its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
+    /// Of a one-to-many session: the multicast address.
     pub peer: SocketAddrV4,
     pub local_port: u16,
     pub session: u32,
@@ -62,16 +65,28 @@ pub(super) struct Path {
 impl Path {
     /// Whether a packet from `src` belongs here: a guessed session id alone is not enough.
     pub fn matches(&self, src: Ipv4Addr, header: &EbbHeader) -> bool {
-        *self.peer.ip() == src
-            && self.peer.port() == header.source_port
+        *self.peer.ip() == src && self.matches_ports(header)
+    }
+
+    /// The same where the session was found by the address already.
+    pub fn matches_ports(&self, header: &EbbHeader) -> bool {
+        self.peer.port() == header.source_port
             && self.local_port == header.destination_port
             && self.session == header.session
+    }
+
+    /// The way to one peer of several.
+    fn to(self, address: Ipv4Addr) -> Path {
+        let peer = SocketAddrV4::new(address, self.peer.port());
+        Path { peer, ..self }
     }
 }
 
 /// An open session.
 pub(super) struct Open<T> {
     pub path: Path,
+    /// The peer, or the receivers of a group.
+    pub peers: Vec<Ipv4Addr>,
     pub state: T,
     pub started: Instant,
     pub stream_bytes: u64,
@@ -88,8 +103,8 @@ pub struct Host<S: Scheme> {
     last_flow: u64,
     last_port: u16,
     pub(super) senders: BTreeMap<FlowId, Open<S::Sender>>,
-    /// By session id, which this host chose.
-    pub(super) senders_by_session: BTreeMap<u32, FlowId>,
+    /// By receiver and session id, with the receiver's place in `Open::peers`.
+    pub(super) senders_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
     pub(super) receivers: BTreeMap<FlowId, Open<S::Receiver>>,
     pub(super) receivers_by_key: BTreeMap<SessionKey, FlowId>,
     pub(super) tombstones: Tombstones,
@@ -119,7 +134,7 @@ impl<S: Scheme> Host<S> {
             listening: BTreeSet::new(),
             last_flow: STRAY.0,
             senders: BTreeMap::new(),
-            senders_by_session: BTreeMap::new(),
+            senders_by_key: BTreeMap::new(),
             receivers: BTreeMap::new(),
             receivers_by_key: BTreeMap::new(),
             control: VecDeque::new(),
@@ -174,6 +189,73 @@ impl<S: Scheme> Host<S> {
         Err(SendError::NoFreePort { to })
     }
 
+    fn check_destination(&self, address: Ipv4Addr) -> Result<(), SendError> {
+        let nobody = address == self.config.address
+            || address.is_multicast()
+            || address.is_broadcast()
+            || address.is_unspecified();
+        if nobody {
+            return Err(SendError::BadDestination { address });
+        }
+        Ok(())
+    }
+
+    /// Opens a session that sends to `to`; pulls come from `peers`.
+    fn start(
+        &mut self,
+        now: Instant,
+        to: SocketAddrV4,
+        source_port: Option<u16>,
+        source: Arc<dyn ObjectSource>,
+        peers: Vec<Ipv4Addr>,
+        cast: Cast,
+    ) -> Result<FlowId, SendError> {
+        if to.port() == 0 {
+            return Err(SendError::PortZero);
+        }
+        let limit = S::max_object_bytes(&self.params, self.symbol_bytes());
+        let bytes = source.len();
+        if bytes > limit {
+            return Err(SendError::TooLarge { bytes, limit });
+        }
+        let open = self.senders.len();
+        if open >= S::limits(&self.params).max_flows {
+            return Err(SendError::TooManyFlows { open });
+        }
+        let local_port = self.choose_port(to, source_port)?;
+        let mut session = self.rng.random();
+        let taken = |host: &Self, session| {
+            let mut keys = peers.iter().map(|&address| (address, session));
+            keys.any(|key| host.senders_by_key.contains_key(&key))
+        };
+        while taken(self, session) {
+            session = self.rng.random();
+        }
+        let flow = self.new_flow();
+        let state = S::sender(now, &self.params, self.symbol_bytes(), source, cast);
+        let path = Path {
+            peer: to,
+            local_port,
+            session,
+        };
+        let keys: Vec<_> = (0..)
+            .zip(&peers)
+            .map(|(index, &address)| ((address, session), (flow, index)))
+            .collect();
+        let open = Open {
+            path,
+            peers,
+            state,
+            started: now,
+            stream_bytes: bytes,
+            deadline: None,
+        };
+        self.senders.insert(flow, open);
+        self.senders_by_key.extend(keys);
+        self.after_sender(now, flow);
+        Ok(flow)
+    }
+
     /// Writes the packet that carries `header`.
     fn emit(&mut self, path: &Path, header: EbbHeader, with_payload: bool, packet: &mut Vec<u8>) {
         let header = EbbHeader {
@@ -183,6 +265,16 @@ impl<S: Scheme> Host<S> {
             entropy: self.rng.random(),
             ..header
         };
+        let to = *path.peer.ip();
+        let header = EbbHeader {
+            // The low half names the group; the high half is the same for all of 239.x/16.
+            multicast_group: if to.is_multicast() {
+                u32::from(to) as u16
+            } else {
+                0
+            },
+            ..header
+        };
         let payload: &[u8] = if with_payload { &self.payload } else { &[] };
         let dscp = if with_payload {
             self.config.dscp.trimmable
@@ -190,14 +282,8 @@ impl<S: Scheme> Host<S> {
             self.config.dscp.control
         };
         packet.clear();
-        Ipv4Header::new(
-            self.config.address,
-            *path.peer.ip(),
-            Protocol::EBB,
-            dscp,
-            Ecn::NotEct,
-        )
-        .emit(EbbHeader::BYTES + payload.len(), packet);
+        Ipv4Header::new(self.config.address, to, Protocol::EBB, dscp, Ecn::NotEct)
+            .emit(EbbHeader::BYTES + payload.len(), packet);
         header.emit(payload, packet);
     }
 
@@ -230,6 +316,7 @@ impl<S: Scheme> Host<S> {
             self.end_sender(now, flow, ending, reset);
             return;
         }
+        let detached = open.state.take_detached(now);
         Self::set_deadline(
             &mut self.deadlines,
             flow,
@@ -239,6 +326,40 @@ impl<S: Scheme> Host<S> {
         if open.state.can_send() && !self.ready.contains(&flow) {
             self.ready.push_back(flow);
         }
+        if let Some((index, state)) = detached {
+            self.detach(now, flow, index, state);
+        }
+    }
+
+    /// Receiver `index` of a group goes on with a session of its own, under the same session id.
+    fn detach(&mut self, now: Instant, flow: FlowId, index: usize, state: S::Sender) {
+        let Some(open) = self.senders.get(&flow) else {
+            return;
+        };
+        let Some(&address) = open.peers.get(index) else {
+            return;
+        };
+        let path = open.path.to(address);
+        let alone = Open {
+            path,
+            peers: vec![address],
+            state,
+            started: open.started,
+            stream_bytes: open.stream_bytes,
+            deadline: None,
+        };
+        let straggler = self.new_flow();
+        self.senders.insert(straggler, alone);
+        self.senders_by_key
+            .insert((address, path.session), (straggler, 0));
+        self.events.push_back(Event::Detached {
+            flow,
+            straggler,
+            peer: path.peer,
+        });
+        self.after_sender(now, straggler);
+        // There may be a second one.
+        self.after_sender(now, flow);
     }
 
     /// To be called after every call into a receiver session.
@@ -281,15 +402,40 @@ impl<S: Scheme> Host<S> {
         let Some(mut open) = self.senders.remove(&flow) else {
             return;
         };
-        self.senders_by_session.remove(&open.path.session);
+        let path = open.path;
+        for &address in &open.peers {
+            let key = (address, path.session);
+            if self
+                .senders_by_key
+                .get(&key)
+                .is_some_and(|(f, _)| *f == flow)
+            {
+                self.senders_by_key.remove(&key);
+                if let Some(reason) = reset {
+                    self.control
+                        .push_back((flow, path.to(address), reset_header(reason)));
+                }
+            }
+        }
         Self::set_deadline(&mut self.deadlines, flow, &mut open.deadline, None);
         self.ready.retain(|&f| f != flow);
-        if let Some(reason) = reset {
-            self.control
-                .push_back((flow, open.path, reset_header(reason)));
-        }
         let counters = *open.state.counters();
-        self.report(now, flow, Role::Sender, &open, counters, ending);
+        let group = open.state.group();
+        let ending = match ending {
+            Ending::Failed(reason) if group.is_some() => {
+                let unfinished = open.state.unfinished().into_iter();
+                let names: Vec<String> = unfinished
+                    .filter_map(|index| open.peers.get(index))
+                    .map(Ipv4Addr::to_string)
+                    .collect();
+                match &names[..] {
+                    [] => Ending::Failed(reason),
+                    _ => Ending::Failed(format!("{} did not finish: {reason}", names.join(", "))),
+                }
+            }
+            other => other,
+        };
+        self.report(now, flow, Role::Sender, &open, (counters, group), ending);
     }
 
     pub(super) fn end_receiver(
@@ -325,7 +471,7 @@ impl<S: Scheme> Host<S> {
             },
         );
         let counters = *open.state.counters();
-        self.report(now, flow, Role::Receiver, &open, counters, ending);
+        self.report(now, flow, Role::Receiver, &open, (counters, None), ending);
     }
 
     fn report<T>(
@@ -334,7 +480,7 @@ impl<S: Scheme> Host<S> {
         flow: FlowId,
         role: Role,
         open: &Open<T>,
-        counters: Counters,
+        (counters, group): (Counters, Option<GroupSummary>),
         ending: Ending,
     ) {
         let finished = ending == Ending::Finished;
@@ -354,6 +500,7 @@ impl<S: Scheme> Host<S> {
             },
             counters,
             tcp: None,
+            group,
         };
         record.set_times(open.started, now);
         self.events.push_back(if finished {
@@ -437,50 +584,44 @@ impl<S: Scheme> Transport for Host<S> {
     }
 
     fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError> {
-        let to = request.to;
-        let address = *to.ip();
-        if address == self.config.address
-            || address.is_multicast()
-            || address.is_broadcast()
-            || address.is_unspecified()
-        {
-            return Err(SendError::BadDestination { address });
+        let address = *request.to.ip();
+        self.check_destination(address)?;
+        let peers = vec![address];
+        self.start(
+            now,
+            request.to,
+            request.source_port,
+            request.source,
+            peers,
+            Cast::Unicast,
+        )
+    }
+
+    fn send_group(&mut self, now: Instant, request: GroupRequest) -> Result<FlowId, SendError> {
+        if !S::GROUPS {
+            return Err(SendError::NoGroups);
         }
-        if to.port() == 0 {
-            return Err(SendError::PortZero);
+        let address = *request.group.ip();
+        if !address.is_multicast() {
+            return Err(SendError::NotAGroup { address });
         }
-        let limit = S::max_object_bytes(&self.params, self.symbol_bytes());
-        let bytes = request.source.len();
-        if bytes > limit {
-            return Err(SendError::TooLarge { bytes, limit });
+        let peers = request.receivers;
+        let different: BTreeSet<Ipv4Addr> = peers.iter().copied().collect();
+        if peers.is_empty() || different.len() != peers.len() {
+            return Err(SendError::BadReceivers);
         }
-        let open = self.senders.len();
-        if open >= S::limits(&self.params).max_flows {
-            return Err(SendError::TooManyFlows { open });
+        for &address in &peers {
+            self.check_destination(address)?;
         }
-        let local_port = self.choose_port(to, request.source_port)?;
-        let mut session = self.rng.random();
-        while self.senders_by_session.contains_key(&session) {
-            session = self.rng.random();
-        }
-        let flow = self.new_flow();
-        let state = S::sender(now, &self.params, self.symbol_bytes(), request.source);
-        let path = Path {
-            peer: to,
-            local_port,
-            session,
-        };
-        let open = Open {
-            path,
-            state,
-            started: now,
-            stream_bytes: bytes,
-            deadline: None,
-        };
-        self.senders.insert(flow, open);
-        self.senders_by_session.insert(session, flow);
-        self.after_sender(now, flow);
-        Ok(flow)
+        let receivers = peers.len();
+        self.start(
+            now,
+            request.group,
+            request.source_port,
+            request.source,
+            peers,
+            Cast::Group { receivers },
+        )
     }
 
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {

@@ -18,7 +18,10 @@ impl<S: Scheme> Host<S> {
             self.stray.malformed += 1;
             return;
         };
-        if ip.header.protocol != Protocol::EBB || ip.header.dst != self.config.address {
+        let dst = ip.header.dst;
+        if ip.header.protocol != Protocol::EBB
+            || (dst != self.config.address && !dst.is_multicast())
+        {
             self.stray.misdirected += 1;
             return;
         }
@@ -31,6 +34,10 @@ impl<S: Scheme> Host<S> {
         let (src, ce) = (ip.header.src, ip.header.ecn == Ecn::Ce);
         if packet.header.flags.contains(EbbFlags::RETURNED) {
             // No switch of ours returns headers yet.
+            self.stray.misdirected += 1;
+            return;
+        }
+        if packet.header.flags.contains(EbbFlags::MULTICAST) != dst.is_multicast() {
             self.stray.misdirected += 1;
             return;
         }
@@ -113,8 +120,8 @@ impl<S: Scheme> Host<S> {
         if self.receivers.len() >= limits.max_flows || of_peer >= limits.max_flows_per_peer {
             return Err(ResetReason::TooManySessions);
         }
-        let unsupported = EbbFlags::MULTICAST.0 | EbbFlags::MULTI_SOURCE.0;
-        if header.flags.0 & unsupported != 0
+        if header.flags.contains(EbbFlags::MULTI_SOURCE)
+            || (header.flags.contains(EbbFlags::MULTICAST) && !S::GROUPS)
             || header.symbol_bytes == 0
             || header.symbol_bytes > self.symbol_bytes()
             || header.object_bytes > S::max_object_bytes(&self.params, header.symbol_bytes)
@@ -133,6 +140,7 @@ impl<S: Scheme> Host<S> {
             flow,
             Open {
                 path,
+                peers: vec![src],
                 state,
                 started: now,
                 stream_bytes,
@@ -149,9 +157,10 @@ impl<S: Scheme> Host<S> {
     }
 
     fn inbound_control(&mut self, now: Instant, src: Ipv4Addr, ce: bool, header: &EbbHeader) {
-        let flow = self.senders_by_session.get(&header.session).copied();
-        let open = flow.and_then(|flow| self.senders.get_mut(&flow));
-        let (Some(flow), Some(open)) = (flow, open.filter(|s| s.path.matches(src, header))) else {
+        let found = self.senders_by_key.get(&(src, header.session)).copied();
+        let open = found.and_then(|(flow, _)| self.senders.get_mut(&flow));
+        let open = open.filter(|s| s.path.matches_ports(header));
+        let (Some((flow, index)), Some(open)) = (found, open) else {
             self.stray.unknown_session += 1;
             if header.packet_type == PacketType::Pull {
                 // A receiver that waits for a sender that is gone is told so.
@@ -160,21 +169,28 @@ impl<S: Scheme> Host<S> {
             return;
         };
         open.state.counters().ce_marks += u64::from(ce);
-        open.state.handle_control(now, header);
+        open.state.handle_control(now, index, header);
         self.after_sender(now, flow);
     }
 
     fn inbound_reset(&mut self, now: Instant, src: Ipv4Addr, header: &EbbHeader) {
         let ending = Ending::Failed(ResetReason::describe(header.symbol));
-        let sender = self.senders_by_session.get(&header.session).copied();
-        let receiver = self.receivers_by_key.get(&(src, header.session)).copied();
-        if let Some(flow) = sender
-            && self
-                .senders
-                .get(&flow)
-                .is_some_and(|s| s.path.matches(src, header))
+        let key = (src, header.session);
+        let sender = self.senders_by_key.get(&key).copied();
+        let receiver = self.receivers_by_key.get(&key).copied();
+        if let Some((flow, index)) = sender
+            && let Some(open) = self.senders.get_mut(&flow)
+            && open.path.matches_ports(header)
         {
-            self.end_sender(now, flow, ending, None);
+            if open.state.group().is_none() {
+                self.end_sender(now, flow, ending, None);
+                return;
+            }
+            // The others of the group stay.
+            self.senders_by_key.remove(&key);
+            let reason = ResetReason::describe(header.symbol);
+            open.state.receiver_left(index, format!("{src}: {reason}"));
+            self.after_sender(now, flow);
         } else if let Some(flow) = receiver
             && self
                 .receivers
@@ -189,7 +205,10 @@ impl<S: Scheme> Host<S> {
 
     /// Answers a packet for which there is no session.
     fn refuse(&mut self, src: Ipv4Addr, header: &EbbHeader, reason: ResetReason) {
-        if self.control.len() >= MAX_STRAY_RESETS {
+        // Of what goes to a group we may be no concern: only its openings are answered.
+        let to_others =
+            header.flags.contains(EbbFlags::MULTICAST) && !header.flags.contains(EbbFlags::SYN);
+        if to_others || self.control.len() >= MAX_STRAY_RESETS {
             return;
         }
         let path = Path {

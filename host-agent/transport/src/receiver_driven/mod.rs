@@ -20,7 +20,7 @@ pub use host::{Host, HostConfig};
 pub use credit::PullCredit;
 pub use retry::{Retry, RetryParams};
 pub use session::{
-    Ending, Outbox, ReceiverSession, Scheme, SenderSession, SessionLimits, StreamShape,
+    Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession, SessionLimits, StreamShape,
 };
 
 use serde::{Deserialize, Serialize};

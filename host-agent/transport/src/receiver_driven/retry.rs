@@ -29,6 +29,11 @@ impl Retry {
         }
     }
 
+    /// The same for another session that begins now.
+    pub fn restarted(&self, now: Instant) -> Self {
+        Retry::new(now, self.params)
+    }
+
     pub fn heard(&mut self, now: Instant) {
         self.silent = 0;
         self.last_heard = now;

@@ -8,7 +8,7 @@ use ebb_wire::EbbHeader;
 
 use super::RetryParams;
 use crate::object::ObjectSource;
-use crate::record::Counters;
+use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job};
 
 /// Sizes of a session that every packet of it announces.
@@ -70,10 +70,19 @@ pub struct Outbox {
     pub pulls: u64,
 }
 
+/// Whom a sending session serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cast {
+    /// One receiver.
+    Unicast,
+    /// Several receivers behind one multicast address.
+    Group { receivers: usize },
+}
+
 /// The sending side of a session.
-pub trait SenderSession {
-    /// A PULL, ACK or NACK arrived.
-    fn handle_control(&mut self, now: Instant, header: &EbbHeader);
+pub trait SenderSession: Sized {
+    /// A PULL, ACK or NACK arrived. `from`: which receiver of the group, 0 if there is one only.
+    fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader);
     /// A packet can leave now.
     fn can_send(&self) -> bool;
     /// The next packet. Called when [`can_send`](Self::can_send); fills `payload`, which is empty.
@@ -83,6 +92,20 @@ pub trait SenderSession {
     fn handle_timeout(&mut self, now: Instant);
     fn ending(&self) -> Option<Ending>;
     fn counters(&mut self) -> &mut Counters;
+    /// A receiver of a group has left it; `reason` is for its sender's record.
+    fn receiver_left(&mut self, _from: usize, _reason: String) {}
+    /// A receiver to be served from now on by the session returned.
+    fn take_detached(&mut self, _now: Instant) -> Option<(usize, Self)> {
+        None
+    }
+    /// Those of a group that are still served.
+    fn unfinished(&self) -> Vec<usize> {
+        Vec::new()
+    }
+    /// Of a one-to-many session.
+    fn group(&self) -> Option<GroupSummary> {
+        None
+    }
 }
 
 /// The receiving side of a session.
@@ -125,6 +148,8 @@ pub trait Scheme {
     const NAME: &'static str;
     /// DATA or SYMBOL.
     const PAYLOAD_TYPE: ebb_wire::PacketType;
+    /// Whether one session can have several receivers.
+    const GROUPS: bool;
 
     fn limits(params: &Self::Params) -> SessionLimits;
     fn retry(params: &Self::Params) -> RetryParams;
@@ -135,6 +160,7 @@ pub trait Scheme {
         params: &Self::Params,
         symbol_bytes: u16,
         source: Arc<dyn ObjectSource>,
+        cast: Cast,
     ) -> Self::Sender;
     /// A session that `first` opens. `None`: its sizes are impossible or too large.
     fn receiver(

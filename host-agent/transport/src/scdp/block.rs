@@ -15,6 +15,8 @@ pub struct Block {
     /// By ESI. Source symbols may be short, the others are not.
     symbols: BTreeMap<u32, Vec<u8>>,
     source_present: u16,
+    /// A repair symbol is among them, so something of the block goes to others, or comes never.
+    has_repair: bool,
     /// Transmissions that arrived, whole or trimmed.
     arrived: u32,
     /// Transmissions that arrived trimmed or not at all.
@@ -48,6 +50,7 @@ impl Block {
             overhead,
             symbols: BTreeMap::new(),
             source_present: 0,
+            has_repair: false,
             arrived: 0,
             lost: 0,
             extra: 0,
@@ -78,7 +81,7 @@ impl Block {
 
     /// Symbols that must be there: K without loss, else K + 2 and one more per failed decoding.
     fn target(&self) -> u32 {
-        let overhead = if self.lost > 0 {
+        let overhead = if self.lost > 0 || self.has_repair {
             u32::from(self.overhead)
         } else {
             0
@@ -101,7 +104,9 @@ impl Block {
             return Effect::Useless;
         }
         self.arrived += 1;
-        self.source_present += u16::from(esi < u32::from(self.source_symbols));
+        let is_source = esi < u32::from(self.source_symbols);
+        self.source_present += u16::from(is_source);
+        self.has_repair |= !is_source;
         self.symbols.insert(esi, payload.to_vec());
         if self.source_present == self.source_symbols {
             let symbols = std::mem::take(&mut self.symbols).into_iter();

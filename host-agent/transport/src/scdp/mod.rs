@@ -1,12 +1,15 @@
 //! SCDP (Alasmar, Parisis, Crowcroft): a rateless, receiver-driven transport over trimming
 //! switches. Mechanism, parameters and the choices made where the text is silent: `docs/scdp.md`.
 
+mod audience;
 mod block;
 mod decode;
 mod params;
 mod receiver;
 mod sender;
 
+#[cfg(test)]
+mod group_tests;
 #[cfg(test)]
 mod tests;
 
@@ -20,7 +23,7 @@ pub use params::ScdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Host, RetryParams, Scheme, SessionLimits, StreamShape};
+use crate::receiver_driven::{Cast, Host, RetryParams, Scheme, SessionLimits, StreamShape};
 
 /// All SCDP flows of one host.
 pub type ScdpHost = Host<Scdp>;
@@ -36,6 +39,7 @@ impl Scheme for Scdp {
 
     const NAME: &'static str = "scdp";
     const PAYLOAD_TYPE: PacketType = PacketType::Symbol;
+    const GROUPS: bool = true;
 
     fn limits(params: &ScdpParams) -> SessionLimits {
         SessionLimits {
@@ -63,8 +67,9 @@ impl Scheme for Scdp {
         params: &ScdpParams,
         symbol_bytes: u16,
         source: Arc<dyn ObjectSource>,
+        cast: Cast,
     ) -> sender::Sender {
-        sender::Sender::new(now, params, symbol_bytes, source)
+        sender::Sender::new(now, params, symbol_bytes, source, cast)
     }
 
     fn receiver(
@@ -75,7 +80,7 @@ impl Scheme for Scdp {
     ) -> Option<receiver::Receiver> {
         let shape = StreamShape::of(first);
         let acceptable = (1..=ScdpParams::MAX_BLOCK_SYMBOLS).contains(&shape.block_symbols);
-        acceptable.then(|| receiver::Receiver::new(now, params, flow, shape, first.pull))
+        acceptable.then(|| receiver::Receiver::new(now, params, flow, first))
     }
 
     fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> EbbHeader {

@@ -22,6 +22,9 @@ pub struct ScdpParams {
     pub max_rto_ns: u64,
     /// Consecutive timeouts without a sign of the peer after which the flow has failed.
     pub max_retries: u32,
+    /// A receiver of a group that pulls nothing for so long while others wait is detached. More
+    /// than twice `rto_ns` counts as that: then those who wait would take symbols for lost.
+    pub straggler_timeout_ns: u64,
     /// How long an ended flow still answers late packets.
     pub linger_ns: u64,
     /// Blocks that a receiver holds at a time.
@@ -42,6 +45,7 @@ impl Default for ScdpParams {
             rto_ns: 10_000_000,
             max_rto_ns: 80_000_000,
             max_retries: 8,
+            straggler_timeout_ns: 20_000_000,
             linger_ns: 200_000_000,
             max_open_blocks: 16,
             max_flows: 4096,
@@ -70,6 +74,9 @@ impl ScdpParams {
                 "scdp.rto_ns is {}; it must be above 0 and not above max_rto_ns ({})",
                 self.rto_ns, self.max_rto_ns
             ));
+        }
+        if self.straggler_timeout_ns == 0 {
+            return Err("scdp.straggler_timeout_ns is 0; every group would fall apart".into());
         }
         let longest = self.max_rto_ns.max(self.linger_ns);
         if longest > MAX_TIME_NS {

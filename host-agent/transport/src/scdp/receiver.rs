@@ -21,6 +21,7 @@ pub struct Receiver {
     blocks: Blocks,
     overhead_symbols: u16,
     max_open_blocks: u32,
+    membership: Membership,
     /// Every block below has been delivered.
     next_delivered: u32,
     /// Blocks of which something has arrived, from `next_delivered` on.
@@ -35,15 +36,33 @@ pub struct Receiver {
     counters: Counters,
 }
 
+/// Whether the session has other receivers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Membership {
+    Alone,
+    /// All so far came to a multicast group.
+    InGroup,
+    /// Something came to us alone: what the group goes on to receive is a gift that nobody counts.
+    Detached,
+}
+
+impl Membership {
+    /// After a packet that went to the group or to us alone.
+    fn after(self, to_group: bool) -> Self {
+        match (self, to_group) {
+            (Membership::Alone, false) => Membership::Alone,
+            (Membership::InGroup, true) => Membership::InGroup,
+            _ => Membership::Detached,
+        }
+    }
+}
+
 impl Receiver {
-    /// `window`: the sender's initial window, as its packets say.
-    pub fn new(
-        now: Instant,
-        params: &ScdpParams,
-        flow: FlowId,
-        shape: StreamShape,
-        window: u32,
-    ) -> Self {
+    /// `first`: the packet that opens the session.
+    pub fn new(now: Instant, params: &ScdpParams, flow: FlowId, first: &EbbHeader) -> Self {
+        let shape = StreamShape::of(first);
+        // The sender's initial window.
+        let window = first.pull;
         Receiver {
             flow,
             blocks: Blocks { shape },
@@ -52,6 +71,11 @@ impl Receiver {
             max_open_blocks: params
                 .max_open_blocks
                 .max(window.min(MAX_WINDOW) / u32::from(shape.block_symbols) + 2),
+            membership: if first.flags.contains(EbbFlags::MULTICAST) {
+                Membership::InGroup
+            } else {
+                Membership::Alone
+            },
             next_delivered: 0,
             open: BTreeMap::new(),
             credit: PullCredit::new(u64::from(window), shape.packets()),
@@ -88,7 +112,7 @@ impl Receiver {
             .or_insert_with(|| Block::new(source_symbols, symbol_bytes, overhead))
     }
 
-    /// Takes what arrived into the accounts. False: it brought and cost nothing.
+    /// Takes what arrived into the accounts of its block. False: it brought and cost nothing.
     fn account(&mut self, header: &EbbHeader, payload: Option<&[u8]>) -> bool {
         if header.block < self.next_delivered {
             return false;
@@ -107,6 +131,20 @@ impl Receiver {
         let more = block.needed() - needed;
         self.credit.need_more(more.into());
         counts
+    }
+
+    /// The block of the symbol is complete. In a group others need the symbol; a straggler is sent
+    /// it before its sender can know what the group has brought. Symbol 0 sent again belongs to
+    /// no one's pulls.
+    fn is_unneeded(&self, header: &EbbHeader) -> bool {
+        let complete = header.block < self.next_delivered
+            || self
+                .open
+                .get(&header.block)
+                .is_some_and(|block| !block.is_receiving());
+        self.membership != Membership::Alone
+            && complete
+            && !header.flags.contains(EbbFlags::RETRANSMIT)
     }
 
     fn deliver(&mut self, out: &mut Outbox) {
@@ -131,6 +169,13 @@ impl Receiver {
     /// The block that a pull speaks of: one that needs more than the sender has been told; else
     /// the first that is not complete, in case that a pull was lost.
     fn block_to_announce(&self) -> u32 {
+        if self.membership == Membership::Detached {
+            // Whatever the group brings, this is where help is needed.
+            let mut blocks = self.next_delivered..self.blocks.count();
+            let missing =
+                blocks.find(|number| self.open.get(number).is_none_or(Block::is_receiving));
+            return missing.unwrap_or(self.next_delivered);
+        }
         let untold = self
             .open
             .iter()
@@ -183,13 +228,30 @@ impl ReceiverSession for Receiver {
         payload: Option<&[u8]>,
         out: &mut Outbox,
     ) {
+        let to_group = header.flags.contains(EbbFlags::MULTICAST);
+        let membership = self.membership.after(to_group);
+        let gift = to_group && membership == Membership::Detached;
         if self.is_foreign(header) {
-            self.counters.rejected += 1;
+            self.counters.rejected += u64::from(!gift);
             return;
         }
-        self.retry.heard(now);
-        self.last_activity = now;
-        if self.account(header, payload) {
+        self.membership = membership;
+        if !gift {
+            self.retry.heard(now);
+            self.last_activity = now;
+        }
+        if gift {
+            // It neither answers a pull of ours nor says that our sender lives.
+            if payload.is_some() {
+                self.account(header, payload);
+            }
+        } else if self.is_unneeded(header) {
+            // The sender sent it because of our pull too, but of no use: pull once more.
+            self.stalled = 0;
+            self.counters.unneeded += 1;
+            self.credit.need_more(1);
+            self.credit.arrived(1);
+        } else if self.account(header, payload) {
             self.stalled = 0;
             self.credit.arrived(1);
         } else {

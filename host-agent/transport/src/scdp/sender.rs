@@ -1,40 +1,57 @@
 //! The sending side of an SCDP session.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 use raptorq::SourceBlockEncoder;
 
+use super::audience::Audience;
 use super::decode::transmission_information;
 use super::{Blocks, Scdp, ScdpParams};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Ending, Retry, Scheme, SenderSession, StreamShape};
-use crate::record::Counters;
+use crate::receiver_driven::{Cast, Ending, Retry, Scheme, SenderSession, StreamShape};
+use crate::record::{Counters, GroupSummary};
 
 /// Encoders kept at a time; repair symbols of more blocks than this are rarely wanted at once.
 const MAX_ENCODERS: usize = 4;
+/// A detached straggler is sent symbols of the block it asks for and, once that was sent as many as
+/// it needs, of so many more.
+const DETACHED_BLOCKS: u32 = 4;
+/// What a detached straggler is sent has numbers from here on: it still hears its group, and no
+/// (block, ESI) is to come twice. No group sends as many repair symbols of a block.
+const DETACHED_REPAIR: u32 = 1 << 20;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Unicast,
+    Group,
+    /// One receiver that was of a group: repair symbols only.
+    Detached,
+}
 
 pub struct Sender {
+    mode: Mode,
+    audience: Audience,
+    straggler_timeout: Duration,
     source: Arc<dyn ObjectSource>,
     blocks: Blocks,
     window: u32,
     mlfq_thresholds_bytes: Vec<u64>,
     /// The next source symbol: block and ESI. The block is `blocks.count()` when all are sent.
+    /// Detached: what the group's next one was, for good.
     next_source: (u32, u32),
-    /// Symbols wanted in all of blocks that want repair symbols, as pulls said.
-    wanted: BTreeMap<u32, u32>,
+    /// Detached: the block that the last pull asked for.
+    asked_block: u32,
     /// Repair symbols sent, of blocks in which any were.
     repair_sent: BTreeMap<u32, u32>,
     encoders: VecDeque<(u32, SourceBlockEncoder)>,
-    /// Symbols that may be sent. Left over where a pull was lost that said of which block.
-    credit: u32,
-    /// The highest pull counter seen.
-    pulled: u32,
-    /// The last pull said that it asks for all that is missing: what answers it is most urgent.
-    finishing: bool,
+    /// Symbols sent; the window and what everybody has pulled may be. Less than that where nothing
+    /// was known to be wanted, because a pull was lost that said of which block.
+    sent: u32,
     bytes_sent: u64,
     /// Repeat the first symbol, to make a silent receiver say something.
     probe: bool,
@@ -55,7 +72,13 @@ impl Sender {
         params: &ScdpParams,
         symbol_bytes: u16,
         source: Arc<dyn ObjectSource>,
+        cast: Cast,
     ) -> Self {
+        let (mode, receivers) = match cast {
+            Cast::Unicast => (Mode::Unicast, 1),
+            Cast::Group { receivers } => (Mode::Group, receivers),
+        };
+        let straggler_timeout = params.straggler_timeout_ns.min(2 * params.rto_ns);
         let block_symbols = params.block_symbols;
         let shape = StreamShape {
             object_bytes: source.len(),
@@ -65,17 +88,18 @@ impl Sender {
         let packets = u32::try_from(shape.packets()).unwrap_or(u32::MAX);
         let window = params.initial_window_packets.min(packets);
         Sender {
+            mode,
+            audience: Audience::new(now, receivers),
+            straggler_timeout: Duration::from_nanos(straggler_timeout),
             source,
             blocks: Blocks { shape },
             window,
             mlfq_thresholds_bytes: params.mlfq_thresholds_bytes.clone(),
             next_source: (0, 0),
-            wanted: BTreeMap::new(),
+            asked_block: 0,
             repair_sent: BTreeMap::new(),
             encoders: VecDeque::new(),
-            credit: window,
-            pulled: 0,
-            finishing: false,
+            sent: 0,
             bytes_sent: 0,
             probe: false,
             retry: Retry::new(now, Scdp::retry(params)),
@@ -85,12 +109,13 @@ impl Sender {
         }
     }
 
-    fn handle_pull(&mut self, header: &EbbHeader) {
+    fn handle_pull(&mut self, now: Instant, from: usize, header: &EbbHeader) {
         let finishing = header.flags.contains(EbbFlags::FIN);
         if header.block == self.blocks.count() {
             // Nothing is missing any more.
             if finishing {
-                self.ending = Some(Ending::Finished);
+                self.audience.finish(from);
+                self.end_if_nobody_is_left();
             }
             return;
         }
@@ -98,41 +123,57 @@ impl Sender {
             self.counters.rejected += 1;
             return;
         }
+        let source_symbols = u32::from(self.blocks.source_symbols(header.block));
+        let Some(listener) = self.audience.get_mut(from) else {
+            return;
+        };
         // Cumulative: a repeated or overtaken pull adds nothing, the one after a lost pull adds both.
-        let more = header.pull.saturating_sub(self.pulled);
+        let more = header.pull.saturating_sub(listener.pulled);
         // No honest receiver has this much outstanding; a forged one must not make us flood.
         if more > 2 * self.window + self.retry.max_retries() {
             self.counters.rejected += 1;
             return;
         }
         self.counters.pulls_received += u64::from(more);
-        self.credit += more;
-        if header.pull >= self.pulled {
-            self.pulled = header.pull;
-            self.finishing = finishing;
+        if header.pull >= listener.pulled {
+            listener.advance(now, header.pull, finishing);
+            self.asked_block = header.block;
         }
-        self.want(header.block, header.symbol);
-    }
-
-    /// A pull says that `symbols` symbols of `block` are needed in all.
-    fn want(&mut self, block: u32, symbols: u32) {
-        if symbols > u32::from(self.blocks.source_symbols(block)) {
-            let wanted = self.wanted.entry(block).or_insert(0);
-            *wanted = symbols.max(*wanted);
+        if header.symbol > source_symbols {
+            listener.want(header.block, header.symbol);
         }
     }
 
-    /// Symbols of `block` sent so far; only for blocks whose source symbols are all sent.
+    fn end_if_nobody_is_left(&mut self) {
+        self.ending = self.audience.ended().map(|ended| match ended {
+            Ok(()) => Ending::Finished,
+            Err(reason) => Ending::Failed(reason),
+        });
+    }
+
+    /// Symbols of `block` sent so far.
     fn sent_of(&self, block: u32) -> u32 {
-        u32::from(self.blocks.source_symbols(block))
-            + self.repair_sent.get(&block).copied().unwrap_or(0)
+        let source = match block.cmp(&self.next_source.0) {
+            Ordering::Less => u32::from(self.blocks.source_symbols(block)),
+            Ordering::Equal => self.next_source.1,
+            Ordering::Greater => 0,
+        };
+        source + self.repair_sent.get(&block).copied().unwrap_or(0)
     }
 
     /// Repair symbols of the first block that lacks some, else source symbols in order.
     fn next(&self) -> Option<Next> {
+        if self.mode == Mode::Detached {
+            let end = self.asked_block.saturating_add(DETACHED_BLOCKS);
+            let lacks = |&block: &u32| {
+                let source_symbols = u32::from(self.blocks.source_symbols(block));
+                self.sent_of(block) < self.audience.wanted(block).max(source_symbols)
+            };
+            let mut blocks = self.asked_block..end.min(self.blocks.count());
+            return blocks.find(lacks).map(Next::Repair);
+        }
         let (block, esi) = self.next_source;
-        let mut complete = self.wanted.range(..block);
-        if let Some((&block, _)) = complete.find(|&(&b, &wanted)| self.sent_of(b) < wanted) {
+        if let Some(block) = self.audience.lacking(block, |b| self.sent_of(b)) {
             return Some(Next::Repair(block));
         }
         (block < self.blocks.count()).then_some(Next::Source(block, esi))
@@ -146,8 +187,19 @@ impl Sender {
         Ok(bytes)
     }
 
-    /// Makes the next repair symbol of `block` and returns its ESI.
-    fn repair_symbol(&mut self, block: u32, payload: &mut Vec<u8>) -> io::Result<u32> {
+    /// The next repair symbol of `block`, counted from 0.
+    fn next_repair(&mut self, block: u32) -> u32 {
+        let sent = self.repair_sent.entry(block).or_insert(0);
+        *sent += 1;
+        let number = *sent - 1;
+        match self.mode {
+            Mode::Unicast | Mode::Group => number,
+            Mode::Detached => DETACHED_REPAIR + number,
+        }
+    }
+
+    /// Makes repair symbol `number` of `block` and returns its ESI.
+    fn repair_symbol(&mut self, block: u32, number: u32, payload: &mut Vec<u8>) -> io::Result<u32> {
         let symbols = self.blocks.source_symbols(block);
         if !self.encoders.iter().any(|(b, _)| *b == block) {
             let config = transmission_information(symbols, self.blocks.shape.symbol_bytes);
@@ -155,9 +207,6 @@ impl Sender {
             self.encoders.truncate(MAX_ENCODERS - 1);
             self.encoders.push_front((block, encoder));
         }
-        let sent = self.repair_sent.entry(block).or_insert(0);
-        let number = *sent;
-        *sent += 1;
         let encoder = self.encoders.iter().find(|(b, _)| *b == block);
         let symbol = encoder.and_then(|(_, encoder)| encoder.repair_packets(number, 1).pop());
         let symbol = symbol.ok_or_else(|| io::Error::other("the encoder gave no repair symbol"))?;
@@ -173,28 +222,38 @@ impl Sender {
 
     /// The receiver has not said yet that it has everything, and it is not waiting for us either.
     fn waits_for_confirmation(&self) -> bool {
-        self.pulled == 0 || self.finishing
+        self.audience.any_waits_for_nothing()
+    }
+
+    /// When somebody who keeps the others waiting is to be detached. They wait since we last sent.
+    fn straggler_at(&self) -> Option<Instant> {
+        if self.mode != Mode::Group || self.ending.is_some() || self.can_send() {
+            return None;
+        }
+        self.audience
+            .straggler_at(self.last_sent, self.straggler_timeout)
     }
 }
 
 impl SenderSession for Sender {
-    fn handle_control(&mut self, now: Instant, header: &EbbHeader) {
+    fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader) {
         if header.packet_type != PacketType::Pull {
             self.counters.rejected += 1;
             return;
         }
         self.retry.heard(now);
         self.probe = false;
-        self.handle_pull(header);
+        self.handle_pull(now, from, header);
     }
 
     fn can_send(&self) -> bool {
-        self.probe || (self.credit > 0 && self.next().is_some())
+        let allowed = self.window.saturating_add(self.audience.pulled());
+        self.probe || (self.sent < allowed && self.next().is_some())
     }
 
     fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
         self.last_sent = now;
-        let in_window = self.counters.packets_sent < u64::from(self.window);
+        let in_window = self.sent < self.window;
         let next = match self.next() {
             _ if self.probe => None,
             next => next,
@@ -211,27 +270,31 @@ impl SenderSession for Sender {
                 (block, esi, EbbFlags::SYN.when(in_window))
             }
             Some(Next::Repair(block)) => {
-                let esi = self.repair_symbol(block, payload)?;
+                let number = self.next_repair(block);
+                let esi = self.repair_symbol(block, number, payload)?;
                 (block, esi, EbbFlags::REPAIR)
             }
             None => {
                 self.source_symbol(0, 0, payload)?;
-                (0, 0, EbbFlags::SYN)
+                (0, 0, EbbFlags::SYN | EbbFlags::RETRANSMIT)
             }
         };
         if self.probe {
             self.probe = false;
         } else {
-            self.credit -= 1;
+            self.sent += 1;
         }
-        let level = if self.finishing {
+        // Initial windows of groups and what answers a FIN pull are most urgent (section III-D).
+        let grouped = self.mode == Mode::Group;
+        let level = if self.audience.all_finishing() || (grouped && in_window) {
             0
         } else {
             ScdpParams::level(&self.mlfq_thresholds_bytes, self.bytes_sent)
         };
         self.bytes_sent += payload.len() as u64;
+        self.counters.unneeded += self.audience.finished();
         let mut header = EbbHeader {
-            flags,
+            flags: flags | EbbFlags::MULTICAST.when(grouped),
             level,
             block,
             symbol: esi,
@@ -247,7 +310,9 @@ impl SenderSession for Sender {
         if self.ending.is_some() || self.can_send() {
             // In the second case it is our turn, and only the NIC that is busy.
             None
-        } else if self.finishing {
+        } else if let Some(at) = self.straggler_at() {
+            Some(at)
+        } else if self.audience.any_finishing() {
             // The receiver's own timer goes first.
             let since = self.last_sent.max(self.retry.last_heard());
             Some(self.retry.deadline(since) + self.retry.interval())
@@ -260,7 +325,8 @@ impl SenderSession for Sender {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if self.deadline().is_none_or(|deadline| deadline > now) {
+        if self.deadline().is_none_or(|deadline| deadline > now) || self.straggler_at().is_some() {
+            // The host takes the straggler next.
             return;
         }
         if !self.waits_for_confirmation() {
@@ -281,5 +347,47 @@ impl SenderSession for Sender {
 
     fn counters(&mut self) -> &mut Counters {
         &mut self.counters
+    }
+
+    fn receiver_left(&mut self, from: usize, reason: String) {
+        self.audience.leave(from, reason);
+        self.end_if_nobody_is_left();
+    }
+
+    fn take_detached(&mut self, now: Instant) -> Option<(usize, Self)> {
+        self.straggler_at()?;
+        let (index, audience) =
+            self.audience
+                .detach(now, self.last_sent, self.straggler_timeout)?;
+        let detached = Sender {
+            mode: Mode::Detached,
+            // It may know nothing of the session yet.
+            probe: audience.pulled() == 0,
+            audience,
+            straggler_timeout: self.straggler_timeout,
+            source: self.source.clone(),
+            blocks: self.blocks,
+            window: self.window,
+            mlfq_thresholds_bytes: self.mlfq_thresholds_bytes.clone(),
+            next_source: self.next_source,
+            asked_block: self.next_source.0,
+            repair_sent: self.repair_sent.clone(),
+            encoders: VecDeque::new(),
+            sent: self.sent,
+            bytes_sent: self.bytes_sent,
+            retry: self.retry.restarted(now),
+            last_sent: now,
+            ending: None,
+            counters: Counters::default(),
+        };
+        Some((index, detached))
+    }
+
+    fn unfinished(&self) -> Vec<usize> {
+        self.audience.unfinished()
+    }
+
+    fn group(&self) -> Option<GroupSummary> {
+        (self.mode == Mode::Group).then(|| self.audience.summary())
     }
 }

@@ -213,6 +213,7 @@ fn an_object_is_delivered_with_its_events_and_records() {
             Event::Delivered { bytes, .. } => received.extend_from_slice(bytes),
             Event::Finished { .. } => kinds.push((*host, "finished", true)),
             Event::Failed { .. } => kinds.push((*host, "failed", true)),
+            Event::Detached { .. } => kinds.push((*host, "detached", true)),
         }
     }
     assert!(received == expected);

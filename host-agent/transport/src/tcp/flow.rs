@@ -156,6 +156,7 @@ impl Flow {
             status,
             counters,
             tcp: Some(statistics.summary),
+            group: None,
         };
         record.set_times(self.started, finished);
         record

@@ -1,0 +1,192 @@
+//! Whom a sender serves: the receiver of a unicast session, or those of a multicast group
+//! (thesis, section III-D). A symbol leaves when all of them have pulled it.
+
+use std::collections::BTreeMap;
+
+use ebb_units::{Duration, Instant};
+
+use crate::record::GroupSummary;
+
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// The highest pull counter seen.
+    pub pulled: u32,
+    /// Its last pull said that it asks for all that is missing.
+    pub finishing: bool,
+    /// Symbols wanted in all of blocks that want repair symbols, as pulls said.
+    wanted: BTreeMap<u32, u32>,
+    /// When it last pulled something new.
+    last_progress: Instant,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Served,
+    Finished,
+    Detached,
+    /// Why it will never have everything.
+    Left(String),
+}
+
+#[derive(Debug)]
+pub struct Audience {
+    listeners: Vec<Listener>,
+}
+
+impl Audience {
+    pub fn new(now: Instant, listeners: usize) -> Self {
+        let listener = Listener {
+            pulled: 0,
+            finishing: false,
+            wanted: BTreeMap::new(),
+            last_progress: now,
+            state: State::Served,
+        };
+        Audience {
+            listeners: vec![listener; listeners],
+        }
+    }
+
+    /// Those that are still served.
+    fn served(&self) -> impl Iterator<Item = &Listener> {
+        self.listeners.iter().filter(|l| l.state == State::Served)
+    }
+
+    /// The receiver, if it is still served.
+    pub fn get_mut(&mut self, index: usize) -> Option<&mut Listener> {
+        let listener = self.listeners.get_mut(index);
+        listener.filter(|l| l.state == State::Served)
+    }
+
+    /// What all of them have pulled.
+    pub fn pulled(&self) -> u32 {
+        self.served().map(|l| l.pulled).min().unwrap_or(0)
+    }
+
+    /// All that is missing anywhere has been asked for.
+    pub fn all_finishing(&self) -> bool {
+        self.served().all(|l| l.finishing)
+    }
+
+    pub fn any_finishing(&self) -> bool {
+        self.served().any(|l| l.finishing)
+    }
+
+    /// Somebody does not wait for us and has not said either that it has everything.
+    pub fn any_waits_for_nothing(&self) -> bool {
+        self.served().any(|l| l.pulled == 0 || l.finishing)
+    }
+
+    /// The first block below `end` of which somebody wants more symbols than `sent` were sent.
+    pub fn lacking(&self, end: u32, sent: impl Fn(u32) -> u32) -> Option<u32> {
+        let lacks = |&(&block, &wanted): &(&u32, &u32)| sent(block) < wanted;
+        self.served()
+            .filter_map(|l| l.wanted.range(..end).find(lacks))
+            .map(|(&block, _)| block)
+            .min()
+    }
+
+    /// Symbols of `block` wanted in all, if more than its source symbols.
+    pub fn wanted(&self, block: u32) -> u32 {
+        let wanted = self.served().filter_map(|l| l.wanted.get(&block));
+        wanted.copied().max().unwrap_or(0)
+    }
+
+    pub fn finish(&mut self, index: usize) {
+        if let Some(listener) = self.get_mut(index) {
+            listener.state = State::Finished;
+        }
+    }
+
+    pub fn leave(&mut self, index: usize, reason: String) {
+        if let Some(listener) = self.get_mut(index) {
+            listener.state = State::Left(reason);
+        }
+    }
+
+    /// Nobody is left to be served: why somebody left, if so.
+    pub fn ended(&self) -> Option<Result<(), String>> {
+        if self.served().next().is_some() {
+            return None;
+        }
+        let left = self.listeners.iter().find_map(|l| match &l.state {
+            State::Left(reason) => Some(reason.clone()),
+            _ => None,
+        });
+        Some(left.map_or(Ok(()), Err))
+    }
+
+    /// Receivers that have everything.
+    pub fn finished(&self) -> u64 {
+        let finished = self.listeners.iter();
+        finished.filter(|l| l.state == State::Finished).count() as u64
+    }
+
+    /// Those that are still served.
+    pub fn unfinished(&self) -> Vec<usize> {
+        let all = self.listeners.iter().enumerate();
+        all.filter(|(_, l)| l.state == State::Served)
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// When the first of those that keep the others waiting is to be detached. `since`: when the
+    /// others began to wait.
+    pub fn straggler_at(&self, since: Instant, patience: Duration) -> Option<Instant> {
+        let least = self.pulled();
+        if self.served().all(|l| l.pulled == least) {
+            return None;
+        }
+        let behind = self.served().filter(|l| l.pulled == least);
+        behind.map(|l| l.last_progress.max(since) + patience).min()
+    }
+
+    /// Takes a straggler out of the group. The audience of its own session comes back.
+    pub fn detach(
+        &mut self,
+        now: Instant,
+        since: Instant,
+        patience: Duration,
+    ) -> Option<(usize, Audience)> {
+        if self.straggler_at(since, patience)? > now {
+            return None;
+        }
+        let least = self.pulled();
+        let index = self.listeners.iter().position(|l| {
+            let silent = l.last_progress.max(since) + patience <= now;
+            l.state == State::Served && l.pulled == least && silent
+        })?;
+        let alone = self.listeners[index].clone();
+        self.listeners[index].state = State::Detached;
+        let listeners = vec![alone];
+        Some((index, Audience { listeners }))
+    }
+
+    pub fn summary(&self) -> GroupSummary {
+        let count =
+            |state: State| self.listeners.iter().filter(|l| l.state == state).count() as u32;
+        GroupSummary {
+            receivers: self.listeners.len() as u32,
+            receivers_finished: count(State::Finished),
+            receivers_detached: count(State::Detached),
+        }
+    }
+}
+
+impl Listener {
+    /// A pull with a counter that is not below the last one's.
+    pub fn advance(&mut self, now: Instant, counter: u32, finishing: bool) {
+        if counter > self.pulled {
+            self.last_progress = now;
+        }
+        self.pulled = counter;
+        self.finishing = finishing;
+    }
+
+    /// A pull said that `symbols` symbols of `block` are needed in all.
+    pub fn want(&mut self, block: u32, symbols: u32) {
+        let wanted = self.wanted.entry(block).or_insert(0);
+        *wanted = symbols.max(*wanted);
+    }
+}
