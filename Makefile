@@ -12,7 +12,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 PYTHON := .venv/bin/python
 BUILD := build
 CARGO := cargo
-P4_SOURCES := $(wildcard p4src/*.p4 p4src/include/*.p4)
+# The folders too: a file that was removed has no time of change.
+P4_SOURCES := p4src p4src/include $(wildcard p4src/*.p4 p4src/include/*.p4)
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find switch host-agent -name '*.rs' -o -name '*.proto' -o -name '*.p4' -o -name Cargo.toml)
 PROTO := switch/p4runtime/proto/ebb_tm.proto
 
@@ -31,6 +32,16 @@ ifeq ($(notdir $(P4C)),ebb-p4c)
   override P4C := $(BUILD)/ebb-p4c
 else
   PROGRAM := $(BUILD)/$(notdir $(P4C))
+endif
+
+# What is missing or half written is made again, whatever else looks new.
+.DELETE_ON_ERROR:
+BINARIES := ebb-p4c ebb-switch ebb-agent
+ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(BINARIES)))),$(words $(BINARIES)))
+  $(shell rm -f $(BUILD)/.binaries)
+endif
+ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
+  $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
 .PHONY: help setup build run test test-rust test-python test-ptf test-e2e lint clean
@@ -55,7 +66,7 @@ controller/ebb_controller/ebb_tm_pb2.py: $(PROTO) .venv/.ebb-installed
 $(BUILD)/.binaries: $(BUILD)/p4runtime.fds $(RUST_SOURCES)
 	@echo "== building the compiler, the switch and the agent (release; minutes the first time)"
 	@$(CARGO) build --release --locked --workspace --bins
-	@for b in ebb-p4c ebb-switch ebb-agent; do ln -sf ../target/release/$$b $(BUILD)/$$b; done
+	@for b in $(BINARIES); do ln -sf ../target/release/$$b $(BUILD)/$$b; done
 	@touch $@
 
 # $(call compile,COMPILER): the target and the P4Info beside it; both compilers take these options.
