@@ -9,8 +9,9 @@ use anyhow::{Context, bail};
 use rand::Rng;
 
 /// Above the kernel's own ephemeral ports (32768..60999 unless changed), so that hiding ours from
-/// the kernel hides nothing of its.
-const SOURCE_PORTS: std::ops::RangeInclusive<u16> = 61_000..=65_535;
+/// the kernel hides nothing of its. Without the last one, for which Linux takes no policy rule
+/// (`kernel_rules`).
+const SOURCE_PORTS: std::ops::RangeInclusive<u16> = 61_000..=65_534;
 const ATTEMPTS: u32 = 1000;
 
 pub struct PortLock {
@@ -51,5 +52,16 @@ impl PortLock {
             Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
             Err(e) => Err(e).with_context(|| format!("cannot lock port {port}")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_sender_gets_the_port_that_cannot_be_hidden() {
+        assert!(!SOURCE_PORTS.contains(&u16::MAX));
+        assert!(SOURCE_PORTS.contains(&(u16::MAX - 1)));
     }
 }
