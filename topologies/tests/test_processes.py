@@ -82,6 +82,15 @@ def test_leftovers_of_a_killed_run_are_ended(tmp_path: Path) -> None:
     assert end_leftovers(tmp_path) == []
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Whoever runs the tests in the background has SIGINT ignored, and Python with it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_signal_waits_until_the_work_is_done() -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():

@@ -40,6 +40,7 @@ impl Scheme {
             address,
             nic: params.nic,
             dscp: params.dscp,
+            source_ports: ebb_transport::EPHEMERAL_PORTS,
             seed,
         };
         let tcp = |name, algorithm, pacer| -> anyhow::Result<Box<dyn Transport>> {

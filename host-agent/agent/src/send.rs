@@ -49,6 +49,8 @@ pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
             to,
             source_port,
             source,
+            priority: 0,
+            part: None,
         };
         runtime.transport.send(clock::now(), request)?
     } else {

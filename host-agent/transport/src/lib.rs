@@ -29,9 +29,9 @@ pub mod tcp;
 mod testing;
 mod transport;
 
-pub use receiver_driven::{DscpParams, HostConfig};
+pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, Status, TcpSummary};
 pub use transport::{
-    DecodeResult, Event, FlowId, GroupRequest, Job, ListenError, PacketKind, SendError,
-    SendRequest, Transport, TxInfo,
+    DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind, Part,
+    Progress, SendError, SendRequest, Transport, TxInfo,
 };

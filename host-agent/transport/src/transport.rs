@@ -26,6 +26,25 @@ pub trait Transport {
         Err(SendError::NoGroups)
     }
 
+    /// Get ready for an object that several senders send parts of (many-to-one). It ends like any
+    /// other flow, also if nobody answers.
+    fn expect(&mut self, _now: Instant, _request: ExpectRequest) -> Result<FlowId, SendError> {
+        Err(SendError::NoManyToOne)
+    }
+
+    /// Back-pressure: a receiver whose application cannot take more bytes asks for no more packets
+    /// until it is told to go on. What is under way still comes: at most a window, plus the blocks
+    /// or segments that are held for order. Of no effect on a flow that has ended or that sends.
+    fn set_paused(&mut self, _now: Instant, _flow: FlowId, _paused: bool) {}
+
+    /// How far a flow is. `None`: there is no such flow, or it has ended.
+    fn progress(&self, _flow: FlowId) -> Option<Progress> {
+        None
+    }
+
+    /// Takes back a buffer of [`Event::Delivered`], so that the next one need not be allocated.
+    fn recycle(&mut self, _buffer: Vec<u8>) {}
+
     /// Give a flow up and tell the peer. `reason` goes into the [`Event::Failed`] that follows.
     /// A flow that has ended already is left alone, except that a receiver that has not yet
     /// confirmed the last bytes tells the peer that they were of no use.
@@ -79,6 +98,41 @@ pub struct SendRequest {
     pub source_port: Option<u16>,
     /// The byte stream: an envelope and its content (see [`crate::object`]).
     pub source: Arc<dyn ObjectSource>,
+    /// 0: normal. Larger is more urgent, up to 7: the receiver serves its pull queue in this order
+    /// (NDP, SCDP), and the packets carry the DSCP of the class (TCP).
+    pub priority: u8,
+    /// This host is one of several that send the same object to the same receiver.
+    pub part: Option<Part>,
+}
+
+/// A sender's place in a many-to-one session. The receiver chose it, see [`ExpectRequest`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// The session id of all senders.
+    pub session: u32,
+    /// 0-based, below `senders`.
+    pub sender: u8,
+    /// 1..=15.
+    pub senders: u8,
+}
+
+/// An object to be received from several senders at once, each of which was told its [`Part`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ExpectRequest {
+    /// Where the senders send to.
+    pub port: u16,
+    pub session: u32,
+    /// In the order of [`Part::sender`]; each of them once, at most 15.
+    pub senders: Vec<Ipv4Addr>,
+}
+
+/// How far a flow is, in bytes of the stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Receiver: delivered. Sender: known or supposed to have arrived.
+    pub done_bytes: u64,
+    /// `None` where the length is not known yet (TCP receiver).
+    pub total_bytes: Option<u64>,
 }
 
 /// An object to be sent to several receivers at once.
@@ -165,6 +219,12 @@ pub enum SendError {
     PortZero,
     #[error("this scheme has no one-to-many flows; SCDP has")]
     NoGroups,
+    #[error("this scheme has no many-to-one flows; SCDP has")]
+    NoManyToOne,
+    #[error("a many-to-one flow needs 1 to 15 senders, each of them once")]
+    BadSenders,
+    #[error("session {session:08x} is open already; choose another at random")]
+    SessionInUse { session: u32 },
     #[error("{address} is not a multicast address; choose one of 239.0.0.0/8")]
     NotAGroup { address: Ipv4Addr },
     #[error("a group needs receivers, each of them once")]

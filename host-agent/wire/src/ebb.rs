@@ -92,6 +92,8 @@ pub struct EbbHeader {
     pub block: u32,
     /// 24 bits: ESI, packet number, or the reason of a RESET.
     pub symbol: u32,
+    /// DATA and SYMBOL: how urgent the session is at the receiver, 0 (normal) to 7.
+    pub priority: u8,
     /// Cumulative pull counter; in DATA and SYMBOL the sender's initial window in packets.
     pub pull: u32,
     pub entropy: u16,
@@ -129,6 +131,7 @@ impl EbbHeader {
             session: 0,
             block: 0,
             symbol: 0,
+            priority: 0,
             pull: 0,
             entropy: 0,
             object_bytes: 0,
@@ -201,6 +204,7 @@ impl EbbHeader {
             session: be32(head, 8),
             block: be32(head, 12),
             symbol: be32(head, 16) >> 8,
+            priority: head[19],
             pull: be32(head, 20),
             entropy: be16(head, 24),
             object_bytes: u64::from(be32(head, 32)) << 32 | u64::from(be32(head, 36)),
@@ -225,7 +229,7 @@ impl EbbHeader {
         out.extend_from_slice(&self.destination_port.to_be_bytes());
         out.extend_from_slice(&self.session.to_be_bytes());
         out.extend_from_slice(&self.block.to_be_bytes());
-        out.extend_from_slice(&(self.symbol << 8).to_be_bytes());
+        out.extend_from_slice(&(self.symbol << 8 | u32::from(self.priority)).to_be_bytes());
         out.extend_from_slice(&self.pull.to_be_bytes());
         out.extend_from_slice(&self.entropy.to_be_bytes());
         out.extend_from_slice(&[0, 0]);

@@ -256,7 +256,7 @@ proptest! {
         kind in 0u8..6, flags: u8, ports: (u16, u16), session: u32, block: u32,
         symbol in 0u32..EbbHeader::SYMBOL_LIMIT, pull: u32, entropy: u16, object_bytes: u64,
         sizes: (u16, u16), payload in prop::collection::vec(any::<u8>(), 0..100), level: u8,
-        sender in 0u8..16, senders in 0u8..16, multicast_group: u16,
+        sender in 0u8..16, senders in 0u8..16, multicast_group: u16, priority: u8,
     ) {
         let types = [PacketType::Data, PacketType::Symbol, PacketType::Pull, PacketType::Ack,
             PacketType::Nack, PacketType::Reset];
@@ -265,7 +265,7 @@ proptest! {
             flags: EbbFlags(flags & !EbbFlags::TRIMMED.0),
             level, sender, senders,
             source_port: ports.0, destination_port: ports.1,
-            session, block, symbol, pull, entropy, object_bytes,
+            session, block, symbol, priority, pull, entropy, object_bytes,
             symbol_bytes: sizes.0, block_symbols: sizes.1,
             payload_bytes: payload.len() as u16,
             multicast_group,

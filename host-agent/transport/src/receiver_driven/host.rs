@@ -23,8 +23,6 @@ use crate::transport::{
     SendRequest, Transport, TxInfo,
 };
 
-/// RFC 6335: the ports that nobody is assigned.
-const EPHEMERAL_PORTS: std::ops::RangeInclusive<u16> = 49152..=65535;
 /// Ended sessions that are remembered; more than are ever open at once.
 const MAX_TOMBSTONES: usize = 65_536;
 /// Answers to packets without a session that may wait to be sent.
@@ -32,12 +30,17 @@ pub(super) const MAX_STRAY_RESETS: usize = 256;
 /// The flow that packets without a session belong to.
 pub(super) const STRAY: FlowId = FlowId(0);
 
+/// RFC 6335: the ports that nobody is assigned.
+pub const EPHEMERAL_PORTS: (u16, u16) = (49152, 65535);
+
 /// What a host is.
 #[derive(Clone, Copy, Debug)]
 pub struct HostConfig {
     pub address: Ipv4Addr,
     pub nic: NicParams,
     pub dscp: DscpParams,
+    /// Source ports that flows may take, first and last.
+    pub source_ports: (u16, u16),
     /// For session ids and path entropy.
     pub seed: u64,
 }
@@ -127,7 +130,7 @@ impl<S: Scheme> Host<S> {
         Host {
             pulls: PullQueue::new(full_frame, nic.catch_up()),
             tombstones: Tombstones::new(S::limits(&params).linger, MAX_TOMBSTONES),
-            last_port: rng.random_range(EPHEMERAL_PORTS),
+            last_port: rng.random_range(config.source_ports.0..=config.source_ports.1),
             config,
             params,
             rng,
@@ -177,11 +180,13 @@ impl<S: Scheme> Host<S> {
                 Ok(port)
             };
         }
-        for _ in EPHEMERAL_PORTS {
-            self.last_port = self
-                .last_port
-                .checked_add(1)
-                .unwrap_or(*EPHEMERAL_PORTS.start());
+        let (first, last) = self.config.source_ports;
+        for _ in first..=last {
+            self.last_port = if self.last_port == last {
+                first
+            } else {
+                self.last_port + 1
+            };
             if !in_use(self, self.last_port) {
                 return Ok(self.last_port);
             }

@@ -15,7 +15,7 @@ mod tombstones;
 #[cfg(test)]
 mod tests;
 
-pub use host::{Host, HostConfig};
+pub use host::{EPHEMERAL_PORTS, Host, HostConfig};
 
 pub use credit::PullCredit;
 pub use retry::{Retry, RetryParams};

@@ -129,6 +129,8 @@ fn sending_to_nobody_is_refused() {
             to: to.parse().unwrap(),
             source_port: None,
             source: source.clone(),
+            priority: 0,
+            part: None,
         };
         assert!(net.transport(0).send(now, request).is_err(), "{to}");
     }
@@ -136,6 +138,8 @@ fn sending_to_nobody_is_refused() {
         to: std::net::SocketAddrV4::new(address(1), PORT),
         source_port: Some(9),
         source,
+        priority: 0,
+        part: None,
     };
     assert!(net.transport(0).send(now, request.clone()).is_ok());
     assert!(

@@ -305,7 +305,12 @@ impl Transport for TcpEndpoint {
             to,
             source_port,
             source,
+            priority: _,
+            part,
         } = request;
+        if part.is_some() {
+            return Err(SendError::NoManyToOne);
+        }
         let address = *to.ip();
         if address == self.address
             || address.is_multicast()

@@ -74,6 +74,8 @@ impl Rack {
             to,
             source_port: None,
             source,
+            priority: 0,
+            part: None,
         };
         self.hosts[from].send(self.now, request).unwrap()
     }
@@ -346,6 +348,8 @@ fn an_object_that_cannot_be_read_fails_both() {
         to,
         source_port: Some(9),
         source: Arc::new(Broken),
+        priority: 0,
+        part: None,
     };
     rack.hosts[0].send(rack.now, request).unwrap();
     rack.run();
@@ -364,6 +368,8 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
         to: to.parse().unwrap(),
         source_port,
         source: source.clone(),
+        priority: 0,
+        part: None,
     };
     let host = &mut rack.hosts[0];
     host.send(rack.now, request("10.0.0.3:80", Some(5)))

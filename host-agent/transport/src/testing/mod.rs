@@ -105,6 +105,7 @@ impl Network {
                     address: address(i),
                     nic,
                     dscp,
+                    source_ports: crate::EPHEMERAL_PORTS,
                     seed,
                 });
                 transport.listen(PORT).unwrap();
@@ -153,6 +154,8 @@ impl Network {
             to,
             source_port: None,
             source,
+            priority: 0,
+            part: None,
         };
         let flow = self.hosts[from].transport.send(self.now, request).unwrap();
         self.serve_host(from);
