@@ -17,6 +17,7 @@
 //!
 //! Packets are complete IPv4 packets; the caller adds and removes the link layer.
 
+mod group;
 pub mod ndp;
 pub mod nic;
 pub mod object;
@@ -24,13 +25,16 @@ pub mod pacer;
 mod receiver_driven;
 pub mod record;
 pub mod scdp;
+mod stream_head;
 pub mod tcp;
 #[cfg(test)]
 mod testing;
 mod transport;
 
+pub use group::group_address;
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, Status, TcpSummary};
+pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use transport::{
     DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind, Part,
     Progress, SendError, SendRequest, Transport, TxInfo,

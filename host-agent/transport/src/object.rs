@@ -87,6 +87,36 @@ pub struct EnvelopeHeader {
 }
 
 impl EnvelopeHeader {
+    /// Looks at the first bytes of an envelope. `None`: more of them are needed.
+    pub fn read(bytes: &[u8]) -> Result<Option<Self>, EnvelopeError> {
+        let Some(fixed) = bytes.first_chunk::<FIXED_BYTES>() else {
+            let n = bytes.len().min(MAGIC.len());
+            return if bytes[..n] == MAGIC[..n] {
+                Ok(None)
+            } else {
+                Err(EnvelopeError::NotAnEnvelope)
+            };
+        };
+        if &fixed[..4] != MAGIC {
+            return Err(EnvelopeError::NotAnEnvelope);
+        }
+        let name_bytes = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
+        if name_bytes > MAX_NAME_BYTES {
+            return Err(EnvelopeError::BadName {
+                name: format!("<{name_bytes} bytes>"),
+            });
+        }
+        bytes
+            .get(..FIXED_BYTES + name_bytes)
+            .map(parse_head)
+            .transpose()
+    }
+
+    /// How many bytes precede the content.
+    pub fn head_bytes(&self) -> usize {
+        FIXED_BYTES + self.name.len()
+    }
+
     /// The bytes that precede the content.
     pub fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
         check_name(&self.name)?;
@@ -100,7 +130,8 @@ impl EnvelopeHeader {
     }
 }
 
-fn check_name(name: &str) -> Result<(), EnvelopeError> {
+/// A name is a single path component.
+pub(crate) fn check_name(name: &str) -> Result<(), EnvelopeError> {
     let bad = name.is_empty()
         || name.len() > MAX_NAME_BYTES
         || name == "."
@@ -200,25 +231,17 @@ impl EnvelopeReader {
     /// Takes the next bytes of the stream; returns those of them that are content.
     pub fn push<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], EnvelopeError> {
         let mut rest = bytes;
-        if self.header.is_none() {
-            rest = self.fill(rest, FIXED_BYTES);
-            if self.head.len() < FIXED_BYTES {
+        while self.header.is_none() {
+            // First as much as every envelope has, then what this one says it has.
+            let want = match self.head.len() {
+                0..FIXED_BYTES => FIXED_BYTES,
+                _ => FIXED_BYTES + usize::from(u16::from_be_bytes([self.head[4], self.head[5]])),
+            };
+            rest = self.fill(rest, want);
+            self.header = EnvelopeHeader::read(&self.head)?;
+            if self.head.len() < want {
                 return Ok(&[]);
             }
-            if &self.head[..4] != MAGIC {
-                return Err(EnvelopeError::NotAnEnvelope);
-            }
-            let name_bytes = usize::from(u16::from_be_bytes([self.head[4], self.head[5]]));
-            if name_bytes > MAX_NAME_BYTES {
-                return Err(EnvelopeError::BadName {
-                    name: format!("<{name_bytes} bytes>"),
-                });
-            }
-            rest = self.fill(rest, FIXED_BYTES + name_bytes);
-            if self.head.len() < FIXED_BYTES + name_bytes {
-                return Ok(&[]);
-            }
-            self.header = Some(parse_head(&self.head)?);
         }
         let content_bytes = self.header.as_ref().map_or(0, |h| h.content_bytes);
         if rest.len() as u64 > content_bytes - self.received {
@@ -286,6 +309,8 @@ pub enum EnvelopeError {
     TooShort { content_bytes: u64, received: u64 },
     #[error("the SHA-256 of the content differs from the one in the envelope")]
     HashMismatch,
+    #[error("the request for an object is damaged: {what}")]
+    BadRequest { what: String },
     #[error("cannot read the object at byte {offset}: {error}")]
     Read { offset: u64, error: String },
 }
