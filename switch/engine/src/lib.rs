@@ -3,6 +3,7 @@
 //! * [`Switch`]: a pipeline and a traffic manager, and the packet's ways between them.
 //! * [`Fabric`]: any number of switches and links with one event queue; sans-IO, deterministic.
 //! * [`Driver`]: runs a fabric under the wall clock with external ports on Linux interfaces.
+//! * [`simulation::Simulation`]: switches and hosts under a virtual clock, on several cores.
 //! * [`ControlHandle`]: how a server on another thread reaches a running switch.
 
 mod config_file;
@@ -12,6 +13,7 @@ mod ecn;
 mod event_queue;
 mod fabric;
 mod report;
+pub mod simulation;
 mod switch;
 
 pub use config_file::{FileError, read_config, read_traffic_manager_config};

@@ -256,6 +256,11 @@ impl Switch {
         self.manager.rx_delay(port)
     }
 
+    /// From the last bit of a frame leaving the port to its arrival at the other end.
+    pub(crate) fn tx_delay(&self, port: PortId) -> Duration {
+        self.manager.tx_delay(port)
+    }
+
     /// Time goes on. The fabric calls it before anything else at that time.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);

@@ -124,6 +124,15 @@ impl<P> TrafficManager<P> {
         }
     }
 
+    /// The propagation delay configured for frames that leave the port.
+    pub fn tx_delay(&self, port: PortId) -> Duration {
+        let profile = || self.config.profile_of(port);
+        match self.port(port) {
+            Some(port) => port.tx_delay(),
+            None => Duration::from_nanos(profile().map_or(0, |p| p.delay_ns)),
+        }
+    }
+
     /// What waits in all queues of all ports.
     pub fn queued(&self) -> Depth {
         let depths = self.ports.iter().flatten().map(|p| p.queued());

@@ -125,6 +125,10 @@ impl<P> Port<P> {
         self.rx_delay
     }
 
+    pub(crate) fn tx_delay(&self) -> Duration {
+        self.delay
+    }
+
     pub(crate) fn enqueue(&mut self, now: Instant, arrival: Arrival, packet: P) -> Admission<P> {
         let Arrival { len, .. } = arrival;
         let queue = &mut self.queues[usize::from(arrival.queue) % MAX_QUEUES];

@@ -1,0 +1,127 @@
+//! Events of one node, in an order that does not depend on when they were added.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use ebb_units::Instant;
+
+use crate::switch::PortId;
+
+/// What happens at a node.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// The last bit of a frame arrives at a port. `sequence` counts the frames of the link.
+    Receive {
+        port: PortId,
+        sequence: u32,
+        frame: Vec<u8>,
+    },
+    /// A transmission is due at a port. After all arrivals of the same time.
+    Serve(PortId),
+}
+
+impl Event {
+    /// Orders events of the same time: arrivals by port and order on the link, then departures.
+    fn rank(&self) -> u64 {
+        match self {
+            Event::Receive { port, sequence, .. } => u64::from(*port) << 32 | u64::from(*sequence),
+            Event::Serve(port) => 1 << 63 | u64::from(*port),
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: Instant,
+    rank: u64,
+    event: Event,
+}
+
+impl Agenda {
+    pub(crate) fn push(&mut self, at: Instant, event: Event) {
+        let rank = event.rank();
+        self.heap.push(Entry { at, rank, event });
+    }
+
+    pub(crate) fn next_time(&self) -> Option<Instant> {
+        Some(self.heap.peek()?.at)
+    }
+
+    pub(crate) fn pop_before(&mut self, horizon: Instant) -> Option<(Instant, Event)> {
+        if self.next_time()? >= horizon {
+            return None;
+        }
+        self.heap.pop().map(|entry| (entry.at, entry.event))
+    }
+}
+
+impl Ord for Entry {
+    /// Reversed, because `BinaryHeap` gives the greatest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.rank).cmp(&(self.at, self.rank))
+    }
+}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+/// Takes `value` into a running hash (the finaliser of SplitMix64 over the sum; not cryptographic).
+pub(crate) fn mix(hash: u64, value: u64) -> u64 {
+    let mut z = hash.rotate_left(25) ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 27)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_does_not_depend_on_the_order_of_insertion() {
+        let receive = |port, sequence| Event::Receive {
+            port,
+            sequence,
+            frame: Vec::new(),
+        };
+        let events = || {
+            vec![
+                (Instant::from_micros(2), receive(1, 0)),
+                (Instant::from_micros(1), Event::Serve(1)),
+                (Instant::from_micros(1), receive(2, 0)),
+                (Instant::from_micros(1), receive(1, 8)),
+                (Instant::from_micros(1), receive(1, 7)),
+            ]
+        };
+        let drain = |events: Vec<(Instant, Event)>| {
+            let mut agenda = Agenda::default();
+            for (at, event) in events {
+                agenda.push(at, event);
+            }
+            let all = std::iter::from_fn(|| agenda.pop_before(Instant::FAR_FUTURE));
+            all.map(|(at, event)| format!("{} {event:?}", at.as_micros()))
+                .collect::<Vec<_>>()
+        };
+        let forward = drain(events());
+        let mut reversed = events();
+        reversed.reverse();
+        assert_eq!(forward, drain(reversed));
+        assert!(forward[0].contains("port: 1, sequence: 7"), "{forward:?}");
+        assert!(forward[3].contains("Serve"), "{forward:?}");
+    }
+}
