@@ -6,12 +6,13 @@
 //! the one for local addresses, which has priority 0; so that one is moved behind first.
 //!
 //! ```text
-//!   50: ipproto 253 blackhole                 (all receiver-driven packets), or
-//!   50: ipproto tcp dport PORT blackhole      (the one TCP port of this agent; removed at its end)
-//!  100: lookup local                          (was 0)
+//!   50: ipproto 253 blackhole                    (all receiver-driven packets), or
+//!   50: ipproto tcp dport FIRST-LAST blackhole   (TCP ports of this agent; removed at its end)
+//!  100: lookup local                             (was 0)
 //! ```
 
 use crate::ip_command::{query, run};
+use crate::port_lock::PortRange;
 
 const OUR_PRIORITY: u64 = 50;
 const LOCAL_PRIORITY: u64 = 100;
@@ -23,10 +24,13 @@ pub struct KernelRule {
 }
 
 impl KernelRule {
-    /// Hides TCP segments to `port`.
-    pub fn hide_tcp_port(port: u16) -> anyhow::Result<Self> {
-        let port = port.to_string();
-        Self::add(&["ipproto", "tcp", "dport", &port], true)
+    /// Hides TCP segments to `ports`.
+    pub fn hide_tcp_ports(ports: PortRange) -> anyhow::Result<Self> {
+        let ports = match ports {
+            PortRange { first, last } if first == last => first.to_string(),
+            PortRange { first, last } => format!("{first}-{last}"),
+        };
+        Self::add(&["ipproto", "tcp", "dport", &ports], true)
     }
 
     /// Hides all receiver-driven packets. Stays, as other agents of the host need it too.
@@ -53,7 +57,7 @@ impl Drop for KernelRule {
             let priority = OUR_PRIORITY.to_string();
             let rule = ["rule", "del", "pref", &priority];
             if let Err(error) = run(&[&rule, &selector[..], &["blackhole"]].concat()) {
-                tracing::warn!("the rule that hides our TCP port stays: {error:#}");
+                tracing::warn!("the rule that hides our TCP ports stays: {error:#}");
             }
         }
     }

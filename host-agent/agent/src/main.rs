@@ -18,6 +18,9 @@ mod runtime;
 mod scheme;
 mod send;
 mod signals;
+mod transports;
+mod waker;
+mod workers;
 
 use std::io::Write;
 use std::process::ExitCode;

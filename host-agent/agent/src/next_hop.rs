@@ -1,8 +1,9 @@
 //! From a destination to the MAC address of the next hop: the routes and neighbours of our
-//! interface, read once. Senders on our own link are learned from their frames.
+//! interface, read once. Hosts on our own link are learned from their frames.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -24,11 +25,14 @@ struct Route {
     gateway: Option<Ipv4Addr>,
 }
 
+/// Cloned for other threads, it stays the same table: whoever wants to send resolves the address
+/// in a thread of its own, which may wait, and then the engine knows it.
+#[derive(Clone)]
 pub struct NextHops {
-    interface: String,
+    interface: Arc<str>,
     /// Longest prefix first.
-    routes: Vec<Route>,
-    neighbours: HashMap<Ipv4Addr, MacAddress>,
+    routes: Arc<[Route]>,
+    neighbours: Arc<RwLock<HashMap<Ipv4Addr, MacAddress>>>,
 }
 
 impl Route {
@@ -69,9 +73,9 @@ impl NextHops {
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix_bits));
         let neighbours = read_neighbours(name)?;
         Ok(NextHops {
-            interface: name.to_owned(),
-            routes,
-            neighbours,
+            interface: name.into(),
+            routes: routes.into(),
+            neighbours: Arc::new(RwLock::new(neighbours)),
         })
     }
 
@@ -86,18 +90,30 @@ impl NextHops {
         if destination.is_multicast() {
             return Some(MacAddress::of_group(destination));
         }
-        self.neighbours.get(&self.next_hop(destination)?).copied()
+        self.neighbour(self.next_hop(destination)?)
     }
 
     /// A frame from `source` arrived: if that is on our link, its MAC address is `mac`.
-    pub fn learn(&mut self, source: Ipv4Addr, mac: MacAddress) {
-        if self.next_hop(source) == Some(source) {
-            self.neighbours.entry(source).or_insert(mac);
+    pub fn learn(&self, source: Ipv4Addr, mac: MacAddress) {
+        if self.next_hop(source) == Some(source) && self.neighbour(source).is_none() {
+            self.extend([(source, mac)]);
         }
     }
 
+    fn neighbour(&self, hop: Ipv4Addr) -> Option<MacAddress> {
+        let neighbours = self.neighbours.read();
+        let neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
+        neighbours.get(&hop).copied()
+    }
+
+    fn extend(&self, more: impl IntoIterator<Item = (Ipv4Addr, MacAddress)>) {
+        let neighbours = self.neighbours.write();
+        let mut neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
+        neighbours.extend(more);
+    }
+
     /// Makes sure that all gateways can be reached.
-    pub fn resolve_gateways(&mut self) -> anyhow::Result<()> {
+    pub fn resolve_gateways(&self) -> anyhow::Result<()> {
         let gateways: Vec<Ipv4Addr> = self
             .routes
             .iter()
@@ -108,13 +124,13 @@ impl NextHops {
             .try_for_each(|gateway| self.resolve(gateway))
     }
 
-    /// Makes sure that `destination` can be reached.
-    pub fn resolve(&mut self, destination: Ipv4Addr) -> anyhow::Result<()> {
-        let name = self.interface.clone();
+    /// Makes sure that `destination` can be reached; waits for that, but not for long.
+    pub fn resolve(&self, destination: Ipv4Addr) -> anyhow::Result<()> {
+        let name = &*self.interface;
         let hop = self
             .next_hop(destination)
             .with_context(|| format!("no route through `{name}` leads to {destination}"))?;
-        if self.neighbours.contains_key(&hop) {
+        if self.neighbour(hop).is_some() {
             return Ok(());
         }
         let deadline = Instant::now() + ARP_PATIENCE;
@@ -124,8 +140,8 @@ impl NextHops {
                 let _ = socket.send_to(&[], SocketAddrV4::new(hop, DISCARD_PORT));
             }
             std::thread::sleep(Duration::from_millis(50));
-            self.neighbours.extend(read_neighbours(&name)?);
-            if self.neighbours.contains_key(&hop) {
+            self.extend(read_neighbours(name)?);
+            if self.neighbour(hop).is_some() {
                 return Ok(());
             }
         }
@@ -163,8 +179,8 @@ mod tests {
         routes.sort_by_key(|route| std::cmp::Reverse(route.prefix_bits));
         NextHops {
             interface: "h1-eth1".into(),
-            routes,
-            neighbours: HashMap::new(),
+            routes: routes.into(),
+            neighbours: Arc::default(),
         }
     }
 
@@ -183,7 +199,7 @@ mod tests {
 
     #[test]
     fn only_hosts_on_our_link_are_learned() {
-        let mut hops = hops(json!([
+        let hops = hops(json!([
             {"dst": "default", "gateway": "10.0.0.1"},
             {"dst": "10.0.0.0/24"},
         ]));

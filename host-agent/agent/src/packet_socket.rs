@@ -1,15 +1,14 @@
-//! An AF_PACKET socket that receives the IPv4 packets to one port of ours.
-//! All system calls that have no safe wrapper are here, in `signals`, `clock` and `file_lock`.
+//! An AF_PACKET socket that receives the IPv4 packets to our ports.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use anyhow::Context;
 use ebb_units::Duration;
-use ebb_wire::Protocol;
 
 use crate::interface::Interface;
-use crate::signals::Signals;
+use crate::transports::{Selector, destination_port_at};
+use crate::waker::Waker;
 
 /// The longest frame that can be received, with room for jumbo frames.
 const MAX_FRAME_BYTES: usize = 10_240;
@@ -24,10 +23,38 @@ pub struct PacketSocket {
     index: libc::c_uint,
 }
 
+/// Classic BPF over the frame: IPv4 protocol and destination port. One part per selector.
+fn filter_program(selectors: &[Selector]) -> Vec<libc::sock_filter> {
+    const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+    const LOAD_HEADER_BYTES: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+    const LOAD_HALF_INDEXED: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+    const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+    const JUMP_IF_ABOVE: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
+    const JUMP_IF_NOT_BELOW: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+    const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+    let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let part = |selector: &Selector| {
+        let Selector { protocol, ports } = *selector;
+        let port_at = destination_port_at(protocol) as u32;
+        [
+            op(LOAD_BYTE, 0, 0, 14 + 9),
+            op(JUMP_IF_EQUAL, 0, 4, protocol.0.into()),
+            op(LOAD_HALF_INDEXED, 0, 0, 14 + port_at),
+            op(JUMP_IF_NOT_BELOW, 0, 2, ports.first.into()),
+            op(JUMP_IF_ABOVE, 1, 0, ports.last.into()),
+            op(RETURN, 0, 0, u32::MAX),
+        ]
+    };
+    let mut program = vec![op(LOAD_HEADER_BYTES, 0, 0, 14)];
+    program.extend(selectors.iter().flat_map(part));
+    program.push(op(RETURN, 0, 0, 0));
+    program
+}
+
 impl PacketSocket {
-    /// Opens the socket. It sees only packets of `protocol` whose destination port is `port`, so
-    /// that agents on one host do not wake, or reset, each other.
-    pub fn open(interface: &Interface, protocol: Protocol, port: u16) -> anyhow::Result<Self> {
+    /// Opens the socket. It hears nothing until [`filter`](Self::filter) says what: agents on one
+    /// host must not wake, or reset, each other.
+    pub fn open(interface: &Interface) -> anyhow::Result<Self> {
         let flags = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // Protocol 0: nothing arrives until the filter is there and `bind` has been called.
         // SAFETY: no pointers; the result is checked before it is owned.
@@ -59,38 +86,25 @@ impl PacketSocket {
                         socket.set_option(libc::SOL_SOCKET, usual, &SOCKET_BUFFER_BYTES)
                     })?;
             }
-            socket.attach_filter(protocol, port)?;
+            socket.filter(&[])?;
             socket.bind(interface.index)?;
-            socket.hear_groups(interface.index)
+            socket.hear_groups(interface.index)?;
+            anyhow::Ok(())
         };
         prepare()
             .with_context(|| format!("cannot prepare the packet socket on `{}`", interface.name))?;
         Ok(socket)
     }
 
-    /// Classic BPF over the frame: IPv4 protocol and destination port.
-    fn attach_filter(&self, protocol: Protocol, port: u16) -> io::Result<()> {
-        const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
-        const LOAD_HEADER_BYTES: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
-        const LOAD_HALF_INDEXED: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
-        const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
-        const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-        let port_at = if protocol == Protocol::EBB { 6 } else { 2 };
-        let op = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
-        let mut program = [
-            op(LOAD_BYTE, 0, 0, 14 + 9),
-            op(JUMP_IF_EQUAL, 0, 4, protocol.0.into()),
-            op(LOAD_HEADER_BYTES, 0, 0, 14),
-            op(LOAD_HALF_INDEXED, 0, 0, 14 + port_at),
-            op(JUMP_IF_EQUAL, 0, 1, port.into()),
-            op(RETURN, 0, 0, u32::MAX),
-            op(RETURN, 0, 0, 0),
-        ];
+    /// Lets only these packets through from now on.
+    pub fn filter(&self, selectors: &[Selector]) -> anyhow::Result<()> {
+        let mut program = filter_program(selectors);
         let program = libc::sock_fprog {
             len: program.len() as u16,
             filter: program.as_mut_ptr(),
         };
         self.set_option(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+            .context("cannot filter what arrives at the packet socket")
     }
 
     fn bind(&self, index: i32) -> io::Result<()> {
@@ -184,20 +198,24 @@ impl PacketSocket {
         }
     }
 
-    /// Sleeps until a frame arrives, a signal comes or `patience` is over (`None`: no limit);
+    /// Sleeps until a frame arrives, somebody wakes us or `patience` is over (`None`: no limit);
     /// with `for_room` also until there is room to send.
     pub fn wait(
         &self,
         patience: Option<Duration>,
         for_room: bool,
-        signals: &Signals,
+        waker: &Waker,
     ) -> io::Result<()> {
         let events = libc::POLLIN | if for_room { libc::POLLOUT } else { 0 };
-        let mut poll = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
+        let poll = |fd, events| libc::pollfd {
+            fd,
             events,
             revents: 0,
         };
+        let mut polled = [
+            poll(self.fd.as_raw_fd(), events),
+            poll(waker.as_fd().as_raw_fd(), libc::POLLIN),
+        ];
         let timeout = patience
             .map(std::time::Duration::from)
             .map(|patience| libc::timespec {
@@ -208,8 +226,14 @@ impl PacketSocket {
             .as_ref()
             .map_or(std::ptr::null(), |timeout| &raw const *timeout);
         // SAFETY: all pointers are to values that outlive the call, or null where that is allowed.
-        let result =
-            unsafe { libc::ppoll(&raw mut poll, 1, timeout, signals.mask_while_sleeping()) };
+        let result = unsafe {
+            libc::ppoll(
+                polled.as_mut_ptr(),
+                polled.len() as libc::nfds_t,
+                timeout,
+                std::ptr::null(),
+            )
+        };
         if result < 0 {
             let error = io::Error::last_os_error();
             return if error.kind() == io::ErrorKind::Interrupted {

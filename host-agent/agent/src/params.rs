@@ -11,10 +11,41 @@ use ebb_transport::scdp::ScdpParams;
 use ebb_transport::tcp::TcpParams;
 use serde::{Deserialize, Serialize};
 
+/// Section `engine`: how the agent uses the machine. Not a matter of the emulated network, so the
+/// dilation leaves it alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineParams {
+    /// Threads that decode. 0: one less than the machine has processors, at least one.
+    pub workers: u32,
+}
+
+impl EngineParams {
+    pub fn worker_threads(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1)),
+            workers => workers as usize,
+        }
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        if self.workers > MAX_WORKERS {
+            return Err(format!(
+                "engine.workers is {}; at most {MAX_WORKERS} make sense",
+                self.workers
+            ));
+        }
+        Ok(())
+    }
+}
+
+const MAX_WORKERS: u32 = 1024;
+
 /// All sections; each has defaults for all its keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Params {
+    pub engine: EngineParams,
     pub nic: NicParams,
     pub dscp: DscpParams,
     pub ndp: NdpParams,
@@ -48,6 +79,7 @@ impl Params {
     }
 
     fn validate(&self) -> anyhow::Result<()> {
+        self.engine.validate().map_err(|why| anyhow!(why))?;
         self.nic.validate().map_err(|why| anyhow!(why))?;
         self.dscp.validate().map_err(|why| anyhow!(why))?;
         self.ndp.validate().map_err(|why| anyhow!(why))?;

@@ -1,5 +1,8 @@
-//! One agent per port and host. The lock is a Unix socket in the abstract namespace, which belongs
+//! One agent per port and host. A lock is a Unix socket in the abstract namespace, which belongs
 //! to the network namespace, that is to the emulated host; the kernel frees it with the process.
+//!
+//! Service ports are locked one by one, source ports in blocks: a process takes as many blocks in a
+//! row as the ports it wants need.
 
 use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
@@ -8,21 +11,47 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use anyhow::{Context, bail};
 use rand::Rng;
 
-/// Above the kernel's own ephemeral ports (32768..60999 unless changed), so that hiding ours from
-/// the kernel hides nothing of its. Without the last one, for which Linux takes no policy rule
-/// (`kernel_rules`).
-const SOURCE_PORTS: std::ops::RangeInclusive<u16> = 61_000..=65_534;
-const ATTEMPTS: u32 = 1000;
+/// Source ports are above the kernel's own ephemeral ports (32768..60999 unless changed), so that
+/// hiding ours from the kernel hides nothing of its. Port 65535, for which Linux takes no policy
+/// rule (`kernel_rules`), is beyond the last block.
+const FIRST_SOURCE_PORT: u16 = 61_000;
+const BLOCK_PORTS: u16 = 64;
+const BLOCKS: u16 = (u16::MAX - FIRST_SOURCE_PORT) / BLOCK_PORTS;
 
+/// First and last port of a range that is ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortRange {
+    pub first: u16,
+    pub last: u16,
+}
+
+impl PortRange {
+    pub fn one(port: u16) -> Self {
+        PortRange {
+            first: port,
+            last: port,
+        }
+    }
+
+    pub fn contains(self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+}
+
+/// Ports that no other agent of this host uses.
 pub struct PortLock {
-    pub port: u16,
-    _socket: UnixDatagram,
+    pub range: PortRange,
+    _sockets: Vec<UnixDatagram>,
 }
 
 impl PortLock {
+    /// A port to be reached at.
     pub fn take(address: Ipv4Addr, port: u16) -> anyhow::Result<Self> {
-        match Self::try_take(address, port)? {
-            Some(lock) => Ok(lock),
+        match try_lock(address, &port.to_string())? {
+            Some(socket) => Ok(PortLock {
+                range: PortRange::one(port),
+                _sockets: vec![socket],
+            }),
             None => bail!(
                 "port {port} of {address} is in use by another ebb-agent; \
                  stop that one or choose another port"
@@ -30,28 +59,51 @@ impl PortLock {
         }
     }
 
-    /// A free port to send from.
-    pub fn take_any(address: Ipv4Addr) -> anyhow::Result<Self> {
-        let mut rng = rand::rng();
-        for _ in 0..ATTEMPTS {
-            if let Some(lock) = Self::try_take(address, rng.random_range(SOURCE_PORTS))? {
+    /// At least `count` ports in a row to send from.
+    pub fn take_sources(address: Ipv4Addr, count: u16) -> anyhow::Result<Self> {
+        let blocks = count.max(1).div_ceil(BLOCK_PORTS).min(BLOCKS);
+        // From anywhere, so that a peer does not take the next process for the last one.
+        let places = BLOCKS - blocks + 1;
+        let start = rand::rng().random_range(0..places);
+        for place in (start..places).chain(0..start) {
+            if let Some(lock) = Self::try_blocks(address, place, blocks)? {
                 return Ok(lock);
             }
         }
-        bail!("no free source port of {address} found in {ATTEMPTS} attempts")
+        bail!(
+            "no {} free source ports in a row left on {address}; other ebb-agents hold them",
+            blocks * BLOCK_PORTS
+        )
     }
 
-    fn try_take(address: Ipv4Addr, port: u16) -> anyhow::Result<Option<Self>> {
-        let name = SocketAddr::from_abstract_name(format!("ebb-agent/{address}/{port}"))
-            .context("cannot form the name of the port lock")?;
-        match UnixDatagram::bind_addr(&name) {
-            Ok(socket) => Ok(Some(PortLock {
-                port,
-                _socket: socket,
-            })),
-            Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
-            Err(e) => Err(e).with_context(|| format!("cannot lock port {port}")),
+    fn try_blocks(address: Ipv4Addr, first: u16, blocks: u16) -> anyhow::Result<Option<Self>> {
+        let range = PortRange {
+            first: FIRST_SOURCE_PORT + first * BLOCK_PORTS,
+            last: FIRST_SOURCE_PORT + (first + blocks) * BLOCK_PORTS - 1,
+        };
+        let mut sockets = Vec::new();
+        for block in first..first + blocks {
+            let port = FIRST_SOURCE_PORT + block * BLOCK_PORTS;
+            let name = format!("{port}-{}", port + BLOCK_PORTS - 1);
+            let Some(socket) = try_lock(address, &name)? else {
+                return Ok(None);
+            };
+            sockets.push(socket);
         }
+        Ok(Some(PortLock {
+            range,
+            _sockets: sockets,
+        }))
+    }
+}
+
+fn try_lock(address: Ipv4Addr, ports: &str) -> anyhow::Result<Option<UnixDatagram>> {
+    let name = SocketAddr::from_abstract_name(format!("ebb-agent/{address}/{ports}"))
+        .context("cannot form the name of the port lock")?;
+    match UnixDatagram::bind_addr(&name) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(e) if e.kind() == std::io::ErrorKind::AddrInUse => Ok(None),
+        Err(e) => Err(e).with_context(|| format!("cannot lock port {ports}")),
     }
 }
 
@@ -59,9 +111,51 @@ impl PortLock {
 mod tests {
     use super::*;
 
+    /// Any address will do: the locks are names.
+    const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
     #[test]
     fn no_sender_gets_the_port_that_cannot_be_hidden() {
-        assert!(!SOURCE_PORTS.contains(&u16::MAX));
-        assert!(SOURCE_PORTS.contains(&(u16::MAX - 1)));
+        let last = FIRST_SOURCE_PORT + BLOCKS * BLOCK_PORTS - 1;
+        assert!(last < u16::MAX && u16::MAX - last <= BLOCK_PORTS);
+    }
+
+    #[test]
+    fn ranges_of_several_processes_do_not_overlap() {
+        let mut locks = Vec::new();
+        let mut free = BLOCKS;
+        while let Ok(lock) = PortLock::take_sources(ADDRESS, 500) {
+            assert_eq!(lock.range.last - lock.range.first + 1, 512);
+            locks.push(lock);
+            free -= 8;
+        }
+        // Wherever the first ones fell: 8 free blocks in a row are no longer there.
+        assert!(locks.len() >= usize::from(BLOCKS / 15), "{}", locks.len());
+        for _ in 0..free {
+            locks.push(PortLock::take_sources(ADDRESS, 1).unwrap());
+        }
+        let error = PortLock::take_sources(ADDRESS, 1).err().unwrap();
+        assert!(error.to_string().contains("no 64 free source ports"));
+        let mut ranges: Vec<_> = locks
+            .iter()
+            .map(|lock| (lock.range.first, lock.range.last))
+            .collect();
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0));
+        drop(locks);
+        PortLock::take_sources(ADDRESS, 512).unwrap();
+    }
+
+    #[test]
+    fn a_service_port_has_one_owner() {
+        let lock = PortLock::take(ADDRESS, 7000).unwrap();
+        let error = PortLock::take(ADDRESS, 7000).err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .contains("port 7000 of 192.0.2.1 is in use")
+        );
+        drop(lock);
+        PortLock::take(ADDRESS, 7000).unwrap();
     }
 }

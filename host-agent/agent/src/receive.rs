@@ -12,10 +12,14 @@ use ebb_units::Instant;
 
 use crate::cli::RecvArgs;
 use crate::objects::{Sink, remove_leftovers};
+use crate::params::Params;
 use crate::record::{has_failed, print_flow, print_ready};
 use crate::runtime::{Application, Runtime};
+use crate::scheme::Scheme;
+use crate::transports::Transports;
 
 struct Receiver {
+    scheme: Scheme,
     dir: Option<PathBuf>,
     sinks: BTreeMap<FlowId, Sink>,
     ended: u64,
@@ -34,15 +38,18 @@ pub fn run(args: &RecvArgs) -> anyhow::Result<bool> {
         anyhow::ensure!(metadata.is_dir(), "{shown} is not a directory");
         remove_leftovers(dir).with_context(|| format!("cannot look through {shown}"))?;
     }
-    let (mut runtime, own) = Runtime::open(&args.common, Some(args.port))?;
+    let common = &args.common;
+    let params = Params::read(common.params.as_deref())?;
+    let mut runtime = Runtime::open(&common.interface, params, common.protocol_seed)?;
     runtime.hops().resolve_gateways()?;
-    runtime.transport.listen(args.port)?;
+    runtime.transports().listen(common.scheme, args.port)?;
     let scheme = args.common.scheme.to_possible_value();
     print_ready(
         scheme.as_ref().map_or("", |value| value.get_name()),
-        SocketAddrV4::new(own.address, own.port),
+        SocketAddrV4::new(runtime.address(), args.port),
     );
     let mut receiver = Receiver {
+        scheme: common.scheme,
         dir: args.dir.clone(),
         sinks: BTreeMap::new(),
         ended: 0,
@@ -95,6 +102,7 @@ impl Application for Receiver {
     fn handle_event(
         &mut self,
         now: Instant,
+        _: Scheme,
         event: Event,
         transport: &mut dyn Transport,
     ) -> ControlFlow<()> {
@@ -123,8 +131,11 @@ impl Application for Receiver {
         }
     }
 
-    fn stop(&mut self, now: Instant, transport: &mut dyn Transport) {
+    fn stop(&mut self, now: Instant, transports: &mut Transports) {
         self.stopping = true;
+        let Some(transport) = transports.get(self.scheme) else {
+            return;
+        };
         for flow in self.sinks.keys() {
             transport.abort(now, *flow, "the receiving agent was stopped");
         }

@@ -10,8 +10,9 @@ use ebb_transport::{HostConfig, Transport};
 use ebb_wire::Protocol;
 
 use crate::params::Params;
+use crate::port_lock::PortRange;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
 pub enum Scheme {
     Ndp,
     Scdp,
@@ -34,16 +35,17 @@ impl Scheme {
         self,
         address: Ipv4Addr,
         params: &Params,
+        source_ports: PortRange,
         seed: u64,
-    ) -> anyhow::Result<Box<dyn Transport>> {
+    ) -> anyhow::Result<Box<dyn Transport + Send>> {
         let host = HostConfig {
             address,
             nic: params.nic,
             dscp: params.dscp,
-            source_ports: ebb_transport::EPHEMERAL_PORTS,
+            source_ports: (source_ports.first, source_ports.last),
             seed,
         };
-        let tcp = |name, algorithm, pacer| -> anyhow::Result<Box<dyn Transport>> {
+        let tcp = |name, algorithm, pacer| -> anyhow::Result<Box<dyn Transport + Send>> {
             let mut tcp = params.tcp.clone();
             tcp.fit_mtu(params.nic.mtu_bytes);
             Ok(Box::new(TcpEndpoint::new(

@@ -12,10 +12,14 @@ use ebb_units::Instant;
 use crate::cli::SendArgs;
 use crate::clock;
 use crate::objects::FileSource;
+use crate::params::Params;
 use crate::record::{has_failed, print_flow};
 use crate::runtime::{Application, Runtime};
+use crate::scheme::Scheme;
+use crate::transports::{FEW_SOURCE_PORTS, Transports};
 
 struct Sender {
+    scheme: Scheme,
     /// One; those of detached stragglers besides.
     open: BTreeSet<FlowId>,
     envelope: EnvelopeHeader,
@@ -25,7 +29,11 @@ struct Sender {
 /// Whether the object arrived, at all receivers.
 pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
     let source = Arc::new(open(args)?);
-    let (mut runtime, own) = Runtime::open(&args.common, None)?;
+    let common = &args.common;
+    let params = Params::read(common.params.as_deref())?;
+    let mut runtime = Runtime::open(&common.interface, params, common.protocol_seed)?;
+    let scheme = common.scheme;
+    runtime.transports().open(scheme, FEW_SOURCE_PORTS)?;
     if args.receivers.is_empty() {
         runtime.hops().resolve(*args.to.ip())?;
     }
@@ -38,11 +46,14 @@ pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
         anyhow::bail!("stopped by a signal before the time to start");
     }
     let mut sender = Sender {
+        scheme,
         open: BTreeSet::new(),
         envelope: source.header().clone(),
         good: true,
     };
-    let source_port = Some(own.port);
+    // One that is hidden from the kernel.
+    let source_port = runtime.transports().source_ports(scheme).map(|r| r.first);
+    let transport = runtime.transports().get(scheme).context("just opened")?;
     let flow = if args.receivers.is_empty() {
         let to = args.to;
         let request = SendRequest {
@@ -52,7 +63,7 @@ pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
             priority: 0,
             part: None,
         };
-        runtime.transport.send(clock::now(), request)?
+        transport.send(clock::now(), request)?
     } else {
         let request = GroupRequest {
             group: args.to,
@@ -60,7 +71,7 @@ pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
             source_port,
             source,
         };
-        runtime.transport.send_group(clock::now(), request)?
+        transport.send_group(clock::now(), request)?
     };
     sender.open.insert(flow);
     runtime.run(&mut sender)?;
@@ -92,7 +103,13 @@ fn open(args: &SendArgs) -> anyhow::Result<Envelope> {
 }
 
 impl Application for Sender {
-    fn handle_event(&mut self, _: Instant, event: Event, _: &mut dyn Transport) -> ControlFlow<()> {
+    fn handle_event(
+        &mut self,
+        _: Instant,
+        _: Scheme,
+        event: Event,
+        _: &mut dyn Transport,
+    ) -> ControlFlow<()> {
         match event {
             Event::Detached {
                 flow, straggler, ..
@@ -114,7 +131,10 @@ impl Application for Sender {
         }
     }
 
-    fn stop(&mut self, now: Instant, transport: &mut dyn Transport) {
+    fn stop(&mut self, now: Instant, transports: &mut Transports) {
+        let Some(transport) = transports.get(self.scheme) else {
+            return;
+        };
         for &flow in &self.open {
             transport.abort(now, flow, "the sending agent was stopped");
         }

@@ -193,6 +193,15 @@ pub enum Job {
     Decode(crate::scdp::DecodeJob),
 }
 
+impl Job {
+    /// The flow that waits for it.
+    pub fn flow(&self) -> FlowId {
+        match self {
+            Job::Decode(job) => job.flow(),
+        }
+    }
+}
+
 pub use crate::scdp::DecodeResult;
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -47,6 +47,10 @@ impl DecodeResult {
 }
 
 impl DecodeJob {
+    pub(crate) fn flow(&self) -> FlowId {
+        self.flow
+    }
+
     /// Decodes. With K + 2 symbols it fails once in a million times (RFC 6330, section 1).
     pub fn run(self) -> DecodeResult {
         let config = transmission_information(self.source_symbols, self.symbol_bytes);

@@ -1,0 +1,243 @@
+//! The transports of the process: their ports, what arrives for whom, and whose turn it is to send.
+
+use std::net::Ipv4Addr;
+
+use anyhow::Context;
+use ebb_transport::{PacketKind, Transport, TxInfo};
+use ebb_units::Instant;
+use ebb_wire::Protocol;
+
+use crate::kernel_rules::KernelRule;
+use crate::params::Params;
+use crate::port_lock::{PortLock, PortRange};
+use crate::scheme::Scheme;
+
+/// One block of source ports: enough for a command.
+pub const FEW_SOURCE_PORTS: u16 = 1;
+
+/// What the packets of one of our port ranges look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Selector {
+    pub protocol: Protocol,
+    pub ports: PortRange,
+}
+
+/// Opened as they are asked for.
+pub struct Transports {
+    address: Ipv4Addr,
+    params: Params,
+    seed: u64,
+    slots: Vec<Slot>,
+    /// Whose turn it is, an index into `slots`.
+    turn: usize,
+    changed: bool,
+}
+
+struct Slot {
+    scheme: Scheme,
+    transport: Box<dyn Transport + Send>,
+    /// The first one has the source ports, the others are for services.
+    ports: Vec<PortLock>,
+    rules: Vec<KernelRule>,
+    /// The packet that leaves when this scheme's turn comes. With one scheme only it is taken the
+    /// moment it leaves; several must all show theirs, so that control packets go first.
+    head: Option<TxInfo>,
+    packet: Vec<u8>,
+}
+
+impl Transports {
+    pub fn new(address: Ipv4Addr, params: Params, seed: u64) -> Self {
+        Transports {
+            address,
+            params,
+            seed,
+            slots: Vec::new(),
+            turn: 0,
+            changed: false,
+        }
+    }
+
+    /// Makes sure that `scheme` runs here. `source_ports`: how many flows to one port of one peer
+    /// there can be at a time; counts only the first time.
+    pub fn open(&mut self, scheme: Scheme, source_ports: u16) -> anyhow::Result<()> {
+        if self.find(scheme).is_some() {
+            return Ok(());
+        }
+        let lock = PortLock::take_sources(self.address, source_ports)?;
+        let rule = hide(scheme, lock.range)?;
+        let transport = scheme.transport(
+            self.address,
+            &self.params,
+            lock.range,
+            self.seed.wrapping_add(scheme as u64),
+        )?;
+        self.slots.push(Slot {
+            scheme,
+            transport,
+            ports: vec![lock],
+            rules: vec![rule],
+            head: None,
+            packet: Vec::new(),
+        });
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Makes sure that `scheme` runs here and accepts flows to `port`.
+    pub fn listen(&mut self, scheme: Scheme, port: u16) -> anyhow::Result<()> {
+        if self.slots.iter().all(|slot| !slot.owns(scheme, port)) {
+            // Before anything else: this is what most often fails.
+            let lock = PortLock::take(self.address, port)?;
+            self.open(scheme, FEW_SOURCE_PORTS)?;
+            let rule = hide(scheme, lock.range)?;
+            let index = self.find(scheme).context("just opened")?;
+            self.slots[index].ports.push(lock);
+            self.slots[index].rules.push(rule);
+            self.changed = true;
+        }
+        let index = self.find(scheme).context("owns a port")?;
+        Ok(self.slots[index].transport.listen(port)?)
+    }
+
+    /// The transport of `scheme`, if it is open.
+    pub fn get(&mut self, scheme: Scheme) -> Option<&mut (dyn Transport + Send + 'static)> {
+        let index = self.find(scheme)?;
+        Some(&mut *self.slots[index].transport)
+    }
+
+    /// All that are open.
+    pub fn iter_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (Scheme, &mut (dyn Transport + Send + 'static))> {
+        self.slots
+            .iter_mut()
+            .map(|slot| (slot.scheme, &mut *slot.transport))
+    }
+
+    /// The ports that flows of `scheme` leave from. Ports of it can be listened on too, and nobody
+    /// else will: for answers to a request.
+    pub fn source_ports(&self, scheme: Scheme) -> Option<PortRange> {
+        let index = self.find(scheme)?;
+        Some(self.slots[index].ports[0].range)
+    }
+
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// True while a flow is open or an ended one still answers late packets.
+    pub fn is_active(&self) -> bool {
+        self.slots.iter().any(|slot| slot.transport.is_active())
+    }
+
+    /// What the socket must let through, if that has changed since the last call.
+    pub fn take_changed_selectors(&mut self) -> Option<Vec<Selector>> {
+        std::mem::take(&mut self.changed).then(|| {
+            let of = |slot: &Slot| {
+                let protocol = slot.scheme.protocol();
+                let ranges = slot.ports.iter().map(|lock| lock.range);
+                ranges
+                    .map(|ports| Selector { protocol, ports })
+                    .collect::<Vec<_>>()
+            };
+            self.slots.iter().flat_map(of).collect()
+        })
+    }
+
+    /// A complete IPv4 packet arrived: it goes to whoever owns its destination port.
+    pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
+        let Some((protocol, port)) = destination(packet) else {
+            return;
+        };
+        let owner = |slot: &&mut Slot| slot.scheme.protocol() == protocol && slot.has(port);
+        if let Some(slot) = self.slots.iter_mut().find(owner) {
+            slot.transport.handle_packet(now, packet);
+        }
+    }
+
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for slot in &mut self.slots {
+            if slot.transport.next_deadline().is_some_and(|at| at <= now) {
+                slot.transport.handle_timeout(now);
+            }
+        }
+    }
+
+    pub fn deadlines(&self) -> impl Iterator<Item = Instant> {
+        self.slots
+            .iter()
+            .filter_map(|slot| slot.transport.next_deadline())
+    }
+
+    /// The next packet to leave: control before data, schemes in turn.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<(TxInfo, &[u8])> {
+        for slot in &mut self.slots {
+            if slot.head.is_none() {
+                slot.head = slot.transport.poll_transmit(now, &mut slot.packet);
+            }
+        }
+        let count = self.slots.len();
+        let in_turn = |step| (self.turn + step) % count;
+        let is_control = |&index: &usize| {
+            let head = self.slots[index].head;
+            head.is_some_and(|info| info.kind == PacketKind::Control)
+        };
+        let has_any = |&index: &usize| self.slots[index].head.is_some();
+        let index = (0..count)
+            .map(in_turn)
+            .find(is_control)
+            .or_else(|| (0..count).map(in_turn).find(has_any))?;
+        self.turn = index + 1;
+        let slot = &mut self.slots[index];
+        let info = slot.head.take()?;
+        Some((info, &slot.packet))
+    }
+
+    fn find(&self, scheme: Scheme) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.scheme == scheme)
+    }
+}
+
+impl Slot {
+    fn has(&self, port: u16) -> bool {
+        self.ports.iter().any(|lock| lock.range.contains(port))
+    }
+
+    fn owns(&self, scheme: Scheme, port: u16) -> bool {
+        self.scheme == scheme && self.has(port)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // As long as a rule is there, the ports are ours.
+        self.rules.clear();
+    }
+}
+
+fn hide(scheme: Scheme, ports: PortRange) -> anyhow::Result<KernelRule> {
+    if scheme.protocol() == Protocol::EBB {
+        KernelRule::hide_receiver_driven()
+    } else {
+        KernelRule::hide_tcp_ports(ports)
+    }
+    .context("cannot keep the kernel from answering our packets")
+}
+
+/// Protocol and destination port, as far as they can be told without trusting the packet.
+fn destination(packet: &[u8]) -> Option<(Protocol, u16)> {
+    let protocol = Protocol(*packet.get(9)?);
+    let header_bytes = usize::from(packet[0] & 0xf) * 4;
+    let at = header_bytes + destination_port_at(protocol);
+    let port = packet.get(at..at + 2)?;
+    Some((protocol, u16::from_be_bytes([port[0], port[1]])))
+}
+
+/// Offset of the destination port in the header behind IPv4.
+pub fn destination_port_at(protocol: Protocol) -> usize {
+    if protocol == Protocol::EBB { 6 } else { 2 }
+}
