@@ -91,6 +91,8 @@ pub struct Counters {
     pub payload_bytes_sent: u64,
     /// Receiver: packets that arrived trimmed. NDP sender: NACKs that named an unacknowledged packet.
     pub trimmed: u64,
+    /// Sender: trimmed headers of this flow that a switch returned.
+    pub returned: u64,
     /// Packets sent again (NDP, TCP). SCDP: only symbol 0, to make a silent receiver speak.
     pub retransmitted: u64,
     /// TCP: of those, sent by fast retransmit or SACK recovery, not by a timeout.

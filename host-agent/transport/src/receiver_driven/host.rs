@@ -11,7 +11,7 @@ use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::pull_queue::PullQueue;
+use super::pull_queue::{MAX_PRIORITY, PullQueue};
 use super::session::{Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession};
 use super::tombstones::{Epitaph, SessionKey, Tombstone, Tombstones};
 use super::{DscpParams, ResetReason};
@@ -19,7 +19,7 @@ use crate::nic::NicParams;
 use crate::object::ObjectSource;
 use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
 use crate::transport::{
-    DecodeResult, Event, FlowId, GroupRequest, Job, ListenError, PacketKind, SendError,
+    DecodeResult, Event, FlowId, GroupRequest, Job, ListenError, PacketKind, Progress, SendError,
     SendRequest, Transport, TxInfo,
 };
 
@@ -93,6 +93,8 @@ pub(super) struct Open<T> {
     pub state: T,
     pub started: Instant,
     pub stream_bytes: u64,
+    /// Sender: what its packets announce. Receiver: what the first packet announced.
+    pub priority: Option<u8>,
     /// As entered in `Host::deadlines`.
     pub deadline: Option<Instant>,
 }
@@ -120,6 +122,8 @@ pub struct Host<S: Scheme> {
     jobs: VecDeque<Job>,
     pub(super) stray: StrayCounters,
     payload: Vec<u8>,
+    /// Handed to every call into a receiver session, so that it need not be allocated.
+    pub(super) out: Outbox,
 }
 
 impl<S: Scheme> Host<S> {
@@ -147,6 +151,7 @@ impl<S: Scheme> Host<S> {
             jobs: VecDeque::new(),
             stray: StrayCounters::default(),
             payload: Vec::new(),
+            out: Outbox::default(),
         }
     }
 
@@ -213,6 +218,7 @@ impl<S: Scheme> Host<S> {
         source_port: Option<u16>,
         source: Arc<dyn ObjectSource>,
         peers: Vec<Ipv4Addr>,
+        priority: u8,
         cast: Cast,
     ) -> Result<FlowId, SendError> {
         if to.port() == 0 {
@@ -253,6 +259,7 @@ impl<S: Scheme> Host<S> {
             state,
             started: now,
             stream_bytes: bytes,
+            priority: Some(priority.min(MAX_PRIORITY)),
             deadline: None,
         };
         self.senders.insert(flow, open);
@@ -351,6 +358,7 @@ impl<S: Scheme> Host<S> {
             state,
             started: open.started,
             stream_bytes: open.stream_bytes,
+            priority: open.priority,
             deadline: None,
         };
         let straggler = self.new_flow();
@@ -368,27 +376,26 @@ impl<S: Scheme> Host<S> {
     }
 
     /// To be called after every call into a receiver session.
-    pub(super) fn after_receiver(&mut self, now: Instant, flow: FlowId, out: Outbox) {
+    pub(super) fn after_receiver(&mut self, now: Instant, flow: FlowId) {
         let Some(open) = self.receivers.get_mut(&flow) else {
             return;
         };
-        self.control.extend(
-            out.control
-                .into_iter()
-                .map(|header| (flow, open.path, header)),
-        );
-        self.jobs.extend(out.jobs);
-        self.events.extend(
-            out.delivered
-                .into_iter()
-                .map(|bytes| Event::Delivered { flow, bytes }),
-        );
+        let out = &mut self.out;
+        let answers = out.control.drain(..);
+        self.control
+            .extend(answers.map(|header| (flow, open.path, header)));
+        self.jobs.extend(out.jobs.drain(..));
+        let delivered = out.delivered.drain(..);
+        self.events
+            .extend(delivered.map(|bytes| Event::Delivered { flow, bytes }));
+        let pulls = std::mem::take(&mut out.pulls);
         if let Some(ending) = open.state.ending() {
             let reset = matches!(ending, Ending::Failed(_)).then_some(ResetReason::GaveUp);
             self.end_receiver(now, flow, ending, reset);
             return;
         }
-        self.pulls.push(now, flow, out.pulls);
+        self.pulls
+            .push(now, flow, open.priority.unwrap_or(0), pulls);
         Self::set_deadline(
             &mut self.deadlines,
             flow,
@@ -476,6 +483,7 @@ impl<S: Scheme> Host<S> {
             },
         );
         let counters = *open.state.counters();
+        open.state.release(&mut self.out.buffers);
         self.report(now, flow, Role::Receiver, &open, (counters, None), ending);
     }
 
@@ -548,6 +556,10 @@ impl<S: Scheme> Host<S> {
                     counters.retransmitted +=
                         u64::from(header.flags.contains(EbbFlags::RETRANSMIT));
                     counters.repair_symbols += u64::from(header.flags.contains(EbbFlags::REPAIR));
+                    let header = EbbHeader {
+                        priority: open.priority.unwrap_or(0),
+                        ..header
+                    };
                     let path = open.path;
                     self.after_sender(now, flow);
                     self.emit(&path, header, true, packet);
@@ -598,6 +610,7 @@ impl<S: Scheme> Transport for Host<S> {
             request.source_port,
             request.source,
             peers,
+            request.priority,
             Cast::Unicast,
         )
     }
@@ -625,6 +638,7 @@ impl<S: Scheme> Transport for Host<S> {
             request.source_port,
             request.source,
             peers,
+            0,
             Cast::Group { receivers },
         )
     }
@@ -661,9 +675,8 @@ impl<S: Scheme> Transport for Host<S> {
                 self.after_sender(now, flow);
             } else if let Some(open) = self.receivers.get_mut(&flow) {
                 open.deadline = None;
-                let mut out = Outbox::default();
-                open.state.handle_timeout(now, &mut out);
-                self.after_receiver(now, flow, out);
+                open.state.handle_timeout(now, &mut self.out);
+                self.after_receiver(now, flow);
             }
         }
     }
@@ -701,6 +714,31 @@ impl<S: Scheme> Transport for Host<S> {
         self.events.pop_front()
     }
 
+    fn set_paused(&mut self, now: Instant, flow: FlowId, paused: bool) {
+        if let Some(open) = self.receivers.get_mut(&flow) {
+            open.state.set_paused(now, paused, &mut self.out);
+            self.after_receiver(now, flow);
+        }
+    }
+
+    fn progress(&self, flow: FlowId) -> Option<Progress> {
+        let (done_bytes, total) = match self.senders.get(&flow) {
+            Some(open) => (open.state.done_bytes(), open.stream_bytes),
+            None => {
+                let open = self.receivers.get(&flow)?;
+                (open.state.done_bytes(), open.stream_bytes)
+            }
+        };
+        Some(Progress {
+            done_bytes,
+            total_bytes: Some(total),
+        })
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        self.out.buffers.give(buffer);
+    }
+
     fn poll_job(&mut self) -> Option<Job> {
         self.jobs.pop_front()
     }
@@ -710,9 +748,8 @@ impl<S: Scheme> Transport for Host<S> {
         let Some(open) = self.receivers.get_mut(&flow) else {
             return;
         };
-        let mut out = Outbox::default();
-        open.state.handle_job(now, result, &mut out);
-        self.after_receiver(now, flow, out);
+        open.state.handle_job(now, result, &mut self.out);
+        self.after_receiver(now, flow);
     }
 
     fn is_active(&self) -> bool {

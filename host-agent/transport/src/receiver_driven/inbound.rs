@@ -7,7 +7,7 @@ use ebb_wire::{EbbFlags, EbbHeader, EbbPacket, Ecn, Ipv4Header, PacketType, Prot
 
 use super::ResetReason;
 use super::host::{Host, MAX_STRAY_RESETS, Open, Path, STRAY, reset_header};
-use super::session::{Ending, Outbox, ReceiverSession, Scheme, SenderSession};
+use super::session::{Ending, ReceiverSession, Scheme, SenderSession};
 use super::tombstones::Epitaph;
 use crate::record::Counters;
 use crate::transport::{Event, FlowId};
@@ -33,8 +33,7 @@ impl<S: Scheme> Host<S> {
         };
         let (src, ce) = (ip.header.src, ip.header.ecn == Ecn::Ce);
         if packet.header.flags.contains(EbbFlags::RETURNED) {
-            // No switch of ours returns headers yet.
-            self.stray.misdirected += 1;
+            self.inbound_returned(now, src, &packet);
             return;
         }
         if packet.header.flags.contains(EbbFlags::MULTICAST) != dst.is_multicast() {
@@ -92,11 +91,33 @@ impl<S: Scheme> Host<S> {
             self.stray.unknown_session += 1;
             return;
         }
-        let mut out = Outbox::default();
+        // Nothing is known of an expected session until its first packet arrives.
+        open.priority.get_or_insert(header.priority);
         open.state
-            .handle_data(now, header, packet.payload, &mut out);
+            .handle_data(now, header, packet.payload, &mut self.out);
         count_arrival(open.state.counters(), packet, ce);
-        self.after_receiver(now, flow, out);
+        self.after_receiver(now, flow);
+    }
+
+    /// A header of ours that a switch could not even queue as a header. The addresses are swapped,
+    /// the ports are not.
+    fn inbound_returned(&mut self, now: Instant, src: Ipv4Addr, packet: &EbbPacket<'_>) {
+        let header = &packet.header;
+        let is_ours = header.packet_type == S::PAYLOAD_TYPE
+            && header.flags.contains(EbbFlags::TRIMMED)
+            && packet.payload.is_none();
+        let found = self.senders_by_key.get(&(src, header.session));
+        let open = found.and_then(|(flow, _)| Some((*flow, self.senders.get_mut(flow)?)));
+        let Some((flow, open)) = open.filter(|(_, open)| {
+            is_ours
+                && open.path.local_port == header.source_port
+                && open.path.peer.port() == header.destination_port
+        }) else {
+            self.stray.misdirected += 1;
+            return;
+        };
+        open.state.handle_returned(now, header);
+        self.after_sender(now, flow);
     }
 
     /// There is no handshake: any packet of the initial window opens the session.
@@ -144,6 +165,7 @@ impl<S: Scheme> Host<S> {
                 state,
                 started: now,
                 stream_bytes,
+                priority: None,
                 deadline: None,
             },
         );

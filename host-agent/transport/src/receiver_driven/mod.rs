@@ -4,6 +4,7 @@
 //! [`Host`] owns the sessions and speaks the wire format; the two schemes supply the session state
 //! machines ([`SenderSession`], [`ReceiverSession`]) and never see an address or a port.
 
+mod buffers;
 mod credit;
 mod host;
 mod inbound;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use host::{EPHEMERAL_PORTS, Host, HostConfig};
 
+pub use buffers::Buffers;
 pub use credit::PullCredit;
 pub use retry::{Retry, RetryParams};
 pub use session::{

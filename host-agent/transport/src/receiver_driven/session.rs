@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ebb_units::{Duration, Instant};
 use ebb_wire::EbbHeader;
 
-use super::RetryParams;
+use super::{Buffers, RetryParams};
 use crate::object::ObjectSource;
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job};
@@ -68,6 +68,8 @@ pub struct Outbox {
     pub jobs: Vec<Job>,
     /// Pulls to put into the pull queue.
     pub pulls: u64,
+    /// Where the buffers of `delivered` come from. Empty is all else between two calls.
+    pub buffers: Buffers,
 }
 
 /// Whom a sending session serves.
@@ -83,6 +85,12 @@ pub enum Cast {
 pub trait SenderSession: Sized {
     /// A PULL, ACK or NACK arrived. `from`: which receiver of the group, 0 if there is one only.
     fn handle_control(&mut self, now: Instant, from: usize, header: &EbbHeader);
+    /// A switch returned the trimmed header of a packet of ours: its payload is lost.
+    fn handle_returned(&mut self, _now: Instant, _header: &EbbHeader) {}
+    /// Bytes of the object that are known or supposed to have arrived.
+    fn done_bytes(&self) -> u64 {
+        0
+    }
     /// A packet can leave now.
     fn can_send(&self) -> bool;
     /// The next packet. Called when [`can_send`](Self::can_send); fills `payload`, which is empty.
@@ -119,6 +127,14 @@ pub trait ReceiverSession {
         out: &mut Outbox,
     );
     fn handle_job(&mut self, now: Instant, result: crate::DecodeResult, out: &mut Outbox);
+    /// Back-pressure: ask for nothing more, but let the sender know that we live; or go on.
+    fn set_paused(&mut self, _now: Instant, _paused: bool, _out: &mut Outbox) {}
+    /// Bytes delivered.
+    fn done_bytes(&self) -> u64 {
+        0
+    }
+    /// The session has ended: its buffers can serve others.
+    fn release(&mut self, _buffers: &mut Buffers) {}
     /// One of the queued pulls leaves now.
     fn next_pull(&mut self, now: Instant) -> EbbHeader;
     fn deadline(&self) -> Option<Instant>;

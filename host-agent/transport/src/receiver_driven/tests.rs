@@ -20,7 +20,11 @@ fn scdp(config: HostConfig) -> ScdpHost {
 }
 
 fn network<T: Transport + 'static>(make: fn(HostConfig) -> T) -> Network {
-    Network::new(2, PortParams::default(), make)
+    network_of(2, make)
+}
+
+fn network_of<T: Transport + 'static>(hosts: usize, make: fn(HostConfig) -> T) -> Network {
+    Network::new(hosts, PortParams::default(), make)
 }
 
 /// Whoever uses the transport sees a wrong hash before the last confirmation has left.
@@ -146,4 +150,40 @@ fn sending_to_nobody_is_refused() {
         net.transport(0).send(now, request).is_err(),
         "port used twice"
     );
+}
+
+/// What the sender was asked for is in every packet with payload, and in nothing else.
+#[test]
+fn packets_announce_the_priority_of_their_session() {
+    for mut net in [network(ndp), network(scdp)] {
+        for (asked, announced) in [(0, 0), (5, 5), (200, 7)] {
+            net.log.clear();
+            net.send_with_priority(0, 1, 50_000, asked);
+            net.run();
+            for (_, _, header) in &net.log {
+                let data = header.packet_type.carries_payload();
+                assert_eq!(header.priority, if data { announced } else { 0 });
+            }
+        }
+    }
+}
+
+/// Alone, each would take half the time that both take together.
+#[test]
+fn an_urgent_session_is_pulled_first() {
+    for make in [|| network_of(3, ndp), || network_of(3, scdp)] {
+        let finish = |priorities: [u8; 2]| -> [u64; 2] {
+            let mut net = make();
+            net.send_with_priority(0, 2, 1_000_000, priorities[0]);
+            net.send_with_priority(1, 2, 1_000_000, priorities[1]);
+            net.run();
+            [0, 1].map(|sender| net.pair(sender, 2).1.duration_ns)
+        };
+        let [a, b] = finish([3, 3]);
+        assert!(a.abs_diff(b) < a / 20, "{a} {b}");
+        let [urgent, normal] = finish([1, 0]);
+        assert!(urgent < normal * 3 / 5, "{urgent} {normal}");
+        let [normal, urgent] = finish([6, 7]);
+        assert!(urgent < normal * 3 / 5, "{urgent} {normal}");
+    }
 }
