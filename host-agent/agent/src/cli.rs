@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::scheme::Scheme;
+use ebb_transport::Scheme;
 
 /// 115 days after the machine was started.
 const MAX_START_NS: u64 = 10_000_000_000_000_000;

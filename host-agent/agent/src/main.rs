@@ -15,7 +15,6 @@ mod port_lock;
 mod receive;
 mod record;
 mod runtime;
-mod scheme;
 mod send;
 mod signals;
 mod transports;

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use ebb_transport::DscpParams;
 use ebb_transport::ndp::NdpParams;
 use ebb_transport::nic::NicParams;
 use ebb_transport::pacer::PacerParams;
 use ebb_transport::scdp::ScdpParams;
 use ebb_transport::tcp::TcpParams;
+use ebb_transport::{DscpParams, Suite};
 use serde::{Deserialize, Serialize};
 
 /// Section `engine`: how the agent uses the machine. Not a matter of the emulated network, so the
@@ -78,14 +78,21 @@ impl Params {
         Ok(params)
     }
 
+    /// What the transports need of them.
+    pub fn suite(&self) -> Suite {
+        Suite {
+            nic: self.nic,
+            dscp: self.dscp,
+            ndp: self.ndp,
+            scdp: self.scdp.clone(),
+            tcp: self.tcp.clone(),
+            pacer: self.pacer.clone(),
+        }
+    }
+
     fn validate(&self) -> anyhow::Result<()> {
         self.engine.validate().map_err(|why| anyhow!(why))?;
-        self.nic.validate().map_err(|why| anyhow!(why))?;
-        self.dscp.validate().map_err(|why| anyhow!(why))?;
-        self.ndp.validate().map_err(|why| anyhow!(why))?;
-        self.scdp.validate().map_err(|why| anyhow!(why))?;
-        self.tcp.validate()?;
-        self.pacer.validate()?;
+        self.suite().validate().map_err(|why| anyhow!(why))?;
         Ok(())
     }
 }

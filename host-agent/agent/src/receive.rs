@@ -15,8 +15,8 @@ use crate::objects::{Sink, remove_leftovers};
 use crate::params::Params;
 use crate::record::{has_failed, print_flow, print_ready};
 use crate::runtime::{Application, Runtime};
-use crate::scheme::Scheme;
 use crate::transports::Transports;
+use ebb_transport::Scheme;
 
 struct Receiver {
     scheme: Scheme,

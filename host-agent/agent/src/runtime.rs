@@ -14,11 +14,11 @@ use crate::interface::Interface;
 use crate::next_hop::NextHops;
 use crate::packet_socket::{PacketSocket, wake_up_on_time};
 use crate::params::Params;
-use crate::scheme::Scheme;
 use crate::signals::Signals;
 use crate::transports::Transports;
 use crate::waker::Waker;
 use crate::workers::Workers;
+use ebb_transport::Scheme;
 
 /// Frames handled before anything is sent, and the other way round.
 const BATCH_FRAMES: usize = 64;

@@ -15,8 +15,8 @@ use crate::objects::FileSource;
 use crate::params::Params;
 use crate::record::{has_failed, print_flow};
 use crate::runtime::{Application, Runtime};
-use crate::scheme::Scheme;
 use crate::transports::{FEW_SOURCE_PORTS, Transports};
+use ebb_transport::Scheme;
 
 struct Sender {
     scheme: Scheme,

@@ -10,7 +10,7 @@ use ebb_wire::Protocol;
 use crate::kernel_rules::KernelRule;
 use crate::params::Params;
 use crate::port_lock::{PortLock, PortRange};
-use crate::scheme::Scheme;
+use ebb_transport::Scheme;
 
 /// One block of source ports: enough for a command.
 pub const FEW_SOURCE_PORTS: u16 = 1;
@@ -67,10 +67,11 @@ impl Transports {
         let rule = hide(scheme, lock.range)?;
         let transport = scheme.transport(
             self.address,
-            &self.params,
-            lock.range,
+            &self.params.suite(),
+            (lock.range.first, lock.range.last),
             self.seed.wrapping_add(scheme as u64),
-        )?;
+        );
+        let transport = transport.map_err(anyhow::Error::msg)?;
         self.slots.push(Slot {
             scheme,
             transport,

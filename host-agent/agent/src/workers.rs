@@ -8,8 +8,8 @@ use ebb_transport::{DecodeResult, FlowId, Job};
 use ebb_units::Duration;
 
 use crate::clock;
-use crate::scheme::Scheme;
 use crate::waker::Waker;
+use ebb_transport::Scheme;
 
 /// Jobs that nobody has begun, oldest first.
 #[derive(Default)]

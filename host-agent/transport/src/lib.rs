@@ -26,6 +26,7 @@ mod receiver_driven;
 pub mod record;
 pub mod scdp;
 mod stream_head;
+mod suite;
 pub mod tcp;
 #[cfg(test)]
 mod testing;
@@ -35,6 +36,7 @@ pub use group::group_address;
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, Status, TcpSummary};
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
+pub use suite::{Scheme, Suite, UnknownScheme};
 pub use transport::{
     DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind, Part,
     Progress, SendError, SendRequest, Transport, TxInfo,

@@ -1,16 +1,11 @@
 //! The switch: a drop-in for `simple_switch_grpc` with a real traffic manager.
 
-mod build;
-mod options;
-mod run;
-mod service;
-mod settings;
-
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use options::{LogLevel, Options};
-use settings::Settings;
+use ebb_switch::options::{LogLevel, Options};
+use ebb_switch::settings::Settings;
+use ebb_switch::{build, run};
 
 fn main() -> ExitCode {
     let options = Options::parse_arguments(std::env::args_os());

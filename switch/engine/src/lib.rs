@@ -17,7 +17,9 @@ pub mod simulation;
 mod switch;
 
 pub use config_file::{FileError, read_config, read_traffic_manager_config};
-pub use driver::{ControlHandle, Driver, DriverError, Stopped};
+pub use driver::{
+    Command, ControlHandle, ControlReceiver, Driver, DriverError, Stopped, control_channel,
+};
 pub use drops::DropReason;
 pub use fabric::{Endpoint, Fabric, Output, SwitchId, WiringError};
 pub use report::{DropRow, SwitchReport, drop_table};

@@ -16,7 +16,7 @@ struct Station {
     name: String,
     to_send: VecDeque<(Instant, Vec<u8>)>,
     free_at: Instant,
-    arrived: Vec<(Instant, Vec<u8>)>,
+    arrived: Arrivals,
 }
 
 impl Station {
@@ -96,8 +96,11 @@ fn chain(length: u8) -> (Simulation<Station>, Vec<NodeId>) {
     (simulation, hosts)
 }
 
+type Arrivals = Vec<(Instant, Vec<u8>)>;
+
 /// Every host floods every other one: queues fill, packets are deflected, trimmed and dropped.
-fn flood(parts: usize) -> (u64, Vec<Vec<(Instant, Vec<u8>)>>) {
+/// The hash of the trace, and what arrived at each host.
+fn flood(parts: usize) -> (u64, Vec<Arrivals>) {
     let (mut simulation, hosts) = chain(5);
     simulation.spread(parts);
     for (i, host) in hosts.iter().enumerate() {

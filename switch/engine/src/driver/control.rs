@@ -17,7 +17,8 @@ use crate::switch::Switch;
 #[error("the switch has stopped")]
 pub struct Stopped;
 
-pub(crate) enum Command {
+/// What other threads ask for.
+pub enum Command {
     With(SwitchId, Box<dyn FnOnce(&mut Switch) + Send>),
     Stop,
 }
@@ -29,13 +30,13 @@ pub struct ControlHandle {
     wake: Arc<OwnedFd>,
 }
 
-/// The driver's end.
-pub(crate) struct ControlReceiver {
+/// The end of whoever has the switches: a driver, or a simulation between two stretches of time.
+pub struct ControlReceiver {
     commands: Receiver<Command>,
     wake: Arc<OwnedFd>,
 }
 
-pub(crate) fn control_channel() -> std::io::Result<(ControlHandle, ControlReceiver)> {
+pub fn control_channel() -> std::io::Result<(ControlHandle, ControlReceiver)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
     let (sender, receiver) = channel();
     let handle = ControlHandle {
@@ -118,5 +119,10 @@ impl ControlReceiver {
 
     pub(crate) fn next(&self) -> Option<Command> {
         self.commands.try_recv().ok()
+    }
+
+    /// Waits for the next command. `None`: nobody is left to send one.
+    pub fn wait(&self) -> Option<Command> {
+        self.commands.recv().ok()
     }
 }

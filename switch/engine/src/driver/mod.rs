@@ -21,12 +21,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use thiserror::Error;
 
-pub use control::{ControlHandle, Stopped};
+pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};
 
 use crate::fabric::{Endpoint, Fabric, WiringError};
 use capture::Capture;
 use clock::Clock;
-use control::{Command, ControlReceiver, control_channel};
 use packet_socket::{PacketSocket, ReceiveBuffers};
 use port::InterfacePort;
 

@@ -1,0 +1,8 @@
+//! The parts of the switch binary that the simulator has too: settings, programs, and switches as
+//! the P4Runtime server sees them.
+
+pub mod build;
+pub mod options;
+pub mod run;
+pub mod service;
+pub mod settings;
