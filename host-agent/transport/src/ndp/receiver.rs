@@ -115,14 +115,14 @@ impl ReceiverSession for Receiver {
 
     fn handle_job(&mut self, _: Instant, _: crate::DecodeResult, _: &mut Outbox) {}
 
-    fn next_pull(&mut self, now: Instant) -> EbbHeader {
+    fn next_pull(&mut self, now: Instant) -> Option<EbbHeader> {
         self.last_activity = now;
         let pull = self.credit.send();
-        EbbHeader {
+        Some(EbbHeader {
             flags: EbbFlags::FIN.when(self.credit.all_asked()),
             pull,
             ..EbbHeader::new(PacketType::Pull, 0, 0)
-        }
+        })
     }
 
     fn deadline(&self) -> Option<Instant> {

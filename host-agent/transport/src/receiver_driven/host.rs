@@ -524,22 +524,28 @@ impl<S: Scheme> Host<S> {
     }
 
     fn poll_pull(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
-        let flow = self.pulls.pop(now)?;
-        let open = self.receivers.get_mut(&flow)?;
-        let header = open.state.next_pull(now);
-        open.state.counters().pulls_sent += 1;
-        Self::set_deadline(
-            &mut self.deadlines,
-            flow,
-            &mut open.deadline,
-            open.state.deadline(),
-        );
-        let path = open.path;
-        self.emit(&path, header, false, packet);
-        Some(TxInfo {
-            flow,
-            kind: PacketKind::Control,
-        })
+        while let Some(flow) = self.pulls.pop(now) {
+            let Some(open) = self.receivers.get_mut(&flow) else {
+                continue;
+            };
+            let header = open.state.next_pull(now);
+            open.state.counters().pulls_sent += u64::from(header.is_some());
+            Self::set_deadline(
+                &mut self.deadlines,
+                flow,
+                &mut open.deadline,
+                open.state.deadline(),
+            );
+            let path = open.path;
+            if let Some(header) = header {
+                self.emit(&path, header, false, packet);
+                return Some(TxInfo {
+                    flow,
+                    kind: PacketKind::Control,
+                });
+            }
+        }
+        None
     }
 
     fn poll_data(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {

@@ -135,8 +135,11 @@ pub trait ReceiverSession {
     }
     /// The session has ended: its buffers can serve others.
     fn release(&mut self, _buffers: &mut Buffers) {}
-    /// One of the queued pulls leaves now.
-    fn next_pull(&mut self, now: Instant) -> EbbHeader;
+    /// One of the queued pulls leaves now. `None`: the session no longer wants it. In a many-to-one
+    /// session the header says which sender it is for.
+    fn next_pull(&mut self, now: Instant) -> Option<EbbHeader>;
+    /// A sender of a many-to-one session has left it; `reason` is for the record.
+    fn sender_left(&mut self, _now: Instant, _from: usize, _reason: String, _out: &mut Outbox) {}
     fn deadline(&self) -> Option<Instant>;
     /// Called when [`deadline`](Self::deadline) has passed.
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);

@@ -283,10 +283,10 @@ impl ReceiverSession for Receiver {
         out.pulls += self.credit.enqueue(false);
     }
 
-    fn next_pull(&mut self, now: Instant) -> EbbHeader {
+    fn next_pull(&mut self, now: Instant) -> Option<EbbHeader> {
         self.last_activity = now;
         self.credit.send();
-        self.pull()
+        Some(self.pull())
     }
 
     fn deadline(&self) -> Option<Instant> {
