@@ -80,8 +80,8 @@ struct Journey {
     ingress_port: PortId,
     packet_id: u64,
     passes: u8,
-    /// It has been deflected and must fit now.
-    was_deflected: bool,
+    /// How often it has been deflected.
+    deflections: u8,
 }
 
 /// A packet before ingress.
@@ -277,7 +277,7 @@ impl Switch {
             ingress_port: port,
             packet_id: self.packets_seen,
             passes: 0,
-            was_deflected: false,
+            deflections: 0,
         };
         self.entering.push_back(Entering {
             frame,
@@ -457,7 +457,7 @@ impl Switch {
         let arrival = Arrival {
             queue: priority,
             len: queued.packet.wire_len() as u64,
-            was_deflected: journey.was_deflected,
+            deflections: journey.deflections,
         };
         match self.manager.enqueue(self.now, port, arrival, queued) {
             Admission::Enqueued { .. } => self.schedule(port),
@@ -483,7 +483,7 @@ impl Switch {
                         enq_qdepth: depth.min(MAX_DEPTH) as u32,
                     }),
                     journey: Journey {
-                        was_deflected: true,
+                        deflections: journey.deflections + 1,
                         ..journey.next_pass()
                     },
                 });
@@ -529,7 +529,7 @@ impl Switch {
                 preserved: Some(preserved),
                 deflect: None,
                 journey: Journey {
-                    was_deflected: false,
+                    deflections: 0,
                     ..journey.next_pass()
                 },
             }),

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use common::*;
 use ebb_engine::{Fabric, Notice, SwitchReport, WiringError};
-use ebb_traffic_manager::Count;
+use ebb_traffic_manager::{Count, OnFull};
 use ebb_units::{BitRate, Duration, Instant};
 
 const GIGABIT: BitRate = BitRate::from_mbps(1000);
@@ -120,6 +120,29 @@ fn a_deflected_packet_that_does_not_fit_again_is_dropped_once() {
     assert_eq!((drops[0].port, drops[0].queue), (2, Some(7)));
     assert_eq!(drops[0].reason, "deflect-failed");
     assert_eq!(drops[0].count, count(2, 128));
+}
+
+#[test]
+fn the_control_queue_may_hand_a_packet_back_a_second_time() {
+    let mut profile = deflecting_profile(GIGABIT, 0);
+    profile.queue[1].capacity_packets = Some(1);
+    profile.queue[1].on_full = OnFull::Deflect;
+    let mut fabric = Fabric::new();
+    let s = fabric.add_switch(switch("s", profile));
+    fabric.attach(at(s, 2)).expect("a free port");
+    fabric.with_switch(s, |switch| forward(switch, 9, 2));
+    for i in 0..6 {
+        fabric.inject(Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+    }
+    // The program sends it to the same queue once more, and that was the last time.
+    assert_eq!(run(&mut fabric).len(), 4);
+    let report = SwitchReport::of(fabric.switch(s));
+    let port = report.ports.iter().find(|p| p.port == 2).expect("port 2");
+    assert_eq!(port.queues[0].deflected, count(3, 4500));
+    assert_eq!(port.queues[1].deflected, count(2, 128));
+    assert_eq!(report.drops.len(), 1);
+    assert_eq!(report.drops[0].reason, "deflect-failed");
+    assert_eq!(report.drops[0].count, count(2, 128));
 }
 
 #[test]

@@ -76,7 +76,7 @@ async fn statistics_are_read_reset_and_streamed() {
             let arrival = Arrival {
                 queue: 7,
                 len: 100,
-                was_deflected: false,
+                deflections: 0,
             };
             let _ = switch.traffic.enqueue(now, 3, arrival, vec![0; 100]);
         }

@@ -2,11 +2,11 @@
 
 use ebb_units::{BitRate, Duration, Instant};
 
-use crate::MAX_QUEUES;
 use crate::config::{OnFull, Profile};
 use crate::queue::{Depth, Limit, Queue};
 use crate::scheduler::{QueueSet, Scheduler};
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
+use crate::{MAX_DEFLECTIONS, MAX_QUEUES};
 
 /// What is known about a packet that is offered.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +14,9 @@ pub struct Arrival {
     /// v1model's priority; only the three low bits count.
     pub queue: u8,
     pub len: u64,
-    /// The packet has been deflected before: if it does not fit now, it is dropped.
-    pub was_deflected: bool,
+    /// How often the packet has been deflected: at most [`MAX_DEFLECTIONS`](crate::MAX_DEFLECTIONS)
+    /// times, then it is dropped.
+    pub deflections: u8,
 }
 
 /// What became of an offered packet. The depth is that of its queue without the packet.
@@ -151,12 +152,13 @@ impl<P> Port<P> {
             return Admission::Enqueued { depth };
         };
         let full = reason != DropReason::NoSuchQueue;
-        if full && queue.on_full == OnFull::Deflect && !arrival.was_deflected {
+        let deflects = queue.on_full == OnFull::Deflect && arrival.deflections < MAX_DEFLECTIONS;
+        if full && deflects {
             queue.recorder.deflected.add(len);
             queue.check();
             return Admission::Deflected { packet, depth };
         }
-        let reason = match full && arrival.was_deflected {
+        let reason = match full && arrival.deflections > 0 {
             true => DropReason::DeflectFailed,
             false => reason,
         };

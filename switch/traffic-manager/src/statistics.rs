@@ -36,7 +36,8 @@ pub enum DropReason {
     QueueFull,
     /// The shared pool of the port is at its limit.
     PoolFull,
-    /// The packet had been deflected before and did not fit again.
+    /// The packet had been deflected before and did not fit again, into a queue that does not
+    /// deflect or for the last time that is allowed.
     DeflectFailed,
     /// A new configuration or program left no place for the packet while it waited.
     Flushed,

@@ -37,7 +37,7 @@ fn offer(tm: &mut TrafficManager<u32>, now: Instant, queue: u8, id: u32) -> Admi
     let arrival = Arrival {
         queue,
         len: 1500,
-        was_deflected: false,
+        deflections: 0,
     };
     tm.enqueue(now, PORT, arrival, id)
 }
@@ -153,36 +153,75 @@ fn a_full_queue_drops_with_its_reason() {
     assert_eq!(ids, [0, 1, 5]);
 }
 
-#[test]
-fn deflection_hands_back_the_packet_and_the_depth_once() {
+fn again(queue: u8, deflections: u8) -> Arrival {
+    Arrival {
+        queue,
+        len: 64,
+        deflections,
+    }
+}
+
+/// Queue 0 holds one packet and deflects, queue 7 holds one packet.
+fn two_full_queues(control_on_full: OnFull) -> TrafficManager<u32> {
     let mut profile = gigabit();
-    profile.queue[0].capacity_packets = Some(1);
+    profile.queue = vec![queue(0), queue(7)];
+    for queue in &mut profile.queue {
+        queue.capacity_packets = Some(1);
+    }
     profile.queue[0].on_full = OnFull::Deflect;
+    profile.queue[1].on_full = control_on_full;
     let mut tm = manager(profile);
     accept(&mut tm, us(0), 0, 1);
+    accept(&mut tm, us(0), 7, 2);
+    tm
+}
+
+#[test]
+fn deflection_hands_back_the_packet_and_the_depth() {
+    let mut tm = two_full_queues(OnFull::TailDrop);
     let depth = Depth {
         packets: 1,
         bytes: 1500,
     };
-    let deflected = Admission::Deflected { packet: 2, depth };
-    assert_eq!(offer(&mut tm, us(0), 0, 2), deflected);
-    let again = Arrival {
-        queue: 0,
-        len: 64,
-        was_deflected: true,
-    };
+    let deflected = Admission::Deflected { packet: 3, depth };
+    assert_eq!(offer(&mut tm, us(0), 0, 3), deflected);
+    assert_eq!(tm.statistics()[0].queues[0].deflected.packets, 1);
+}
+
+#[test]
+fn a_queue_that_does_not_deflect_is_the_end_of_a_deflected_packet() {
+    let mut tm = two_full_queues(OnFull::TailDrop);
     let reason = DropReason::DeflectFailed;
     assert_eq!(
-        tm.enqueue(us(0), PORT, again, 2),
-        Admission::Dropped { packet: 2, reason }
+        tm.enqueue(us(0), PORT, again(7, 1), 3),
+        Admission::Dropped { packet: 3, reason }
     );
-    let q = &tm.statistics()[0].queues[0];
-    assert_eq!(q.deflected.packets, 1);
+    let q = &tm.statistics()[0].queues[1];
     let expected = Count {
         packets: 1,
         bytes: 64,
     };
     assert_eq!(q.dropped[&reason], expected);
+    assert_eq!(q.deflected.packets, 0);
+}
+
+#[test]
+fn a_packet_is_deflected_twice_and_not_more() {
+    let mut tm = two_full_queues(OnFull::Deflect);
+    let depth = Depth {
+        packets: 1,
+        bytes: 1500,
+    };
+    let deflected = Admission::Deflected { packet: 3, depth };
+    assert_eq!(tm.enqueue(us(0), PORT, again(7, 1), 3), deflected);
+    let reason = DropReason::DeflectFailed;
+    assert_eq!(
+        tm.enqueue(us(0), PORT, again(7, 2), 3),
+        Admission::Dropped { packet: 3, reason }
+    );
+    let q = &tm.statistics()[0].queues[1];
+    assert_eq!(q.deflected.packets, 1);
+    assert_eq!(q.dropped[&reason].packets, 1);
 }
 
 #[test]

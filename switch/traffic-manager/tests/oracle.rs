@@ -89,10 +89,10 @@ impl Reference {
             });
             return Verdict::Queued(own.0);
         };
-        match (config.on_full, arrival.was_deflected) {
-            (_, true) => Verdict::Dropped(DropReason::DeflectFailed),
-            (OnFull::Deflect, false) => Verdict::Deflected(own.0),
-            _ => Verdict::Dropped(reason),
+        match (config.on_full, arrival.deflections) {
+            (OnFull::Deflect, 0 | 1) => Verdict::Deflected(own.0),
+            (_, 0) => Verdict::Dropped(reason),
+            _ => Verdict::Dropped(DropReason::DeflectFailed),
         }
     }
 
@@ -122,7 +122,7 @@ struct Offer {
     gap_ns: u64,
     queue: u8,
     len: u64,
-    was_deflected: bool,
+    deflections: u8,
     /// Whether the port is served after this offer, or only later.
     serve: bool,
     egress_drops: bool,
@@ -134,15 +134,15 @@ fn offers() -> impl Strategy<Value = Vec<Offer>> {
         gap,
         0..6u8,
         60..1600u64,
-        prop::bool::weighted(0.2),
+        prop_oneof![6 => Just(0), 1 => Just(1), 1 => Just(2)],
         any::<bool>(),
     );
     let one = (one, prop::bool::weighted(0.1)).prop_map(
-        |((gap_ns, queue, len, was_deflected, serve), egress_drops)| Offer {
+        |((gap_ns, queue, len, deflections, serve), egress_drops)| Offer {
             gap_ns,
             queue,
             len,
-            was_deflected,
+            deflections,
             serve,
             egress_drops,
         },
@@ -255,7 +255,7 @@ proptest! {
             let arrival = Arrival {
                 queue: offer.queue,
                 len: offer.len,
-                was_deflected: offer.was_deflected,
+                deflections: offer.deflections,
             };
             let actual = match tm.enqueue(now, PORT, arrival, id) {
                 Admission::Enqueued { depth } => Verdict::Queued(depth.packets),
