@@ -4,9 +4,9 @@
 // are table entries; docs/architecture.md lists the tables, docs/*.md the mechanisms.
 //
 //  ingress  validity ─ traffic_class ─┬─ arp ─────── arp_responder ────────────────────────┬─► queue
-//                                     ├─ ipv4 ────── flow_hash ─ mlfq ─ route ─ occupancy ─┤
-//                                     │                                            refused │
-//                                     └─ deflected ──────────────────────────────────► trimming ─► trim queue
+//                                     ├─ ipv4 ─────► flow_hash ─ mlfq ─ route ─ occupancy ─┤
+//                                     │           ▲ returned                       refused │
+//                                     └─ deflected ─ return_to_sender ───────────────► trimming ─► trim queue
 //  egress   replica pruning ─ occupancy release ─ ecn_threshold ─ phantom_queue ─ link
 
 #include <core.p4>
@@ -23,6 +23,7 @@
 #include "include/mlfq.p4"
 #include "include/route.p4"
 #include "include/occupancy.p4"
+#include "include/return_to_sender.p4"
 #include "include/trimming.p4"
 #include "include/multicast.p4"
 #include "include/ecn_threshold.p4"
@@ -39,6 +40,7 @@ control FabricIngress(inout headers_t hdr,
     Mlfq() mlfq;
     Route() route;
     OccupancyAdmission() occupancy;
+    ReturnToSender() return_to_sender;
     Trimming() trimming;
     DropAndCount() drop_and_count;
 
@@ -53,8 +55,14 @@ control FabricIngress(inout headers_t hdr,
             // It was routed the first time; now the queue of that port has no room for it.
             meta.refused = 1;
             meta.refused_port = standard_metadata.egress_port;
+            if (meta.drop_reason == DropReason.NONE && hdr.ebb.isValid()) {
+                return_to_sender.apply(hdr, meta, standard_metadata);
+            }
         } else {
             port_in.count((bit<32>)standard_metadata.ingress_port);
+        }
+
+        if (meta.refused == 0) {
             if (meta.drop_reason == DropReason.NONE) {
                 if (hdr.arp.isValid()) {
                     arp.apply(hdr, meta, standard_metadata);

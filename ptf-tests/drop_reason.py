@@ -21,3 +21,4 @@ class DropReason(IntEnum):
     ARP_UNANSWERED = 11
     NOT_TRIMMABLE = 12
     REPLICA_TO_SOURCE = 13
+    RETURN_REFUSED = 14

@@ -127,7 +127,7 @@ class Ebb(Packet):
         XIntField("session", 0),
         IntField("block", 0),
         ThreeBytesField("symbol", 0),
-        ByteField("reserved", 0),
+        ByteField("priority", 0),
         IntField("pull", 0),
         XShortField("entropy", 0),
         XShortField("checksum", None),
@@ -163,6 +163,21 @@ class Ebb(Packet):
 bind_layers(IP, Ebb, proto=EBB_PROTOCOL)
 
 
+def returned(frame: bytes) -> bytes:
+    """What a switch makes of the trimmed header `frame` when it turns it round to its sender
+    (docs/wire-format.md, "Return to sender"). The MAC addresses and the TTL are the route's.
+
+    On bytes, as `trimmed` is.
+    """
+    out = bytearray(frame)
+    ip = ETHERNET_HEADER_BYTES
+    out[ip + 12 : ip + 20] = frame[ip + 16 : ip + 20] + frame[ip + 12 : ip + 16]
+    ebb = ip + (out[ip] & 0x0F) * 4
+    out[ebb + 1] |= Flag.TRIMMED | Flag.RETURNED
+    _fix_header_checksum(out, ebb)
+    return bytes(out)
+
+
 def trimmed(frame: bytes, size: int, dscp: int = Dscp.TRIMMED) -> bytes:
     """What a switch makes of `frame` when it trims it (docs/wire-format.md, "Trimming").
 
@@ -183,8 +198,13 @@ def trimmed(frame: bytes, size: int, dscp: int = Dscp.TRIMMED) -> bytes:
     if out[ip + 9] == EBB_PROTOCOL:
         ebb = ip + ip_header_bytes
         out[ebb + 1] |= Flag.TRIMMED
-        checksum = ebb + _CHECKSUM_OFFSET
-        out[checksum : checksum + 2] = b"\0\0"
-        header = bytes(out[ebb : ebb + EBB_HEADER_BYTES])
-        out[checksum : checksum + 2] = internet_checksum(header).to_bytes(2, "big")
+        _fix_header_checksum(out, ebb)
     return bytes(out)
+
+
+def _fix_header_checksum(frame: bytearray, ebb: int) -> None:
+    """Makes the checksum of the header at `ebb` anew."""
+    checksum = ebb + _CHECKSUM_OFFSET
+    frame[checksum : checksum + 2] = b"\0\0"
+    header = bytes(frame[ebb : ebb + EBB_HEADER_BYTES])
+    frame[checksum : checksum + 2] = internet_checksum(header).to_bytes(2, "big")

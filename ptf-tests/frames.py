@@ -75,11 +75,12 @@ def ebb(
     dst_mac: str = ANY_MAC,
     ttl: int = 64,
     options: Any = None,
+    src: str = SENDER_IP,
     **header: Any,
 ) -> bytes:
     """A packet of the receiver-driven transports, a full DATA packet by default."""
     fields = {"type": Type.DATA, "session": 0xABCD1234, "symbol": 1} | header
-    extra = {} if options is None else {"options": options}
+    extra = {"src": src} | ({} if options is None else {"options": options})
     return frame(
         Ebb(**fields), dst, dscp=dscp, ecn=ecn, length=length, dst_mac=dst_mac, ttl=ttl, **extra
     )

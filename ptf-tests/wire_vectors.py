@@ -15,7 +15,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ebb_scapy import Dscp, Ebb, Ecn, Flag, Type, crc32c, internet_checksum, tos, trimmed
+from ebb_scapy import (
+    Dscp,
+    Ebb,
+    Ecn,
+    Flag,
+    Type,
+    crc32c,
+    internet_checksum,
+    returned,
+    tos,
+    trimmed,
+)
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
@@ -85,6 +96,16 @@ def _frames() -> list[tuple[str, str, bytes]]:
             data(payload_bytes(1189), flags=Flag.FIN | Flag.RETRANSMIT, symbol=69, level=1),
         ),
         ("ndp-data-trimmed", "ndp-data-syn after a trim to 128 bytes", trimmed(first, TRIM_SIZE)),
+        (
+            "ndp-data-priority",
+            "NDP, packet of a session of priority 5",
+            data(full, symbol=3, priority=5),
+        ),
+        (
+            "ndp-data-returned",
+            "ndp-data-trimmed, turned round to its sender",
+            returned(trimmed(first, TRIM_SIZE)),
+        ),
         (
             "ndp-data-trimmed-min",
             "ndp-data-syn after a trim to MIN_TRIM_SIZE on a host-facing port",

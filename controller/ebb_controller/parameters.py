@@ -67,6 +67,8 @@ class Trimming(Parameters):
     """DSCP_TRIMMED_LASTHOP on host-facing ports; none: the same as elsewhere."""
     queue_index: QueueId = 7
     """Queue of trimmed packets."""
+    return_to_sender: bool = False
+    """A header that this queue refuses goes back to its sender; the queue must `deflect`."""
     trigger: Literal["deflect", "occupancy"] = "deflect"
     """Who notices that a packet does not fit: the traffic manager, or the program's own counter."""
     occupancy_limit_bytes: Annotated[int, Field(gt=0)] = 12_000
@@ -102,7 +104,9 @@ class FabricParameters(Parameters):
         """For a target whose queues cannot deflect (BMv2): the program's own counter trims."""
         if self.trimming is None:
             return self
-        trimming = self.trimming.model_copy(update={"trigger": "occupancy"})
+        trimming = self.trimming.model_copy(
+            update={"trigger": "occupancy", "return_to_sender": False}
+        )
         return self.model_copy(update={"trimming": trimming})
 
     @model_validator(mode="after")
@@ -117,10 +121,17 @@ class FabricParameters(Parameters):
         if self.trimming is not None:
             used.append(("trimming.queue_index", self.trimming.queue_index))
         existing = [queue.id for queue in self.ports.queue]
-        for user, queue in used:
-            if queue not in existing:
+        for user, number in used:
+            if number not in existing:
                 raise ValueError(
-                    f"{user}: there is no queue {queue}; [[ports.queue]] has {sorted(existing)}"
+                    f"{user}: there is no queue {number}; [[ports.queue]] has {sorted(existing)}"
+                )
+        if self.trimming is not None and self.trimming.return_to_sender:
+            index = self.trimming.queue_index
+            (queue,) = (queue for queue in self.ports.queue if queue.id == index)
+            if queue.on_full != "deflect":
+                raise ValueError(
+                    f'trimming.return_to_sender: queue {index} must say on_full = "deflect"'
                 )
         thresholds = self.mlfq_thresholds_bytes
         if any(low >= high for low, high in pairwise(thresholds)):

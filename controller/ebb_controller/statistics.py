@@ -18,6 +18,7 @@ COUNTERS = {
     "port_in": "packets\nin",
     "dropped": "P4\ndrops",
     "trimmed": "trimmed",
+    "returned": "returned",
     "mlfq_demoted": "demoted",
     "trim_sent": "trims\nsent",
     "phantom_marked": "phantom\nmarks",

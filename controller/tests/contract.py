@@ -44,6 +44,7 @@ TABLES = {
         {"egress_port": (EXACT, 9)},
         {"set_trimming": {"size": 16, "dscp_value": 6, "queue_index": 3}},
     ),
+    "return_to_sender": Table({"dscp": (EXACT, 6)}, {"return_header": {}}),
     "occupancy_limit": Table(
         {"egress_port": (EXACT, 9)}, {"set_occupancy_limit": {"limit_bytes": 32}}
     ),
@@ -62,6 +63,7 @@ COUNTERS = (
     "step_marked",
     "trimmed",
     "trim_sent",
+    "returned",
     "mlfq_demoted",
     "dropped",
 )

@@ -12,6 +12,7 @@ from ebb_controller import (
     mlfq,
     occupancy,
     phantom_queue,
+    return_to_sender,
     route,
     traffic_class,
     trimming,
@@ -179,6 +180,33 @@ class TestTrimming:
             ({"egress_port": port}, "set_occupancy_limit", {"limit_bytes": 9000})
             for port in (1, 2, 3, 4)
         ]
+
+
+class TestReturnToSender:
+    deflecting = PortParameters(
+        queue=[QueueParameters(id=0), QueueParameters(id=7, on_full="deflect")]
+    )
+
+    def classes(self, **parameters: Any) -> list[int]:
+        there = site("c0", ports=self.deflecting, trimming=Trimming(**parameters))
+        found = rows(return_to_sender.entries(there))
+        assert {(action, *args) for _, action, args in found} <= {("return_header",)}
+        return [match["dscp"] for match, _, _ in found]
+
+    def test_off_unless_asked_for(self) -> None:
+        assert rows(return_to_sender.entries(site("c0"))) == []
+        assert self.classes() == []
+
+    def test_headers_of_all_switches_are_returned(self) -> None:
+        assert self.classes(return_to_sender=True) == [12, 14]
+        assert self.classes(return_to_sender=True, dscp_value=20, lasthop_dscp_value=0) == [0, 20]
+        assert self.classes(return_to_sender=True, lasthop_dscp_value=None) == [12]
+
+    def test_off_where_nothing_is_deflected(self) -> None:
+        fabric = FabricParameters(ports=self.deflecting, trimming=Trimming(return_to_sender=True))
+        bmv2 = fabric.without_deflection()
+        assert bmv2.trimming is not None
+        assert not bmv2.trimming.return_to_sender
 
 
 class TestPhantomQueue:

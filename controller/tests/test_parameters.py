@@ -18,6 +18,7 @@ QUEUES = {"queue": [{"id": queue} for queue in (0, 1, 2, 7)]}
         ({"classes": [{"dscp": 64}]}, "less than or equal to 63"),
         ({"classes": [{"dscp": 10, "queue": 3}]}, "class of dscp 10: there is no queue 3"),
         ({"trimming": {"queue_index": 6}}, "trimming.queue_index: there is no queue 6"),
+        ({"trimming": {"return_to_sender": True}}, 'queue 7 must say on_full = "deflect"'),
         ({"trimming": {"size": 81}}, "greater than or equal to 82"),
         ({"classes": [{"dscp": 1, "mlfq": "sender"}]}, "mlfq_queues: there is no queue 5"),
         ({"mlfq_thresholds_bytes": [10, 10]}, "must increase: [10, 10]"),

@@ -26,10 +26,10 @@ from hypothesis import strategies as st
 
 EVERYTHING = FabricParameters(
     classes=[TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")],
-    ports=PortParameters(queue=[QueueParameters(id=queue) for queue in range(8)]),
+    ports=PortParameters(queue=[QueueParameters(id=i, on_full="deflect") for i in range(8)]),
     step_marking=StepMarking(),
     phantom_queue=PhantomQueue(),
-    trimming=Trimming(trigger="occupancy"),
+    trimming=Trimming(trigger="occupancy", return_to_sender=True),
 )
 GROUP = MulticastGroup("239.0.0.1", 1, ("h1", "h3", "h16"))
 FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")

@@ -50,8 +50,12 @@ class FabricCounts:
     max_queue_bytes: int | None
     average_queue_bytes: float | None
     dropped_packets: int
+    """For want of room, by a queue or by the program that it handed the packet back to."""
     trimmed_packets: int
     trim_dropped_packets: int
+    """Headers that reached neither the receiver nor, where they are returned, the sender."""
+    returned_packets: int
+    """Headers turned round to their sender."""
     ce_marks: int
 
     @classmethod
@@ -65,6 +69,7 @@ class FabricCounts:
             dropped_packets=sum(c.dropped_packets for c in counts),
             trimmed_packets=sum(c.trimmed_packets for c in counts),
             trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
+            returned_packets=sum(c.returned_packets for c in counts),
             ce_marks=sum(c.ce_marks for c in counts),
         )
 

@@ -33,8 +33,10 @@ Progress = Callable[[str], None]
 
 AGENT_PORT = 7000
 MARK_COUNTERS = ("phantom_marked", "step_marked")
-TRIM_COUNTERS = ("trimmed", "trim_sent")
+TRIM_COUNTERS = ("trimmed", "trim_sent", "returned")
 DROP_COUNTER = "dropped"
+NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
+"""Drop reasons of p4src/include/drop_reason.p4 for packets that a queue had no room for."""
 PING_SECONDS = 60.0
 SETTLE_NS = 2_000_000
 """Nominal time between 'all agents are ready' and the first packet of a phase."""
@@ -259,7 +261,7 @@ class Fabric:
         if self.traffic_managers is None:
             # What the interfaces took in and did not give out again, and the program did not drop.
             lost = delta["taken_in"] - delta["given_out"] - delta[DROP_COUNTER]
-            return FabricCounts(None, None, lost, trims, trims - delta["trim_sent"], marks)
+            return FabricCounts(None, None, lost, trims, trims - delta["trim_sent"], 0, marks)
         statistics = self.loop.run(self.traffic_managers.statistics())
         bottleneck = self.topology.attachment(receiver)
         queues = statistics[bottleneck.node][bottleneck.port].queues
@@ -267,9 +269,13 @@ class Fabric:
         return FabricCounts(
             max_queue_bytes=max((q.max_depth_bytes for q in queues), default=0),
             average_queue_bytes=sum(q.average_depth_bytes for q in queues),
-            dropped_packets=sum(sum(q.dropped_packets.values()) for q in everywhere),
+            dropped_packets=sum(sum(q.dropped_packets.values()) for q in everywhere)
+            + delta["not_trimmable"]
+            + delta["return_refused"],
             trimmed_packets=trims,
-            trim_dropped_packets=trims - delta["trim_sent"],
+            trim_dropped_packets=sum(q.dropped_packets.get("deflect-failed", 0) for q in everywhere)
+            + delta["return_refused"],
+            returned_packets=delta["returned"],
             ce_marks=marks,
         )
 
@@ -281,6 +287,8 @@ class Fabric:
             name: sum(packets for table in tables.values() for packets, _ in table[name])
             for name in names
         }
+        for name, reason in (("not_trimmable", NOT_TRIMMABLE), ("return_refused", RETURN_REFUSED)):
+            sums[name] = sum(table[DROP_COUNTER][reason][0] for table in tables.values())
         taken_in, given_out = self.net.switched_frames()
         return sums | {"taken_in": taken_in, "given_out": given_out}
 

@@ -56,13 +56,13 @@ def test_nearest_rank() -> None:
 
 
 GOOD = Flow(100_000, 0.0, 1e6, 0, 0, 0, ok=True)
-QUIET = FabricCounts(1000, 100.0, 0, 0, 0, 0)
+QUIET = FabricCounts(1000, 100.0, 0, 0, 0, 0, 0)
 
 
 def result(*, queue: float | None = 100.0, timeouts: int = 0, drops: int = 0) -> SchemeResult:
     flow = replace(GOOD, timeouts=timeouts)
     highest = None if queue is None else 1000
-    fabric = FabricCounts(highest, queue, drops, 0, 0, 0)
+    fabric = FabricCounts(highest, queue, drops, 0, 0, 0, 0)
     return SchemeResult(GOOD, QUIET, [Round([flow] * 8, [*[flow] * 8, GOOD], fabric)])
 
 

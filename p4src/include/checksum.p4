@@ -2,7 +2,7 @@
 //
 // IPv4 header checksum, options included: verified before ingress (the result is
 // standard_metadata.checksum_error), made again after egress. The checksum of the Ebb header is end to end
-// and only trimming touches it, incrementally (trimming.p4).
+// and the mechanisms that set its flags touch it, incrementally (ebb_flags.p4).
 
 #ifndef CHECKSUM_P4
 #define CHECKSUM_P4

@@ -20,7 +20,8 @@ enum bit<8> DropReason {
     ROUTE_DROP           = 10,  // a route said so
     ARP_UNANSWERED       = 11,  // not a request, or not for one of our addresses
     NOT_TRIMMABLE        = 12,  // its queue was full and its class is not eligible
-    REPLICA_TO_SOURCE    = 13   // multicast copy to the port it came from
+    REPLICA_TO_SOURCE    = 13,  // multicast copy to the port it came from
+    RETURN_REFUSED       = 14   // a header on its way back to the sender met a full queue too
 }
 
 #endif

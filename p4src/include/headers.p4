@@ -31,7 +31,11 @@ const bit<2> ECN_ECT0 = 2;
 const bit<2> ECN_CE   = 3;
 
 const bit<4> EBB_VERSION = 1;
-const bit<8> EBB_TRIMMED = 0x04;
+const bit<4> EBB_DATA    = 0;       // the two types that carry payload
+const bit<4> EBB_SYMBOL  = 1;
+
+const bit<8> EBB_TRIMMED  = 0x04;
+const bit<8> EBB_RETURNED = 0x80;
 
 // standard_metadata.instance_type. BMv2 uses 0 to 6; 7 is a packet that did not fit into its queue and
 // comes back to ingress (docs/architecture.md, "Data path of one switch").
@@ -107,7 +111,7 @@ header ebb_t {
     bit<32> session;
     bit<32> block;
     bit<24> symbol;
-    bit<8>  reserved;
+    bit<8>  priority;              // at the receiver's pull queue; no switch looks at it
     bit<32> pull;
     bit<16> entropy;
     bit<16> checksum;

@@ -15,6 +15,7 @@
 #ifndef TRIMMING_P4
 #define TRIMMING_P4
 
+#include "ebb_flags.p4"
 #include "headers.p4"
 
 control Trimming(inout headers_t hdr,
@@ -43,14 +44,6 @@ control Trimming(inout headers_t hdr,
         size = 512;
     }
 
-    // RFC 1624: adding to a word of the header subtracts from its checksum (one's complement). Not made anew
-    // from the header, so that a header damaged on its way here stays recognisable.
-    action set_trimmed_flag() {
-        bit<17> sum = (bit<17>)(~hdr.ebb.checksum) + (bit<17>)EBB_TRIMMED;
-        hdr.ebb.checksum = ~(sum[15:0] + (bit<16>)sum[16:16]);
-        hdr.ebb.flags = hdr.ebb.flags | EBB_TRIMMED;
-    }
-
     action cut() {
         truncate((bit<32>)keep_bytes);
         meta.frame_bytes = (bit<32>)keep_bytes;
@@ -68,8 +61,8 @@ control Trimming(inout headers_t hdr,
             trimmed.count((bit<32>)meta.refused_port);
             if (hdr.ipv4.total_length > keep_bytes - ETHERNET_BYTES) {
                 cut();
-                if (hdr.ebb.isValid() && hdr.ebb.flags & EBB_TRIMMED == 0) {
-                    set_trimmed_flag();
+                if (hdr.ebb.isValid()) {
+                    set_ebb_flags(hdr.ebb, EBB_TRIMMED);
                 }
             }
         }

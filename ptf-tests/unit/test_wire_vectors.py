@@ -14,6 +14,7 @@ from ebb_scapy import (
     Flag,
     crc32c,
     internet_checksum,
+    returned,
     trimmed,
 )
 from scapy.layers.inet import IP
@@ -76,9 +77,9 @@ def test_fields_stand_where_the_document_says(vector: dict[str, Any]) -> None:
     assert header[3] == ebb["sender"] << 4 | ebb["senders"]
     offsets = {
         "sport": (4, 2), "dport": (6, 2), "session": (8, 4), "block": (12, 4), "symbol": (16, 3),
-        "pull": (20, 4), "entropy": (24, 2), "checksum": (26, 2), "payload_crc": (28, 4),
-        "object_length": (32, 8), "symbol_size": (40, 2), "block_symbols": (42, 2),
-        "payload_length": (44, 2), "multicast_group": (46, 2),
+        "priority": (19, 1), "pull": (20, 4), "entropy": (24, 2), "checksum": (26, 2),
+        "payload_crc": (28, 4), "object_length": (32, 8), "symbol_size": (40, 2),
+        "block_symbols": (42, 2), "payload_length": (44, 2), "multicast_group": (46, 2),
     }  # fmt: skip
     for name, (at, size) in offsets.items():
         assert int.from_bytes(header[at : at + size], "big") == ebb[name], name
@@ -103,6 +104,21 @@ def test_trim(name: str, size: int) -> None:
     assert int(after[Ebb].flags) == int(before[Ebb].flags) | Flag.TRIMMED
     untouched = {f.name for f in Ebb.fields_desc} - {"flags", "checksum"}
     for field in untouched:
+        assert after[Ebb].getfieldval(field) == before[Ebb].getfieldval(field)
+
+
+@pytest.mark.parametrize("name", ["ndp-data-trimmed", "ndp-data-trimmed-min"])
+def test_return(name: str) -> None:
+    header = frame_of(name)
+    back = returned(header)
+    before, after = Ether(header), Ether(back)
+    assert (after[IP].src, after[IP].dst) == (before[IP].dst, before[IP].src)
+    assert after[IP].chksum == before[IP].chksum
+    assert internet_checksum(back[14:34]) == 0
+    assert internet_checksum(back[34:82]) == 0
+    assert int(after[Ebb].flags) == int(before[Ebb].flags) | Flag.RETURNED
+    assert len(back) == len(header)
+    for field in {f.name for f in Ebb.fields_desc} - {"flags", "checksum"}:
         assert after[Ebb].getfieldval(field) == before[Ebb].getfieldval(field)
 
 

@@ -92,6 +92,7 @@ fn vectors_parse_to_their_fields_and_are_emitted_again() {
                 (h.session.into(), "session"),
                 (h.block.into(), "block"),
                 (h.symbol.into(), "symbol"),
+                (h.priority.into(), "priority"),
                 (h.pull.into(), "pull"),
                 (h.entropy.into(), "entropy"),
                 (h.object_bytes, "object_length"),
