@@ -8,17 +8,16 @@
 mod capture;
 mod clock;
 mod control;
-mod packet_socket;
 mod port;
 
 use std::io;
-use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use ebb_packet_io::{
+    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait,
+};
 use ebb_units::{Duration, Instant};
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::time::Timespec;
 use thiserror::Error;
 
 pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};
@@ -26,9 +25,10 @@ pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_chan
 use crate::fabric::{Endpoint, Fabric, WiringError};
 use capture::Capture;
 use clock::Clock;
-use packet_socket::{PacketSocket, ReceiveBuffers};
 use port::InterfacePort;
 
+/// Frames per system call.
+const BATCH: usize = 32;
 /// The longest sleep; kernel drops are read at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
@@ -71,7 +71,7 @@ impl Driver {
             ports: Vec::new(),
             commands,
             handle,
-            buffers: ReceiveBuffers::new(),
+            buffers: ReceiveBuffers::new(BATCH, MAX_FRAME_BYTES),
             statistics_due: Instant::ZERO,
         })
     }
@@ -94,24 +94,31 @@ impl Driver {
     ) -> Result<(), DriverError> {
         self.fabric.attach(at)?;
         let switch = self.fabric.switch(at.switch).name();
-        let socket = PacketSocket::open(interface).map_err(|reason| DriverError::Interface {
-            switch: switch.into(),
-            port: at.port,
-            interface: interface.into(),
-            remedy: remedy(&reason),
-            reason,
-        })?;
+        // Promiscuous; frames carry the time of their arrival, so that a process that gets the CPU
+        // late still sees when they came.
+        let options = SocketOptions {
+            audience: Audience::Everyone,
+            timestamps: true,
+            ..SocketOptions::default()
+        };
+        let socket =
+            PacketSocket::open(interface, &options).map_err(|reason| DriverError::Interface {
+                switch: switch.into(),
+                port: at.port,
+                interface: interface.into(),
+                remedy: remedy(&reason),
+                reason,
+            })?;
         let capture = captures.map(|directory| Capture::create(directory, interface));
         let label = format!("{switch}, port {}, interface {interface}", at.port);
-        let port = InterfacePort::new(at, label, interface, socket, capture.transpose()?);
+        let port = InterfacePort::new(at, label, socket, capture.transpose()?);
         self.ports.push(port);
         Ok(())
     }
 
     /// Runs until [`ControlHandle::stop`].
     pub fn run(&mut self) -> Result<(), DriverError> {
-        // Without this the kernel may wake us 50 us late to save power.
-        rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).map_err(io::Error::from)?;
+        ebb_packet_io::wake_up_on_time();
         loop {
             self.wait()?;
             let horizon = self.receive();
@@ -133,25 +140,19 @@ impl Driver {
         if !sleep.is_zero() {
             self.ports.iter_mut().for_each(InterfacePort::flush_capture);
         }
-        let timeout: std::time::Duration = sleep.min(MAX_SLEEP).into();
-        let timeout = Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: timeout.subsec_nanos().into(),
-        };
-        let mut polled = vec![PollFd::new(self.commands.wake_fd(), PollFlags::IN)];
-        let readable: Vec<usize> = (0..self.ports.len())
+        let mut polled = vec![PollFd::readable(self.commands.wake_fd().as_fd())];
+        let present: Vec<usize> = (0..self.ports.len())
             .filter(|index| self.ports[*index].is_present())
             .collect();
-        polled.extend(readable.iter().map(|index| {
-            PollFd::from_borrowed_fd(self.ports[*index].socket().as_fd(), PollFlags::IN)
-        }));
-        match poll(&mut polled, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(e) => return Err(io::Error::from(e).into()),
-        }
-        let events: Vec<PollFlags> = polled[1..].iter().map(PollFd::revents).collect();
-        for (index, events) in readable.into_iter().zip(events) {
-            self.ports[index].note_events(events);
+        let sockets = present
+            .iter()
+            .map(|index| self.ports[*index].socket().as_fd());
+        polled.extend(sockets.map(PollFd::readable));
+        wait(&mut polled, Some(sleep.min(MAX_SLEEP).into()), None)?;
+        let seen = polled[1..].iter();
+        let seen: Vec<_> = seen.map(|fd| (fd.is_readable(), fd.has_failed())).collect();
+        for (index, (readable, failed)) in present.into_iter().zip(seen) {
+            self.ports[index].note_events(readable, failed);
         }
         Ok(())
     }

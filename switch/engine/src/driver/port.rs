@@ -2,13 +2,12 @@
 
 use std::io;
 
+use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, SendError};
 use ebb_units::Instant;
-use rustix::event::PollFlags;
 use tracing::{info, warn};
 
 use super::capture::{Capture, Direction};
 use super::clock::RealtimeOffset;
-use super::packet_socket::{PacketSocket, ReceiveBuffers, interface_index};
 use crate::drops::DropReason;
 use crate::fabric::{Endpoint, Fabric};
 
@@ -19,7 +18,6 @@ pub(super) struct InterfacePort {
     at: Endpoint,
     /// Names switch, port and interface in messages.
     label: String,
-    interface: String,
     socket: PacketSocket,
     capture: Option<Capture>,
     to_send: Vec<Vec<u8>>,
@@ -42,14 +40,12 @@ impl InterfacePort {
     pub(super) fn new(
         at: Endpoint,
         label: String,
-        interface: &str,
         socket: PacketSocket,
         capture: Option<Capture>,
     ) -> Self {
         Self {
             at,
             label,
-            interface: interface.to_owned(),
             socket,
             capture,
             to_send: Vec::new(),
@@ -73,9 +69,9 @@ impl InterfacePort {
         self.state != State::Gone
     }
 
-    pub(super) fn note_events(&mut self, events: PollFlags) {
-        self.readable |= events.contains(PollFlags::IN);
-        if events.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
+    pub(super) fn note_events(&mut self, readable: bool, failed: bool) {
+        self.readable |= readable;
+        if failed {
             // Reading the error clears it; otherwise poll would return at once for ever.
             if let Ok(Some(error)) | Err(error) = self.socket.take_error() {
                 self.note_error(&error);
@@ -96,52 +92,50 @@ impl InterfacePort {
         }
         let mut latest = Instant::ZERO;
         for _ in 0..BATCHES_PER_TURN {
-            let Self {
-                at,
-                socket,
-                capture,
-                label,
-                warned_checksum,
-                ..
-            } = self;
-            let received = socket.receive(buffers, |frame| {
-                let arrived = frame.realtime_ns.map_or(now, |ns| realtime.to_instant(ns));
-                // The two clocks are read one after the other, and one of them may be stepped.
-                latest = latest.max(arrived.min(now));
-                if frame.checksum_missing && !std::mem::replace(warned_checksum, true) {
-                    warn!(
-                        "{label}: frames arrive without L4 checksum, hosts will \
-                         discard them; turn the offload off at the other end: \
-                         ethtool -K INTERFACE tx off"
-                    );
-                }
-                let ns = frame.realtime_ns.unwrap_or(realtime.to_realtime_ns(now));
-                let recorded = capture
-                    .as_mut()
-                    .map(|c| c.record(Direction::In, ns, frame.bytes));
-                if let Some(Err(e)) = recorded {
-                    warn!("{label}: packet capture stopped: {e}");
-                    *capture = None;
-                }
-                fabric.inject(latest, *at, frame.bytes.to_vec());
-            });
-            match received {
-                Ok(received) => {
-                    self.note_up();
-                    self.count_too_long(fabric, received.too_long);
-                    if received.drained {
-                        return now;
-                    }
-                }
+            let batch = match self.socket.receive_batch(buffers) {
+                Ok(batch) => batch,
                 Err(error) => {
                     self.note_error(&error);
                     return now;
                 }
+            };
+            self.note_up();
+            for frame in batch.iter() {
+                let arrived = frame.realtime_ns.map_or(now, |ns| realtime.to_instant(ns));
+                // The two clocks are read one after the other, and one of them may be stepped.
+                latest = latest.max(arrived.min(now));
+                if frame.checksum_missing && !std::mem::replace(&mut self.warned_checksum, true) {
+                    warn!(
+                        "{}: frames arrive without L4 checksum, hosts will \
+                         discard them; turn the offload off at the other end: \
+                         ethtool -K INTERFACE tx off",
+                        self.label
+                    );
+                }
+                let ns = frame.realtime_ns.unwrap_or(realtime.to_realtime_ns(now));
+                self.record(Direction::In, ns, frame.bytes);
+                fabric.inject(latest, self.at, frame.bytes.to_vec());
+            }
+            self.count_too_long(fabric, batch.too_long);
+            if batch.drained {
+                return now;
             }
         }
         // More is waiting, all of it later than what was read.
         self.readable = true;
         latest
+    }
+
+    /// A capture that cannot be written ends; the switch goes on.
+    fn record(&mut self, direction: Direction, realtime_ns: u64, frame: &[u8]) {
+        let recorded = self
+            .capture
+            .as_mut()
+            .map(|capture| capture.record(direction, realtime_ns, frame));
+        if let Some(Err(e)) = recorded {
+            warn!("{}: packet capture stopped: {e}", self.label);
+            self.capture = None;
+        }
     }
 
     fn count_too_long(&mut self, fabric: &mut Fabric, frames: usize) {
@@ -152,8 +146,7 @@ impl InterfacePort {
             warn!(
                 "{}: frames longer than {} bytes are dropped; if the other end \
                  segments in \"hardware\", turn that off: ethtool -K INTERFACE tso off gso off",
-                self.label,
-                super::packet_socket::MAX_FRAME_BYTES
+                self.label, MAX_FRAME_BYTES
             );
         }
         self.drop_frames(fabric, DropReason::FrameTooLong, frames as u64, 0);
@@ -173,14 +166,14 @@ impl InterfacePort {
                 self.drop_frames(fabric, DropReason::PortDown, rest.len() as u64, bytes);
                 break;
             }
-            match self.socket.send(rest) {
+            match self.socket.send_batch(rest.iter().map(Vec::as_slice)) {
                 Ok(sent) => {
                     self.note_up();
                     self.capture_sent(&rest[..sent], realtime_ns);
                     rest = &rest[sent..];
                 }
                 Err(error) => {
-                    let reason = self.note_send_error(&error);
+                    let reason = self.note_send_error(error);
                     self.drop_frames(fabric, reason, 1, first.len() as u64);
                     rest = &rest[1..];
                 }
@@ -192,15 +185,8 @@ impl InterfacePort {
     }
 
     fn capture_sent(&mut self, frames: &[Vec<u8>], realtime_ns: u64) {
-        let Some(capture) = &mut self.capture else {
-            return;
-        };
         for frame in frames {
-            if let Err(e) = capture.record(Direction::Out, realtime_ns, frame) {
-                warn!("{}: packet capture stopped: {e}", self.label);
-                self.capture = None;
-                return;
-            }
+            self.record(Direction::Out, realtime_ns, frame);
         }
     }
 
@@ -225,23 +211,22 @@ impl InterfacePort {
         });
     }
 
-    fn note_send_error(&mut self, error: &io::Error) -> DropReason {
-        match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => DropReason::InterfaceBusy,
-            Some(libc::EMSGSIZE) => DropReason::FrameTooLong,
-            // Shorter than an Ethernet header.
-            Some(libc::EINVAL) => DropReason::FrameTooShort,
-            _ => {
-                self.note_error(error);
-                DropReason::PortDown
-            }
+    fn note_send_error(&mut self, error: SendError) -> DropReason {
+        match error {
+            SendError::Full | SendError::QueueFull => return DropReason::InterfaceBusy,
+            SendError::TooLong => return DropReason::FrameTooLong,
+            SendError::Malformed => return DropReason::FrameTooShort,
+            SendError::Down => self.note_error(&io::Error::from_raw_os_error(libc::ENETDOWN)),
+            SendError::Other(error) => self.note_error(&error),
         }
+        DropReason::PortDown
     }
 
     fn note_error(&mut self, error: &io::Error) {
-        let state = match interface_index(&self.interface) {
-            Ok(_) => State::Down,
-            Err(_) => State::Gone,
+        let state = if self.socket.interface_exists() {
+            State::Down
+        } else {
+            State::Gone
         };
         if self.state == state {
             return;

@@ -1,0 +1,104 @@
+//! Which frames a socket sees: classic BPF over IPv4 protocol and destination port.
+
+use std::io;
+use std::ops::RangeInclusive;
+use std::os::fd::BorrowedFd;
+
+use crate::system::set_option;
+
+const ETHERNET_BYTES: u32 = 14;
+const ETHERTYPE_AT: u32 = 12;
+const PROTOCOL_AT: u32 = ETHERNET_BYTES + 9;
+const WHOLE_FRAME: u32 = u32::MAX;
+
+const LOAD_HALF: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_ABS) as u16;
+const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
+/// X becomes the length of the IPv4 header.
+const LOAD_HEADER_BYTES: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
+const LOAD_HALF_INDEXED: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
+const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JUMP_IF_GREATER: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
+const JUMP_IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Where a protocol has its destination port: bytes from the end of the IPv4 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortOffset(pub u8);
+
+impl PortOffset {
+    /// TCP and UDP.
+    pub const TCP: PortOffset = PortOffset(2);
+}
+
+/// IPv4 packets of some protocols to some ports. Without any rule nothing passes. The kernel wakes
+/// a process only for frames that pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    rules: Vec<Rule>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    protocol: u8,
+    port_at: PortOffset,
+    ports: RangeInclusive<u16>,
+}
+
+impl Filter {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets packets of IP protocol `protocol` to one of `ports` pass as well.
+    #[must_use]
+    pub fn or(mut self, protocol: u8, port_at: PortOffset, ports: RangeInclusive<u16>) -> Self {
+        self.rules.push(Rule {
+            protocol,
+            port_at,
+            ports,
+        });
+        self
+    }
+
+    fn program(&self) -> Vec<libc::sock_filter> {
+        // Every jump but JUMP is to one of the next three instructions.
+        let mut program = vec![
+            op(LOAD_HALF, 0, 0, ETHERTYPE_AT),
+            op(JUMP_IF_EQUAL, 1, 0, libc::ETH_P_IP as u32),
+            op(RETURN, 0, 0, 0),
+            op(LOAD_HEADER_BYTES, 0, 0, ETHERNET_BYTES),
+        ];
+        for rule in &self.rules {
+            let port_at = ETHERNET_BYTES + u32::from(rule.port_at.0);
+            program.extend([
+                op(LOAD_BYTE, 0, 0, PROTOCOL_AT),
+                op(JUMP_IF_EQUAL, 1, 0, rule.protocol.into()),
+                op(JUMP, 0, 0, 4),
+                // A packet that ends before its port does not pass.
+                op(LOAD_HALF_INDEXED, 0, 0, port_at),
+                op(JUMP_IF_AT_LEAST, 0, 2, (*rule.ports.start()).into()),
+                op(JUMP_IF_GREATER, 1, 0, (*rule.ports.end()).into()),
+                op(RETURN, 0, 0, WHOLE_FRAME),
+            ]);
+        }
+        program.push(op(RETURN, 0, 0, 0));
+        program
+    }
+
+    pub(crate) fn attach(&self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        let mut program = self.program();
+        let Ok(len) = program.len().try_into() else {
+            return Err(io::Error::from_raw_os_error(libc::E2BIG));
+        };
+        let program = libc::sock_fprog {
+            len,
+            filter: program.as_mut_ptr(),
+        };
+        set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+}
+
+fn op(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}

@@ -1,0 +1,43 @@
+//! Ethernet frames on a Linux interface, in batches, through AF_PACKET.
+//!
+//! ```text
+//!  PacketSocket::receive_batch ──recvmmsg──► ReceiveBuffers ──► ReceivedFrame (a slice and what the kernel says about it)
+//!  PacketSocket::send_batch    ◄──────────── slices (and, with offloads, what is left to the kernel)
+//!  wait                        ──ppoll─────► packet sockets, eventfds, with a signal mask
+//! ```
+//!
+//! Nothing is allocated or copied per frame: buffers are allocated once, frames are slices of them.
+//! All unsafe code of packet I/O is in this crate.
+//!
+//! # When the interface goes
+//!
+//! *Down*: [`PacketSocket::receive_batch`] and [`PacketSocket::send_batch`] report `ENETDOWN`, the
+//! first once, the second for every frame. The socket stays good: when the interface is up again
+//! frames flow again, without a new socket. *Deleted*: the socket is dead for ever, even if an
+//! interface of the same name comes; [`PacketSocket::interface_exists`] tells one from the other.
+//! `ppoll` says `ERR` in both cases until [`PacketSocket::take_error`] or a receive has read the error.
+//!
+//! # What a frame from a local TCP sender looks like
+//!
+//! Over a veth, the kernel leaves out the TCP checksum and the segmentation: frames of 64 KB with
+//! partial checksums arrive, because nobody is thought to look. A socket without
+//! [`SocketOptions::offloads`] gets them as they are, with
+//! [`ReceivedFrame::checksum_missing`] set; a socket with it gets an [`Offload`] that says what is
+//! missing, and can hand the same back to the kernel when it sends.
+
+mod filter;
+mod offload;
+mod receive;
+mod send;
+mod socket;
+mod system;
+mod wait;
+
+pub use filter::{Filter, PortOffset};
+pub use offload::{Offload, Segmentation};
+pub use receive::{
+    Batch, MAX_FRAME_BYTES, MAX_OFFLOADED_FRAME_BYTES, ReceiveBuffers, ReceivedFrame,
+};
+pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
+pub use socket::{Audience, PacketSocket, SocketOptions, interface_index};
+pub use wait::{PollFd, wait, wake_up_on_time};

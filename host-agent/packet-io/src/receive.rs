@@ -1,0 +1,251 @@
+//! Receiving in batches.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use crate::PacketSocket;
+use crate::offload::Offload;
+use crate::system::check;
+
+/// The longest frame on a wire, with room for jumbo frames.
+pub const MAX_FRAME_BYTES: usize = 10_240;
+/// The longest frame that a sender leaves for the hardware to cut.
+pub const MAX_OFFLOADED_FRAME_BYTES: usize = 65_536 + 64;
+/// Bytes of an 802.1Q tag; each slot has this much room in front.
+const VLAN_TAG: usize = 4;
+const MAC_ADDRESSES: usize = 12;
+const ETHERTYPE_VLAN: u16 = 0x8100;
+/// Room for the timestamp and the auxiliary data of one frame.
+const CONTROL_WORDS: usize = 16;
+
+/// A frame as it came from the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceivedFrame<'a> {
+    /// With its VLAN tag, if it had one: the kernel strips it, and it is put back.
+    pub bytes: &'a [u8],
+    /// Nanoseconds of CLOCK_REALTIME when the kernel got it; `None` without
+    /// [`SocketOptions::timestamps`](crate::SocketOptions::timestamps).
+    pub realtime_ns: Option<u64>,
+    /// The sender left the L4 checksum to hardware.
+    pub checksum_missing: bool,
+    /// What was left to hardware; always [`Offload::NONE`] without
+    /// [`SocketOptions::offloads`](crate::SocketOptions::offloads).
+    pub offload: Offload,
+}
+
+/// What one call received, in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Batch<'a> {
+    slots: &'a [u8],
+    slot_bytes: usize,
+    notes: &'a [Notes],
+    /// Frames that did not fit into a slot, thrown away.
+    pub too_long: usize,
+    /// There were no more.
+    pub drained: bool,
+}
+
+impl<'a> Batch<'a> {
+    pub fn iter(&self) -> impl Iterator<Item = ReceivedFrame<'a>> + use<'a> {
+        let slots = self.slots.chunks_exact(self.slot_bytes);
+        let filled = slots.zip(self.notes).filter(|(_, notes)| notes.end > 0);
+        filled.map(|(slot, notes)| ReceivedFrame {
+            bytes: &slot[notes.start..notes.end],
+            realtime_ns: notes.realtime_ns,
+            checksum_missing: notes.checksum_missing,
+            offload: notes.offload,
+        })
+    }
+
+    /// Frames that [`Self::iter`] gives.
+    pub fn len(&self) -> usize {
+        self.notes.len() - self.too_long
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Buffers for one batch. One set can serve all sockets of a thread in turn.
+pub struct ReceiveBuffers {
+    slots: Box<[u8]>,
+    slot_bytes: usize,
+    offloads: Box<[[u8; Offload::BYTES]]>,
+    control: Box<[[u64; CONTROL_WORDS]]>,
+    /// Per frame: where its `Offload` goes and where its bytes go.
+    vectors: Box<[[libc::iovec; 2]]>,
+    headers: Box<[libc::mmsghdr]>,
+    notes: Box<[Notes]>,
+}
+
+// SAFETY: the pointers in `vectors` and `headers` are used only during the call that sets them.
+unsafe impl Send for ReceiveBuffers {}
+
+impl ReceiveBuffers {
+    /// For `frames` frames of up to `frame_bytes` each, such as [`MAX_FRAME_BYTES`].
+    ///
+    /// # Panics
+    /// If there is not at least one frame.
+    pub fn new(frames: usize, frame_bytes: usize) -> Self {
+        assert!(frames > 0, "a batch has at least one frame");
+        let slot_bytes = VLAN_TAG + frame_bytes;
+        // SAFETY: plain data for which all zeroes are valid (null pointers, zero lengths).
+        let (vector, header): (libc::iovec, libc::mmsghdr) =
+            unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        ReceiveBuffers {
+            slots: vec![0; frames * slot_bytes].into(),
+            slot_bytes,
+            offloads: vec![[0; Offload::BYTES]; frames].into(),
+            control: vec![[0; CONTROL_WORDS]; frames].into(),
+            vectors: vec![[vector; 2]; frames].into(),
+            headers: vec![header; frames].into(),
+            notes: vec![Notes::default(); frames].into(),
+        }
+    }
+
+    /// Makes the headers point to the buffers, with their full lengths.
+    fn prepare(&mut self, with_offload: bool) {
+        let slots = self.slots.chunks_exact_mut(self.slot_bytes);
+        let places = self.vectors.iter_mut().zip(slots);
+        let notes = self.offloads.iter_mut().zip(&mut self.control);
+        for ((header, (vectors, slot)), (offload, control)) in
+            self.headers.iter_mut().zip(places).zip(notes)
+        {
+            let slot = &mut slot[VLAN_TAG..];
+            *vectors = [
+                libc::iovec {
+                    iov_base: offload.as_mut_ptr().cast(),
+                    iov_len: if with_offload { Offload::BYTES } else { 0 },
+                },
+                libc::iovec {
+                    iov_base: slot.as_mut_ptr().cast(),
+                    iov_len: slot.len(),
+                },
+            ];
+            header.msg_hdr.msg_iov = vectors.as_mut_ptr();
+            header.msg_hdr.msg_iovlen = vectors.len() as _;
+            header.msg_hdr.msg_control = control.as_mut_ptr().cast();
+            header.msg_hdr.msg_controllen = size_of_val(control) as _;
+        }
+    }
+}
+
+impl PacketSocket {
+    /// Receives what is there, up to one batch, without waiting. With nothing there the batch is
+    /// empty and `drained`.
+    ///
+    /// `ENETDOWN`: the interface is down or gone (see the crate's documentation).
+    pub fn receive_batch<'a>(&self, buffers: &'a mut ReceiveBuffers) -> io::Result<Batch<'a>> {
+        buffers.prepare(self.offloads());
+        let frames = buffers.headers.len();
+        // SAFETY: every header points to its own vectors, slot and control area, all of which
+        // belong to `buffers`, exclusively borrowed; the lengths are theirs.
+        let count = unsafe {
+            libc::recvmmsg(
+                self.fd().as_raw_fd(),
+                buffers.headers.as_mut_ptr(),
+                frames as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        };
+        let count = match check(count) {
+            Ok(count) => count as usize,
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => 0,
+            Err(e) => return Err(e),
+        };
+        let mut too_long = 0;
+        let prefix = if self.offloads() { Offload::BYTES } else { 0 };
+        let slots = buffers.slots.chunks_exact_mut(buffers.slot_bytes);
+        let received = buffers.headers[..count].iter().zip(&mut buffers.notes);
+        for (((header, notes), slot), offload) in received.zip(slots).zip(&buffers.offloads) {
+            *notes = Notes::default();
+            if header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 {
+                too_long += 1;
+                continue;
+            }
+            // SAFETY: the kernel filled this header and its control area in the call above.
+            let vlan_tag = unsafe { notes.read(&header.msg_hdr) };
+            if self.offloads() {
+                notes.offload = Offload::parse(offload);
+            }
+            notes.start = VLAN_TAG;
+            notes.end = VLAN_TAG + (header.msg_len as usize).saturating_sub(prefix);
+            if let Some(tag) = vlan_tag
+                && notes.end >= VLAN_TAG + MAC_ADDRESSES
+            {
+                slot.copy_within(VLAN_TAG..VLAN_TAG + MAC_ADDRESSES, 0);
+                slot[MAC_ADDRESSES..MAC_ADDRESSES + VLAN_TAG].copy_from_slice(&tag);
+                notes.start = 0;
+                notes.offload.shift(VLAN_TAG as u16);
+            }
+        }
+        Ok(Batch {
+            slots: &buffers.slots,
+            slot_bytes: buffers.slot_bytes,
+            notes: &buffers.notes[..count],
+            too_long,
+            drained: count < frames,
+        })
+    }
+}
+
+/// What the kernel says about a frame beside its bytes, and where in its slot it is.
+#[derive(Clone, Copy, Debug, Default)]
+struct Notes {
+    start: usize,
+    /// 0: the frame did not fit.
+    end: usize,
+    realtime_ns: Option<u64>,
+    checksum_missing: bool,
+    offload: Offload,
+}
+
+impl Notes {
+    /// Reads the control messages; returns the VLAN tag that was stripped.
+    ///
+    /// # Safety
+    /// `header` must have been filled by `recvmmsg`, and its control area must be alive.
+    unsafe fn read(&mut self, header: &libc::msghdr) -> Option<[u8; VLAN_TAG]> {
+        let mut tag = None;
+        // SAFETY: the caller vouches for the header; the CMSG functions stay inside its control
+        // area, and the kernel wrote whole structures of the kind that level and type say.
+        unsafe {
+            let mut message = libc::CMSG_FIRSTHDR(header);
+            while !message.is_null() {
+                let data = libc::CMSG_DATA(message);
+                match ((*message).cmsg_level, (*message).cmsg_type) {
+                    (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                        let time: libc::timespec = data.cast::<libc::timespec>().read_unaligned();
+                        self.realtime_ns =
+                            Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+                    }
+                    (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
+                        let data = data.cast::<libc::tpacket_auxdata>().read_unaligned();
+                        self.checksum_missing = data.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
+                        tag = vlan_tag(&data);
+                    }
+                    _ => {}
+                }
+                message = libc::CMSG_NXTHDR(header, message);
+            }
+        }
+        tag
+    }
+}
+
+fn vlan_tag(data: &libc::tpacket_auxdata) -> Option<[u8; VLAN_TAG]> {
+    if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return None;
+    }
+    let known = data.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
+    let ethertype = if known {
+        data.tp_vlan_tpid
+    } else {
+        ETHERTYPE_VLAN
+    };
+    let [a, b] = ethertype.to_be_bytes();
+    let [c, d] = data.tp_vlan_tci.to_be_bytes();
+    Some([a, b, c, d])
+}

@@ -1,0 +1,203 @@
+//! Opening a packet socket and asking it things.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::filter::Filter;
+use crate::system::{check, get_option, set_option};
+
+/// Whose frames the interface is to let through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Audience {
+    /// Own address, broadcast, and all multicast groups, even those that the kernel has not joined.
+    #[default]
+    OwnAndGroups,
+    /// Everything (promiscuous mode).
+    Everyone,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    pub audience: Audience,
+    /// `None`: every frame. With a filter: only IPv4 packets that pass it.
+    pub filter: Option<Filter>,
+    /// Asked of the kernel for each direction; beyond the limit of the system only with CAP_NET_ADMIN.
+    pub buffer_bytes: libc::c_int,
+    /// Frames get the time of their arrival; those of the first milliseconds after opening perhaps
+    /// that of their being read, because the kernel is slow to begin.
+    pub timestamps: bool,
+    /// Frames come and go with an [`Offload`](crate::Offload); receive buffers should then have
+    /// slots of [`MAX_OFFLOADED_FRAME_BYTES`](crate::MAX_OFFLOADED_FRAME_BYTES).
+    pub offloads: bool,
+    /// Sent frames skip the queueing discipline (and its limits) of the interface.
+    pub bypass_qdisc: bool,
+}
+
+impl Default for SocketOptions {
+    fn default() -> Self {
+        SocketOptions {
+            audience: Audience::default(),
+            filter: None,
+            // 300 ms of full frames at 100 Mbit/s, so that a process that waits for the CPU loses
+            // nothing.
+            buffer_bytes: 4 << 20,
+            timestamps: false,
+            offloads: false,
+            bypass_qdisc: false,
+        }
+    }
+}
+
+/// A raw packet socket on one interface. It never blocks and never sees frames that leave.
+#[derive(Debug)]
+pub struct PacketSocket {
+    fd: OwnedFd,
+    /// Of the interface.
+    index: libc::c_int,
+    offloads: bool,
+}
+
+impl PacketSocket {
+    /// Needs CAP_NET_RAW in the network namespace of the interface.
+    pub fn open(interface: &str, options: &SocketOptions) -> io::Result<Self> {
+        let index = interface_index(interface)?;
+        let flags = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // Protocol 0: nothing arrives until `bind` has chosen the interface.
+        // SAFETY: no pointers; the result is checked before it is owned.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, flags, 0) })?;
+        let socket = PacketSocket {
+            // SAFETY: a fresh descriptor that nothing else owns.
+            fd: unsafe { OwnedFd::from_raw_fd(fd) },
+            index,
+            offloads: options.offloads,
+        };
+        socket.prepare(options)?;
+        Ok(socket)
+    }
+
+    fn prepare(&self, options: &SocketOptions) -> io::Result<()> {
+        let fd = self.as_fd();
+        let switch = |level, name, on: bool| set_option(fd, level, name, &libc::c_int::from(on));
+        switch(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, true)?;
+        switch(libc::SOL_PACKET, libc::PACKET_AUXDATA, true)?;
+        if options.timestamps {
+            switch(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, true)?;
+        }
+        if options.offloads {
+            switch(libc::SOL_PACKET, libc::PACKET_VNET_HDR, true)?;
+        }
+        if options.bypass_qdisc {
+            switch(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, true)?;
+        }
+        for (forced, usual) in [
+            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+        ] {
+            let bytes = &options.buffer_bytes;
+            set_option(fd, libc::SOL_SOCKET, forced, bytes)
+                .or_else(|_| set_option(fd, libc::SOL_SOCKET, usual, bytes))?;
+        }
+        if let Some(filter) = &options.filter {
+            filter.attach(fd)?;
+        }
+        self.join(options.audience)?;
+        self.bind(if options.filter.is_some() {
+            libc::ETH_P_IP
+        } else {
+            libc::ETH_P_ALL
+        })
+    }
+
+    fn join(&self, audience: Audience) -> io::Result<()> {
+        let kind = match audience {
+            Audience::OwnAndGroups => libc::PACKET_MR_ALLMULTI,
+            Audience::Everyone => libc::PACKET_MR_PROMISC,
+        };
+        let membership = libc::packet_mreq {
+            mr_ifindex: self.index,
+            mr_type: kind as libc::c_ushort,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        let name = libc::PACKET_ADD_MEMBERSHIP;
+        set_option(self.as_fd(), libc::SOL_PACKET, name, &membership)
+    }
+
+    fn bind(&self, ethertype: libc::c_int) -> io::Result<()> {
+        // SAFETY: plain data for which all zeroes are valid.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        address.sll_family = libc::AF_PACKET as libc::c_ushort;
+        address.sll_protocol = (ethertype as u16).to_be();
+        address.sll_ifindex = self.index;
+        // SAFETY: the pointer and the size describe `address`, which outlives the call.
+        check(unsafe {
+            libc::bind(
+                self.fd.as_raw_fd(),
+                (&raw const address).cast(),
+                size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Replaces the filter of a socket that was opened with one. What arrived before stays.
+    pub fn set_filter(&self, filter: &Filter) -> io::Result<()> {
+        filter.attach(self.as_fd())
+    }
+
+    /// Frames that the kernel dropped because the socket buffer was full, since the last call.
+    pub fn take_kernel_drops(&self) -> io::Result<u64> {
+        let mut statistics = libc::tpacket_stats {
+            tp_packets: 0,
+            tp_drops: 0,
+        };
+        // SAFETY: two integers.
+        unsafe {
+            let name = libc::PACKET_STATISTICS;
+            get_option(self.as_fd(), libc::SOL_PACKET, name, &mut statistics)?;
+        }
+        Ok(statistics.tp_drops.into())
+    }
+
+    /// The pending error of the socket, which this clears.
+    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
+        let mut code: libc::c_int = 0;
+        // SAFETY: an integer.
+        unsafe { get_option(self.as_fd(), libc::SOL_SOCKET, libc::SO_ERROR, &mut code)? };
+        Ok((code != 0).then(|| io::Error::from_raw_os_error(code)))
+    }
+
+    /// False: the interface was deleted, and the socket is of no more use. A new one of the same
+    /// name is another interface.
+    pub fn interface_exists(&self) -> bool {
+        let mut name = [0; libc::IF_NAMESIZE];
+        // SAFETY: the buffer has the size that the call asks for.
+        !unsafe { libc::if_indextoname(self.index.cast_unsigned(), name.as_mut_ptr()) }.is_null()
+    }
+
+    pub(crate) fn offloads(&self) -> bool {
+        self.offloads
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The number of an interface.
+pub fn interface_index(name: &str) -> io::Result<libc::c_int> {
+    let c_name = CString::new(name).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
+    // SAFETY: a valid C string that outlives the call.
+    match unsafe { libc::if_nametoindex(c_name.as_ptr()) } {
+        0 => Err(io::Error::last_os_error()),
+        index => Ok(index as libc::c_int),
+    }
+}

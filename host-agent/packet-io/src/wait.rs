@@ -1,0 +1,98 @@
+//! Sleeping until something happens.
+
+use std::io;
+use std::marker::PhantomData;
+use std::num::NonZeroU64;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+/// A descriptor to wait for and what happened to it.
+#[repr(transparent)]
+pub struct PollFd<'a> {
+    raw: libc::pollfd,
+    descriptor: PhantomData<BorrowedFd<'a>>,
+}
+
+impl<'a> PollFd<'a> {
+    fn new(fd: BorrowedFd<'a>, events: libc::c_short) -> Self {
+        PollFd {
+            raw: libc::pollfd {
+                fd: fd.as_raw_fd(),
+                events,
+                revents: 0,
+            },
+            descriptor: PhantomData,
+        }
+    }
+
+    /// Wakes when there is something to read.
+    pub fn readable(fd: BorrowedFd<'a>) -> Self {
+        Self::new(fd, libc::POLLIN)
+    }
+
+    /// Wakes also when there is room to write, if `also`.
+    #[must_use]
+    pub fn or_writable(mut self, also: bool) -> Self {
+        if also {
+            self.raw.events |= libc::POLLOUT;
+        }
+        self
+    }
+
+    pub fn is_readable(&self) -> bool {
+        self.raw.revents & libc::POLLIN != 0
+    }
+
+    pub fn is_writable(&self) -> bool {
+        self.raw.revents & libc::POLLOUT != 0
+    }
+
+    /// There is an error to be read, or the descriptor is of no more use.
+    pub fn has_failed(&self) -> bool {
+        self.raw.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
+    }
+}
+
+/// Sleeps until something happens to a descriptor or `patience` is over (`None`: no limit), with
+/// `mask` as the signal mask meanwhile. A signal that is not blocked ends the sleep as well; the
+/// descriptors then show nothing.
+pub fn wait(
+    fds: &mut [PollFd<'_>],
+    patience: Option<Duration>,
+    mask: Option<&libc::sigset_t>,
+) -> io::Result<()> {
+    let timeout = patience.map(|patience| libc::timespec {
+        tv_sec: patience.as_secs().min(i64::MAX as u64) as libc::time_t,
+        tv_nsec: patience.subsec_nanos().into(),
+    });
+    let timeout = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
+    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: `PollFd` is a `pollfd`; all pointers are to values that outlive the call, or null
+    // where that is allowed.
+    let result = unsafe {
+        libc::ppoll(
+            fds.as_mut_ptr().cast(),
+            fds.len() as libc::nfds_t,
+            timeout,
+            mask,
+        )
+    };
+    if result < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+        for fd in fds {
+            fd.raw.revents = 0;
+        }
+    }
+    Ok(())
+}
+
+/// Asks the kernel to wake this thread on time instead of up to 50 us later to save energy.
+/// Failure leaves that default, which is only less exact.
+pub fn wake_up_on_time() {
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}

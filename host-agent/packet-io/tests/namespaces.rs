@@ -1,0 +1,358 @@
+//! Two ends of a veth in a network namespace of their own. Needs root; says so if it skips.
+
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ebb_packet_io::{
+    Audience, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, Offload, OutgoingFrame, PacketSocket,
+    PollFd, PortOffset, ReceiveBuffers, SendError, SocketOptions, interface_index, wait,
+};
+
+const PATIENCE: Duration = Duration::from_secs(5);
+
+fn ip(args: &str) {
+    let status = Command::new("ip").args(args.split_whitespace()).status();
+    assert!(status.unwrap().success(), "ip {args}");
+}
+
+/// Interfaces `va` and `vb`, in a namespace that the thread of the test has entered.
+struct Veth {
+    namespace: String,
+}
+
+impl Veth {
+    /// `None` without root.
+    fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: needs root for network namespaces");
+            return None;
+        }
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let namespace = format!("packetio-{}-{count}", std::process::id());
+        ip(&format!("netns add {namespace}"));
+        let veth = Veth { namespace };
+        let n = &veth.namespace;
+        // Without IPv6 no frame appears that the test has not sent.
+        let quiet = "net.ipv6.conf.default.disable_ipv6=1";
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", n, "sysctl", "-qw", quiet]);
+        assert!(command.status().unwrap().success());
+        ip(&format!("-n {n} link add va type veth peer name vb"));
+        for interface in ["va", "vb"] {
+            ip(&format!("-n {n} link set {interface} up"));
+        }
+        let file = std::fs::File::open(format!("/run/netns/{n}")).unwrap();
+        let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+        rustix::thread::move_into_link_name_space(file.as_fd(), kind).unwrap();
+        Some(veth)
+    }
+
+    fn ip(&self, args: &str) {
+        ip(&format!("-n {} {args}", self.namespace));
+    }
+}
+
+impl Drop for Veth {
+    fn drop(&mut self) {
+        let _ = Command::new("ip")
+            .args(["netns", "delete", &self.namespace])
+            .status();
+    }
+}
+
+fn open(interface: &str, options: &SocketOptions) -> PacketSocket {
+    PacketSocket::open(interface, options).unwrap()
+}
+
+fn everyone() -> SocketOptions {
+    SocketOptions {
+        audience: Audience::Everyone,
+        timestamps: true,
+        ..SocketOptions::default()
+    }
+}
+
+/// To a foreign address, so that only a promiscuous socket sees it.
+fn frame(len: usize, fill: u8) -> Vec<u8> {
+    let mut frame = vec![fill; len];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame
+}
+
+/// An IPv4 packet with `words` options of 4 bytes.
+fn packet(protocol: u8, options: u8, port_at: usize, port: u16) -> Vec<u8> {
+    let mut frame = frame(100, 0);
+    frame[..6].fill(0xff);
+    frame[12..14].copy_from_slice(&[8, 0]);
+    frame[14] = 0x45 + options;
+    frame[23] = protocol;
+    let at = 14 + 20 + 4 * usize::from(options) + port_at;
+    frame[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    frame
+}
+
+fn send(socket: &PacketSocket, frames: &[Vec<u8>]) {
+    let mut sent = 0;
+    while sent < frames.len() {
+        sent += socket
+            .send_batch(frames[sent..].iter().map(Vec::as_slice))
+            .unwrap();
+    }
+}
+
+/// Everything that arrives until `count` frames are there, or nothing comes for a while.
+fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, count: usize) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let end = Instant::now() + PATIENCE;
+    while frames.len() < count && Instant::now() < end {
+        let mut polled = [PollFd::readable(socket.as_fd())];
+        wait(&mut polled, Some(Duration::from_millis(200)), None).unwrap();
+        if !polled[0].is_readable() {
+            break;
+        }
+        let batch = socket.receive_batch(buffers).unwrap();
+        assert_eq!(batch.iter().count(), batch.len());
+        frames.extend(batch.iter().map(|frame| frame.bytes.to_vec()));
+    }
+    frames
+}
+
+#[test]
+fn frames_arrive_whole_and_in_order_in_several_batches() {
+    let Some(_veth) = Veth::new() else { return };
+    let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
+    let frames: Vec<_> = (0..200_u8)
+        .map(|i| frame(60 + 7 * usize::from(i), i))
+        .collect();
+    assert!(frames.len() > MAX_SEND_BATCH);
+    send(&a, &frames);
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    let received = receive(&b, &mut buffers, 200);
+    assert!(received == frames, "{} of 200", received.len());
+    let empty = b.receive_batch(&mut buffers).unwrap();
+    assert!(empty.is_empty() && empty.drained);
+    // Its own frames it never sees.
+    assert!(a.receive_batch(&mut buffers).unwrap().is_empty());
+}
+
+#[test]
+fn who_is_not_promiscuous_hears_groups_but_no_foreign_address() {
+    let Some(_veth) = Veth::new() else { return };
+    let a = open("va", &SocketOptions::default());
+    let b = open("vb", &SocketOptions::default());
+    let mut group = frame(60, 1);
+    group[..6].copy_from_slice(&[1, 0, 0x5e, 1, 2, 3]);
+    send(&a, &[group.clone()]);
+    let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
+    assert_eq!(receive(&b, &mut buffers, 1), [group]);
+}
+
+#[test]
+fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
+    let Some(_veth) = Veth::new() else { return };
+    let a = open("va", &everyone());
+    let filter = Filter::new()
+        .or(6, PortOffset::TCP, 7002..=7005)
+        .or(253, PortOffset(6), 7000..=7000)
+        .or(6, PortOffset::TCP, 61000..=61999);
+    let b = open(
+        "vb",
+        &SocketOptions {
+            filter: Some(filter),
+            ..SocketOptions::default()
+        },
+    );
+    let good = [
+        packet(6, 0, 2, 7002),
+        packet(6, 10, 2, 7005),
+        packet(253, 0, 6, 7000),
+        packet(6, 3, 2, 61999),
+    ];
+    let mut other_type = packet(6, 0, 2, 7002);
+    other_type[12] = 0x86;
+    let mut short = packet(6, 0, 2, 7002);
+    short.truncate(14 + 20 + 3);
+    let bad = [
+        packet(6, 0, 2, 7001),
+        packet(6, 0, 2, 7006),
+        packet(17, 0, 2, 7002),
+        packet(253, 0, 2, 7000),
+        packet(253, 0, 6, 7002),
+        packet(6, 0, 2, 62000),
+        other_type,
+        short,
+    ];
+    let mixed = good
+        .iter()
+        .zip(bad.chunks(2))
+        .flat_map(|(good, bad)| [vec![good.clone()], bad.to_vec()].concat());
+    let mixed: Vec<_> = mixed.collect();
+    assert_eq!(mixed.len(), good.len() + bad.len());
+    send(&a, &mixed);
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    assert_eq!(receive(&b, &mut buffers, 5), good);
+    b.set_filter(&Filter::new()).unwrap();
+    send(&a, &mixed);
+    assert!(receive(&b, &mut buffers, 1).is_empty());
+}
+
+#[test]
+fn a_vlan_tag_is_where_the_sender_put_it() {
+    let Some(_veth) = Veth::new() else { return };
+    let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
+    let mut tagged = frame(90, 5);
+    tagged[12..18].copy_from_slice(&[0x81, 0x00, 0x20, 0x07, 0x88, 0xb5]);
+    send(&a, std::slice::from_ref(&tagged));
+    let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
+    assert_eq!(receive(&b, &mut buffers, 1), [tagged]);
+}
+
+#[test]
+fn frames_have_the_time_of_their_arrival() {
+    let Some(_veth) = Veth::new() else { return };
+    let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
+    let now = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.unwrap().as_nanos() as u64
+    };
+    // The kernel begins to note the times a little after it was asked.
+    std::thread::sleep(Duration::from_millis(100));
+    let before = now();
+    send(&a, &[frame(60, 1)]);
+    // The kernel may do the other end's part a little later.
+    let after = now() + 10_000_000;
+    let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
+    std::thread::sleep(Duration::from_millis(30));
+    let batch = b.receive_batch(&mut buffers).unwrap();
+    let at = batch.iter().next().unwrap().realtime_ns.unwrap();
+    assert!((before..=after).contains(&at), "{before} {at} {after}");
+}
+
+#[test]
+fn a_frame_beyond_the_slot_is_counted_and_the_next_one_good() {
+    let Some(_veth) = Veth::new() else { return };
+    let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
+    send(&a, &[frame(60, 1), frame(1000, 2), frame(61, 3)]);
+    let mut buffers = ReceiveBuffers::new(8, 200);
+    std::thread::sleep(Duration::from_millis(20));
+    let batch = b.receive_batch(&mut buffers).unwrap();
+    assert_eq!((batch.too_long, batch.len()), (1, 2));
+    let lengths: Vec<_> = batch.iter().map(|frame| frame.bytes.len()).collect();
+    assert_eq!(lengths, [60, 61]);
+}
+
+#[test]
+fn an_error_belongs_to_the_first_frame() {
+    let Some(_veth) = Veth::new() else { return };
+    let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
+    let frames = [frame(60, 1), frame(3000, 2), frame(60, 3)];
+    let slices = |from: usize| frames[from..].iter().map(Vec::as_slice);
+    assert_eq!(a.send_batch(slices(0)).unwrap(), 1);
+    assert!(matches!(a.send_batch(slices(1)), Err(SendError::TooLong)));
+    assert_eq!(a.send_batch(slices(2)).unwrap(), 1);
+    assert!(matches!(
+        a.send_batch([&[1_u8, 2, 3][..]]),
+        Err(SendError::Malformed)
+    ));
+    let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
+    assert_eq!(receive(&b, &mut buffers, 2), [frame(60, 1), frame(60, 3)]);
+}
+
+#[test]
+fn down_is_reported_and_up_works_again_but_deleted_is_for_ever() {
+    let Some(veth) = Veth::new() else { return };
+    let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
+    let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
+    veth.ip("link set vb down");
+    let error = b.receive_batch(&mut buffers).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENETDOWN));
+    assert!(b.receive_batch(&mut buffers).unwrap().is_empty());
+    assert!(matches!(
+        b.send_batch([frame(60, 1).as_slice()]),
+        Err(SendError::Down)
+    ));
+    assert!(b.interface_exists());
+    veth.ip("link set vb up");
+    send(&a, &[frame(60, 2)]);
+    assert_eq!(receive(&b, &mut buffers, 1), [frame(60, 2)]);
+
+    veth.ip("link delete vb");
+    assert!(b.receive_batch(&mut buffers).is_err());
+    assert!(!b.interface_exists());
+    assert!(matches!(
+        b.send_batch([frame(60, 1).as_slice()]),
+        Err(SendError::Other(_) | SendError::Down)
+    ));
+    veth.ip("link add va type veth peer name vb");
+    veth.ip("link set vb up");
+    assert!(!b.interface_exists(), "another interface of the same name");
+}
+
+#[test]
+fn what_overflows_the_socket_buffer_is_counted() {
+    let Some(_veth) = Veth::new() else { return };
+    let a = open("va", &everyone());
+    let options = SocketOptions {
+        buffer_bytes: 8192,
+        ..everyone()
+    };
+    let b = open("vb", &options);
+    send(&a, &vec![frame(1400, 1); 50]);
+    let mut buffers = ReceiveBuffers::new(64, MAX_FRAME_BYTES);
+    let received = receive(&b, &mut buffers, 50).len() as u64;
+    assert!(received < 50);
+    assert_eq!(b.take_kernel_drops().unwrap(), 50 - received);
+    assert_eq!(b.take_kernel_drops().unwrap(), 0);
+}
+
+#[test]
+fn offloads_need_a_socket_that_knows_them() {
+    let Some(_veth) = Veth::new() else { return };
+    let with = SocketOptions {
+        offloads: true,
+        ..everyone()
+    };
+    let (a, b) = (open("va", &with), open("vb", &with));
+    send(&a, &[frame(60, 1), frame(61, 2)]);
+    let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
+    assert_eq!(receive(&b, &mut buffers, 2), [frame(60, 1), frame(61, 2)]);
+    let plain = open("va", &everyone());
+    let bytes = frame(60, 1);
+    let missing = OutgoingFrame {
+        bytes: &bytes,
+        offload: checksum_missing(&b),
+    };
+    assert!(matches!(
+        plain.send_batch([missing]),
+        Err(SendError::Malformed)
+    ));
+}
+
+/// The offload of a frame that the kernel itself sends over `a`.
+fn checksum_missing(b: &PacketSocket) -> Offload {
+    ip("address add 10.9.0.1/24 dev va");
+    ip("neighbour add 10.9.0.2 lladdr 02:00:00:00:00:09 dev va");
+    let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
+    socket.send_to(&[1; 100], "10.9.0.2:9").unwrap();
+    let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
+    let mut polled = [PollFd::readable(b.as_fd())];
+    wait(&mut polled, Some(PATIENCE), None).unwrap();
+    let batch = b.receive_batch(&mut buffers).unwrap();
+    let frame = batch.iter().next().unwrap();
+    assert!(frame.checksum_missing);
+    let (start, offset) = frame.offload.partial_checksum().unwrap();
+    assert_eq!((start, offset), (34, 6));
+    let mut whole = frame.bytes.to_vec();
+    assert!(frame.offload.complete_checksum(&mut whole));
+    assert_ne!(whole, frame.bytes);
+    frame.offload
+}
+
+#[test]
+fn an_interface_that_does_not_exist_is_an_error() {
+    let error = interface_index("packetio-none").unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+}
