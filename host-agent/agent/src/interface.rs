@@ -1,4 +1,4 @@
-//! What the agent must know of its interface: index, address, MAC.
+//! What the agent must know of its interface: address, MAC, MTU.
 
 use std::net::Ipv4Addr;
 
@@ -10,7 +10,6 @@ use crate::ip_command::query;
 #[derive(Clone, Debug)]
 pub struct Interface {
     pub name: String,
-    pub index: i32,
     pub mac: MacAddress,
     pub address: Ipv4Addr,
     pub mtu_bytes: u16,
@@ -45,10 +44,6 @@ impl Interface {
         let mac = link["address"].as_str().unwrap_or_default();
         Ok(Interface {
             name: name.to_owned(),
-            index: link["ifindex"]
-                .as_i64()
-                .and_then(|index| i32::try_from(index).ok())
-                .context("`ip` prints no interface index")?,
             mac: mac
                 .parse()
                 .with_context(|| format!("interface `{name}` is no Ethernet interface"))?,
