@@ -17,6 +17,7 @@
 //!
 //! Packets are complete IPv4 packets; the caller adds and removes the link layer.
 
+mod buffers;
 mod group;
 pub mod ndp;
 pub mod nic;
@@ -30,6 +31,7 @@ mod suite;
 pub mod tcp;
 #[cfg(test)]
 mod testing;
+mod timers;
 mod transport;
 
 pub use group::group_address;

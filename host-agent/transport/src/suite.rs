@@ -95,9 +95,7 @@ impl Scheme {
             seed,
         };
         let tcp = |algorithm, pacer| -> Result<Box<dyn Transport + Send>, String> {
-            let mut tcp = suite.tcp.clone();
-            tcp.fit_mtu(suite.nic.mtu_bytes);
-            TcpEndpoint::new(address, self.name(), algorithm, tcp, pacer, seed)
+            TcpEndpoint::new(host, self.name(), algorithm, suite.tcp.clone(), pacer)
                 .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
                 .map_err(|error| error.to_string())
         };

@@ -4,6 +4,8 @@
 use std::net::Ipv4Addr;
 use std::ops::BitOr;
 
+use arrayvec::ArrayVec;
+
 use crate::checksum::Checksum;
 use crate::{Layer, ParseError, Protocol};
 
@@ -39,14 +41,17 @@ impl BitOr for TcpFlags {
     }
 }
 
+/// The blocks of a SACK option (RFC 2018 3), left and right edge of each: four fit where there is
+/// nothing else. Kept in place, because options are made and read for every packet.
+pub type SackBlocks = ArrayVec<(u32, u32), MAX_SACK_BLOCKS>;
+
 /// The options that are understood; others are skipped.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TcpOptions {
     pub mss: Option<u16>,
     pub window_scale: Option<u8>,
     pub sack_permitted: bool,
-    /// Left and right edge of each block; at most four fit.
-    pub sack_blocks: Vec<(u32, u32)>,
+    pub sack_blocks: SackBlocks,
     /// TSval, TSecr.
     pub timestamps: Option<(u32, u32)>,
 }
@@ -78,6 +83,7 @@ const KIND_SACK_PERMITTED: u8 = 4;
 const KIND_SACK: u8 = 5;
 const KIND_TIMESTAMPS: u8 = 8;
 const MAX_OPTION_BYTES: usize = 40;
+const MAX_SACK_BLOCKS: usize = 4;
 
 impl TcpOptions {
     fn parse(mut bytes: &[u8]) -> Result<Self, ParseError> {
@@ -100,9 +106,11 @@ impl TcpOptions {
                 (KIND_WINDOW_SCALE, &[shift]) => options.window_scale = Some(shift),
                 (KIND_SACK_PERMITTED, []) => options.sack_permitted = true,
                 (KIND_SACK, edges) if edges.len() % 8 == 0 => {
+                    // 40 bytes of options hold no more blocks than there is room for.
                     options.sack_blocks = edges
                         .chunks_exact(8)
                         .map(|e| (be32(e, 0), be32(e, 4)))
+                        .take(MAX_SACK_BLOCKS)
                         .collect();
                 }
                 (KIND_TIMESTAMPS, ts) if ts.len() == 8 => {
@@ -118,6 +126,24 @@ impl TcpOptions {
             bytes = &bytes[2 + body.len()..];
         }
         Ok(options)
+    }
+
+    /// SACK blocks that fit beside `other_bytes` of other options.
+    fn fitting_blocks(&self, other_bytes: usize) -> &[(u32, u32)] {
+        let room = (MAX_OPTION_BYTES - other_bytes).saturating_sub(4) / 8;
+        &self.sack_blocks[..self.sack_blocks.len().min(room)]
+    }
+
+    /// Bytes that [`emit`](Self::emit) appends.
+    fn emitted_bytes(&self) -> usize {
+        let fixed = 4 * usize::from(self.mss.is_some())
+            + 4 * usize::from(self.sack_permitted)
+            + 12 * usize::from(self.timestamps.is_some())
+            + 4 * usize::from(self.window_scale.is_some());
+        match self.fitting_blocks(fixed).len() {
+            0 => fixed,
+            blocks => fixed + 4 + 8 * blocks,
+        }
     }
 
     /// Appends the options, padded to a multiple of 4. SACK blocks that do not fit are left out.
@@ -138,8 +164,7 @@ impl TcpOptions {
         if let Some(shift) = self.window_scale {
             out.extend_from_slice(&[KIND_NOP, KIND_WINDOW_SCALE, 3, shift]);
         }
-        let room = (MAX_OPTION_BYTES - (out.len() - start)).saturating_sub(4) / 8;
-        let blocks = &self.sack_blocks[..self.sack_blocks.len().min(room)];
+        let blocks = self.fitting_blocks(out.len() - start);
         if !blocks.is_empty() {
             let len = 2 + 8 * blocks.len() as u8;
             out.extend_from_slice(&[KIND_NOP, KIND_NOP, KIND_SACK, len]);
@@ -192,9 +217,7 @@ impl TcpHeader {
 
     /// Bytes that [`emit`](Self::emit) puts before the payload.
     pub fn emitted_bytes(&self) -> usize {
-        let mut options = Vec::with_capacity(MAX_OPTION_BYTES);
-        self.options.emit(&mut options);
-        Self::BYTES + options.len()
+        Self::BYTES + self.options.emitted_bytes()
     }
 
     /// Appends header and payload of a segment from `src` to `dst`.

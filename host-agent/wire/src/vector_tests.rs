@@ -222,7 +222,7 @@ fn any_options() -> impl Strategy<Value = TcpOptions> {
                 mss,
                 window_scale,
                 sack_permitted,
-                sack_blocks,
+                sack_blocks: sack_blocks.into_iter().collect(),
                 timestamps,
             }
         },

@@ -43,6 +43,8 @@ pub struct DscpParams {
     pub trimmed_lasthop: u8,
     /// PULL, ACK, NACK, RESET.
     pub control: u8,
+    /// TCP flows with a priority above 0.
+    pub priority: u8,
 }
 
 impl Default for DscpParams {
@@ -52,6 +54,7 @@ impl Default for DscpParams {
             trimmed: 12,
             trimmed_lasthop: 14,
             control: 46,
+            priority: 34,
         }
     }
 }
@@ -63,6 +66,7 @@ impl DscpParams {
             self.trimmed,
             self.trimmed_lasthop,
             self.control,
+            self.priority,
         ];
         match all.into_iter().find(|&dscp| dscp > 63) {
             Some(dscp) => Err(format!("section dscp: {dscp} is not a DSCP; 0..63 are")),

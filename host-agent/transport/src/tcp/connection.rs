@@ -78,7 +78,7 @@ pub struct Connection {
     phase: Phase,
     closing: bool,
     failure: Option<Failure>,
-    reset: Option<Segment>,
+    reset: Option<Segment<'static>>,
     /// Kept when the connection has ended.
     statistics: Statistics,
     stream_acked_at: Option<Instant>,
@@ -102,9 +102,9 @@ impl Connection {
         algorithm: Algorithm,
         stream: Arc<dyn ObjectSource>,
         iss: u32,
-        syn: &Segment,
+        syn: &Segment<'_>,
     ) -> Option<Self> {
-        if !syn.flags.syn || syn.flags.rst || syn.flags.fin || syn.ack.is_some() {
+        if !syn.opens_a_connection() {
             return None;
         }
         let agreement = Agreement::new(&params, algorithm, syn);
@@ -177,11 +177,29 @@ impl Connection {
         }
     }
 
-    /// In-order bytes from the peer; empty if there are none.
-    pub fn read(&mut self) -> Vec<u8> {
-        match &mut self.phase {
-            Phase::Synchronized(s) => s.receiver.read(),
-            _ => Vec::new(),
+    /// In-order bytes from the peer that [`Self::read`] would give. As long as they are not read
+    /// they take up room in the window that the peer sees.
+    pub fn unread_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Synchronized(s) => s.receiver.unread_bytes(),
+            _ => 0,
+        }
+    }
+
+    /// Exchanges the in-order bytes from the peer for the storage of `buffer`; what was in it is
+    /// gone. No allocation, if the buffer has held a segment before.
+    pub fn read(&mut self, buffer: &mut Vec<u8>) {
+        buffer.clear();
+        if let Phase::Synchronized(s) = &mut self.phase {
+            s.receiver.read(buffer);
+        }
+    }
+
+    /// Bytes of our stream that the peer has acknowledged.
+    pub fn acked_bytes(&self) -> u64 {
+        match &self.phase {
+            Phase::Synchronized(s) => s.sender.acked_bytes(),
+            _ => 0,
         }
     }
 
@@ -223,7 +241,7 @@ impl Connection {
         self.phase = Phase::Ended;
     }
 
-    pub fn handle_segment(&mut self, now: Instant, segment: &Segment) {
+    pub fn handle_segment(&mut self, now: Instant, segment: &Segment<'_>) {
         let step = match &mut self.phase {
             Phase::Handshake(..) => return self.handle_handshake(now, segment),
             Phase::Synchronized(s) => s.handle_segment(now, segment),
@@ -244,7 +262,7 @@ impl Connection {
     }
 
     /// RFC 9293 3.10.7.3 (SYN-SENT) and 3.10.7.4 (SYN-RECEIVED).
-    fn handle_handshake(&mut self, now: Instant, segment: &Segment) {
+    fn handle_handshake(&mut self, now: Instant, segment: &Segment<'_>) {
         let Phase::Handshake(_, handshake) = &mut self.phase else {
             return;
         };
@@ -341,8 +359,12 @@ impl Connection {
         }
     }
 
-    /// The next segment to send, if any.
-    pub fn poll_transmit(&mut self, now: Instant) -> Option<Segment> {
+    /// The next segment to send, if any. Its payload is written over `buffer`.
+    pub fn poll_transmit<'b>(
+        &mut self,
+        now: Instant,
+        buffer: &'b mut Vec<u8>,
+    ) -> Option<Segment<'b>> {
         if let Some(reset) = self.reset.take() {
             return Some(reset);
         }
@@ -355,7 +377,7 @@ impl Connection {
                 }
                 Some(syn)
             }
-            Phase::Synchronized(s) => match s.poll_transmit(now) {
+            Phase::Synchronized(s) => match s.poll_transmit(now, buffer) {
                 Ok(segment) => segment,
                 Err(failure) => {
                     let reset = s.reset_segment();

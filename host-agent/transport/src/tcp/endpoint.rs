@@ -2,7 +2,7 @@
 //! connections, the pacer for `hull`, events and records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::SocketAddrV4;
 use std::sync::Arc;
 
 use ebb_units::Instant;
@@ -15,14 +15,15 @@ use super::connection::{Connection, State};
 use super::flow::{Ending, Flow};
 use super::params::{InvalidTcpParams, TcpParams};
 use super::segment::Segment;
+use crate::buffers::BufferPool;
 use crate::pacer::{Admission, InvalidPacerParams, Pacer, PacerCounters, PacerParams};
+use crate::receiver_driven::HostConfig;
 use crate::record::Role;
+use crate::timers::Timers;
 use crate::transport::{
-    Event, FlowId, ListenError, PacketKind, SendError, SendRequest, Transport, TxInfo,
+    Event, FlowId, ListenError, PacketKind, Progress, SendError, SendRequest, Transport, TxInfo,
 };
 
-/// RFC 6335: the dynamic ports.
-const FIRST_EPHEMERAL_PORT: u16 = 49_152;
 /// RSTs to strangers that may wait to be sent; more are not worth sending.
 const MAX_WAITING_RESETS: usize = 64;
 /// Bytes of a data packet beside its payload, when asking the pacer for room.
@@ -47,6 +48,20 @@ pub struct EndpointCounters {
     /// For no connection and no listening port; answered with RST.
     pub stray_segments: u64,
     pub resets_sent: u64,
+    /// Dropped because as many handshakes were under way as `max_half_open` allows.
+    pub refused_syns: u64,
+    /// Handshakes given up for a newer one.
+    pub evicted_handshakes: u64,
+}
+
+/// What a turn brought.
+enum Turn {
+    /// A packet was written.
+    Sent(TxInfo),
+    /// The pacer keeps it.
+    Paced,
+    /// Nobody has anything to send.
+    Nothing,
 }
 
 /// A data packet in the pacer.
@@ -54,7 +69,7 @@ type PacedPacket = (FlowId, Vec<u8>);
 
 /// The TCP of one host.
 pub struct TcpEndpoint {
-    address: Ipv4Addr,
+    host: HostConfig,
     scheme: &'static str,
     algorithm: Algorithm,
     params: Arc<TcpParams>,
@@ -63,12 +78,18 @@ pub struct TcpEndpoint {
     flows: BTreeMap<FlowId, Flow>,
     /// Own port and peer name a connection.
     by_address: BTreeMap<(u16, SocketAddrV4), FlowId>,
-    deadlines: BTreeSet<(Instant, FlowId)>,
+    /// Handshakes that peers began and have not finished, oldest first.
+    half_open: BTreeSet<FlowId>,
+    timers: Timers<FlowId>,
     /// Flows that may have something to send: receivers, whose ACKs go first, and senders.
     control_turns: VecDeque<FlowId>,
     data_turns: VecDeque<FlowId>,
-    resets: VecDeque<(u16, SocketAddrV4, Segment)>,
+    resets: VecDeque<(u16, SocketAddrV4, Segment<'static>)>,
     events: VecDeque<Event>,
+    /// For delivered bytes and for packets in the pacer.
+    buffers: BufferPool,
+    /// Payload of the segment being sent.
+    payload: Vec<u8>,
     next_flow: u64,
     next_port: u16,
     rng: SmallRng,
@@ -76,23 +97,24 @@ pub struct TcpEndpoint {
 }
 
 impl TcpEndpoint {
-    /// `scheme` is the name in the records. `pacer` is what makes `hull` of `dctcp`. The seed
-    /// decides initial sequence numbers, ports and which flows the pacer associates.
+    /// `scheme` is the name in the records. `pacer` is what makes `hull` of `dctcp`. The host's
+    /// seed decides initial sequence numbers, ports and which flows the pacer associates; its MTU
+    /// lowers the segment size where it has to.
     pub fn new(
-        address: Ipv4Addr,
+        host: HostConfig,
         scheme: &'static str,
         algorithm: Algorithm,
-        params: TcpParams,
+        mut params: TcpParams,
         pacer: Option<&PacerParams>,
-        seed: u64,
     ) -> Result<Self, ConfigError> {
+        params.fit_mtu(host.nic.mtu_bytes);
         params.validate()?;
         if let Some(pacer) = pacer {
             pacer.validate()?;
         }
-        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut rng = SmallRng::seed_from_u64(host.seed);
         Ok(TcpEndpoint {
-            address,
+            host,
             scheme,
             algorithm,
             params: Arc::new(params),
@@ -100,13 +122,16 @@ impl TcpEndpoint {
             listening: BTreeSet::new(),
             flows: BTreeMap::new(),
             by_address: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
+            half_open: BTreeSet::new(),
+            timers: Timers::default(),
             control_turns: VecDeque::new(),
             data_turns: VecDeque::new(),
             resets: VecDeque::new(),
             events: VecDeque::new(),
+            buffers: BufferPool::default(),
+            payload: Vec::new(),
             next_flow: 0,
-            next_port: rng.random_range(FIRST_EPHEMERAL_PORT..=u16::MAX),
+            next_port: rng.random_range(host.source_ports.0..=host.source_ports.1),
             rng,
             counters: EndpointCounters::default(),
         })
@@ -121,9 +146,10 @@ impl TcpEndpoint {
     }
 
     fn free_port(&mut self, to: SocketAddrV4) -> Option<u16> {
-        for _ in FIRST_EPHEMERAL_PORT..=u16::MAX {
+        let (first, last) = self.host.source_ports;
+        for _ in first..=last {
             let port = self.next_port;
-            self.next_port = port.checked_add(1).unwrap_or(FIRST_EPHEMERAL_PORT);
+            self.next_port = if port == last { first } else { port + 1 };
             if !self.by_address.contains_key(&(port, to)) && !self.listening.contains(&port) {
                 return Some(port);
             }
@@ -131,9 +157,10 @@ impl TcpEndpoint {
         None
     }
 
-    fn insert(&mut self, now: Instant, flow: Flow) -> FlowId {
+    fn insert(&mut self, now: Instant, mut flow: Flow) -> FlowId {
         let id = FlowId(self.next_flow);
         self.next_flow += 1;
+        flow.timer_slot = self.timers.open_slot();
         self.by_address.insert((flow.local.port(), flow.peer), id);
         self.flows.insert(id, flow);
         self.after_input(now, id);
@@ -143,9 +170,8 @@ impl TcpEndpoint {
     fn remove(&mut self, id: FlowId) {
         if let Some(flow) = self.flows.remove(&id) {
             self.by_address.remove(&(flow.local.port(), flow.peer));
-            if let Some(deadline) = flow.deadline {
-                self.deadlines.remove(&(deadline, id));
-            }
+            self.timers.close_slot(flow.timer_slot);
+            self.half_open.remove(&id);
         }
     }
 
@@ -154,7 +180,11 @@ impl TcpEndpoint {
         let Some(flow) = self.flows.get_mut(&id) else {
             return;
         };
-        flow.report(now, id, self.scheme, &mut self.events);
+        let was_opening = flow.ending == Ending::Opening;
+        flow.report(now, id, self.scheme, &mut self.buffers, &mut self.events);
+        if was_opening && flow.ending != Ending::Opening {
+            self.half_open.remove(&id);
+        }
         if !flow.in_turn {
             flow.in_turn = true;
             match flow.role {
@@ -166,38 +196,79 @@ impl TcpEndpoint {
     }
 
     fn refresh_deadline(&mut self, id: FlowId) {
-        let Some(flow) = self.flows.get_mut(&id) else {
-            return;
-        };
-        let deadline = flow.connection.next_deadline();
-        if deadline == flow.deadline {
-            return;
-        }
-        if let Some(old) = std::mem::replace(&mut flow.deadline, deadline) {
-            self.deadlines.remove(&(old, id));
-        }
-        if let Some(new) = deadline {
-            self.deadlines.insert((new, id));
+        if let Some(flow) = self.flows.get(&id) {
+            let deadline = flow.connection.next_deadline();
+            self.timers.set(flow.timer_slot, id, deadline);
         }
     }
 
+    /// Is there room for one more handshake? The oldest makes room if its peer has had more than
+    /// the time of a timeout to answer (RFC 4987 3.3); younger ones are probably honest.
+    fn has_room_for_handshake(&mut self, now: Instant) -> bool {
+        if self.half_open.len() < self.params.max_half_open
+            && self.flows.len() < self.params.max_flows
+        {
+            return true;
+        }
+        let oldest = self.half_open.first().copied();
+        let Some((id, flow)) = oldest.and_then(|id| Some((id, self.flows.get(&id)?))) else {
+            return false;
+        };
+        if now.since(flow.started) < self.params.initial_rto() {
+            return false;
+        }
+        self.counters.evicted_handshakes += 1;
+        self.remove(id);
+        true
+    }
+
+    /// A SYN to a port we listen on.
+    fn accept(
+        &mut self,
+        now: Instant,
+        port: u16,
+        peer: SocketAddrV4,
+        segment: &Segment<'_>,
+        dscp: u8,
+    ) {
+        if !self.has_room_for_handshake(now) {
+            // Silence, as if the SYN had been lost: its sender will try again.
+            self.counters.refused_syns += 1;
+            return;
+        }
+        let connection = Connection::accept(
+            self.params.clone(),
+            self.algorithm,
+            Arc::new(Vec::new()),
+            self.rng.random(),
+            segment,
+        );
+        let Some(connection) = connection else {
+            return;
+        };
+        let local = SocketAddrV4::new(self.host.address, port);
+        let mut flow = Flow::new(Role::Receiver, local, peer, connection, segment.seq, now);
+        // ACKs are as urgent as the data they are for.
+        flow.dscp = if dscp == self.host.dscp.priority {
+            dscp
+        } else {
+            self.params.dscp
+        };
+        let id = self.insert(now, flow);
+        self.half_open.insert(id);
+    }
+
     /// RFC 9293 3.10.7.1 and 3.10.7.2: no connection has this address.
-    fn handle_stranger(&mut self, now: Instant, port: u16, peer: SocketAddrV4, segment: &Segment) {
-        let room = self.flows.len() < self.params.max_flows;
-        if self.listening.contains(&port) && room {
-            let connection = Connection::accept(
-                self.params.clone(),
-                self.algorithm,
-                Arc::new(Vec::new()),
-                self.rng.random(),
-                segment,
-            );
-            if let Some(connection) = connection {
-                let local = SocketAddrV4::new(self.address, port);
-                let flow = Flow::new(Role::Receiver, local, peer, connection, segment.seq, now);
-                self.insert(now, flow);
-                return;
-            }
+    fn handle_stranger(
+        &mut self,
+        now: Instant,
+        port: u16,
+        peer: SocketAddrV4,
+        segment: &Segment<'_>,
+        dscp: u8,
+    ) {
+        if self.listening.contains(&port) && segment.opens_a_connection() {
+            return self.accept(now, port, peer, segment, dscp);
         }
         self.counters.stray_segments += 1;
         if let Some(reset) = segment.reset_for()
@@ -207,8 +278,9 @@ impl TcpEndpoint {
         }
     }
 
-    /// The next segment of the flows in `turns`, each in its turn. Ended flows are removed.
-    fn poll_turns(&mut self, now: Instant, control: bool) -> Option<(FlowId, Segment)> {
+    /// The next packet of the flows that send (or with `control` those that receive), each in its
+    /// turn, written over `packet`. Ended flows are removed.
+    fn poll_turns(&mut self, now: Instant, control: bool, packet: &mut Vec<u8>) -> Turn {
         let turns = if control {
             self.control_turns.len()
         } else {
@@ -220,7 +292,9 @@ impl TcpEndpoint {
             } else {
                 &mut self.data_turns
             };
-            let id = queue.pop_front()?;
+            let Some(id) = queue.pop_front() else {
+                break;
+            };
             let Some(flow) = self.flows.get_mut(&id) else {
                 continue;
             };
@@ -232,58 +306,50 @@ impl TcpEndpoint {
                 queue.push_back(id);
                 continue;
             }
-            let segment = flow.connection.poll_transmit(now);
+            let segment = flow.connection.poll_transmit(now, &mut self.payload);
             flow.in_turn = segment.is_some();
-            if segment.is_some() {
+            let sent = segment.map(|segment| {
                 queue.push_back(id);
-            }
+                let local = (*flow.local.ip(), flow.local.port());
+                let peer = (*flow.peer.ip(), flow.peer.port());
+                segment.emit(local, peer, flow.dscp, packet);
+                if segment.payload.is_empty() {
+                    PacketKind::Control
+                } else {
+                    PacketKind::Data
+                }
+            });
             let ended = flow.connection.state() == State::Closed;
             // Reading the object may have failed.
-            flow.report(now, id, self.scheme, &mut self.events);
+            flow.report(now, id, self.scheme, &mut self.buffers, &mut self.events);
             self.refresh_deadline(id);
-            match segment {
-                Some(segment) => return Some((id, segment)),
+            match sent {
+                Some(kind) => return self.pace(now, TxInfo { flow: id, kind }, packet),
                 None if ended => self.remove(id),
                 None => {}
             }
         }
-        None
+        Turn::Nothing
     }
 
-    /// Writes a segment of flow `id` over `packet`. None if the pacer keeps it.
-    fn emit(
-        &mut self,
-        now: Instant,
-        id: FlowId,
-        segment: &Segment,
-        packet: &mut Vec<u8>,
-    ) -> Option<TxInfo> {
-        let flow = self.flows.get(&id)?;
-        let local = (*flow.local.ip(), flow.local.port());
-        let remote = (*flow.peer.ip(), flow.peer.port());
-        segment.emit(local, remote, self.params.dscp, packet);
-        if segment.payload.is_empty() {
-            return Some(TxInfo {
-                flow: id,
-                kind: PacketKind::Control,
-            });
-        }
-        if let Some(pacer) = &mut self.pacer {
+    /// Lets the pacer have a packet with payload, if it wants it.
+    fn pace(&mut self, now: Instant, info: TxInfo, packet: &mut Vec<u8>) -> Turn {
+        if let (PacketKind::Data, Some(pacer)) = (info.kind, &mut self.pacer) {
             let bytes = packet.len();
-            match pacer.enqueue(now, (id, std::mem::take(packet)), bytes, id) {
-                Admission::Pass((_, passed)) | Admission::Full((_, passed)) => *packet = passed,
-                Admission::Queued => return None,
+            let paced = std::mem::replace(packet, self.buffers.take());
+            match pacer.enqueue(now, (info.flow, paced), bytes, info.flow) {
+                Admission::Queued => return Turn::Paced,
+                Admission::Pass((_, passed)) | Admission::Full((_, passed)) => {
+                    self.buffers.put(std::mem::replace(packet, passed));
+                }
             }
         }
-        Some(TxInfo {
-            flow: id,
-            kind: PacketKind::Data,
-        })
+        Turn::Sent(info)
     }
 
     fn poll_pacer(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
         let (flow, paced) = self.pacer.as_mut()?.poll(now)?;
-        *packet = paced;
+        self.buffers.put(std::mem::replace(packet, paced));
         Some(TxInfo {
             flow,
             kind: PacketKind::Data,
@@ -305,14 +371,14 @@ impl Transport for TcpEndpoint {
             to,
             source_port,
             source,
-            priority: _,
+            priority,
             part,
         } = request;
         if part.is_some() {
             return Err(SendError::NoManyToOne);
         }
         let address = *to.ip();
-        if address == self.address
+        if address == self.host.address
             || address.is_multicast()
             || address.is_broadcast()
             || address.is_unspecified()
@@ -338,15 +404,32 @@ impl Transport for TcpEndpoint {
         let stream_bytes = source.len();
         let mut connection = Connection::connect(self.params.clone(), self.algorithm, source, iss);
         connection.close();
-        let local = SocketAddrV4::new(self.address, port);
-        let flow = Flow::new(Role::Sender, local, to, connection, iss, now);
-        Ok(self.insert(
-            now,
-            Flow {
-                stream_bytes,
-                ..flow
-            },
-        ))
+        let local = SocketAddrV4::new(self.host.address, port);
+        let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);
+        flow.stream_bytes = stream_bytes;
+        flow.dscp = if priority > 0 {
+            self.host.dscp.priority
+        } else {
+            self.params.dscp
+        };
+        Ok(self.insert(now, flow))
+    }
+
+    fn set_paused(&mut self, now: Instant, flow: FlowId, paused: bool) {
+        if let Some(receiver) = self.flows.get_mut(&flow)
+            && receiver.role == Role::Receiver
+        {
+            receiver.paused = paused;
+            self.after_input(now, flow);
+        }
+    }
+
+    fn progress(&self, flow: FlowId) -> Option<Progress> {
+        self.flows.get(&flow)?.progress()
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        self.buffers.put(buffer);
     }
 
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {
@@ -368,7 +451,7 @@ impl Transport for TcpEndpoint {
             self.counters.malformed_packets += 1;
             return;
         };
-        if ip.header.protocol != Protocol::TCP || ip.header.dst != self.address {
+        if ip.header.protocol != Protocol::TCP || ip.header.dst != self.host.address {
             self.counters.foreign_packets += 1;
             return;
         }
@@ -380,7 +463,7 @@ impl Transport for TcpEndpoint {
         let peer = SocketAddrV4::new(ip.header.src, tcp.header.source_port);
         let segment = Segment::from_wire(tcp, ip.header.ecn);
         let Some(&id) = self.by_address.get(&(port, peer)) else {
-            return self.handle_stranger(now, port, peer, &segment);
+            return self.handle_stranger(now, port, peer, &segment, ip.header.dscp);
         };
         let Some(flow) = self.flows.get_mut(&id) else {
             return;
@@ -396,7 +479,7 @@ impl Transport for TcpEndpoint {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        while let Some(&(deadline, id)) = self.deadlines.first()
+        while let Some((deadline, id)) = self.timers.first()
             && deadline <= now
         {
             let Some(flow) = self.flows.get_mut(&id) else {
@@ -411,7 +494,7 @@ impl Transport for TcpEndpoint {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let flows = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let flows = self.timers.first().map(|(deadline, _)| deadline);
         // A packet that waits only for the NIC has no deadline.
         let pacer = self.pacer.as_ref().filter(|pacer| !pacer.has_ready());
         let pacer = pacer.and_then(Pacer::next_deadline);
@@ -421,7 +504,7 @@ impl Transport for TcpEndpoint {
     fn poll_transmit(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
         if let Some((port, peer, reset)) = self.resets.pop_front() {
             self.counters.resets_sent += 1;
-            let (local, remote) = ((self.address, port), (*peer.ip(), peer.port()));
+            let (local, remote) = ((self.host.address, port), (*peer.ip(), peer.port()));
             reset.emit(local, remote, self.params.dscp, packet);
             // No flow of ours: a number that is never given to one.
             return Some(TxInfo {
@@ -429,16 +512,17 @@ impl Transport for TcpEndpoint {
                 kind: PacketKind::Control,
             });
         }
-        if let Some((id, segment)) = self.poll_turns(now, true) {
-            return self.emit(now, id, &segment, packet);
+        if let Turn::Sent(info) = self.poll_turns(now, true, packet) {
+            return Some(info);
         }
         loop {
             if let Some(paced) = self.poll_pacer(now, packet) {
                 return Some(paced);
             }
-            let (id, segment) = self.poll_turns(now, false)?;
-            if let Some(info) = self.emit(now, id, &segment, packet) {
-                return Some(info);
+            match self.poll_turns(now, false, packet) {
+                Turn::Sent(info) => return Some(info),
+                Turn::Paced => {}
+                Turn::Nothing => return None,
             }
         }
     }

@@ -1,9 +1,13 @@
+use std::net::Ipv4Addr;
+
 use ebb_units::{BitRate, Duration};
 use ebb_wire::{Ecn, TcpFlags};
 use proptest::prelude::*;
 
 use super::*;
+use crate::nic::NicParams;
 use crate::object::{GeneratedSource, ObjectSource};
+use crate::receiver_driven::{DscpParams, EPHEMERAL_PORTS};
 use crate::record::{FlowRecord, Status};
 
 const PORT: u16 = 7000;
@@ -37,16 +41,14 @@ impl Rack {
         let endpoint = |host| {
             let pacer = pacer.then(PacerParams::default);
             let params = TcpParams::default();
-            let seed = host as u64;
-            TcpEndpoint::new(
-                address(host),
-                "test",
-                algorithm,
-                params,
-                pacer.as_ref(),
-                seed,
-            )
-            .unwrap()
+            let config = HostConfig {
+                address: address(host),
+                nic: NicParams::default(),
+                dscp: DscpParams::default(),
+                source_ports: EPHEMERAL_PORTS,
+                seed: host as u64,
+            };
+            TcpEndpoint::new(config, "test", algorithm, params, pacer.as_ref()).unwrap()
         };
         Rack {
             now: Instant::from_micros(1_000_000),
@@ -542,7 +544,9 @@ proptest! {
                 flags: TcpFlags(flags),
                 window: ack as u16,
                 options: ebb_wire::TcpOptions {
-                    sack_blocks: vec![(seq, ack), (base, base.wrapping_add(9000))],
+                    sack_blocks: [(seq, ack), (base, base.wrapping_add(9000))]
+                        .into_iter()
+                        .collect(),
                     timestamps: (flags > 128).then_some((seq, ack)),
                     ..Default::default()
                 },

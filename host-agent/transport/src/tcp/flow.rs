@@ -6,8 +6,9 @@ use std::net::SocketAddrV4;
 use ebb_units::Instant;
 
 use super::connection::{Connection, State};
+use crate::buffers::BufferPool;
 use crate::record::{Counters, FlowRecord, Role, Status};
-use crate::transport::{Event, FlowId};
+use crate::transport::{Event, FlowId, Progress};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -32,8 +33,12 @@ pub(super) struct Flow {
     pub(super) abort_reason: Option<String>,
     /// The flow waits in one of the turns of the endpoint.
     pub(super) in_turn: bool,
-    /// The deadline that the endpoint has noted.
-    pub(super) deadline: Option<Instant>,
+    /// Of the flow's deadline in the endpoint.
+    pub(super) timer_slot: usize,
+    /// DSCP of all its packets.
+    pub(super) dscp: u8,
+    /// The application takes no more bytes: they stay in the receive buffer, and the window shuts.
+    pub(super) paused: bool,
 }
 
 impl Flow {
@@ -56,7 +61,41 @@ impl Flow {
             ending: Ending::Opening,
             abort_reason: None,
             in_turn: false,
-            deadline: None,
+            timer_slot: 0,
+            dscp: 0,
+            paused: false,
+        }
+    }
+
+    /// None once the end has been told.
+    pub(super) fn progress(&self) -> Option<Progress> {
+        let progress = match self.role {
+            Role::Sender => Progress {
+                done_bytes: self.connection.acked_bytes(),
+                total_bytes: Some(self.stream_bytes),
+            },
+            Role::Receiver => Progress {
+                done_bytes: self.stream_bytes,
+                total_bytes: None,
+            },
+        };
+        (self.ending != Ending::Reported).then_some(progress)
+    }
+
+    /// Hands on what has arrived in order.
+    fn deliver(&mut self, id: FlowId, buffers: &mut BufferPool, events: &mut VecDeque<Event>) {
+        if self.paused || self.connection.unread_bytes() == 0 {
+            return;
+        }
+        let mut bytes = buffers.take();
+        self.connection.read(&mut bytes);
+        match self.role {
+            Role::Receiver => {
+                self.stream_bytes += bytes.len() as u64;
+                events.push_back(Event::Delivered { flow: id, bytes });
+            }
+            // What a receiver might send us is read too, so that its window never closes.
+            Role::Sender => buffers.put(bytes),
         }
     }
 
@@ -66,6 +105,7 @@ impl Flow {
         now: Instant,
         id: FlowId,
         scheme: &'static str,
+        buffers: &mut BufferPool,
         events: &mut VecDeque<Event>,
     ) {
         let state = self.connection.state();
@@ -81,12 +121,7 @@ impl Flow {
                 });
             }
         }
-        // What a receiver might send us is read too, so that its window never closes.
-        let bytes = self.connection.read();
-        if self.role == Role::Receiver && !bytes.is_empty() {
-            self.stream_bytes += bytes.len() as u64;
-            events.push_back(Event::Delivered { flow: id, bytes });
-        }
+        self.deliver(id, buffers, events);
         if self.ending == Ending::Reported {
             return;
         }
@@ -110,7 +145,11 @@ impl Flow {
                 .connection
                 .stream_acked_at()
                 .filter(|_| self.connection.peer_closed() || state == State::Closed),
-            Role::Receiver => self.connection.peer_closed().then_some(now),
+            Role::Receiver => {
+                let all_delivered =
+                    self.connection.peer_closed() && self.connection.unread_bytes() == 0;
+                all_delivered.then_some(now)
+            }
         };
         if let Some(finished_at) = finished_at {
             self.ending = Ending::Reported;

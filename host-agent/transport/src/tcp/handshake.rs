@@ -44,7 +44,7 @@ pub(crate) struct Agreement {
 impl Agreement {
     /// `peer` is a SYN (we are passive) or a SYN-ACK (we are active). The peer's ECN flags differ
     /// between the two: ECE and CWR in a SYN, ECE alone in a SYN-ACK.
-    pub(crate) fn new(params: &TcpParams, algorithm: Algorithm, peer: &Segment) -> Self {
+    pub(crate) fn new(params: &TcpParams, algorithm: Algorithm, peer: &Segment<'_>) -> Self {
         let options = &peer.options;
         let mss = options
             .mss
@@ -113,7 +113,7 @@ impl Handshake {
         params: &TcpParams,
         algorithm: Algorithm,
         iss: u32,
-    ) -> Option<Segment> {
+    ) -> Option<Segment<'static>> {
         if !std::mem::take(&mut self.syn_pending) {
             return None;
         }
@@ -166,7 +166,7 @@ impl Handshake {
         }
     }
 
-    /// Returns false after `max_retries` SYNs in vain.
+    /// Returns false after `max_retries` SYNs or `max_syn_ack_retries` SYN-ACKs in vain.
     pub(crate) fn handle_deadline(&mut self, now: Instant, params: &TcpParams) -> bool {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return true;
@@ -175,7 +175,12 @@ impl Handshake {
         self.retries += 1;
         self.rtt.back_off();
         self.syn_pending = true;
-        self.retries <= params.max_retries
+        let most = if self.agreement.is_some() {
+            params.max_syn_ack_retries
+        } else {
+            params.max_retries
+        };
+        self.retries <= most
     }
 }
 

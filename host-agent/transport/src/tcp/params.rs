@@ -27,6 +27,8 @@ pub struct TcpParams {
     pub max_rto_ns: u64,
     /// Consecutive timeouts of one segment (SYN and FIN too) after which the flow has failed.
     pub max_retries: u32,
+    /// SYN-ACKs sent again to a peer that does not answer, before its handshake is forgotten.
+    pub max_syn_ack_retries: u32,
     /// How long an ACK may wait for a second segment.
     pub delayed_ack_timeout_ns: u64,
     /// An ACK is sent at the latest after this many full segments. 1 turns delayed ACKs off.
@@ -44,6 +46,8 @@ pub struct TcpParams {
     pub idle_timeout_ns: u64,
     /// Connections open at a time, those in TIME-WAIT included.
     pub max_flows: usize,
+    /// Of those, handshakes that peers began and have not finished.
+    pub max_half_open: usize,
     /// DSCP of every packet of the connection.
     pub dscp: u8,
     /// DCTCP's g, the weight of the newest window in alpha.
@@ -64,6 +68,7 @@ impl Default for TcpParams {
             initial_rto_ns: 10_000_000,
             max_rto_ns: 160_000_000,
             max_retries: 8,
+            max_syn_ack_retries: 3,
             delayed_ack_timeout_ns: 1_000_000,
             ack_every_packets: 2,
             duplicate_ack_threshold: 3,
@@ -72,6 +77,7 @@ impl Default for TcpParams {
             time_wait_ns: 20_000_000,
             idle_timeout_ns: 1_000_000_000,
             max_flows: 10_000,
+            max_half_open: 1024,
             dscp: 0,
             dctcp_gain: 1.0 / 16.0,
             dctcp_initial_alpha: 1.0,
@@ -171,6 +177,12 @@ impl TcpParams {
             "idle_timeout_ns",
             p.idle_timeout_ns,
             "more than max_rto_ns, or a peer that is backing off is taken for dead",
+        )?;
+        check(
+            p.max_half_open > 0,
+            "max_half_open",
+            p.max_half_open,
+            "at least 1",
         )?;
         check(p.dscp < 64, "dscp", p.dscp, "0 to 63")?;
         check(

@@ -5,8 +5,13 @@
 
 use std::collections::BTreeMap;
 
-/// Three blocks fit beside timestamps, four without (RFC 2018 3).
-pub(crate) const MAX_SACK_BLOCKS: usize = 4;
+use arrayvec::ArrayVec;
+
+/// What SACK blocks say, in offsets. Three fit beside timestamps, four without (RFC 2018 3).
+pub(crate) type SackRanges = ArrayVec<(u64, u64), 4>;
+
+/// Buffers of out-of-order segments that are kept for the next ones.
+const MAX_SPARE_CHUNKS: usize = 64;
 
 /// What has been received beyond the cumulative acknowledgment point.
 #[derive(Debug)]
@@ -19,15 +24,22 @@ pub(crate) struct Reassembly {
     ranges: Vec<(u64, u64)>,
     /// In-order bytes the application has not taken yet.
     ready: Vec<u8>,
+    /// Out-of-order segments that are held at most. What would exceed it is not taken, and so not
+    /// SACKed: the sender keeps it. Else a peer that sends every second byte could make its window
+    /// take many times its size here.
+    max_chunks: usize,
+    spare_chunks: Vec<Vec<u8>>,
 }
 
 impl Reassembly {
-    pub(crate) fn new(next: u64) -> Self {
+    pub(crate) fn new(next: u64, max_chunks: usize) -> Self {
         Reassembly {
             next,
             chunks: BTreeMap::new(),
             ranges: Vec::new(),
             ready: Vec::new(),
+            max_chunks,
+            spare_chunks: Vec::new(),
         }
     }
 
@@ -44,13 +56,15 @@ impl Reassembly {
         self.ready.len()
     }
 
-    pub(crate) fn take_ready(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.ready)
+    /// Exchanges the in-order bytes for the storage of `buffer`, which is empty.
+    pub(crate) fn take_ready(&mut self, buffer: &mut Vec<u8>) {
+        std::mem::swap(&mut self.ready, buffer);
     }
 
     /// The ranges for the SACK option, the one with the latest segment first.
-    pub(crate) fn sack_blocks(&self) -> &[(u64, u64)] {
-        &self.ranges[..self.ranges.len().min(MAX_SACK_BLOCKS)]
+    pub(crate) fn sack_blocks(&self) -> SackRanges {
+        let blocks = self.ranges.iter().take(SackRanges::new().capacity());
+        blocks.copied().collect()
     }
 
     /// Takes `data` that starts at offset `start`. The caller has cut it to the receive window.
@@ -60,8 +74,10 @@ impl Reassembly {
             return;
         }
         if start > self.next {
-            self.insert_chunks(start, data);
-            self.extend_ranges(start.max(self.next), end);
+            if self.chunks.len() < self.max_chunks {
+                self.insert_chunks(start, data);
+                self.extend_ranges(start, end);
+            }
             return;
         }
         self.ready
@@ -90,7 +106,9 @@ impl Reassembly {
             };
             if from < until {
                 let piece = &data[(from - start) as usize..(until - start) as usize];
-                self.chunks.insert(from, piece.to_vec());
+                let mut chunk = self.spare_chunks.pop().unwrap_or_default();
+                chunk.extend_from_slice(piece);
+                self.chunks.insert(from, chunk);
             }
             from = resume;
         }
@@ -103,11 +121,15 @@ impl Reassembly {
             if start > self.next {
                 break;
             }
-            let chunk = entry.remove();
+            let mut chunk = entry.remove();
             let known = (self.next - start) as usize;
             if known < chunk.len() {
                 self.ready.extend_from_slice(&chunk[known..]);
                 self.next = start + chunk.len() as u64;
+            }
+            if self.spare_chunks.len() < MAX_SPARE_CHUNKS {
+                chunk.clear();
+                self.spare_chunks.push(chunk);
             }
         }
     }
@@ -132,38 +154,65 @@ mod tests {
 
     use super::*;
 
+    fn ready(r: &mut Reassembly) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        r.take_ready(&mut bytes);
+        bytes
+    }
+
     #[test]
     fn in_order_data_is_ready_at_once() {
-        let mut r = Reassembly::new(1);
+        let mut r = Reassembly::new(1, 100);
         r.insert(1, b"abc");
         r.insert(4, b"de");
-        assert_eq!(r.take_ready(), b"abcde");
+        assert_eq!(ready(&mut r), b"abcde");
         assert_eq!(r.next(), 6);
         assert!(!r.has_gaps());
     }
 
     #[test]
     fn blocks_are_reported_latest_first_and_merged() {
-        let mut r = Reassembly::new(0);
+        let mut r = Reassembly::new(0, 100);
         r.insert(10, b"xxxxx");
         r.insert(30, b"xxxxx");
         r.insert(20, b"xxxxx");
-        assert_eq!(r.sack_blocks(), [(20, 25), (30, 35), (10, 15)]);
+        assert_eq!(r.sack_blocks()[..], [(20, 25), (30, 35), (10, 15)]);
         r.insert(15, b"xxxxx");
-        assert_eq!(r.sack_blocks(), [(10, 25), (30, 35)]);
+        assert_eq!(r.sack_blocks()[..], [(10, 25), (30, 35)]);
         r.insert(0, b"0123456789");
-        assert_eq!(r.sack_blocks(), [(30, 35)]);
+        assert_eq!(r.sack_blocks()[..], [(30, 35)]);
         assert_eq!(r.next(), 25);
         assert_eq!(r.unread_bytes(), 25);
     }
 
     #[test]
     fn old_and_overlapping_data_is_taken_once() {
-        let mut r = Reassembly::new(0);
+        let mut r = Reassembly::new(0, 100);
         r.insert(0, b"abcd");
         r.insert(0, b"abcd");
         r.insert(2, b"cdef");
-        assert_eq!(r.take_ready(), b"abcdef");
+        assert_eq!(ready(&mut r), b"abcdef");
+    }
+
+    #[test]
+    fn holes_do_not_multiply_what_is_held() {
+        let mut r = Reassembly::new(0, 10);
+        for start in (1..1000).step_by(2) {
+            r.insert(start, b"x");
+        }
+        assert_eq!((r.chunks.len(), r.ranges.len()), (10, 10));
+        // What is in order is always taken.
+        let stream: Vec<u8> = (0..100)
+            .map(|i| if i % 2 == 0 { b'e' } else { b'x' })
+            .collect();
+        for start in (0..100).step_by(2) {
+            r.insert(start, &stream[start as usize..][..1]);
+        }
+        assert_eq!(r.next(), 21);
+        for start in 21..100 {
+            r.insert(start, &stream[start as usize..][..1]);
+        }
+        assert_eq!(ready(&mut r), stream);
     }
 
     proptest! {
@@ -174,14 +223,14 @@ mod tests {
             pieces in prop::collection::vec((0u64..200, 1u64..40), 1..60),
         ) {
             let stream: Vec<u8> = (0..=255).collect();
-            let mut r = Reassembly::new(0);
+            let mut r = Reassembly::new(0, 100);
             let mut covered = vec![false; 256];
             let mut out = Vec::new();
             for (start, len) in pieces {
                 let end = start + len;
                 r.insert(start, &stream[start as usize..end as usize]);
                 covered[start as usize..end as usize].fill(true);
-                out.extend(r.take_ready());
+                out.extend(ready(&mut r));
                 let next = covered.iter().position(|c| !c).unwrap_or(256);
                 prop_assert_eq!(r.next(), next as u64);
                 prop_assert_eq!(&out[..], &stream[..next]);

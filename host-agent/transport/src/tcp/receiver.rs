@@ -7,7 +7,7 @@ use ebb_units::{Duration, Instant};
 use super::congestion::EcnMode;
 use super::ecn::{EchoAction, EchoState};
 use super::params::TcpParams;
-use super::reassembly::Reassembly;
+use super::reassembly::{Reassembly, SackRanges};
 
 /// More ACKs than this never wait: the last stands for those that would follow.
 const MAX_DUE_ACKS: usize = 256;
@@ -28,7 +28,7 @@ pub(crate) struct Arrival<'a> {
 pub(crate) struct AckState {
     pub(crate) ack: u64,
     pub(crate) ece: bool,
-    pub(crate) sack_blocks: Vec<(u64, u64)>,
+    pub(crate) sack_blocks: SackRanges,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,11 @@ impl Receiver {
     pub(crate) fn new(params: &TcpParams, ecn: EcnMode, next: u64) -> Self {
         let capacity = u64::from(params.receive_buffer_bytes);
         Receiver {
-            reassembly: Reassembly::new(next),
+            // Twice what full segments fill the window with.
+            reassembly: Reassembly::new(
+                next,
+                2 * (capacity / u64::from(params.mss_bytes)) as usize + 64,
+            ),
             capacity,
             fin: None,
             echo: EchoState::new(ecn),
@@ -111,16 +115,20 @@ impl Receiver {
         self.counters
     }
 
-    /// In-order data for the application. Asks for a window update if that opens the window by
+    /// In-order bytes that wait for the application.
+    pub(crate) fn unread_bytes(&self) -> usize {
+        self.reassembly.unread_bytes()
+    }
+
+    /// In-order data for the application, exchanged for the storage of `buffer`, which is empty. Asks for a window update if that opens the window by
     /// half the buffer or two segments (RFC 9293 3.8.6.2.2).
-    pub(crate) fn read(&mut self) -> Vec<u8> {
-        let data = self.reassembly.take_ready();
+    pub(crate) fn read(&mut self, buffer: &mut Vec<u8>) {
+        self.reassembly.take_ready(buffer);
         let edge = self.reassembly.next() + self.window();
         let shut = self.advertised_edge.saturating_sub(self.reassembly.next()) < 2 * self.mss;
         if shut && edge - self.advertised_edge >= (2 * self.mss).min(self.capacity / 2) {
             self.request_ack();
         }
-        data
     }
 
     /// RFC 9293 3.10.7.4, first check: does `[start, start + len)` touch the receive window?
@@ -238,7 +246,7 @@ impl Receiver {
         AckState {
             ack: self.next(),
             ece: self.echo.echo(),
-            sack_blocks: self.reassembly.sack_blocks().to_vec(),
+            sack_blocks: self.reassembly.sack_blocks(),
         }
     }
 

@@ -6,6 +6,12 @@ fn receiver(ecn: EcnMode) -> Receiver {
     Receiver::new(&TcpParams::default(), ecn, 1)
 }
 
+fn read(receiver: &mut Receiver) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    receiver.read(&mut bytes);
+    bytes
+}
+
 fn data(segment: u64, ce: bool) -> Arrival<'static> {
     Arrival {
         start: 1 + segment * MSS,
@@ -117,7 +123,7 @@ fn the_window_closes_when_nobody_reads_and_reopens() {
     assert_eq!(r.window(), 0);
     assert!(!r.is_acceptable(1 + 4 * MSS, MSS));
     assert!(r.is_acceptable(1 + 4 * MSS, 0));
-    assert_eq!(r.read().len(), 4 * MSS as usize);
+    assert_eq!(read(&mut r).len(), 4 * MSS as usize);
     assert_eq!(r.window(), 4 * MSS);
     assert_eq!(acks(&mut r), [(4, false)], "window update");
 }
@@ -154,7 +160,7 @@ fn data_beyond_the_window_or_the_fin_is_cut() {
             ..data(0, false)
         },
     );
-    assert_eq!(r.read(), b"xy");
+    assert_eq!(read(&mut r), b"xy");
 }
 
 #[test]
@@ -200,7 +206,7 @@ fn waiting_acks_are_bounded_and_the_last_one_counts() {
     let mut r = receiver(EcnMode::Off);
     for segment in 0..2000 {
         r.on_arrival(Instant::ZERO, data(segment, false));
-        r.read();
+        read(&mut r);
     }
     let waiting = acks(&mut r);
     assert_eq!(waiting.len(), MAX_DUE_ACKS);
@@ -216,11 +222,11 @@ fn each_waiting_ack_keeps_its_own_blocks() {
     }
     let first = r.take_ack().unwrap();
     assert_eq!(
-        (first.ack, first.sack_blocks),
-        (1, vec![(1 + MSS, 1 + 2 * MSS)])
+        (first.ack, &first.sack_blocks[..]),
+        (1, &[(1 + MSS, 1 + 2 * MSS)][..])
     );
     let second = r.take_ack().unwrap();
-    assert_eq!((second.ack, second.sack_blocks), (1 + 2 * MSS, vec![]));
+    assert_eq!((second.ack, second.sack_blocks.len()), (1 + 2 * MSS, 0));
     let third = r.take_ack().unwrap();
-    assert_eq!(third.sack_blocks, [(1 + 3 * MSS, 1 + 4 * MSS)]);
+    assert_eq!(third.sack_blocks[..], [(1 + 3 * MSS, 1 + 4 * MSS)]);
 }

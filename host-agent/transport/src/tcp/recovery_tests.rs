@@ -256,7 +256,7 @@ fn segments_outside_the_window_do_not_matter() {
                     rst,
                     ..Flags::default()
                 },
-                payload: if rst { Vec::new() } else { vec![0xee; 1000] },
+                payload: vec![0xee; if rst { 0 } else { 1000 }].into(),
                 ..Segment::default()
             };
             right.handle_segment(now, &stray);
@@ -274,13 +274,15 @@ fn segments_outside_the_window_do_not_matter() {
     right.handle_segment(
         now,
         &Segment {
-            payload: Vec::new(),
+            payload: Vec::new().into(),
             ..inside
         },
     );
     assert_eq!(right.state(), State::Established);
     assert!(
-        right.poll_transmit(now).is_some_and(|ack| !ack.flags.rst),
+        right
+            .poll_transmit(now, &mut Vec::new())
+            .is_some_and(|ack| !ack.flags.rst),
         "challenge ACK"
     );
     // ACKs of what was never sent, or of long ago, change nothing.
@@ -311,12 +313,17 @@ fn an_exact_reset_ends_the_connection() {
     let now = net.now;
     let right = net.pairs[0].right.as_mut().unwrap();
     right.abort();
-    let reset = right.poll_transmit(now).unwrap();
+    let mut buffer = Vec::new();
+    let reset = right.poll_transmit(now, &mut buffer).unwrap();
     assert!(reset.flags.rst);
     let left = &mut net.pairs[0].left;
     left.handle_segment(now, &reset);
     assert_eq!(left.failure(), Some(Failure::Reset));
-    assert_eq!(left.poll_transmit(now), None, "a RST is not answered");
+    assert_eq!(
+        left.poll_transmit(now, &mut Vec::new()),
+        None,
+        "a RST is not answered"
+    );
 }
 
 #[test]
@@ -374,14 +381,14 @@ fn data_segments_carry_no_sack_blocks() {
         seq: last.ack.unwrap().wrapping_add(5_000),
         ack: Some(last.seq),
         window: 60_000,
-        payload: vec![1; 1000],
+        payload: vec![1; 1000].into(),
         ..Segment::default()
     };
     let left = &mut net.pairs[0].left;
     left.handle_segment(now, &stray);
     let mut sent = Vec::new();
-    while let Some(segment) = left.poll_transmit(now) {
-        sent.push(segment);
+    while let Some(segment) = left.poll_transmit(now, &mut Vec::new()) {
+        sent.push(segment.into_owned());
     }
     assert!(sent.iter().any(|s| !s.payload.is_empty()));
     assert!(

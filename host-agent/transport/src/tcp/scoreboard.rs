@@ -59,6 +59,14 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Without allocation until there is more than this in flight (at most 64 in advance).
+    pub(crate) fn with_room_for(segments: u32) -> Self {
+        Scoreboard {
+            segments: VecDeque::with_capacity(segments.min(64) as usize),
+            ..Scoreboard::default()
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }

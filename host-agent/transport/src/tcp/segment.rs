@@ -1,5 +1,6 @@
 //! A TCP segment as the state machine sees it: only legal values, sequence numbers still 32 bits.
 
+use std::borrow::Cow;
 use std::net::Ipv4Addr;
 
 use ebb_wire::{Ecn, Ipv4Header, Protocol, TcpFlags, TcpHeader, TcpOptions, TcpSegment};
@@ -15,9 +16,10 @@ pub struct Flags {
     pub cwr: bool,
 }
 
-/// One segment, with the one bit of the IP header that matters to TCP in each direction.
+/// One segment, with the one bit of the IP header that matters to TCP in each direction. The
+/// payload stays where it is: in the packet that arrived, or in the buffer of whoever sends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Segment {
+pub struct Segment<'a> {
     pub seq: u32,
     /// The acknowledgment number, if the ACK flag is set.
     pub ack: Option<u32>,
@@ -25,21 +27,35 @@ pub struct Segment {
     /// As on the wire: not scaled.
     pub window: u16,
     pub options: TcpOptions,
-    pub payload: Vec<u8>,
+    pub payload: Cow<'a, [u8]>,
     /// Received: the packet carried CE.
     pub ce: bool,
     /// Sent: the packet is to carry ECT(0).
     pub ect: bool,
 }
 
-impl Segment {
+impl<'a> Segment<'a> {
+    /// The same with a payload of its own.
+    pub fn into_owned(self) -> Segment<'static> {
+        Segment {
+            payload: Cow::Owned(self.payload.into_owned()),
+            ..self
+        }
+    }
+
+    /// A plain SYN, as begins a handshake.
+    pub fn opens_a_connection(&self) -> bool {
+        let flags = &self.flags;
+        flags.syn && !flags.rst && !flags.fin && self.ack.is_none()
+    }
+
     /// SEG.LEN of RFC 9293: SYN and FIN take a sequence number each.
     pub fn sequence_length(&self) -> u32 {
         self.payload.len() as u32 + u32::from(self.flags.syn) + u32::from(self.flags.fin)
     }
 
     /// The segment in a TCP packet that arrived with `ecn` in its IP header.
-    pub fn from_wire(tcp: TcpSegment<'_>, ecn: Ecn) -> Segment {
+    pub fn from_wire(tcp: TcpSegment<'a>, ecn: Ecn) -> Self {
         let TcpSegment { header, payload } = tcp;
         let has = |flag| header.flags.contains(flag);
         Segment {
@@ -55,7 +71,7 @@ impl Segment {
             },
             window: header.window,
             options: header.options,
-            payload: payload.to_vec(),
+            payload: Cow::Borrowed(payload),
             ce: ecn == Ecn::Ce,
             ect: ecn != Ecn::NotEct,
         }
@@ -94,7 +110,7 @@ impl Segment {
 
     /// The RST that answers a segment for which there is no connection (RFC 9293 3.5.2), unless
     /// it is itself a RST.
-    pub fn reset_for(&self) -> Option<Segment> {
+    pub fn reset_for(&self) -> Option<Segment<'static>> {
         if self.flags.rst {
             return None;
         }
@@ -158,7 +174,7 @@ mod tests {
         let data = Segment {
             seq: 7,
             ack: Some(100),
-            payload: vec![0; 3],
+            payload: vec![0; 3].into(),
             ..Segment::default()
         };
         let reset = data.reset_for().unwrap();

@@ -145,7 +145,7 @@ impl Sender {
             window_edge: 1 + negotiated.window,
             window_update: (negotiated.window_seq, 1),
             segment_bytes: negotiated.segment_bytes,
-            scoreboard: Scoreboard::default(),
+            scoreboard: Scoreboard::with_room_for(params.initial_window_packets),
             congestion: algorithm.build(params, negotiated.segment_bytes),
             rtt,
             recovery: Recovery::None,
@@ -220,12 +220,18 @@ impl Sender {
         self.una >= self.stream_end()
     }
 
-    /// Payload and FIN flag of the segment `[start, end)`.
-    pub(crate) fn contents(&self, start: u64, end: u64) -> io::Result<(Vec<u8>, bool)> {
+    /// Bytes of the stream that have been acknowledged.
+    pub(crate) fn acked_bytes(&self) -> u64 {
+        self.una.min(self.stream_end()) - 1
+    }
+
+    /// Writes the payload of the segment `[start, end)` over `buffer`, and returns whether the
+    /// segment has the FIN too.
+    pub(crate) fn read(&self, start: u64, end: u64, buffer: &mut Vec<u8>) -> io::Result<bool> {
         let data_end = end.min(self.stream_end());
-        let mut payload = vec![0; (data_end - start) as usize];
-        self.stream.read_at(start - 1, &mut payload)?;
-        Ok((payload, end > data_end))
+        buffer.resize((data_end - start) as usize, 0);
+        self.stream.read_at(start - 1, buffer)?;
+        Ok(end > data_end)
     }
 
     /// True for a segment that ends the stream: it carries PSH.

@@ -1,6 +1,7 @@
 //! A connection after the handshake: segment arrival in the order of RFC 9293 3.10.7.4, timers,
 //! and building the segments that go out.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
@@ -10,6 +11,7 @@ use super::congestion::{Algorithm, EcnMode};
 use super::connection::{Failure, State, Statistics};
 use super::handshake::Agreement;
 use super::params::TcpParams;
+use super::reassembly::SackRanges;
 use super::receiver::{AckState, Arrival, Receiver};
 use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment, unwrap_sequence, wrap_sequence};
@@ -128,7 +130,7 @@ impl Synchronized {
         }
     }
 
-    pub(crate) fn handle_segment(&mut self, now: Instant, segment: &Segment) -> Step {
+    pub(crate) fn handle_segment(&mut self, now: Instant, segment: &Segment<'_>) -> Step {
         let expected = self.receiver.next();
         let length = u64::from(segment.sequence_length());
         let offset = unwrap_sequence(segment.seq, self.agreement.irs, expected);
@@ -195,10 +197,10 @@ impl Synchronized {
         Step::Continue
     }
 
-    fn handle_ack(&mut self, now: Instant, segment: &Segment, start: u64, ack: u64) {
+    fn handle_ack(&mut self, now: Instant, segment: &Segment<'_>, start: u64, ack: u64) {
         let shift = self.agreement.window_shifts.map_or(0, |(peer, _)| peer);
         let next = self.sender.next();
-        let mut sack_blocks = Vec::new();
+        let mut sack_blocks = SackRanges::new();
         if self.agreement.sack {
             for &(left, right) in &segment.options.sack_blocks {
                 let left = unwrap_sequence(left, self.iss, ack);
@@ -209,7 +211,8 @@ impl Synchronized {
                     && left < right
                     && right <= next
                 {
-                    sack_blocks.push((left, right));
+                    // As many as the option holds.
+                    let _ = sack_blocks.try_push((left, right));
                 }
             }
         }
@@ -238,7 +241,7 @@ impl Synchronized {
     }
 
     /// PAWS (RFC 7323 5.3): a segment older than the newest seen in order is from another age.
-    fn timestamp_is_fresh(&self, segment: &Segment) -> bool {
+    fn timestamp_is_fresh(&self, segment: &Segment<'_>) -> bool {
         match (self.recent_timestamp, segment.options.timestamps) {
             (Some(recent), Some((value, _))) => (value.wrapping_sub(recent) as i32) >= 0,
             _ => true,
@@ -246,7 +249,7 @@ impl Synchronized {
     }
 
     /// Answers an unacceptable segment with an ACK: it may be a retransmission whose ACK was lost.
-    fn refuse(&mut self, now: Instant, segment: &Segment, length: u64) -> Step {
+    fn refuse(&mut self, now: Instant, segment: &Segment<'_>, length: u64) -> Step {
         if segment.flags.rst {
             return Step::Continue;
         }
@@ -305,7 +308,11 @@ impl Synchronized {
         }
     }
 
-    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Result<Option<Segment>, Failure> {
+    pub(crate) fn poll_transmit<'b>(
+        &mut self,
+        now: Instant,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<Option<Segment<'b>>, Failure> {
         if let Some(ack) = self.receiver.take_earlier_ack() {
             return Ok(Some(self.segment(now, self.sender.next(), ack)));
         }
@@ -317,13 +324,14 @@ impl Synchronized {
                 retransmission,
                 cwr,
             }) => {
-                let (payload, fin) = self.sender.contents(start, end).map_err(|error| {
+                let fin = self.sender.read(start, end, buffer).map_err(|error| {
                     Failure::SourceUnreadable {
                         offset: start - 1,
                         error: error.kind(),
                     }
                 })?;
-                let mut segment = self.segment(now, start, state);
+                let payload = &buffer[..];
+                let mut segment: Segment<'b> = self.segment(now, start, state);
                 segment.flags.fin = fin;
                 segment.flags.psh = !payload.is_empty() && self.sender.ends_stream(end);
                 segment.flags.cwr = cwr;
@@ -334,7 +342,7 @@ impl Synchronized {
                     // They would not fit beside a full payload.
                     segment.options.sack_blocks.clear();
                 }
-                segment.payload = payload;
+                segment.payload = Cow::Borrowed(payload);
                 segment
             }
             Some(Transmission::WindowProbe) => self.segment(now, self.sender.una() - 1, state),
@@ -348,7 +356,7 @@ impl Synchronized {
     }
 
     /// The RST that ends this connection on both sides.
-    pub(crate) fn reset_segment(&self) -> Segment {
+    pub(crate) fn reset_segment(&self) -> Segment<'static> {
         Segment {
             seq: wrap_sequence(self.sender.next(), self.iss),
             ack: Some(wrap_sequence(self.receiver.next(), self.agreement.irs)),
@@ -361,7 +369,7 @@ impl Synchronized {
     }
 
     /// A segment at offset `start` with the acknowledgment `state`, window and options.
-    fn segment(&self, now: Instant, start: u64, state: AckState) -> Segment {
+    fn segment(&self, now: Instant, start: u64, state: AckState) -> Segment<'static> {
         let shift = self.agreement.window_shifts.map_or(0, |(_, ours)| ours);
         let timestamps = self
             .recent_timestamp

@@ -29,7 +29,7 @@ pub(crate) enum Fate {
 }
 
 /// Decides about the n-th segment of a link.
-pub(crate) type FateOf = Box<dyn FnMut(u64, &Segment) -> Fate>;
+pub(crate) type FateOf = Box<dyn FnMut(u64, &Segment<'_>) -> Fate>;
 
 /// A queue and the wire behind it.
 pub(crate) struct Link {
@@ -45,7 +45,7 @@ pub(crate) struct Link {
     queued_bytes: u64,
     free_at: Instant,
     /// By time, and by order of sending where that is the same.
-    arrivals: BTreeMap<(Instant, u64), (usize, Segment)>,
+    arrivals: BTreeMap<(Instant, u64), (usize, Segment<'static>)>,
     arrival_count: u64,
     pub(crate) drops: u64,
     pub(crate) marks: u64,
@@ -86,7 +86,7 @@ impl Link {
         self
     }
 
-    fn send(&mut self, now: Instant, pair: usize, mut segment: Segment) {
+    fn send(&mut self, now: Instant, pair: usize, mut segment: Segment<'static>) {
         let fate = (self.fate)(self.count, &segment);
         self.count += 1;
         let bytes = segment.payload.len() as u64 + HEADER_BYTES;
@@ -119,7 +119,7 @@ impl Link {
         self.arrive(arrival, pair, segment);
     }
 
-    fn arrive(&mut self, at: Instant, pair: usize, segment: Segment) {
+    fn arrive(&mut self, at: Instant, pair: usize, segment: Segment<'static>) {
         self.arrivals
             .insert((at, self.arrival_count), (pair, segment));
         self.arrival_count += 1;
@@ -129,7 +129,7 @@ impl Link {
         self.arrivals.first_key_value().map(|(&(at, _), _)| at)
     }
 
-    fn take_arrived(&mut self, now: Instant) -> Option<(usize, Segment)> {
+    fn take_arrived(&mut self, now: Instant) -> Option<(usize, Segment<'static>)> {
         let first = self.arrivals.first_entry()?;
         (first.key().0 <= now).then(|| first.remove())
     }
@@ -169,7 +169,7 @@ pub(crate) struct Network {
     /// SND.NXT of the left of pair 0.
     sent_end: u64,
     /// Segments sent by the left of pair 0, in order.
-    pub(crate) sent: Vec<(Instant, Segment)>,
+    pub(crate) sent: Vec<(Instant, Segment<'static>)>,
 }
 
 impl Network {
@@ -239,6 +239,7 @@ impl Network {
 
     fn step(&mut self) {
         let now = self.now;
+        let mut buffer = Vec::new();
         while let Some((index, segment)) = self.forward.take_arrived(now) {
             let pair = &mut self.pairs[index];
             match &mut pair.right {
@@ -260,7 +261,8 @@ impl Network {
             if pair.start_at <= now {
                 pair.started = true;
                 pair.left.handle_deadline(now);
-                while let Some(segment) = pair.left.poll_transmit(now) {
+                while let Some(segment) = pair.left.poll_transmit(now, &mut buffer) {
+                    let segment = segment.into_owned();
                     if index == 0 {
                         let start = segment.seq.wrapping_sub(FIRST_ISS);
                         let end = u64::from(start) + u64::from(segment.sequence_length());
@@ -275,14 +277,16 @@ impl Network {
             };
             right.handle_deadline(now);
             if pair.read {
-                pair.received.extend(right.read());
+                right.read(&mut buffer);
+                pair.received.extend(&buffer);
             }
             if right.peer_closed() {
-                pair.received.extend(right.read());
+                right.read(&mut buffer);
+                pair.received.extend(&buffer);
                 right.close();
             }
-            while let Some(segment) = right.poll_transmit(now) {
-                self.backward.send(now, index, segment);
+            while let Some(segment) = right.poll_transmit(now, &mut buffer) {
+                self.backward.send(now, index, segment.into_owned());
             }
         }
         if let Some(pair) = self.pairs.first() {
@@ -302,7 +306,7 @@ impl Network {
     }
 
     /// Notes an ACK as the sender of pair 0 sees it, and alpha and window after it.
-    fn note_ack(&mut self, segment: &Segment) {
+    fn note_ack(&mut self, segment: &Segment<'_>) {
         let last = self.acks.last().map_or(0, |&(_, ack, ..)| ack);
         let unwrap =
             |seq: u32| last + u64::from(seq.wrapping_sub(FIRST_ISS.wrapping_add(last as u32)));
