@@ -18,8 +18,8 @@ from ebb_topologies.model import Topology, load_topology
 from rich.console import Console
 
 from ebb_controller.controller import CONNECT_SECONDS, Controller, Event, Program
+from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.parameters import FabricParameters
-from ebb_controller.plan import MulticastGroup
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import load_scheme
 from ebb_controller.statistics import show, snapshot
@@ -60,8 +60,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         "--multicast",
         action="append",
         default=[],
-        metavar="ADDRESS=HOST,..",
-        help="a multicast group and its receivers; repeat for more",
+        metavar="[ADDRESS=]HOST,..",
+        help="receivers of a multicast group, whose address follows from them unless it is given; "
+        "repeat for more",
     )
     parser.add_argument("--once", action="store_true", help="install, verify and end")
     parser.add_argument(
@@ -160,11 +161,14 @@ def _fabric(options: argparse.Namespace) -> tuple[Topology, FabricParameters]:
 def _multicast(texts: Sequence[str], topology: Topology) -> list[MulticastGroup]:
     groups = []
     for number, text in enumerate(texts, start=1):
-        address, _, members = text.partition("=")
+        address, given, members = text.rpartition("=")
         names = tuple(name.strip() for name in members.split(",") if name.strip())
-        group = MulticastGroup(address.strip(), number, names)
-        group.check(topology)
-        groups.append(group)
+        groups.append(
+            MulticastGroup(address.strip(), number, names)
+            if given
+            else MulticastGroup.of(topology, number, names)
+        )
+    check(groups, topology)
     return groups
 
 

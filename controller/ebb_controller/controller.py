@@ -22,8 +22,9 @@ from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, Sw
 from finsy.proto import p4i
 from google.protobuf import text_format
 
+from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.parameters import FabricParameters
-from ebb_controller.plan import MulticastGroup, plan
+from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, read, reconcile
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.traffic_manager import TrafficManagers, loopback
@@ -186,8 +187,7 @@ class Controller:
         Raises `ControllerError` for the first switch that cannot be reached or refuses, and
         `InputError` for a multicast group that cannot be.
         """
-        for group in multicast:
-            group.check(self.topology)
+        check(multicast, self.topology)
         goal = self._goal = _Goal(parameters, tuple(multicast))
         for managed in self._managed.values():
             if managed.connected:

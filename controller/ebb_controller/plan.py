@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
 
-from ebb_topologies.files import InputError
-from ebb_topologies.model import Topology
 from finsy import (
     P4ActionProfileGroup,
     P4ActionProfileMember,
@@ -19,6 +15,7 @@ from ebb_controller import (
     arp,
     ecn_threshold,
     mlfq,
+    multicast,
     occupancy,
     phantom_queue,
     return_to_sender,
@@ -26,6 +23,7 @@ from ebb_controller import (
     traffic_class,
     trimming,
 )
+from ebb_controller.multicast import MulticastGroup
 from ebb_controller.site import Site
 
 Entity = P4ActionProfileMember | P4ActionProfileGroup | P4MulticastGroupEntry | P4TableEntry
@@ -51,41 +49,14 @@ INSERT_ORDER = (
 )
 
 
-MAX_GROUP = 0xFFFF
-
-
-@dataclass(frozen=True, slots=True)
-class MulticastGroup:
-    """Hosts that receive what is sent to an IPv4 multicast address."""
-
-    address: str
-    group: int
-    members: tuple[str, ...]
-
-    def check(self, topology: Topology) -> None:
-        """Raises `InputError` for what no switch could do."""
-        try:
-            multicast = IPv4Address(self.address).is_multicast
-        except AddressValueError:
-            multicast = False
-        if not multicast:
-            raise InputError(f"'{self.address}' is not an IPv4 multicast address (224.0.0.0/4)")
-        if not 1 <= self.group <= MAX_GROUP:
-            raise InputError(f"multicast group {self.group} is outside 1..{MAX_GROUP}")
-        if not self.members:
-            raise InputError(f"multicast group {self.address} has no members")
-        for member in self.members:
-            topology.host(member)
-
-
-def plan(site: Site, multicast: Sequence[MulticastGroup] = ()) -> list[Entity]:
+def plan(site: Site, groups: Sequence[MulticastGroup] = ()) -> list[Entity]:
     """The entities of one switch, members before groups before entries."""
-    entities = list(_all(site, multicast))
+    entities = list(_all(site, groups))
     return sorted(entities, key=lambda entity: INSERT_ORDER.index(type(entity)))
 
 
-def _all(site: Site, multicast: Sequence[MulticastGroup]) -> Iterator[Entity]:
+def _all(site: Site, groups: Sequence[MulticastGroup]) -> Iterator[Entity]:
     for mechanism in MECHANISMS:
         yield from mechanism(site)
-    for group in multicast:
-        yield from route.multicast(site, group.address, group.group, group.members)
+    for group in groups:
+        yield from multicast.entries(site, group)

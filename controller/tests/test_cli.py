@@ -91,7 +91,7 @@ def test_once_installs_and_shows_counters(ports: str, files: list[str]) -> None:
 def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         with start(
-            ports, *files, "--scheme", "dctcp", "--switch", "bmv2", "--multicast", "239.0.0.1=h1,h2"
+            ports, *files, "--scheme", "dctcp", "--switch", "bmv2", "--multicast", "h1,h2"
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -113,6 +113,7 @@ def test_a_signal_is_a_normal_end(ports: str, files: list[str]) -> None:
         (["--scheme", "ndp", "--stats", "0"], "--stats must be a positive number, not '0'"),
         (["--scheme", "ndp", "--multicast", "10.0.0.1=h1"], "'10.0.0.1' is not an IPv4 multicast"),
         (["--scheme", "ndp", "--multicast", "239.0.0.1=h9"], "has no host 'h9'"),
+        (["--scheme", "ndp", "--multicast", "h1,h9"], "has no host 'h9'"),
         (["--scheme", "ndp", "--program", "nowhere"], "run `make build`"),
         (["--scheme", "ndp", "--switch", "tofino"], "invalid choice: 'tofino'"),
         ([], "--scheme"),

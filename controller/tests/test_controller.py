@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import finsy.switch
 import pytest
 from contract import TABLES, p4info
 from ebb_controller.controller import Controller, Event, Program
+from ebb_controller.multicast import MulticastGroup
 from ebb_controller.parameters import FabricParameters, PhantomQueue, StepMarking
-from ebb_controller.plan import MulticastGroup
 from ebb_controller.reconcile import Change, ControllerError
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.files import InputError
@@ -149,6 +150,8 @@ def test_multicast_comes_and_goes(program: Program) -> None:
             ):
                 with pytest.raises(InputError, match=why):
                     await fabric_controller.configure(PLAIN, [wrong])
+            with pytest.raises(InputError, match="two multicast groups have the address"):
+                await fabric_controller.configure(PLAIN, [group, replace(group, group=2)])
 
     run(test())
 

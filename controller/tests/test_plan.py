@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from contract import p4info
+from ebb_controller.multicast import MulticastGroup, group_address
 from ebb_controller.parameters import (
     FabricParameters,
     PhantomQueue,
@@ -14,7 +15,7 @@ from ebb_controller.parameters import (
     TrafficClass,
     Trimming,
 )
-from ebb_controller.plan import INSERT_ORDER, MulticastGroup, plan
+from ebb_controller.plan import INSERT_ORDER, plan
 from ebb_controller.site import Site
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
@@ -111,6 +112,35 @@ def flood(topology: Topology, group: MulticastGroup, sender: str) -> Counter[str
             ]
     assert not on_the_way, "a packet is still on its way: a loop"
     return received
+
+
+def test_the_address_follows_from_the_receivers() -> None:
+    """The example of docs/wire-format.md, which the agents have too."""
+    assert group_address(["10.0.0.2", "10.1.0.3"]) == "239.93.176.22"
+    assert group_address(["10.1.0.3", "10.0.0.2", "10.1.0.3"]) == "239.93.176.22"
+    ascending = ["10.0.0.9", "10.0.0.10"]  # as numbers, not as text
+    assert group_address(ascending) == group_address(ascending[::-1])
+    group = MulticastGroup.of(FAT_TREE, 3, ("h1", "h6"))
+    assert group == MulticastGroup("239.93.176.22", 3, ("h1", "h6"))
+
+
+def test_groups_over_pods_spread_over_the_cores() -> None:
+    """Each has one core, the one that all its pods use."""
+    used: Counter[str] = Counter()
+    members = [("h1", f"h{a}", f"h{b}") for a in range(5, 9) for b in range(9, 17)]
+    for group in (MulticastGroup.of(FAT_TREE, 1, names) for names in members):
+        cores = [
+            switch.name
+            for switch in FAT_TREE.switches
+            for entity in plan_of(FAT_TREE, switch.name, group)
+            if isinstance(entity, P4MulticastGroupEntry)
+            and switch.name.startswith("c")
+            and len(list(entity.replicas)) == 3
+        ]
+        assert len(cores) == 1
+        used.update(cores)
+    assert set(used) == {"c0", "c1", "c2", "c3"}
+    assert max(used.values()) <= len(members) // 2
 
 
 @settings(max_examples=60, deadline=None)

@@ -19,6 +19,7 @@ from pathlib import Path
 import finsy.switch
 import pytest
 from ebb_controller.controller import Controller, Program
+from ebb_controller.multicast import MulticastGroup
 from ebb_controller.parameters import (
     FabricParameters,
     PhantomQueue,
@@ -26,7 +27,6 @@ from ebb_controller.parameters import (
     TrafficClass,
     Trimming,
 )
-from ebb_controller.plan import MulticastGroup
 from ebb_controller.reconcile import Change
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_controller.statistics import show, snapshot

@@ -1,0 +1,138 @@
+"""Groups of `multicast.p4`: which hosts, under which address, over which tree.
+
+A group gets one tree of shortest paths. Its root is a switch that is nearest to all members: in a
+fat-tree a core if they are in several pods. Where several are equally near, a hash of the address
+chooses, so that the groups of a fabric spread over its cores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
+
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology
+from finsy import (
+    P4ActionProfileMember,
+    P4IndirectAction,
+    P4MulticastGroupEntry,
+    P4TableAction,
+    P4TableEntry,
+    P4TableMatch,
+)
+from finsy.p4entity import P4Replica
+
+from ebb_controller.site import Site
+
+MAX_GROUP = 0xFFFF
+FIRST_MEMBER = 1000
+"""Members of `ecmp` below are next hops, named by their port (1..510)."""
+
+Entity = P4ActionProfileMember | P4MulticastGroupEntry | P4TableEntry
+
+
+def group_address(receivers: Iterable[str]) -> str:
+    """The address of a set of receivers (docs/wire-format.md, "Address of a group"), as the agents
+    derive it too."""
+    packed = sorted({IPv4Address(address).packed for address in receivers})
+    first, second, third, *_ = hashlib.sha256(b"".join(packed)).digest()
+    return f"239.{first}.{second}.{third}"
+
+
+@dataclass(frozen=True, slots=True)
+class MulticastGroup:
+    """Hosts that receive what any host sends to an IPv4 multicast address."""
+
+    address: str
+    group: int
+    """P4Runtime's number of it."""
+    members: tuple[str, ...]
+    """Names of the receivers."""
+
+    @classmethod
+    def of(cls, topology: Topology, group: int, members: Sequence[str]) -> MulticastGroup:
+        """The group of these receivers, under the address that follows from theirs."""
+        address = group_address(str(topology.host(member).ip) for member in members)
+        return cls(address, group, tuple(members))
+
+    def check(self, topology: Topology) -> None:
+        """Raises `InputError` for what no switch could do."""
+        try:
+            multicast = IPv4Address(self.address).is_multicast
+        except AddressValueError:
+            multicast = False
+        if not multicast:
+            raise InputError(f"'{self.address}' is not an IPv4 multicast address (224.0.0.0/4)")
+        if not 1 <= self.group <= MAX_GROUP:
+            raise InputError(f"multicast group {self.group} is outside 1..{MAX_GROUP}")
+        if not self.members:
+            raise InputError(f"multicast group {self.address} has no members")
+        for member in self.members:
+            topology.host(member)
+
+
+def check(groups: Sequence[MulticastGroup], topology: Topology) -> None:
+    """Raises `InputError` for groups that cannot be, or not beside each other."""
+    addresses: set[str] = set()
+    for group in groups:
+        group.check(topology)
+        if group.address in addresses:
+            raise InputError(
+                f"two multicast groups have the address {group.address}; the same receivers "
+                "twice? Then one group is enough, any host can send to it"
+            )
+        addresses.add(group.address)
+
+
+def entries(site: Site, group: MulticastGroup) -> Iterator[Entity]:
+    """What one switch needs for a group.
+
+    A switch on the tree sends to all its tree ports (the program drops the replica that would go
+    back where the packet came from), any other switch sends towards the root.
+
+    The route names a member of `ecmp`, as all entries of a table with a selector must; an action
+    of its own would be a "one-shot", which P4Runtime servers do not mix with members and groups.
+    """
+    topology, switch = site.topology, site.switch.name
+    root = _root(topology, group)
+    tree = _tree(topology, root, group.members)
+    ports = tree.get(switch) or set(topology.next_hops(switch, root)[:1])
+    member = FIRST_MEMBER + group.group
+    yield P4MulticastGroupEntry(
+        group.group, replicas=[P4Replica(port, instance=1) for port in sorted(ports)]
+    )
+    yield P4ActionProfileMember(
+        "ecmp",
+        member_id=member,
+        action=P4TableAction("set_multicast_group", group=group.group),
+    )
+    yield P4TableEntry(
+        "ipv4_route",
+        match=P4TableMatch(dst=f"{group.address}/32"),
+        action=P4IndirectAction(member_id=member),
+    )
+
+
+def _root(topology: Topology, group: MulticastGroup) -> str:
+    distances = [topology.distances(member) for member in group.members]
+    sums = {s.name: sum(d[s.name] for d in distances) for s in topology.switches}
+    nearest = sorted(name for name, total in sums.items() if total == min(sums.values()))
+    digest = hashlib.sha256(IPv4Address(group.address).packed).digest()
+    return nearest[int.from_bytes(digest[:4], "big") % len(nearest)]
+
+
+def _tree(topology: Topology, root: str, members: Sequence[str]) -> dict[str, set[int]]:
+    """switch -> ports of the tree: the first shortest path from the root to each member."""
+    tree: dict[str, set[int]] = {}
+    for member in members:
+        node = root
+        while not topology.is_host(node):
+            port = topology.next_hops(node, member)[0]
+            far, _link = topology.neighbours[node][port]
+            tree.setdefault(node, set()).add(port)
+            if not topology.is_host(far.node):
+                tree.setdefault(far.node, set()).add(far.port)
+            node = far.node
+    return tree
