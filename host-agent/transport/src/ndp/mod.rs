@@ -1,7 +1,10 @@
 //! NDP (Handley et al., SIGCOMM 2017): a receiver-driven transport over trimming switches.
 //! Mechanism, parameters and the choices made where the paper is silent: `docs/ndp.md`.
 
+mod flight;
+mod number;
 mod params;
+mod reassembly;
 mod receiver;
 mod sender;
 
@@ -51,9 +54,8 @@ impl Scheme for Ndp {
         }
     }
 
-    /// Packet numbers have 24 bits.
     fn max_object_bytes(_: &NdpParams, symbol_bytes: u16) -> u64 {
-        u64::from(EbbHeader::SYMBOL_LIMIT) * u64::from(symbol_bytes)
+        number::MAX_PACKETS * u64::from(symbol_bytes)
     }
 
     fn sender(
@@ -73,10 +75,13 @@ impl Scheme for Ndp {
         first: &EbbHeader,
     ) -> Option<receiver::Receiver> {
         let shape = StreamShape::of(first);
-        (shape.block_symbols == 0).then(|| receiver::Receiver::new(now, params, shape, first.pull))
+        if shape.block_symbols != 0 {
+            return None;
+        }
+        receiver::Receiver::new(now, params, shape, first.pull)
     }
 
     fn answer_late(_: &EbbHeader, late: &EbbHeader) -> EbbHeader {
-        receiver::acknowledgment(PacketType::Ack, late.symbol)
+        receiver::acknowledgment(PacketType::Ack, number::number_of(late))
     }
 }

@@ -21,6 +21,8 @@ pub struct NdpParams {
     pub linger_ns: u64,
     /// Packets that a receiver holds out of order; what comes after is treated as trimmed.
     pub reorder_buffer_packets: u32,
+    /// Bytes that all sessions of a host hold out of order; each may hold 32 packets anyway.
+    pub reorder_total_bytes: u64,
     /// Flows open at a host, in each direction.
     pub max_flows: u32,
     /// Flows open from one peer.
@@ -36,6 +38,7 @@ impl Default for NdpParams {
             max_retries: 8,
             linger_ns: 200_000_000,
             reorder_buffer_packets: 8192,
+            reorder_total_bytes: 268_435_456,
             max_flows: 4096,
             max_flows_per_peer: 1024,
         }

@@ -1,76 +1,82 @@
 //! The receiving side of an NDP session.
 
-use std::collections::BTreeMap;
-
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::number::{MAX_PACKETS, header_of, number_of};
+use super::reassembly::Reassembly;
 use super::{Ndp, NdpParams};
 use crate::receiver_driven::{
-    Ending, Outbox, PullCredit, ReceiverSession, Retry, Scheme, StreamShape,
+    Buffers, Ending, Outbox, PullCredit, ReceiverSession, Retry, Scheme, StreamShape,
 };
 use crate::record::Counters;
+
+/// More copies of a pull do not help a silent sender.
+const MAX_COPIES: u32 = 8;
 
 pub struct Receiver {
     shape: StreamShape,
     packets: u32,
-    reorder_buffer_packets: u32,
-    /// Every packet below has been delivered.
-    next_delivered: u32,
-    /// Received out of order.
-    held: BTreeMap<u32, Vec<u8>>,
+    /// How many packets, and how many bytes of all sessions, may be held for order.
+    limits: (u32, u64),
+    reassembly: Reassembly,
     credit: PullCredit,
     retry: Retry,
     /// When something last arrived or a pull was sent.
     last_activity: Instant,
+    /// Whoever takes the bytes cannot take more.
+    paused: bool,
     ending: Option<Ending>,
     counters: Counters,
 }
 
 /// An ACK or NACK of packet `number`.
 pub fn acknowledgment(packet_type: PacketType, number: u32) -> EbbHeader {
-    EbbHeader {
-        symbol: number,
-        ..EbbHeader::new(packet_type, 0, 0)
-    }
+    header_of(packet_type, number)
 }
 
 impl Receiver {
-    /// `window`: the sender's initial window, as its packets say.
-    pub fn new(now: Instant, params: &NdpParams, shape: StreamShape, window: u32) -> Self {
-        Receiver {
+    /// `window`: the sender's initial window, as its packets say. `None`: the object has more
+    /// packets than can be numbered.
+    pub fn new(now: Instant, params: &NdpParams, shape: StreamShape, window: u32) -> Option<Self> {
+        let packets = u32::try_from(shape.packets()).ok()?;
+        if u64::from(packets) > MAX_PACKETS {
+            return None;
+        }
+        Some(Receiver {
             shape,
-            packets: u32::try_from(shape.packets()).unwrap_or(u32::MAX),
-            reorder_buffer_packets: params.reorder_buffer_packets,
-            next_delivered: 0,
-            held: BTreeMap::new(),
+            packets,
+            limits: (params.reorder_buffer_packets, params.reorder_total_bytes),
+            reassembly: Reassembly::new(shape, packets),
             credit: PullCredit::new(u64::from(window), shape.packets()),
             retry: Retry::new(now, Ndp::retry(params)),
             last_activity: now,
+            paused: false,
             ending: None,
             counters: Counters::default(),
-        }
-    }
-
-    fn has(&self, number: u32) -> bool {
-        number < self.next_delivered || self.held.contains_key(&number)
+        })
     }
 
     /// The header contradicts the session or itself.
     fn is_foreign(&self, header: &EbbHeader) -> bool {
+        let number = number_of(header);
         StreamShape::of(header) != self.shape
-            || header.symbol >= self.packets
-            || usize::from(header.payload_bytes) != self.shape.extent(header.symbol.into()).1
+            || number >= self.packets
+            || usize::from(header.payload_bytes) != self.shape.extent(number.into()).1
     }
 
-    fn accept(&mut self, number: u32, payload: &[u8], out: &mut Outbox) {
-        self.held.insert(number, payload.to_vec());
-        while let Some(bytes) = self.held.remove(&self.next_delivered) {
-            self.next_delivered += 1;
-            out.delivered.push(bytes);
+    fn ask(&mut self, out: &mut Outbox) {
+        if !self.paused {
+            out.pulls += self.credit.enqueue(false);
         }
-        if self.next_delivered == self.packets {
-            self.ending = Some(Ending::Finished);
+    }
+
+    /// The last pull, again or for the first time.
+    fn pull(&self) -> EbbHeader {
+        EbbHeader {
+            flags: EbbFlags::FIN.when(self.credit.all_asked()),
+            pull: self.credit.counter(),
+            ..EbbHeader::new(PacketType::Pull, 0, 0)
         }
     }
 }
@@ -87,70 +93,103 @@ impl ReceiverSession for Receiver {
             self.counters.rejected += 1;
             return;
         }
-        let number = header.symbol;
+        let number = number_of(header);
         self.retry.heard(now);
         self.last_activity = now;
-        if self.has(number) {
+        if self.reassembly.has(number) {
             // Our ACK was lost, or the sender's timer was too hasty. No pull was spent on this one.
             self.counters.duplicates += 1;
             self.counters.acks += 1;
             out.control.push(acknowledgment(PacketType::Ack, number));
             return;
         }
-        let room = number - self.next_delivered < self.reorder_buffer_packets;
         self.credit.arrived(1);
-        match payload.filter(|_| room) {
-            Some(bytes) => {
-                self.counters.acks += 1;
-                out.control.push(acknowledgment(PacketType::Ack, number));
-                self.accept(number, bytes, out);
+        let buffers = &mut out.buffers;
+        let stored =
+            payload.is_some_and(|bytes| self.reassembly.store(number, bytes, self.limits, buffers));
+        if stored {
+            self.counters.acks += 1;
+            out.control.push(acknowledgment(PacketType::Ack, number));
+            while let Some(bytes) = self.reassembly.deliver(buffers) {
+                out.delivered.push(bytes);
             }
-            None => {
-                self.credit.need_more(1);
-                out.control.push(acknowledgment(PacketType::Nack, number));
+            if self.reassembly.is_complete() {
+                self.ending = Some(Ending::Finished);
             }
+        } else {
+            // Trimmed, or there is no room for it.
+            self.credit.need_more(1);
+            out.control.push(acknowledgment(PacketType::Nack, number));
         }
-        out.pulls += self.credit.enqueue(false);
+        self.ask(out);
     }
 
     fn handle_job(&mut self, _: Instant, _: crate::DecodeResult, _: &mut Outbox) {}
 
+    fn set_paused(&mut self, now: Instant, paused: bool, out: &mut Outbox) {
+        if self.paused == paused {
+            return;
+        }
+        self.paused = paused;
+        self.last_activity = now;
+        if !paused {
+            // Its silence was our doing.
+            self.retry.heard(now);
+        }
+        self.ask(out);
+    }
+
+    fn done_bytes(&self) -> u64 {
+        self.reassembly.delivered_bytes()
+    }
+
+    fn release(&mut self, buffers: &mut Buffers) {
+        self.reassembly.release(buffers);
+    }
+
     fn next_pull(&mut self, now: Instant) -> Option<EbbHeader> {
         self.last_activity = now;
-        let pull = self.credit.send();
-        Some(EbbHeader {
-            flags: EbbFlags::FIN.when(self.credit.all_asked()),
-            pull,
-            ..EbbHeader::new(PacketType::Pull, 0, 0)
-        })
+        self.credit.send();
+        Some(self.pull())
     }
 
     fn deadline(&self) -> Option<Instant> {
-        (self.ending.is_none() && !self.credit.has_queued())
-            .then(|| self.retry.deadline(self.last_activity))
+        if self.ending.is_some() || self.credit.has_queued() {
+            None
+        } else if self.paused {
+            Some(self.last_activity + self.retry.longest_interval())
+        } else {
+            Some(self.retry.deadline(self.last_activity))
+        }
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
-        if self.retry.deadline(self.last_activity) > now {
+        if self.deadline().is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        if self.paused {
+            // Asks for nothing new, but the sender hears that we live.
+            self.last_activity = now;
+            out.control.push(self.pull());
             return;
         }
         self.counters.timeouts += 1;
         let first = self.retry.silent() == 0;
         if !self.retry.expired(now) {
             self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
-        } else if first && self.credit.counter() > 0 {
-            // The last pull may be lost. Its counter is cumulative, so repeating it is harmless.
-            out.control.push(EbbHeader {
-                flags: EbbFlags::FIN.when(self.credit.all_asked()),
-                pull: self.credit.counter(),
-                ..EbbHeader::new(PacketType::Pull, 0, 0)
-            });
-        } else {
+            return;
+        }
+        if !first || self.credit.counter() == 0 {
             // Lost packets are sent again by the sender's own timer. This helps a sender whose
             // credit went astray: it sends nothing that is not needed, however much it may.
             self.credit.enqueue_extra();
-            out.pulls += 1;
+            self.credit.send();
+            self.counters.pulls_sent += 1;
         }
+        // The last pull may be lost. Its counter is cumulative, so repeating it is harmless, and
+        // every copy takes another path.
+        let copies = self.retry.silent().min(MAX_COPIES);
+        out.control.extend((0..copies).map(|_| self.pull()));
     }
 
     fn ending(&self) -> Option<Ending> {

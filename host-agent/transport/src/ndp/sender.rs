@@ -1,41 +1,62 @@
 //! The sending side of an NDP session.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
+use super::flight::{Flight, Place};
+use super::number::{header_of, number_of};
 use super::{Ndp, NdpParams};
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Ending, Retry, Scheme, SenderSession, StreamShape};
 use crate::record::Counters;
 
-/// A packet is in exactly one of these states: not sent yet (`next_new` and above), in flight,
-/// to be sent again, or acknowledged (all others).
+/// A receiver of which nothing arrives whole in so many windows is not worth sending to.
+const FUTILE_WINDOWS: u64 = 64;
+
 pub struct Sender {
     source: Arc<dyn ObjectSource>,
     shape: StreamShape,
     packets: u32,
     window: u32,
-    next_new: u32,
-    /// When each packet that is neither acknowledged nor NACKed was last sent.
-    in_flight: BTreeMap<u32, Instant>,
-    /// The same in order of sending; entries that `in_flight` contradicts are stale.
-    send_order: VecDeque<(Instant, u32)>,
-    /// NACKed or timed out; they go before new packets.
-    resend: VecDeque<u32>,
+    /// New packets are not sent so far ahead of the oldest unacknowledged one: the receiver would
+    /// have no room for them.
+    max_span: u32,
+    flight: Flight,
     acknowledged: u32,
+    /// Packets NACKed. The receiver pulls once more for each of them.
+    nacked: u64,
     /// Packets that may be sent. A pull that finds nothing to send leaves its credit here, so that
     /// one that overtook its NACK is not lost.
     credit: u32,
     /// The highest pull counter seen.
     pulled: u32,
+    returned: Returned,
+    /// Copies of packets in flight to be sent to a silent receiver.
+    probes: u32,
+    /// And how many after one timeout.
+    max_probes: u32,
+    /// Packets sent since one was acknowledged.
+    futile: u64,
     retry: Retry,
     last_sent: Instant,
     ending: Option<Ending>,
     counters: Counters,
+}
+
+/// Headers that switches returned (section 3.2). The packets go again with the next pulls, so that
+/// senders whose headers overflow a control queue do not fill it again at once. But the receiver
+/// does not know of them and goes on to count them as under way: the credit with which each of
+/// them was sent is owed until the end, or until the congestion is over.
+#[derive(Default)]
+struct Returned {
+    owed: u32,
+    /// Packets acknowledged since the last header came back.
+    acknowledged_since: u32,
+    /// Packets sent again since the receiver was last heard, because nothing else was under way.
+    restarts: u32,
 }
 
 impl Sender {
@@ -57,13 +78,16 @@ impl Sender {
             shape,
             packets,
             window,
-            next_new: 0,
-            in_flight: BTreeMap::new(),
-            send_order: VecDeque::new(),
-            resend: VecDeque::new(),
+            max_span: params.reorder_buffer_packets.max(window),
+            flight: Flight::new(),
             acknowledged: 0,
+            nacked: 0,
             credit: window,
             pulled: 0,
+            returned: Returned::default(),
+            probes: 0,
+            max_probes: params.initial_window_packets,
+            futile: 0,
             retry: Retry::new(now, Ndp::retry(params)),
             last_sent: now,
             ending: None,
@@ -72,29 +96,31 @@ impl Sender {
     }
 
     fn handle_ack(&mut self, number: u32) {
-        let was_open = if self.in_flight.remove(&number).is_some() {
-            true
-        } else if let Some(at) = self.resend.iter().position(|&n| n == number) {
-            // The timer was too hasty, or the network duplicated a packet.
-            self.resend.remove(at);
-            true
-        } else {
-            false
-        };
-        if !was_open {
+        if !self.flight.acknowledge(number) {
             self.counters.duplicates += 1;
             return;
         }
+        self.futile = 0;
         self.acknowledged += 1;
         if self.acknowledged == self.packets {
             self.ending = Some(Ending::Finished);
         }
+        if self.returned.owed > 0 {
+            // What arrives whole found room. So a window that headers lost grows back: by one
+            // packet per window of acknowledgments, or at the end, when nothing more is pulled,
+            // by one per acknowledgment.
+            self.returned.acknowledged_since += 1;
+            if self.all_pulled() || self.returned.acknowledged_since >= self.window {
+                self.returned.acknowledged_since = 0;
+                self.pay_back();
+            }
+        }
     }
 
     fn handle_nack(&mut self, number: u32) {
-        if self.in_flight.remove(&number).is_some() {
+        if self.flight.lose(number, Place::Last) {
+            self.nacked += 1;
             self.counters.trimmed += 1;
-            self.resend.push_back(number);
         } else {
             self.counters.duplicates += 1;
         }
@@ -115,73 +141,153 @@ impl Sender {
         self.credit += more;
     }
 
-    /// The packet in flight that was sent first.
-    fn oldest(&mut self) -> Option<(Instant, u32)> {
-        while let Some(&(at, number)) = self.send_order.front() {
-            if self.in_flight.get(&number) == Some(&at) {
-                return Some((at, number));
-            }
-            self.send_order.pop_front();
+    /// The receiver has asked for everything that it is known to need.
+    fn all_pulled(&self) -> bool {
+        u64::from(self.window) + u64::from(self.pulled) >= u64::from(self.packets) + self.nacked
+    }
+
+    /// The receiver pulls once for everything that arrives, until it has asked for all it needs.
+    fn expects_pulls(&self) -> bool {
+        let arrived = u64::from(self.acknowledged) + self.nacked;
+        let may_arrive = arrived + u64::from(self.flight.in_flight());
+        u64::from(self.pulled) < may_arrive && !self.all_pulled()
+    }
+
+    /// One packet that came back may go again without a pull.
+    fn pay_back(&mut self) {
+        if self.returned.owed > 0 {
+            self.returned.owed -= 1;
+            self.credit += 1;
         }
-        None
+    }
+
+    /// Packets have come back, and nothing is under way that would make the receiver say anything.
+    fn is_stranded(&self) -> bool {
+        self.returned.owed > 0
+            && self.flight.in_flight() == 0
+            && self.credit == 0
+            && !self.expects_pulls()
+            && self.ending.is_none()
+    }
+
+    /// To be called after whatever may have stranded us. The first restart is at once; if the
+    /// packet comes back again, the timer decides.
+    fn restart(&mut self) {
+        if self.is_stranded() && self.returned.restarts == 0 {
+            self.returned.restarts += 1;
+            self.pay_back();
+        }
     }
 
     /// A packet that was lost without a trace comes with its own credit, because no arrival
     /// triggers a pull for it; but a credit left over is used first.
     fn resend_timed_out(&mut self, number: u32) {
-        let waiting = self.resend.len() as u32 + (self.packets - self.next_new);
-        if self.credit <= waiting {
+        let unsent = self.flight.waiting() + (self.packets - self.flight.next());
+        if self.credit <= unsent {
             self.credit += 1;
         }
-        self.in_flight.remove(&number);
-        self.resend.push_front(number);
+        self.flight.lose(number, Place::First);
+    }
+
+    fn may_send_new(&self) -> bool {
+        self.flight.next() < self.packets && self.flight.span() < self.max_span
+    }
+
+    fn fail(&mut self, reason: String) {
+        self.ending = Some(Ending::Failed(reason));
     }
 }
 
 impl SenderSession for Sender {
     fn handle_control(&mut self, now: Instant, _: usize, header: &EbbHeader) {
-        self.retry.heard(now);
+        let number = number_of(header);
         match header.packet_type {
             PacketType::Pull => self.handle_pull(header.pull),
-            PacketType::Ack if header.symbol < self.next_new => {
+            PacketType::Ack if number < self.flight.next() => {
                 self.counters.acks += 1;
-                self.handle_ack(header.symbol);
+                self.handle_ack(number);
             }
-            PacketType::Nack if header.symbol < self.next_new => self.handle_nack(header.symbol),
-            _ => self.counters.rejected += 1,
+            PacketType::Nack if number < self.flight.next() => self.handle_nack(number),
+            _ => {
+                self.counters.rejected += 1;
+                return;
+            }
         }
+        self.retry.heard(now);
+        self.probes = 0;
+        self.returned.restarts = 0;
+        self.restart();
+    }
+
+    /// Section 3.2: "only resend if not expecting more pulls". With nothing more to be pulled a
+    /// packet goes again at once, but only one that came back for the first time; else the echo
+    /// would go round at the speed of the links.
+    fn handle_returned(&mut self, _: Instant, header: &EbbHeader) {
+        let number = number_of(header);
+        if StreamShape::of(header) != self.shape || !self.flight.lose(number, Place::Last) {
+            self.counters.rejected += 1;
+            return;
+        }
+        self.counters.returned += 1;
+        self.returned.owed += 1;
+        self.returned.acknowledged_since = 0;
+        if self.all_pulled() && !header.flags.contains(EbbFlags::RETRANSMIT) {
+            self.pay_back();
+        }
+        self.restart();
+    }
+
+    fn done_bytes(&self) -> u64 {
+        let bytes = u64::from(self.acknowledged) * u64::from(self.shape.symbol_bytes);
+        bytes.min(self.shape.object_bytes)
     }
 
     fn can_send(&self) -> bool {
-        self.credit > 0 && (!self.resend.is_empty() || self.next_new < self.packets)
+        let credited = self.credit > 0 && (self.flight.waiting() > 0 || self.may_send_new());
+        credited || (self.probes > 0 && self.flight.in_flight() > 0)
     }
 
     fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
-        let resent = self.resend.pop_front();
-        let number = match resent {
-            Some(number) => number,
+        let mut number = None;
+        if self.credit > 0 {
+            number = self.flight.send_waiting(now);
+        }
+        let is_new = number.is_none() && self.credit > 0 && self.may_send_new();
+        let number = match number {
+            Some(number) => {
+                self.credit -= 1;
+                number
+            }
+            None if is_new => {
+                self.credit -= 1;
+                self.flight.send_new(now)
+            }
             None => {
-                self.next_new += 1;
-                self.next_new - 1
+                self.probes = self.probes.saturating_sub(1);
+                let oldest = self.flight.send_oldest(now);
+                oldest
+                    .ok_or_else(|| io::Error::other("asked for a packet, but has none to send"))?
             }
         };
-        self.credit -= 1;
         self.last_sent = now;
-        self.oldest(); // drops stale entries, so that `send_order` stays as short as `in_flight`
-        self.in_flight.insert(number, now);
-        self.send_order.push_back((now, number));
-
+        self.futile += 1;
+        if self.futile > FUTILE_WINDOWS * u64::from(self.window) {
+            self.fail(format!(
+                "no progress: {} packets sent since one arrived whole, {} came back as headers",
+                self.futile - 1,
+                self.counters.returned
+            ));
+        }
         let (offset, len) = self.shape.extent(u64::from(number));
         payload.resize(len, 0);
         self.source.read_at(offset, payload)?;
         let mut header = EbbHeader {
             flags: EbbFlags::SYN.when(number < self.window)
                 | EbbFlags::FIN.when(number + 1 == self.packets)
-                | EbbFlags::RETRANSMIT.when(resent.is_some()),
-            symbol: number,
+                | EbbFlags::RETRANSMIT.when(!is_new),
             pull: self.window,
             payload_bytes: len as u16,
-            ..EbbHeader::new(PacketType::Data, 0, 0)
+            ..header_of(PacketType::Data, number)
         };
         self.shape.write(&mut header);
         Ok(header)
@@ -191,39 +297,41 @@ impl SenderSession for Sender {
         if self.ending.is_some() {
             return None;
         }
-        let mut in_order = self.send_order.iter();
-        match in_order.find(|(at, number)| self.in_flight.get(number) == Some(at)) {
-            Some((at, _)) => Some(self.retry.deadline(*at)),
+        match self.flight.oldest() {
+            Some((sent, _)) => Some(self.retry.deadline(sent)),
             // It is our turn, and only the NIC that is busy.
             None if self.can_send() => None,
+            None if self.is_stranded() => Some(self.retry.deadline(self.last_sent)),
             // It is the receiver's turn; it has a timer of its own.
             None => Some(self.retry.give_up_at(self.last_sent)),
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        let Some((sent, _)) = self.oldest() else {
-            if !self.can_send() && self.retry.give_up_at(self.last_sent) <= now {
-                self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
-            }
+        if self.deadline().is_none_or(|deadline| deadline > now) {
             return;
-        };
-        if self.retry.deadline(sent) > now {
+        }
+        let stranded = self.is_stranded();
+        if self.flight.oldest().is_none() && !stranded {
+            self.fail(self.retry.gave_up_reason(now));
             return;
         }
         self.counters.timeouts += 1;
         let heard_lately = self.retry.silent() == 0 && self.counters.acks > 0;
         let waited = self.retry.interval();
         if !self.retry.expired(now) {
-            self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
-            return;
-        }
-        // While the peer is silent one packet at a time asks whether it is still there.
-        while let Some((_, number)) = self.oldest().filter(|(sent, _)| *sent + waited <= now) {
-            self.resend_timed_out(number);
-            if !heard_lately {
-                break;
+            self.fail(self.retry.gave_up_reason(now));
+        } else if stranded {
+            self.pay_back();
+        } else if heard_lately {
+            let is_due = |(sent, _): &(Instant, u32)| *sent + waited <= now;
+            while let Some((_, number)) = self.flight.oldest().filter(is_due) {
+                self.resend_timed_out(number);
             }
+        } else {
+            // Is the receiver still there? Every copy takes another path, so with each timeout more
+            // of them ask.
+            self.probes = self.retry.silent().min(self.max_probes);
         }
     }
 

@@ -7,6 +7,7 @@ const MAX_FREE: usize = 256;
 #[derive(Debug, Default)]
 pub struct Buffers {
     free: Vec<Vec<u8>>,
+    held_bytes: u64,
 }
 
 impl Buffers {
@@ -15,6 +16,22 @@ impl Buffers {
         let mut buffer = self.free.pop().unwrap_or_default();
         buffer.resize(len, 0);
         buffer
+    }
+
+    /// The same, counted in [`held`](Self::held) until it is let go.
+    pub fn hold(&mut self, len: usize) -> Vec<u8> {
+        self.held_bytes += len as u64;
+        self.take(len)
+    }
+
+    /// A buffer of `len` bytes that was held is delivered or given back.
+    pub fn let_go(&mut self, len: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(len as u64);
+    }
+
+    /// Bytes that all sessions of the host hold for order.
+    pub fn held(&self) -> u64 {
+        self.held_bytes
     }
 
     /// Takes back a buffer that nobody needs any more.

@@ -131,9 +131,14 @@ impl<S: Scheme> Host<S> {
         let mut rng = SmallRng::seed_from_u64(config.seed);
         let nic = config.nic;
         let full_frame = nic.frame_time(usize::from(nic.mtu_bytes));
+        // Longer than any sender waits for a last confirmation, and what is on its way to it.
+        let retry = S::retry(&params);
+        let linger = S::limits(&params)
+            .linger
+            .max(retry.patience() + retry.max_rto);
         Host {
             pulls: PullQueue::new(full_frame, nic.catch_up()),
-            tombstones: Tombstones::new(S::limits(&params).linger, MAX_TOMBSTONES),
+            tombstones: Tombstones::new(linger, MAX_TOMBSTONES),
             last_port: rng.random_range(config.source_ports.0..=config.source_ports.1),
             config,
             params,

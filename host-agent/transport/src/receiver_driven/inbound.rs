@@ -68,6 +68,7 @@ impl<S: Scheme> Host<S> {
                         Epitaph::Reset(reason) => reset_header(reason),
                     };
                     self.control.push_back((stone.flow, stone.path, answer));
+                    self.tombstones.refresh(now, &key);
                     return;
                 }
                 Some(_) => {

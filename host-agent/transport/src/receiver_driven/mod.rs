@@ -14,6 +14,8 @@ mod session;
 mod tombstones;
 
 #[cfg(test)]
+mod dead_path_tests;
+#[cfg(test)]
 mod tests;
 
 pub use host::{EPHEMERAL_PORTS, Host, HostConfig};

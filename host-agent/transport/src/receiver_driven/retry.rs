@@ -9,6 +9,19 @@ pub struct RetryParams {
     pub max_retries: u32,
 }
 
+impl RetryParams {
+    /// How long a silent peer is waited for in all.
+    pub fn patience(&self) -> Duration {
+        let rising = self.max_retries.min(32);
+        let risen: Duration = (0..=rising).map(|n| self.interval_after(n)).sum();
+        risen + self.max_rto * u64::from(self.max_retries - rising)
+    }
+
+    fn interval_after(&self, silent: u32) -> Duration {
+        (self.rto * (1u64 << silent.min(32))).min(self.max_rto)
+    }
+}
+
 /// Counts timeouts between signs of life of the peer; each waits twice as long as the last.
 #[derive(Clone, Debug)]
 pub struct Retry {
@@ -54,11 +67,12 @@ impl Retry {
 
     /// How long to wait now.
     pub fn interval(&self) -> Duration {
-        self.interval_after(self.silent)
+        self.params.interval_after(self.silent)
     }
 
-    fn interval_after(&self, silent: u32) -> Duration {
-        (self.params.rto * (1u64 << silent.min(32))).min(self.params.max_rto)
+    /// The longest of all intervals.
+    pub fn longest_interval(&self) -> Duration {
+        self.params.max_rto
     }
 
     /// The deadline of something that has waited since `since`. After a first timeout the backed
@@ -75,10 +89,7 @@ impl Retry {
     /// When a peer that is to say something since `since` has been silent for as long as all
     /// retries take, although there is nothing to retry.
     pub fn give_up_at(&self, since: Instant) -> Instant {
-        let total: Duration = (0..=self.params.max_retries)
-            .map(|silent| self.interval_after(silent))
-            .sum();
-        self.last_heard.max(since) + total
+        self.last_heard.max(since) + self.params.patience()
     }
 
     /// A deadline has passed. False: that was the last retry.

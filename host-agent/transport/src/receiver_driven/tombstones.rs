@@ -2,7 +2,7 @@
 //! last acknowledgment, once lost, could not be repeated, and a late packet would open the session
 //! a second time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use ebb_units::{Duration, Instant};
@@ -33,52 +33,118 @@ pub(super) struct Tombstone {
 pub(super) struct Tombstones {
     linger: Duration,
     capacity: usize,
-    stones: BTreeMap<SessionKey, Tombstone>,
-    /// In order of expiry.
-    expiries: VecDeque<(Instant, SessionKey)>,
+    /// With the time of expiry.
+    stones: BTreeMap<SessionKey, (Instant, Tombstone)>,
+    expiries: BTreeSet<(Instant, SessionKey)>,
 }
 
 impl Tombstones {
+    /// `linger`: how long after its last packet a session is remembered. A peer that has not given
+    /// up by then would be told that its session is unknown, or open it a second time.
     pub fn new(linger: Duration, capacity: usize) -> Self {
         Tombstones {
             linger,
             capacity,
             stones: BTreeMap::new(),
-            expiries: VecDeque::new(),
+            expiries: BTreeSet::new(),
         }
     }
 
-    /// The oldest gives way when there are too many.
+    /// The one that would expire first gives way when there are too many.
     pub fn insert(&mut self, now: Instant, key: SessionKey, stone: Tombstone) {
         if self.stones.len() >= self.capacity {
             self.remove_first();
         }
-        if self.stones.insert(key, stone).is_none() {
-            self.expiries.push_back((now + self.linger, key));
+        let until = now + self.linger;
+        if let Some((old, _)) = self.stones.insert(key, (until, stone)) {
+            self.expiries.remove(&(old, key));
         }
+        self.expiries.insert((until, key));
     }
 
     pub fn get(&self, key: &SessionKey) -> Option<&Tombstone> {
-        self.stones.get(key)
+        self.stones.get(key).map(|(_, stone)| stone)
+    }
+
+    /// A packet of the session has come: its sender does not know the end yet, and what answers it
+    /// may be lost again.
+    pub fn refresh(&mut self, now: Instant, key: &SessionKey) {
+        if let Some((until, _)) = self.stones.get_mut(key) {
+            self.expiries.remove(&(*until, *key));
+            *until = now + self.linger;
+            self.expiries.insert((*until, *key));
+        }
     }
 
     pub fn by_flow(&mut self, flow: FlowId) -> Option<&mut Tombstone> {
-        self.stones.values_mut().find(|stone| stone.flow == flow)
+        let mut stones = self.stones.values_mut().map(|(_, stone)| stone);
+        stones.find(|stone| stone.flow == flow)
     }
 
     pub fn expire(&mut self, now: Instant) {
-        while self.expiries.front().is_some_and(|(at, _)| *at <= now) {
+        while self.expiries.first().is_some_and(|(at, _)| *at <= now) {
             self.remove_first();
         }
     }
 
     pub fn next_expiry(&self) -> Option<Instant> {
-        self.expiries.front().map(|(at, _)| *at)
+        self.expiries.first().map(|(at, _)| *at)
     }
 
     fn remove_first(&mut self) {
-        if let Some((_, key)) = self.expiries.pop_front() {
+        if let Some((_, key)) = self.expiries.pop_first() {
             self.stones.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddrV4;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_micros(1000 * ms)
+    }
+
+    fn key(session: u32) -> SessionKey {
+        (Ipv4Addr::new(10, 0, 0, 2), session)
+    }
+
+    fn stone(flow: u64) -> Tombstone {
+        Tombstone {
+            flow: FlowId(flow),
+            path: Path {
+                peer: SocketAddrV4::new(key(0).0, 9),
+                local_port: 7000,
+                session: 1,
+            },
+            epitaph: Epitaph::Reset(ResetReason::Aborted),
+        }
+    }
+
+    #[test]
+    fn a_stone_stands_until_it_has_lingered_since_the_last_packet() {
+        let mut stones = Tombstones::new(Duration::from_millis(200), 10);
+        stones.insert(at(0), key(1), stone(1));
+        stones.insert(at(50), key(2), stone(2));
+        stones.refresh(at(150), &key(1));
+        assert_eq!(stones.next_expiry(), Some(at(250)));
+        stones.expire(at(349));
+        assert!(stones.get(&key(1)).is_some() && stones.get(&key(2)).is_none());
+        stones.expire(at(350));
+        assert!(stones.get(&key(1)).is_none());
+        assert_eq!(stones.next_expiry(), None);
+    }
+
+    #[test]
+    fn there_are_never_more_than_the_capacity() {
+        let mut stones = Tombstones::new(Duration::from_millis(200), 3);
+        for n in 0..5 {
+            stones.insert(at(n), key(n as u32), stone(n));
+        }
+        assert_eq!((stones.stones.len(), stones.expiries.len()), (3, 3));
+        assert!(stones.get(&key(1)).is_none() && stones.get(&key(2)).is_some());
     }
 }
