@@ -3,13 +3,14 @@
 
 mod cli;
 mod clock;
+mod faults;
 mod file_lock;
 mod interface;
 mod ip_command;
 mod kernel_rules;
+mod link;
 mod next_hop;
 mod objects;
-mod packet_socket;
 mod params;
 mod port_lock;
 mod receive;

@@ -11,6 +11,8 @@ use ebb_transport::tcp::TcpParams;
 use ebb_transport::{DscpParams, Suite};
 use serde::{Deserialize, Serialize};
 
+use crate::faults::FaultParams;
+
 /// Section `engine`: how the agent uses the machine. Not a matter of the emulated network, so the
 /// dilation leaves it alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -18,6 +20,9 @@ use serde::{Deserialize, Serialize};
 pub struct EngineParams {
     /// Threads that decode. 0: one less than the machine has processors, at least one.
     pub workers: u32,
+    /// How long the engine looks for more to do before it sleeps, in microseconds. Saves the
+    /// latency of waking up, and costs a processor that others may need. At most 1000.
+    pub spin_us: u32,
 }
 
 impl EngineParams {
@@ -35,11 +40,18 @@ impl EngineParams {
                 self.workers
             ));
         }
+        if self.spin_us > MAX_SPIN_US {
+            return Err(format!(
+                "engine.spin_us is {}; at most {MAX_SPIN_US} make sense",
+                self.spin_us
+            ));
+        }
         Ok(())
     }
 }
 
 const MAX_WORKERS: u32 = 1024;
+const MAX_SPIN_US: u32 = 1000;
 
 /// All sections; each has defaults for all its keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -52,6 +64,7 @@ pub struct Params {
     pub scdp: ScdpParams,
     pub tcp: TcpParams,
     pub pacer: PacerParams,
+    pub faults: FaultParams,
 }
 
 impl Params {
@@ -92,6 +105,7 @@ impl Params {
 
     fn validate(&self) -> anyhow::Result<()> {
         self.engine.validate().map_err(|why| anyhow!(why))?;
+        self.faults.validate().map_err(|why| anyhow!(why))?;
         self.suite().validate().map_err(|why| anyhow!(why))?;
         Ok(())
     }

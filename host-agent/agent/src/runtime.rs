@@ -1,27 +1,33 @@
-//! The engine: sockets, NIC serialiser, clock and all transports of the process, in one thread.
+//! The engine: link, NIC serialiser, clock and all transports of the process, in one thread.
+//!
+//! ```text
+//!  turn:   wake ──► application        receive ──► transports ──► events ──► application
+//!          timeouts ──► transports     jobs ──► workers, results ──► transports
+//!          transports ──► NIC ──► link
+//!  sleep:  until a frame arrives, somebody wakes us, the NIC is free or a deadline has come
+//! ```
+//!
+//! A turn does a bounded batch of each, so that nothing starves whatever else there is much of.
 
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 
 use anyhow::Context;
+use ebb_packet_io::wake_up_on_time;
 use ebb_transport::nic::Nic;
-use ebb_transport::{Event, Transport};
+use ebb_transport::{Event, Scheme, Transport};
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EthernetHeader, Ipv4Header};
 
 use crate::clock;
 use crate::interface::Interface;
+use crate::link::Link;
 use crate::next_hop::NextHops;
-use crate::packet_socket::{PacketSocket, wake_up_on_time};
 use crate::params::Params;
 use crate::signals::Signals;
 use crate::transports::Transports;
 use crate::waker::Waker;
 use crate::workers::Workers;
-use ebb_transport::Scheme;
 
-/// Frames handled before anything is sent, and the other way round.
-const BATCH_FRAMES: usize = 64;
 /// How long an agent that ends waits for its last packets to leave.
 const LAST_PACKETS: Duration = Duration::from_millis(500);
 
@@ -47,23 +53,20 @@ pub trait Application {
 
 pub struct Runtime {
     transports: Transports,
-    interface: Interface,
-    hops: NextHops,
-    socket: PacketSocket,
+    link: Link,
     nic: Nic,
     workers: Workers,
     waker: Waker,
     signals: Signals,
-    /// The frame on its way out.
-    frame: Vec<u8>,
-    /// `frame` did not fit into the socket's buffer.
+    spin: Duration,
+    /// When there was last something to do.
+    last_work: Instant,
+    /// Some of it is left: no time to sleep.
+    busy: bool,
+    /// Frames wait for room in the kernel.
     stuck: bool,
     /// The NIC was busy until then when a transport may have had more to send.
     held_until: Option<Instant>,
-    /// A batch ended before its source did: no time to sleep.
-    busy: bool,
-    /// Packets for which no next hop was known.
-    unroutable: u64,
 }
 
 impl Runtime {
@@ -71,30 +74,28 @@ impl Runtime {
     /// and path entropy; `None`: drawn by chance.
     pub fn open(interface: &str, mut params: Params, seed: Option<u64>) -> anyhow::Result<Self> {
         let interface = Interface::find(interface)?;
+        let address = interface.address;
         params.nic.mtu_bytes = params.nic.mtu_bytes.min(interface.mtu_bytes);
         let hops = NextHops::read(&interface)?;
-        let socket = PacketSocket::open(&interface)?;
+        let link = Link::open(interface, hops, &params)?;
         let waker = Waker::new().context("cannot create an eventfd")?;
         let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
         let workers = Workers::start(params.engine.worker_threads(), &waker)
             .context("cannot start the worker threads")?;
         wake_up_on_time();
-        let nic = Nic::new(params.nic);
         let seed = seed.unwrap_or_else(rand::random);
         Ok(Runtime {
-            transports: Transports::new(interface.address, params, seed),
-            interface,
-            hops,
-            socket,
-            nic,
+            nic: Nic::new(params.nic),
+            spin: Duration::from_micros(params.engine.spin_us.into()),
+            transports: Transports::new(address, params, seed),
+            link,
             workers,
             waker,
             signals,
-            frame: Vec::new(),
+            last_work: clock::now(),
+            busy: false,
             stuck: false,
             held_until: None,
-            busy: false,
-            unroutable: 0,
         })
     }
 
@@ -109,23 +110,32 @@ impl Runtime {
 
     /// Also for other threads, which may wait for an answer while the engine may not.
     pub fn hops(&self) -> NextHops {
-        self.hops.clone()
+        self.link.hops().clone()
     }
 
     pub fn address(&self) -> Ipv4Addr {
-        self.interface.address
+        self.link.address()
     }
 
     /// Runs until the application has done its work or a signal comes, then lets last packets out.
+    /// An error is one of the link, which is of no more use; the application is stopped first.
     pub fn run(&mut self, application: &mut dyn Application) -> anyhow::Result<()> {
-        while !self.signals.asked_to_end() {
-            if self.turn(application)?.is_break() {
+        loop {
+            if self.signals.asked_to_end() {
+                application.stop(clock::now(), &mut self.transports);
                 return self.leave(application);
+            }
+            match self.turn(application) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return self.leave(application),
+                Err(error) => {
+                    application.stop(clock::now(), &mut self.transports);
+                    let _ = self.tell(application);
+                    return Err(error);
+                }
             }
             self.sleep(None)?;
         }
-        application.stop(clock::now(), &mut self.transports);
-        self.leave(application)
     }
 
     /// Answers late packets until all ended flows are forgotten.
@@ -141,15 +151,12 @@ impl Runtime {
 
     /// Sleeps until `at`. False: a signal came.
     pub fn wait_until(&mut self, at: Instant) -> anyhow::Result<bool> {
-        self.filter()?;
         while clock::now() < at && !self.signals.asked_to_end() {
-            self.waker.take();
-            self.socket
-                .wait(Some(at.since(clock::now())), false, &self.waker)?;
-            while self.socket.receive()?.is_some() {}
+            let patience = at.since(clock::now());
+            self.link.wait(Some(patience), &self.waker)?;
+            // Nobody is there yet to whom it could be of interest.
+            while self.link.receive(clock::now(), |_| ())? {}
         }
-        // Whoever woke us meanwhile wants to be heard later.
-        self.waker.wake();
         Ok(!self.signals.asked_to_end())
     }
 
@@ -164,12 +171,14 @@ impl Runtime {
             }
             self.sleep(Some(end))?;
         }
-        if self.unroutable > 0 {
+        let lost = self.link.counters();
+        if lost.unroutable > 0 {
             tracing::warn!(
                 "{} packets had no known next hop and were dropped",
-                self.unroutable
+                lost.unroutable
             );
         }
+        tracing::debug!("the link: {lost:?}");
         Ok(())
     }
 
@@ -180,7 +189,9 @@ impl Runtime {
         if self.waker.take() {
             flow = application.handle_wake(clock::now(), &mut self.transports);
         }
-        self.filter()?;
+        if let Some(selectors) = self.transports.take_changed_selectors() {
+            self.link.filter(&selectors)?;
+        }
         self.receive()?;
         self.transports.handle_timeout(clock::now());
         self.work();
@@ -192,14 +203,6 @@ impl Runtime {
             flow = ControlFlow::Break(());
         }
         Ok(flow)
-    }
-
-    /// Lets through what the transports that were opened meanwhile wait for.
-    fn filter(&mut self) -> anyhow::Result<()> {
-        match self.transports.take_changed_selectors() {
-            Some(selectors) => self.socket.filter(&selectors),
-            None => Ok(()),
-        }
     }
 
     /// Hands jobs out and results back.
@@ -236,99 +239,75 @@ impl Runtime {
     }
 
     fn receive(&mut self) -> anyhow::Result<()> {
-        for _ in 0..BATCH_FRAMES {
-            let frame = self
-                .socket
-                .receive()
-                .with_context(|| format!("cannot receive on `{}`", self.interface.name))?;
-            let Some(frame) = frame else { return Ok(()) };
-            let Ok(frame) = EthernetHeader::parse(frame) else {
-                continue;
-            };
-            if frame.header.dst != self.interface.mac && !frame.header.dst.is_group() {
-                continue;
-            }
-            if let Ok(ip) = Ipv4Header::parse(frame.payload) {
-                self.hops.learn(ip.header.src, frame.header.src);
-            }
-            self.transports.handle_packet(clock::now(), frame.payload);
+        let now = clock::now();
+        let (transports, mut any) = (&mut self.transports, false);
+        let more = self.link.receive(now, |packet| {
+            any = true;
+            transports.handle_packet(now, packet);
+        })?;
+        self.busy |= more;
+        if any {
+            self.last_work = now;
         }
-        self.busy = true;
         Ok(())
     }
 
     fn transmit(&mut self) -> anyhow::Result<()> {
         self.held_until = None;
-        if self.stuck && !self.send()? {
+        // What waited for room goes first.
+        self.stuck = !self.link.flush(clock::now())?;
+        if self.stuck {
             return Ok(());
         }
-        for _ in 0..BATCH_FRAMES {
+        let (mut sent, mut more) = (0, false);
+        let now = loop {
             let now = clock::now();
+            if self.link.is_full() {
+                more = true;
+                break now;
+            }
             if !self.nic.is_free(now) {
                 self.held_until = Some(self.nic.free_at());
-                return Ok(());
+                break now;
             }
             let Some((_, packet)) = self.transports.poll_transmit(now) else {
                 self.nic.idle(now);
-                return Ok(());
+                break now;
             };
             self.nic.send(now, packet.len());
-            let routed = frame(&mut self.frame, packet, &self.hops, self.interface.mac);
-            if routed.is_none() {
-                self.unroutable += 1;
-                continue;
-            }
-            if !self.send()? {
-                return Ok(());
-            }
+            self.link.push(now, packet);
+            sent += 1;
+        };
+        if sent > 0 {
+            self.last_work = now;
+            self.stuck = !self.link.flush(now)?;
+            self.busy |= more && !self.stuck;
         }
-        self.busy = true;
         Ok(())
-    }
-
-    /// Sends `frame`. False: there is no room for it.
-    fn send(&mut self) -> anyhow::Result<bool> {
-        let sent = self.socket.send(&self.frame).with_context(|| {
-            format!("cannot send on `{}`; is it still up?", self.interface.name)
-        })?;
-        self.stuck = !sent;
-        Ok(sent)
     }
 
     /// Sleeps until something can be done, at the latest at `end`.
     fn sleep(&self, end: Option<Instant>) -> anyhow::Result<()> {
-        if self.busy {
+        let now = clock::now();
+        if self.busy || now < self.last_work + self.spin {
             return Ok(());
         }
-        let now = clock::now();
         let blocked = self.stuck || self.held_until.is_some();
         let deadlines = self.transports.deadlines();
         let wake = wake_at(now, deadlines, blocked, self.held_until);
-        let wake = wake.into_iter().chain(end).min();
+        let wake = wake
+            .into_iter()
+            .chain(self.link.next_deadline())
+            .chain(end)
+            .min();
         let patience = wake.map(|wake| wake.since(now));
-        self.socket
-            .wait(patience, self.stuck, &self.waker)
+        if patience == Some(Duration::ZERO) {
+            return Ok(());
+        }
+        self.link
+            .wait(patience, &self.waker)
             .context("cannot sleep")
     }
-}
-
-/// Writes the frame of a packet. `None`: nobody knows where to send it.
-fn frame(
-    frame: &mut Vec<u8>,
-    packet: &[u8],
-    hops: &NextHops,
-    src: ebb_wire::MacAddress,
-) -> Option<()> {
-    let destination = Ipv4Header::parse(packet).ok()?.header.dst;
-    let header = EthernetHeader {
-        dst: hops.mac(destination)?,
-        src,
-        ethertype: EthernetHeader::IPV4,
-    };
-    frame.clear();
-    header.emit(frame);
-    frame.extend_from_slice(packet);
-    Some(())
 }
 
 /// When there is something to do. What is due already waits for the NIC if that is `blocked`.

@@ -3,10 +3,18 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Ends the engine's sleep. Waking twice before it looks is waking once.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<OwnedFd>);
+pub struct Waker(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    fd: OwnedFd,
+    /// Somebody woke the engine, and it has not looked yet: looking costs no system call.
+    woken: AtomicBool,
+}
 
 impl Waker {
     pub fn new() -> io::Result<Self> {
@@ -16,32 +24,41 @@ impl Waker {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: a fresh descriptor that nothing else owns.
-        Ok(Waker(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let woken = AtomicBool::new(false);
+        Ok(Waker(Arc::new(Shared { fd, woken })))
     }
 
     pub fn wake(&self) {
-        wake_descriptor(self.0.as_raw_fd());
+        if !self.0.woken.swap(true, Ordering::AcqRel) {
+            wake_descriptor(self.0.fd.as_raw_fd());
+        }
     }
 
     /// Whether somebody woke us since the last call.
     pub fn take(&self) -> bool {
+        self.0.woken.swap(false, Ordering::AcqRel)
+    }
+
+    /// Makes the descriptor unready, so that sleeping works again. To be called before
+    /// [`take`](Self::take): who wakes in between is found by that.
+    pub fn drain(&self) {
         let mut count = 0u64;
-        // SAFETY: the pointer and the length describe `count`, which outlives the call.
-        let read = unsafe {
+        // SAFETY: the pointer and the length describe `count`, which outlives the call. Nothing to
+        // read is EAGAIN and just as well.
+        unsafe {
             libc::read(
-                self.0.as_raw_fd(),
+                self.0.fd.as_raw_fd(),
                 (&raw mut count).cast(),
                 size_of::<u64>(),
             )
         };
-        // Nothing to read is EAGAIN.
-        read == size_of::<u64>() as isize
     }
 }
 
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.fd.as_fd()
     }
 }
 
