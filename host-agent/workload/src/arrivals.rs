@@ -1,0 +1,164 @@
+//! When the jobs of one part of a workload arrive, and whose they are.
+
+use crate::draws::Draws;
+use crate::error::Error;
+use crate::patterns::Resolved;
+use crate::spec::{Arrivals, Traffic};
+
+/// Who starts a job at an arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Starters {
+    /// The host of this number.
+    One(usize),
+    /// Each of them, so many times in a row.
+    Each { rounds: u32 },
+}
+
+#[derive(Debug)]
+pub struct ArrivalTimes {
+    clock: Clock,
+    start_ns: u64,
+    /// Arrivals before this only.
+    stop_ns: u64,
+    left: u64,
+    starters: usize,
+}
+
+#[derive(Debug)]
+enum Clock {
+    Poisson {
+        draws: Box<Draws>,
+        mean_gap_ns: f64,
+        /// Time of the last arrival since the start. A fraction, so that gaps of few ns keep
+        /// their mean; exact to a ns for 100 days.
+        elapsed_ns: f64,
+    },
+    Periodic {
+        period_ns: u64,
+        ticks: u64,
+    },
+    Once {
+        rounds: u32,
+    },
+}
+
+impl ArrivalTimes {
+    pub fn new(
+        traffic: &Traffic,
+        pattern: &Resolved,
+        place: &str,
+        seed: u64,
+        link_rate_bps: f64,
+        duration_ns: Option<u64>,
+    ) -> Result<Self, Error> {
+        let stop_ns = traffic.stop_ns.or(duration_ns);
+        let ends = stop_ns.is_some() || traffic.count.is_some();
+        let place = format!("{place} arrivals");
+        let (clock, endless) = match traffic.arrivals {
+            Arrivals::Poisson {
+                rate_hz,
+                rate_per_host_hz,
+                load,
+            } => {
+                let rate_hz = match (rate_hz, rate_per_host_hz, load) {
+                    (Some(rate), None, None) => rate,
+                    (None, Some(rate), None) => rate * pattern.starters() as f64,
+                    (None, None, Some(load)) => {
+                        let (sizes, links) = pattern.loaded_links();
+                        let bits_per_job = 8.0 * sizes * traffic.size.mean_bytes();
+                        load * link_rate_bps * links as f64 / bits_per_job
+                    }
+                    _ => {
+                        return Err(Error::at(
+                            place,
+                            "give exactly one of rate_hz, rate_per_host_hz and load",
+                        ));
+                    }
+                };
+                if !(rate_hz > 0.0 && rate_hz.is_finite()) {
+                    return Err(Error::at(
+                        place,
+                        format!("{rate_hz} jobs per second, expected above 0"),
+                    ));
+                }
+                let clock = Clock::Poisson {
+                    draws: Box::new(Draws::new(seed, &traffic.name, "arrivals")),
+                    mean_gap_ns: 1e9 / rate_hz,
+                    elapsed_ns: 0.0,
+                };
+                (clock, !ends)
+            }
+            Arrivals::Periodic { period_ns: 0 } => {
+                return Err(Error::at(place, "period_ns is 0, expected at least 1"));
+            }
+            Arrivals::Periodic { period_ns } => (
+                Clock::Periodic {
+                    period_ns,
+                    ticks: 0,
+                },
+                !ends,
+            ),
+            Arrivals::Once {} => (Clock::Once { rounds: 1 }, false),
+            Arrivals::BackToBack { rounds: 0 } => {
+                return Err(Error::at(place, "rounds is 0, expected at least 1"));
+            }
+            Arrivals::BackToBack { rounds } => {
+                if rounds > 1 && !pattern.is_single() {
+                    return Err(Error::at(
+                        place,
+                        "back-to-back works with random, permutation and requests, where a job is \
+                         one transfer",
+                    ));
+                }
+                (Clock::Once { rounds }, false)
+            }
+        };
+        if endless {
+            return Err(Error::at(
+                place,
+                "never end; give count or stop_ns, or duration_ns of the workload",
+            ));
+        }
+        if matches!(clock, Clock::Once { .. }) && traffic.count.is_some() {
+            return Err(Error::at(place, "happen once; leave count away"));
+        }
+        Ok(Self {
+            left: match clock {
+                Clock::Once { .. } => 1,
+                _ => traffic.count.unwrap_or(u64::MAX),
+            },
+            clock,
+            start_ns: traffic.start_ns,
+            stop_ns: stop_ns.unwrap_or(u64::MAX),
+            starters: pattern.starters(),
+        })
+    }
+
+    /// The next arrival, never earlier than the one before.
+    pub fn next(&mut self) -> Option<(u64, Starters)> {
+        self.left = self.left.checked_sub(1)?;
+        let (elapsed_ns, starters) = match &mut self.clock {
+            Clock::Poisson {
+                draws,
+                mean_gap_ns,
+                elapsed_ns,
+            } => {
+                *elapsed_ns += draws.exponential() * *mean_gap_ns;
+                let starter = draws.below(self.starters);
+                (libm::round(*elapsed_ns) as u64, Starters::One(starter))
+            }
+            Clock::Periodic { period_ns, ticks } => {
+                let elapsed_ns = period_ns.saturating_mul(*ticks);
+                *ticks += 1;
+                (elapsed_ns, Starters::Each { rounds: 1 })
+            }
+            Clock::Once { rounds } => (0, Starters::Each { rounds: *rounds }),
+        };
+        let at_ns = self.start_ns.saturating_add(elapsed_ns);
+        if at_ns >= self.stop_ns {
+            self.left = 0;
+            return None;
+        }
+        Some((at_ns, starters))
+    }
+}

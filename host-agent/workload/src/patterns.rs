@@ -1,0 +1,659 @@
+//! Patterns with their hosts: who starts jobs, and what a job consists of.
+
+use crate::draws::Draws;
+use crate::error::Error;
+use crate::hosts::{HostId, Hosts};
+use crate::placement::{self, Placement, ReplicaPlacement};
+use crate::sizes::SizeDistribution;
+use crate::spec::{ConnectionChoice, Pattern, ReadMode, WriteMode};
+use crate::times::TimeDistribution;
+use crate::transfer::{Kind, Moment};
+
+/// A transfer before it has an id and a time.
+pub struct Draft {
+    /// After the arrival of the job.
+    pub offset_ns: u64,
+    pub kind: Kind,
+    pub sources: Vec<HostId>,
+    pub destinations: Vec<HostId>,
+    pub bytes: u64,
+    pub connection: Option<u32>,
+    pub after: Option<DraftAfter>,
+}
+
+pub struct DraftAfter {
+    /// Which transfer of the same job.
+    pub index: usize,
+    pub moment: Moment,
+    pub delay_ns: u64,
+    pub serial: bool,
+}
+
+impl Draft {
+    fn new(kind: Kind, source: HostId, destination: HostId, bytes: u64) -> Self {
+        Self {
+            offset_ns: 0,
+            kind,
+            sources: vec![source],
+            destinations: vec![destination],
+            bytes,
+            connection: None,
+            after: None,
+        }
+    }
+}
+
+/// The random numbers of one part of the workload, by purpose: another size distribution leaves the
+/// places as they were.
+pub struct PatternDraws {
+    pub places: Draws,
+    pub sizes: Draws,
+    pub service: Draws,
+}
+
+impl PatternDraws {
+    pub fn new(seed: u64, name: &str) -> Self {
+        Self {
+            places: Draws::new(seed, name, "places"),
+            sizes: Draws::new(seed, name, "sizes"),
+            service: Draws::new(seed, name, "service"),
+        }
+    }
+}
+
+/// A pattern whose hosts are known, and known to suffice: drawing a job cannot fail.
+pub enum Resolved {
+    Random {
+        from: Vec<HostId>,
+        to: Vec<HostId>,
+        placement: Placement,
+    },
+    /// Each host sends to the next, the last to the first.
+    Ring(Vec<HostId>),
+    AllToAll(Vec<HostId>),
+    Incast {
+        from: Vec<HostId>,
+        to: Vec<HostId>,
+        senders: usize,
+        stagger_ns: u64,
+        fetch: bool,
+    },
+    Outcast {
+        /// Pairs of receivers that leave senders for both groups.
+        receivers: Vec<[HostId; 2]>,
+        members: Vec<HostId>,
+        near: usize,
+        far: usize,
+    },
+    PartitionAggregate {
+        clients: Vec<HostId>,
+        servers: Vec<HostId>,
+        fan_out: usize,
+        query_bytes: u64,
+        service: TimeDistribution,
+        serial: bool,
+    },
+    Requests {
+        clients: Vec<HostId>,
+        servers: Vec<HostId>,
+        connections: u32,
+        choose: ConnectionChoice,
+        /// Requests of each client so far.
+        turns: Vec<u64>,
+    },
+    StorageRead {
+        storage: Storage,
+        mode: ReadMode,
+        blocks: u32,
+    },
+    StorageWrite {
+        storage: Storage,
+        mode: WriteMode,
+    },
+}
+
+pub struct Storage {
+    clients: Vec<HostId>,
+    servers: Vec<HostId>,
+    replicas: usize,
+    placement: ReplicaPlacement,
+}
+
+impl Storage {
+    fn new(
+        hosts: &Hosts,
+        place: &str,
+        clients: Option<&str>,
+        servers: Option<&str>,
+        replicas: u32,
+        placement: ReplicaPlacement,
+    ) -> Result<Self, Error> {
+        // The wire's number of senders has 4 bits (docs/wire-format.md).
+        at_least_one(place, "replicas", replicas)?;
+        if replicas > 15 {
+            return Err(Error::at(
+                place,
+                format!("replicas is {replicas}, expected at most 15"),
+            ));
+        }
+        let storage = Self {
+            clients: hosts.group(place, clients)?,
+            servers: hosts.group(place, servers)?,
+            replicas: replicas as usize,
+            placement,
+        };
+        placement.check(
+            hosts,
+            &storage.clients,
+            &storage.servers,
+            storage.replicas,
+            place,
+        )?;
+        Ok(storage)
+    }
+
+    fn replicas(&self, hosts: &Hosts, client: HostId, draws: &mut Draws) -> Vec<HostId> {
+        self.placement
+            .choose(hosts, client, &self.servers, self.replicas, draws)
+            .expect("checked for every client at the start")
+    }
+}
+
+fn at_least_one(place: &str, key: &str, value: u32) -> Result<(), Error> {
+    match value {
+        0 => Err(Error::at(place, format!("{key} is 0, expected at least 1"))),
+        _ => Ok(()),
+    }
+}
+
+/// Every one of `from` needs enough others in `to`.
+fn need_others(
+    hosts: &Hosts,
+    place: &str,
+    from: &[HostId],
+    to: &[HostId],
+    needed: usize,
+    fits: impl Fn(HostId, HostId) -> bool,
+) -> Result<(), Error> {
+    for &host in from {
+        let found = to.iter().filter(|&&other| fits(host, other)).count();
+        if found < needed {
+            return Err(Error::at(
+                place,
+                format!(
+                    "{} has {found} hosts on the other side that it may use, {needed} needed",
+                    hosts.get(host).name
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn distinct(one: HostId, other: HostId) -> bool {
+    one != other
+}
+
+impl Resolved {
+    /// `name` is that of the part of the workload.
+    pub fn new(pattern: &Pattern, hosts: &Hosts, name: &str, seed: u64) -> Result<Self, Error> {
+        let place = &format!("traffic {name} pattern");
+        let group = |name: &Option<String>| hosts.group(place, name.as_deref());
+        Ok(match pattern {
+            Pattern::Random {
+                from,
+                to,
+                placement,
+            } => {
+                let (from, to) = (group(from)?, group(to)?);
+                placement.check(hosts, place)?;
+                need_others(hosts, place, &from, &to, 1, |one, other| {
+                    placement.allows(hosts, one, other)
+                })?;
+                Self::Random {
+                    from,
+                    to,
+                    placement: *placement,
+                }
+            }
+            Pattern::Permutation { hosts: members } => {
+                let mut ring = group(members)?;
+                need_others(hosts, place, &ring, &ring, 1, distinct)?;
+                Draws::new(seed, name, "permutation").shuffle(&mut ring);
+                Self::Ring(ring)
+            }
+            Pattern::AllToAll { hosts: members } => {
+                let members = group(members)?;
+                need_others(hosts, place, &members, &members, 1, distinct)?;
+                Self::AllToAll(members)
+            }
+            Pattern::Incast {
+                senders,
+                stagger_ns,
+                fetch,
+                from,
+                to,
+            } => {
+                let (from, to) = (group(from)?, group(to)?);
+                at_least_one(place, "senders", *senders)?;
+                need_others(hosts, place, &to, &from, 1, distinct)?;
+                Self::Incast {
+                    from,
+                    to,
+                    senders: *senders as usize,
+                    stagger_ns: *stagger_ns,
+                    fetch: *fetch,
+                }
+            }
+            Pattern::Outcast {
+                near,
+                far,
+                hosts: members,
+            } => {
+                let members = group(members)?;
+                hosts.need_racks(place)?;
+                hosts.need_pods(place)?;
+                at_least_one(place, "near", *near)?;
+                at_least_one(place, "far", *far)?;
+                Self::Outcast {
+                    receivers: outcast_receivers(hosts, &members, place)?,
+                    members,
+                    near: *near as usize,
+                    far: *far as usize,
+                }
+            }
+            Pattern::PartitionAggregate {
+                fan_out,
+                query_bytes,
+                service,
+                serial,
+                clients,
+                servers,
+            } => {
+                let (clients, servers) = (group(clients)?, group(servers)?);
+                at_least_one(place, "fan_out", *fan_out)?;
+                if *query_bytes == 0 {
+                    return Err(Error::at(place, "query_bytes is 0, expected at least 1"));
+                }
+                service.check(&format!("{place} service"))?;
+                let fan_out = *fan_out as usize;
+                need_others(hosts, place, &clients, &servers, fan_out, distinct)?;
+                Self::PartitionAggregate {
+                    clients,
+                    servers,
+                    fan_out,
+                    query_bytes: *query_bytes,
+                    service: service.clone(),
+                    serial: *serial,
+                }
+            }
+            Pattern::Requests {
+                connections,
+                choose,
+                clients,
+                servers,
+            } => {
+                let (clients, servers) = (group(clients)?, group(servers)?);
+                at_least_one(place, "connections", *connections)?;
+                need_others(hosts, place, &clients, &servers, 1, distinct)?;
+                Self::Requests {
+                    turns: vec![0; clients.len()],
+                    clients,
+                    servers,
+                    connections: *connections,
+                    choose: *choose,
+                }
+            }
+            Pattern::StorageRead {
+                mode,
+                replicas,
+                blocks,
+                placement,
+                clients,
+                servers,
+            } => {
+                at_least_one(place, "blocks", *blocks)?;
+                if *mode == ReadMode::Nearest {
+                    hosts.need_racks(place)?;
+                }
+                Self::StorageRead {
+                    storage: Storage::new(
+                        hosts,
+                        place,
+                        clients.as_deref(),
+                        servers.as_deref(),
+                        *replicas,
+                        *placement,
+                    )?,
+                    mode: *mode,
+                    blocks: *blocks,
+                }
+            }
+            Pattern::StorageWrite {
+                mode,
+                replicas,
+                placement,
+                clients,
+                servers,
+            } => Self::StorageWrite {
+                storage: Storage::new(
+                    hosts,
+                    place,
+                    clients.as_deref(),
+                    servers.as_deref(),
+                    *replicas,
+                    *placement,
+                )?,
+                mode: *mode,
+            },
+        })
+    }
+
+    /// How many hosts start jobs, in turn or by chance. 1 where a job concerns all of them.
+    pub fn starters(&self) -> usize {
+        match self {
+            Self::Random { from, .. } => from.len(),
+            Self::Ring(ring) => ring.len(),
+            Self::AllToAll(_) | Self::Incast { .. } | Self::Outcast { .. } => 1,
+            Self::PartitionAggregate { clients, .. } | Self::Requests { clients, .. } => {
+                clients.len()
+            }
+            Self::StorageRead { storage, .. } | Self::StorageWrite { storage, .. } => {
+                storage.clients.len()
+            }
+        }
+    }
+
+    /// Whether a job is one transfer, so that the next can wait for its end.
+    pub fn is_single(&self) -> bool {
+        matches!(
+            self,
+            Self::Random { .. } | Self::Ring(_) | Self::Requests { .. }
+        )
+    }
+
+    /// What a load is measured on: how many times the mean size a job brings to the loaded links,
+    /// and how many such links there are.
+    pub fn loaded_links(&self) -> (f64, usize) {
+        match self {
+            Self::Random { from, .. } => (1.0, from.len()),
+            Self::Ring(ring) => (1.0, ring.len()),
+            Self::AllToAll(members) => {
+                let n = members.len();
+                ((n * (n - 1)) as f64, n)
+            }
+            Self::Incast { to, senders, .. } => (*senders as f64, to.len()),
+            Self::Outcast { near, far, .. } => ((near + far) as f64, 2),
+            Self::PartitionAggregate {
+                clients, fan_out, ..
+            } => (*fan_out as f64, clients.len()),
+            Self::Requests { clients, .. } => (1.0, clients.len()),
+            Self::StorageRead { storage, .. } | Self::StorageWrite { storage, .. } => {
+                (1.0, storage.clients.len())
+            }
+        }
+    }
+
+    /// One job, started by the host of that number below [`starters`](Self::starters).
+    pub fn job(
+        &mut self,
+        hosts: &Hosts,
+        starter: usize,
+        size: &SizeDistribution,
+        draws: &mut PatternDraws,
+    ) -> Vec<Draft> {
+        let mut bytes = || size.draw_bytes(&mut draws.sizes);
+        let places = &mut draws.places;
+        match self {
+            Self::Random {
+                from,
+                to,
+                placement,
+            } => {
+                let source = from[starter];
+                let to = other(to, places, |id| placement.allows(hosts, source, id));
+                vec![Draft::new(Kind::SendOneToOne, source, to, bytes())]
+            }
+            Self::Ring(ring) => {
+                let (source, to) = (ring[starter], ring[(starter + 1) % ring.len()]);
+                vec![Draft::new(Kind::SendOneToOne, source, to, bytes())]
+            }
+            Self::AllToAll(members) => {
+                let pairs = members
+                    .iter()
+                    .flat_map(|&from| members.iter().map(move |&to| (from, to)));
+                pairs
+                    .filter(|(from, to)| from != to)
+                    .map(|(from, to)| Draft::new(Kind::SendOneToOne, from, to, bytes()))
+                    .collect()
+            }
+            Self::Incast {
+                from,
+                to,
+                senders,
+                stagger_ns,
+                fetch,
+            } => {
+                let receiver = to[places.below(to.len())];
+                let kind = match fetch {
+                    true => Kind::FetchOneToOne,
+                    false => Kind::SendOneToOne,
+                };
+                let chosen = several(from, *senders, places, |id| id != receiver);
+                let drafts = chosen.into_iter().enumerate().map(|(index, sender)| Draft {
+                    offset_ns: stagger_ns.saturating_mul(index as u64),
+                    ..Draft::new(kind, sender, receiver, bytes())
+                });
+                drafts.collect()
+            }
+            Self::Outcast {
+                receivers,
+                members,
+                near,
+                far,
+            } => {
+                let [left, right] = receivers[places.below(receivers.len())];
+                let near = several(members, *near, places, |id| is_near(hosts, left, id));
+                let far = several(members, *far, places, |id| is_far(hosts, left, id));
+                let flows = near.into_iter().map(|id| (id, left));
+                flows
+                    .chain(far.into_iter().map(|id| (id, right)))
+                    .map(|(from, to)| Draft::new(Kind::SendOneToOne, from, to, bytes()))
+                    .collect()
+            }
+            Self::PartitionAggregate {
+                clients,
+                servers,
+                fan_out,
+                query_bytes,
+                service,
+                serial,
+            } => {
+                let client = clients[starter];
+                let chosen = several(servers, *fan_out, places, |id| id != client);
+                let mut drafts: Vec<Draft> = chosen
+                    .iter()
+                    .map(|&server| Draft::new(Kind::Query, client, server, *query_bytes))
+                    .collect();
+                for (index, &server) in chosen.iter().enumerate() {
+                    drafts.push(Draft {
+                        after: Some(DraftAfter {
+                            index,
+                            moment: Moment::Finished,
+                            delay_ns: service.draw_ns(&mut draws.service),
+                            serial: *serial,
+                        }),
+                        ..Draft::new(Kind::Response, server, client, bytes())
+                    });
+                }
+                drafts
+            }
+            Self::Requests {
+                clients,
+                servers,
+                connections,
+                choose,
+                turns,
+            } => {
+                let client = clients[starter];
+                let (server, connection) = match choose {
+                    ConnectionChoice::Random => (
+                        other(servers, places, |id| id != client),
+                        places.below_u64(u64::from(*connections)) as u32,
+                    ),
+                    ConnectionChoice::RoundRobin => {
+                        let turn = turns[starter];
+                        turns[starter] += 1;
+                        let count = servers.iter().filter(|&&id| id != client).count() as u64;
+                        let server = servers
+                            .iter()
+                            .copied()
+                            .filter(|&id| id != client)
+                            .nth((turn % count) as usize)
+                            .expect("below their number");
+                        (server, (turn / count % u64::from(*connections)) as u32)
+                    }
+                };
+                vec![Draft {
+                    connection: Some(connection),
+                    ..Draft::new(Kind::FetchOneToOne, server, client, bytes())
+                }]
+            }
+            Self::StorageRead {
+                storage,
+                mode,
+                blocks,
+            } => {
+                let client = storage.clients[starter];
+                let total = bytes();
+                split(total, *blocks)
+                    .map(|bytes| {
+                        let replicas = storage.replicas(hosts, client, places);
+                        let sources = match mode {
+                            ReadMode::ManyToOne => replicas,
+                            ReadMode::Nearest => vec![nearest(hosts, client, &replicas, places)],
+                        };
+                        Draft {
+                            kind: match sources.len() {
+                                1 => Kind::FetchOneToOne,
+                                _ => Kind::FetchManyToOne,
+                            },
+                            sources,
+                            ..Draft::new(Kind::FetchOneToOne, client, client, bytes)
+                        }
+                    })
+                    .collect()
+            }
+            Self::StorageWrite { storage, mode } => {
+                let client = storage.clients[starter];
+                let bytes = bytes();
+                let replicas = storage.replicas(hosts, client, places);
+                write(*mode, client, replicas, bytes)
+            }
+        }
+    }
+}
+
+fn write(mode: WriteMode, client: HostId, replicas: Vec<HostId>, bytes: u64) -> Vec<Draft> {
+    let to = |source, replica| Draft::new(Kind::SendOneToOne, source, replica, bytes);
+    match mode {
+        WriteMode::OneToMany if replicas.len() > 1 => vec![Draft {
+            kind: Kind::SendOneToMany,
+            destinations: replicas,
+            ..to(client, client)
+        }],
+        WriteMode::OneToMany | WriteMode::MultiUnicast => replicas
+            .into_iter()
+            .map(|replica| to(client, replica))
+            .collect(),
+        WriteMode::DaisyChain => {
+            let sources = std::iter::once(client).chain(replicas.iter().copied());
+            let links = sources.zip(&replicas).enumerate();
+            links
+                .map(|(index, (source, &replica))| Draft {
+                    after: index.checked_sub(1).map(|index| DraftAfter {
+                        index,
+                        moment: Moment::Begun,
+                        delay_ns: 0,
+                        serial: false,
+                    }),
+                    ..to(source, replica)
+                })
+                .collect()
+        }
+    }
+}
+
+fn nearest(hosts: &Hosts, client: HostId, replicas: &[HostId], places: &mut Draws) -> HostId {
+    let local = replicas
+        .iter()
+        .find(|&&id| hosts.rack(id) == hosts.rack(client));
+    match local {
+        Some(&id) => id,
+        None => replicas[places.below(replicas.len())],
+    }
+}
+
+/// As equal as whole bytes allow, each at least 1.
+fn split(total: u64, blocks: u32) -> impl Iterator<Item = u64> {
+    let blocks = u64::from(blocks);
+    (0..blocks).map(move |index| {
+        let bytes = total / blocks + u64::from(index < total % blocks);
+        bytes.max(1)
+    })
+}
+
+fn other(from: &[HostId], places: &mut Draws, fits: impl Fn(HostId) -> bool) -> HostId {
+    placement::choose(from, places, fits).expect("checked for every host at the start")
+}
+
+/// Different ones while there are any, then the same again.
+fn several(
+    from: &[HostId],
+    count: usize,
+    places: &mut Draws,
+    fits: impl Fn(HostId) -> bool,
+) -> Vec<HostId> {
+    let mut candidates: Vec<HostId> = from.iter().copied().filter(|&id| fits(id)).collect();
+    places.shuffle(&mut candidates);
+    candidates.into_iter().cycle().take(count).collect()
+}
+
+fn is_near(hosts: &Hosts, receiver: HostId, id: HostId) -> bool {
+    hosts.pod(id) == hosts.pod(receiver) && hosts.rack(id) != hosts.rack(receiver)
+}
+
+fn is_far(hosts: &Hosts, receiver: HostId, id: HostId) -> bool {
+    hosts.pod(id) != hosts.pod(receiver)
+}
+
+fn outcast_receivers(
+    hosts: &Hosts,
+    members: &[HostId],
+    place: &str,
+) -> Result<Vec<[HostId; 2]>, Error> {
+    let mut pairs = Vec::new();
+    for &left in members {
+        let has = |fits: fn(&Hosts, HostId, HostId) -> bool| {
+            members.iter().any(|&id| fits(hosts, left, id))
+        };
+        if has(is_near) && has(is_far) {
+            let neighbours = members
+                .iter()
+                .filter(|&&id| id != left && hosts.rack(id) == hosts.rack(left));
+            pairs.extend(neighbours.map(|&right| [left, right]));
+        }
+    }
+    if pairs.is_empty() {
+        return Err(Error::at(
+            place,
+            "an outcast needs two hosts in one rack, one in another rack of the pod and one in \
+             another pod",
+        ));
+    }
+    Ok(pairs)
+}
+
+#[cfg(test)]
+#[path = "patterns_tests.rs"]
+mod tests;

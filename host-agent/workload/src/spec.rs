@@ -1,0 +1,298 @@
+//! The specification of a workload, as people and programs write it: `docs/workloads.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::hosts::{Group, Host, HostList};
+use crate::placement::{Placement, ReplicaPlacement};
+use crate::schedule::Schedule;
+use crate::sizes::SizeDistribution;
+use crate::times::TimeDistribution;
+
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Rate of a host's link: what a load is a fraction of.
+    #[serde(default = "gigabit")]
+    pub link_rate_bps: f64,
+    /// Nothing arrives at this time or later. Parts of their own end need none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ns: Option<u64>,
+    /// May be left to a file of hosts.
+    #[serde(default, rename = "host", skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Host>,
+    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+    pub traffic: Vec<Traffic>,
+}
+
+/// One part of a workload.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Names the records, and the random numbers: parts with the same name in two workloads with the
+    /// same seed draw the same.
+    pub name: String,
+    pub pattern: Pattern,
+    pub arrivals: Arrivals,
+    /// Of each transfer; storage: of the object; partition-aggregate: of each response.
+    pub size: SizeDistribution,
+    /// 0 normal .. 7 most urgent.
+    #[serde(default)]
+    pub priority: u8,
+    /// Its clock starts here.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// Nothing of it arrives at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_ns: Option<u64>,
+    /// It ends after so many arrivals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}
+
+/// When jobs arrive.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Arrivals {
+    /// One job at a time, of a host drawn at random, at exponential distances. Exactly one of the
+    /// three is given.
+    Poisson {
+        /// Jobs per second in the whole network.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_hz: Option<f64>,
+        /// Jobs per second of each host that starts some.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_per_host_hz: Option<f64>,
+        /// Bytes of content over the loaded links of the pattern, as a fraction of their rate.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        load: Option<f64>,
+    },
+    /// Each host one job, all at `start_ns`.
+    Once {},
+    /// Each host one job, every `period_ns`, from `start_ns` on.
+    Periodic { period_ns: u64 },
+    /// Each host `rounds` jobs, each of which starts when the one before it has finished.
+    BackToBack { rounds: u32 },
+}
+
+/// Who sends what to whom. Names of groups; without one: all hosts.
+#[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
+#[serde(tag = "type", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// Each host of `from` sends to hosts of `to`, drawn anew for each transfer.
+    Random {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+        #[serde(default)]
+        placement: Placement,
+    },
+    /// Each host sends to one other and receives from one other, always the same: one ring through
+    /// all of them, in an order drawn at the start.
+    Permutation {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hosts: Option<String>,
+    },
+    /// Each host sends to each other; all of this is one job.
+    AllToAll {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hosts: Option<String>,
+    },
+    /// Several hosts send to one, which is drawn anew for each job.
+    Incast {
+        /// More than there are hosts: hosts have several.
+        senders: u32,
+        /// Time between the start of one and the next.
+        #[serde(default)]
+        stagger_ns: u64,
+        /// The receiver asks for the bytes.
+        #[serde(default)]
+        fetch: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    },
+    /// Two receivers in one rack: one gets few flows from its pod, the other many from other pods.
+    Outcast {
+        /// Flows from other racks of the pod.
+        #[serde(default = "two")]
+        near: u32,
+        /// Flows from other pods.
+        #[serde(default = "twelve")]
+        far: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hosts: Option<String>,
+    },
+    /// A client asks several servers at once, each of which works and answers.
+    PartitionAggregate {
+        fan_out: u32,
+        query_bytes: u64,
+        service: TimeDistribution,
+        /// A server works on one query at a time.
+        #[serde(default = "yes")]
+        serial: bool,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clients: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        servers: Option<String>,
+    },
+    /// A client asks a server for bytes, over one of several permanent connections to it.
+    Requests {
+        #[serde(default = "sixteen")]
+        connections: u32,
+        #[serde(default)]
+        choose: ConnectionChoice,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clients: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        servers: Option<String>,
+    },
+    /// A client reads an object that several servers have.
+    StorageRead {
+        #[serde(default)]
+        mode: ReadMode,
+        #[serde(default = "three")]
+        replicas: u32,
+        /// The object in so many blocks, each with replicas of its own, all read at once.
+        #[serde(default = "one_block")]
+        blocks: u32,
+        #[serde(default)]
+        placement: ReplicaPlacement,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clients: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        servers: Option<String>,
+    },
+    /// A client writes an object to several servers.
+    StorageWrite {
+        #[serde(default)]
+        mode: WriteMode,
+        #[serde(default = "three")]
+        replicas: u32,
+        #[serde(default)]
+        placement: ReplicaPlacement,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clients: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        servers: Option<String>,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionChoice {
+    #[default]
+    Random,
+    /// Server after server, then the next connection of each.
+    RoundRobin,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadMode {
+    /// From all replicas at once.
+    #[default]
+    ManyToOne,
+    /// From the replica in the client's rack, or else from one of them at random.
+    Nearest,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteMode {
+    /// One transfer to all replicas.
+    #[default]
+    OneToMany,
+    /// One transfer to each, at the same time.
+    MultiUnicast,
+    /// Each replica sends to the next as soon as the first bytes have arrived.
+    DaisyChain,
+}
+
+/// How a specification is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    Toml,
+    Json,
+}
+
+impl Format {
+    /// By the extension of the file's name.
+    pub fn of(file_name: &str) -> Result<Self, Error> {
+        match file_name.rsplit_once('.').map(|(_, extension)| extension) {
+            Some("toml") => Ok(Self::Toml),
+            Some("json") => Ok(Self::Json),
+            _ => Err(Error::at(
+                file_name,
+                "expected a name that ends in .toml or .json",
+            )),
+        }
+    }
+
+    fn parse<T: serde::de::DeserializeOwned>(self, text: &str) -> Result<T, Error> {
+        match self {
+            Self::Toml => toml::from_str(text).map_err(|error| Error::Syntax(error.to_string())),
+            Self::Json => {
+                serde_json::from_str(text).map_err(|error| Error::Syntax(error.to_string()))
+            }
+        }
+    }
+}
+
+impl HostList {
+    pub fn parse(text: &str, format: Format) -> Result<Self, Error> {
+        format.parse(text)
+    }
+}
+
+impl Workload {
+    /// `read` gives the text of the files of empirical size distributions, by the name that the
+    /// specification has for them.
+    pub fn parse(
+        text: &str,
+        format: Format,
+        mut read: impl FnMut(&str) -> Result<String, String>,
+    ) -> Result<Self, Error> {
+        let mut workload: Self = format.parse(text)?;
+        for traffic in &mut workload.traffic {
+            let place = format!("traffic {} size", traffic.name);
+            traffic.size.load(&place, &mut read)?;
+        }
+        Ok(workload)
+    }
+
+    /// All transfers, in the order of their start. `hosts` go before those of the specification.
+    pub fn schedule(&self, hosts: Option<&[Host]>) -> Result<Schedule, Error> {
+        Schedule::new(self, hosts.unwrap_or(&self.hosts))
+    }
+}
+
+fn one() -> u64 {
+    1
+}
+fn gigabit() -> f64 {
+    1e9
+}
+fn one_block() -> u32 {
+    1
+}
+fn two() -> u32 {
+    2
+}
+fn three() -> u32 {
+    3
+}
+fn twelve() -> u32 {
+    12
+}
+fn sixteen() -> u32 {
+    16
+}
+fn yes() -> bool {
+    true
+}

@@ -1,0 +1,133 @@
+//! What a schedule consists of.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::hosts::{HostId, Hosts};
+
+/// Bytes that go from somewhere to somewhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Transfer {
+    /// Unique in the schedule; from 0, rising with the time of the arrival it belongs to.
+    pub id: u64,
+    /// The id of the first transfer of the same job. A job is what somebody waits for: a query with
+    /// all its answers, an object with all its replicas, the blocks of a read.
+    pub job: u64,
+    /// Name of the part of the workload that it comes from.
+    pub traffic: Arc<str>,
+    /// Nominal start. With [`after`](Self::after): not before this, and when that says.
+    pub start_ns: u64,
+    pub kind: Kind,
+    /// Who has the bytes.
+    pub sources: Vec<HostId>,
+    /// Who gets them.
+    pub destinations: Vec<HostId>,
+    pub bytes: u64,
+    /// 0 normal .. 7 most urgent.
+    pub priority: u8,
+    /// Number of the permanent connection between the two, where the pattern has some.
+    pub connection: Option<u32>,
+    /// `None`: starts at `start_ns`, whatever became of others (open loop).
+    pub after: Option<After>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The source starts it.
+    SendOneToOne,
+    /// The source starts it; every destination gets all bytes, over multicast if there is any.
+    SendOneToMany,
+    /// The destination asks the source for the bytes.
+    FetchOneToOne,
+    /// The destination asks all sources; each of them has all the bytes.
+    FetchManyToOne,
+    /// The source starts it and expects a [`Kind::Response`].
+    Query,
+    /// The source starts it when it has worked on the query: `after`.
+    Response,
+}
+
+/// What must have happened before a transfer starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct After {
+    /// Id of the other transfer; smaller than that of the one that waits.
+    pub transfer: u64,
+    pub moment: Moment,
+    /// Time between that and the start.
+    pub delay_ns: u64,
+    /// The delay is work that the host does one at a time, in the order in which it comes.
+    pub serial: bool,
+}
+
+/// A moment in the life of a transfer, at its destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Moment {
+    /// The first bytes have arrived.
+    Begun,
+    /// All bytes have arrived.
+    Finished,
+}
+
+impl Transfer {
+    /// The host that starts it. It also sees the moment that it waits for.
+    pub fn initiator(&self) -> HostId {
+        match self.kind {
+            Kind::FetchOneToOne | Kind::FetchManyToOne => self.destinations[0],
+            Kind::SendOneToOne | Kind::SendOneToMany | Kind::Query | Kind::Response => {
+                self.sources[0]
+            }
+        }
+    }
+
+    /// The same with names, to be written as JSON.
+    pub fn line<'a>(&'a self, hosts: &'a Hosts) -> TransferLine<'a> {
+        let names = |ids: &[HostId]| ids.iter().map(|&id| &*hosts.get(id).name).collect();
+        let addresses = |ids: &[HostId]| {
+            ids.iter()
+                .map(|&id| hosts.get(id).address)
+                .collect::<Option<Vec<_>>>()
+        };
+        TransferLine {
+            id: self.id,
+            job: self.job,
+            traffic: &self.traffic,
+            start_ns: self.start_ns,
+            kind: self.kind,
+            sources: names(&self.sources),
+            destinations: names(&self.destinations),
+            source_addresses: addresses(&self.sources),
+            destination_addresses: addresses(&self.destinations),
+            bytes: self.bytes,
+            priority: self.priority,
+            connection: self.connection,
+            after: self.after,
+        }
+    }
+}
+
+/// A [`Transfer`] for people and programs: `docs/workloads.md`.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransferLine<'a> {
+    pub id: u64,
+    pub job: u64,
+    pub traffic: &'a str,
+    pub start_ns: u64,
+    pub kind: Kind,
+    pub sources: Vec<&'a str>,
+    pub destinations: Vec<&'a str>,
+    /// Only if all of them are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_addresses: Option<Vec<Ipv4Addr>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destination_addresses: Option<Vec<Ipv4Addr>>,
+    pub bytes: u64,
+    pub priority: u8,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<After>,
+}
