@@ -15,6 +15,7 @@
 //! caller that wakes up late neither lowers the rate nor misses an update.
 
 mod bucket;
+mod frames;
 mod table;
 
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use rand::rngs::SmallRng;
 use serde::{Deserialize, Serialize};
 
 use bucket::Bucket;
+pub use frames::{FrameCounters, FramePacer, TcpFlow, Verdict};
 use table::AssociationTable;
 
 /// Section `pacer` of the parameters file. Defaults: HULL, table 3 and section 5.1.
@@ -191,6 +193,11 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
         self.table.contains(now, flow)
     }
 
+    /// Packets of this flow wait in the pacer, so that one sent now would overtake them.
+    pub fn holds(&self, flow: K) -> bool {
+        self.table.queued(flow) > 0
+    }
+
     /// Would a packet of `bytes` of this flow be accepted? Ask before making the packet, so that
     /// none has to be thrown away.
     pub fn has_room(&mut self, now: Instant, flow: K, bytes: usize) -> bool {
@@ -213,6 +220,18 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
 
     /// The host sends a packet of `flow` that occupies `bytes`.
     pub fn enqueue(&mut self, now: Instant, packet: P, bytes: usize, flow: K) -> Admission<P> {
+        self.enqueue_with(now, bytes, flow, packet, |_| {})
+    }
+
+    /// The same with a packet that `fill` completes only if it is queued.
+    pub fn enqueue_with(
+        &mut self,
+        now: Instant,
+        bytes: usize,
+        flow: K,
+        mut packet: P,
+        fill: impl FnOnce(&mut P),
+    ) -> Admission<P> {
         self.advance(now);
         // M_r is what the host sends in all, paced or not: that is how the rate is right already
         // when the first flow becomes associated.
@@ -226,6 +245,7 @@ impl<K: Copy + Eq, P> Pacer<K, P> {
             self.counters.passed_packets += 1;
             return Admission::Pass(packet);
         }
+        fill(&mut packet);
         self.counters.paced_packets += 1;
         self.table.on_queued(flow);
         self.fifo.push_back((packet, bytes, flow));

@@ -15,7 +15,7 @@ pub use ebb::{EbbFlags, EbbHeader, EbbPacket, PacketType};
 pub use error::{Layer, ParseError};
 pub use ethernet::{EthernetFrame, EthernetHeader, MacAddress};
 pub use ipv4::{Ecn, Ipv4Header, Ipv4Packet, Protocol};
-pub use tcp::{SackBlocks, TcpFlags, TcpHeader, TcpOptions, TcpSegment};
+pub use tcp::{SackBlocks, TcpFlags, TcpGlance, TcpHeader, TcpOptions, TcpSegment};
 
 #[cfg(test)]
 mod vector_tests;

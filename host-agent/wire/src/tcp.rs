@@ -240,6 +240,33 @@ impl TcpHeader {
     }
 }
 
+/// What somebody on the path can read of a segment: nothing that depends on the checksum, which the
+/// hosts at the ends check (and which a host may leave to its network card).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TcpGlance {
+    pub source_port: u16,
+    pub destination_port: u16,
+    pub flags: TcpFlags,
+    pub payload_bytes: usize,
+}
+
+impl TcpGlance {
+    /// Of the payload of an IPv4 packet. None: too short, or it contradicts itself.
+    pub fn read(bytes: &[u8]) -> Option<TcpGlance> {
+        let head = bytes.first_chunk::<{ TcpHeader::BYTES }>()?;
+        let header_bytes = usize::from(head[12] >> 4) * 4;
+        if header_bytes < TcpHeader::BYTES {
+            return None;
+        }
+        Some(TcpGlance {
+            source_port: u16::from_be_bytes([head[0], head[1]]),
+            destination_port: u16::from_be_bytes([head[2], head[3]]),
+            flags: TcpFlags(head[13]),
+            payload_bytes: bytes.len().checked_sub(header_bytes)?,
+        })
+    }
+}
+
 /// The four bytes at `at`; callers have checked that they are there.
 fn be32(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])

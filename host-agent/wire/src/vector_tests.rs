@@ -234,6 +234,7 @@ proptest! {
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), trimmed: bool) {
         let _ = EthernetHeader::parse(&bytes);
         let _ = Ipv4Header::parse(&bytes);
+        let _ = TcpGlance::read(&bytes);
         let _ = EbbHeader::parse(&bytes, trimmed);
         let _ = TcpHeader::parse(&bytes, Ipv4Addr::LOCALHOST, Ipv4Addr::LOCALHOST);
     }
@@ -292,6 +293,13 @@ proptest! {
         let mut bytes = Vec::new();
         header.emit(src, dst, &payload, &mut bytes);
         prop_assert_eq!(bytes.len(), header.emitted_bytes() + payload.len());
+        prop_assert_eq!(
+            TcpGlance::read(&bytes),
+            Some(TcpGlance {
+                source_port: ports.0, destination_port: ports.1, flags: TcpFlags(flags),
+                payload_bytes: payload.len(),
+            })
+        );
         prop_assert_eq!(
             TcpHeader::parse(&bytes, src, dst),
             Ok(TcpSegment { header, payload: &payload })

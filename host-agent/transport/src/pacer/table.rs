@@ -58,6 +58,12 @@ impl<K: Copy + Eq> AssociationTable<K> {
         true
     }
 
+    /// Packets of `flow` that the pacer holds.
+    pub(super) fn queued(&self, flow: K) -> u32 {
+        let entry = self.entries.iter().find(|entry| entry.flow == flow);
+        entry.map_or(0, |entry| entry.queued)
+    }
+
     pub(super) fn on_queued(&mut self, flow: K) {
         if let Some(entry) = self.find(flow) {
             entry.queued += 1;
