@@ -31,8 +31,9 @@ from rich.console import Console
 from ebb_experiments import report
 from ebb_experiments.agents import AgentError
 from ebb_experiments.checks import checks
+from ebb_experiments.fabric import Fabric, LoopThread
 from ebb_experiments.scenario import Scenario, load_scenario
-from ebb_experiments.tour import Fabric, LoopThread, SchemeResult
+from ebb_experiments.tour import SchemeResult, run_scheme
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -158,7 +159,8 @@ def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
     results = {}
     for name in scenario.schemes:
         with console.status(name) as status:
-            results[name] = fabric.run_scheme(
+            results[name] = run_scheme(
+                fabric,
                 name,
                 lambda step, name=name: status.update(f"{name}: {step}"),  # type: ignore[misc]
             )

@@ -1,47 +1,24 @@
-"""The tour: every scheme moves a file across pods, then meets an incast on a loaded port.
-
-One fabric is brought up for all schemes; between schemes the controller changes the tables and the
-traffic managers' queues at run time.
-"""
+"""The tour: every scheme moves a file across pods, then meets an incast on a loaded port."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import json
 import random
-import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
-from ebb_controller.controller import Controller
-from ebb_controller.traffic_manager import TrafficManagers
-from ebb_topologies.dilation import Dilation
-from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Host, Topology
-from ebb_topologies.processes import Process
 
-from ebb_experiments.agents import Agent, AgentRunner, Record, agent_parameters, wait_all
-from ebb_experiments.measure import FabricCounts, Flow, pair
-from ebb_experiments.scenario import Scenario, Scheme
+from ebb_experiments.agents import Agent, AgentRunner, wait_all
+from ebb_experiments.fabric import Fabric
+from ebb_experiments.measure import FabricCounts, Flow
 
-T = TypeVar("T")
 Progress = Callable[[str], None]
 
-AGENT_PORT = 7000
-MARK_COUNTERS = ("phantom_marked", "step_marked")
-TRIM_COUNTERS = ("trimmed", "trim_sent", "returned")
-DROP_COUNTER = "dropped"
-NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
-"""Drop reasons of p4src/include/drop_reason.p4 for packets that a queue had no room for."""
-PING_SECONDS = 60.0
 SETTLE_NS = 2_000_000
 """Nominal time between 'all agents are ready' and the first packet of a phase."""
-SLOWEST = 40
-"""A phase is given up after this many times its duration at line rate (plus timeouts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +51,6 @@ class SchemeResult:
         return FabricCounts.total([round_.fabric for round_ in self.rounds])
 
 
-@dataclass(frozen=True, slots=True)
-class PingResult:
-    pairs: int
-    lost: list[str]
-
-
 @dataclass
 class Roles:
     """Who does what: spread over the fabric so that flows meet at the receiver's port only."""
@@ -100,197 +71,75 @@ class Roles:
         return cls(first, last, receiver=first, background=last, senders=chosen)
 
 
-@dataclass
-class Fabric:
-    """The running network with everything that steers it."""
+def run_scheme(fabric: Fabric, name: str, progress: Progress) -> SchemeResult:
+    scheme = fabric.scenario.schemes[name]
+    progress("tables and queues")
+    fabric.configure(scheme)
+    agents = fabric.agents(name, scheme)
+    roles = Roles.of(fabric.topology, fabric.scenario.spec.incast.senders)
+    progress(f"file {fabric.scenario.spec.file.bytes / 1e6:g} MB")
+    file_flow, file_fabric = _file(fabric, agents, roles)
+    count = fabric.scenario.spec.incast.rounds
+    rounds = []
+    for index in range(count):
+        progress(f"incast {len(roles.senders)} to 1, round {index + 1}/{count}")
+        rounds.append(_incast(fabric, agents, roles, index))
+    return SchemeResult(file_flow, file_fabric, rounds)
 
-    scenario: Scenario
-    net: FabricNet
-    topology: Topology
-    """As slow as it runs."""
-    dilation: Dilation
-    controller: Controller
-    traffic_managers: TrafficManagers | None
-    loop: LoopThread
-    agent_binary: Path
 
-    # -- bring-up ---------------------------------------------------------------------------
+def _file(fabric: Fabric, agents: AgentRunner, roles: Roles) -> tuple[Flow, FabricCounts]:
+    spec = fabric.scenario.spec
+    source = fabric.net.run_dir / "files" / f"{agents.prefix}.bin"
+    source.parent.mkdir(exist_ok=True)
+    content = random.Random(spec.seed).randbytes(spec.file.bytes)
+    source.write_bytes(content)
+    directory = fabric.net.run_dir / "received" / agents.prefix
+    receiver = agents.receiver(roles.file_to.name, directory)
+    receiver.wait_ready()
+    before = fabric.start_counting()
+    sender = agents.sender(roles.file_from.name, "file", roles.file_to.name, source)
+    limit = fabric.time_limit(spec.file.bytes)
+    sent = wait_all([sender], limit)
+    (flow,) = fabric.collect(sent, receiver, limit)
+    counts = fabric.counts(before, roles.file_to)
+    arrived = directory / source.name
+    if flow.ok and not _same_file(arrived, content):
+        flow = replace(flow, ok=False, why=f"{arrived} differs from what was sent")
+    return flow, counts
 
-    def configure(self, scheme: Scheme) -> None:
-        """Puts a scheme in force: queues and tables of every switch."""
-        parameters = scheme.fabric
-        if self.traffic_managers is None:
-            parameters = parameters.without_deflection()
-        self.loop.run(self.controller.configure(parameters))
 
-    def ping_all(self) -> PingResult:
-        """Every host pings every other one, all at the same time."""
-        hosts = self.topology.hosts
-        directory = self.net.run_dir / "pings"
-        directory.mkdir(exist_ok=True)
-        running: list[tuple[Process, Path]] = []
-        for host in hosts:
-            each = "; ".join(
-                f"ping -n -q -c 1 -W 3 {other.ip} >/dev/null || echo {host.name}-{other.name}"
-                for other in hosts
-                if other is not host
-            )
-            path = directory / host.name
-            with path.open("wb") as sink:
-                name = f"ping-{host.name}"
-                process = self.net.spawn_on(host.name, name, ["sh", "-c", each], stdout=sink)
-            running.append((process, path))
-        deadline = time.monotonic() + PING_SECONDS
-        while any(process.running for process, _ in running) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        lost = [line for _, path in running for line in path.read_text().split()]
-        lost += [f"{p.name} (not done after {PING_SECONDS:g} s)" for p, _ in running if p.running]
-        self.net.processes.stop([process for process, _ in running])
-        return PingResult(len(hosts) * (len(hosts) - 1), lost)
-
-    # -- one scheme -------------------------------------------------------------------------
-
-    def run_scheme(self, name: str, progress: Progress) -> SchemeResult:
-        scheme = self.scenario.schemes[name]
-        progress("tables and queues")
-        self.configure(scheme)
-        agents = self._agent_runner(name, scheme)
-        roles = Roles.of(self.topology, self.scenario.spec.incast.senders)
-        progress(f"file {self.scenario.spec.file.bytes / 1e6:g} MB")
-        file_flow, file_fabric = self._file(agents, roles)
-        count = self.scenario.spec.incast.rounds
-        rounds = []
-        for index in range(count):
-            progress(f"incast {len(roles.senders)} to 1, round {index + 1}/{count}")
-            rounds.append(self._incast(agents, roles, index))
-        return SchemeResult(file_flow, file_fabric, rounds)
-
-    def _agent_runner(self, name: str, scheme: Scheme) -> AgentRunner:
-        rates = {link.rate_bps for link in self.topology.links}
-        parameters: dict[str, Any] = self.dilation.slow(agent_parameters(self.agent_binary, scheme))
-        parameters["nic"] |= {"rate_bps": min(rates), "mtu_bytes": self.scenario.spec.mtu_bytes}
-        path = self.net.run_dir / "params" / f"{name}.json"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(parameters, indent=2))
-        return AgentRunner(
-            self.net, self.agent_binary, scheme.transport, path, AGENT_PORT, prefix=name
+def _incast(fabric: Fabric, agents: AgentRunner, roles: Roles, index: int) -> Round:
+    spec = fabric.scenario.spec.incast
+    receiver = agents.receiver(roles.receiver.name)
+    receiver.wait_ready()
+    before = fabric.start_counting()
+    start = time.monotonic_ns() + 400_000_000 + round(fabric.dilation.time(SETTLE_NS))
+    lead = round(fabric.dilation.time(spec.background_lead_ns))
+    to = roles.receiver.name
+    sending: list[Agent] = [
+        agents.sender(
+            host.name,
+            f"incast{index}-{host.name}",
+            to,
+            spec.bytes,
+            start_at_ns=start + lead,
+            seed=fabric.scenario.spec.seed + 1000 * index + number,
         )
-
-    def _file(self, agents: AgentRunner, roles: Roles) -> tuple[Flow, FabricCounts]:
-        spec = self.scenario.spec
-        source = self.net.run_dir / "files" / f"{agents.prefix}.bin"
-        source.parent.mkdir(exist_ok=True)
-        content = random.Random(spec.seed).randbytes(spec.file.bytes)
-        source.write_bytes(content)
-        directory = self.net.run_dir / "received" / agents.prefix
-        receiver = agents.receiver(roles.file_to.name, directory)
-        receiver.wait_ready()
-        before = self._begin()
-        sender = agents.sender(roles.file_from.name, "file", roles.file_to.name, source)
-        limit = self._time_limit(spec.file.bytes)
-        sent = wait_all([sender], limit)
-        (flow,) = self._collect(sent, receiver, limit)
-        counts = self._end(before, roles.file_to)
-        arrived = directory / source.name
-        if flow.ok and not _same_file(arrived, content):
-            flow = replace(flow, ok=False, why=f"{arrived} differs from what was sent")
-        return flow, counts
-
-    def _incast(self, agents: AgentRunner, roles: Roles, index: int) -> Round:
-        spec = self.scenario.spec.incast
-        receiver = agents.receiver(roles.receiver.name)
-        receiver.wait_ready()
-        before = self._begin()
-        start = time.monotonic_ns() + 400_000_000 + round(self.dilation.time(SETTLE_NS))
-        lead = round(self.dilation.time(spec.background_lead_ns))
-        to = roles.receiver.name
-        sending: list[Agent] = [
+        for number, host in enumerate(roles.senders)
+    ]
+    if spec.background_bytes:
+        name, size = f"background{index}", spec.background_bytes
+        host = roles.background.name
+        sending.append(
             agents.sender(
-                host.name,
-                f"incast{index}-{host.name}",
-                to,
-                spec.bytes,
-                start_at_ns=start + lead,
-                seed=self.scenario.spec.seed + 1000 * index + number,
+                host, name, to, size, start, seed=fabric.scenario.spec.seed + 1000 * index + 999
             )
-            for number, host in enumerate(roles.senders)
-        ]
-        if spec.background_bytes:
-            name, size = f"background{index}", spec.background_bytes
-            host = roles.background.name
-            sending.append(
-                agents.sender(
-                    host, name, to, size, start, seed=self.scenario.spec.seed + 1000 * index + 999
-                )
-            )
-        total = len(roles.senders) * spec.bytes + spec.background_bytes
-        limit = self._time_limit(total)
-        sent = wait_all(sending, limit)
-        flows = self._collect(sent, receiver, limit)
-        return Round(flows[: len(roles.senders)], flows, self._end(before, roles.receiver))
-
-    def _collect(self, sent: list[Record], receiver: Agent, limit: float) -> list[Flow]:
-        """Waits for the receiver's records of what was sent, then stops it."""
-        expected = {(record["local"], record["session"]) for record in sent}
-        deadline = time.monotonic() + limit
-        while time.monotonic() < deadline and receiver.process.running:
-            seen = {(record["peer"], record["session"]) for record in receiver.records()}
-            if expected <= seen:
-                break
-            time.sleep(0.02)
-        self.net.processes.stop([receiver.process])
-        return pair(sent, receiver.records(), self.dilation)
-
-    def _time_limit(self, size: int) -> float:
-        """Seconds of wall clock after which a phase counts as stuck."""
-        slowest_link = min(link.rate_bps for link in self.topology.links)
-        return 10 + SLOWEST * size * 8 / slowest_link
-
-    # -- counting ---------------------------------------------------------------------------
-
-    def _begin(self) -> dict[str, int]:
-        if self.traffic_managers is not None:
-            self.loop.run(self.traffic_managers.statistics(reset=True))
-        return self._snapshot()
-
-    def _end(self, before: dict[str, int], receiver: Host) -> FabricCounts:
-        after = self._snapshot()
-        delta = {name: after[name] - before[name] for name in after}
-        marks = sum(delta[name] for name in MARK_COUNTERS)
-        trims = delta["trimmed"]
-        if self.traffic_managers is None:
-            # What the interfaces took in and did not give out again, and the program did not drop.
-            lost = delta["taken_in"] - delta["given_out"] - delta[DROP_COUNTER]
-            return FabricCounts(None, None, lost, trims, trims - delta["trim_sent"], 0, marks)
-        statistics = self.loop.run(self.traffic_managers.statistics())
-        bottleneck = self.topology.attachment(receiver)
-        queues = statistics[bottleneck.node][bottleneck.port].queues
-        everywhere = [q for s in statistics.values() for port in s.values() for q in port.queues]
-        return FabricCounts(
-            max_queue_bytes=max((q.max_depth_bytes for q in queues), default=0),
-            average_queue_bytes=sum(q.average_depth_bytes for q in queues),
-            dropped_packets=sum(sum(q.dropped_packets.values()) for q in everywhere)
-            + delta["not_trimmable"]
-            + delta["return_refused"],
-            trimmed_packets=trims,
-            trim_dropped_packets=sum(q.dropped_packets.get("deflect-failed", 0) for q in everywhere)
-            + delta["return_refused"],
-            returned_packets=delta["returned"],
-            ce_marks=marks,
         )
-
-    def _snapshot(self) -> dict[str, int]:
-        """Sums over the fabric: the program's counters, and the frames in and out of switches."""
-        names = (*MARK_COUNTERS, *TRIM_COUNTERS, DROP_COUNTER)
-        tables = self.loop.run(self.controller.counters(*names))
-        sums = {
-            name: sum(packets for table in tables.values() for packets, _ in table[name])
-            for name in names
-        }
-        for name, reason in (("not_trimmable", NOT_TRIMMABLE), ("return_refused", RETURN_REFUSED)):
-            sums[name] = sum(table[DROP_COUNTER][reason][0] for table in tables.values())
-        taken_in, given_out = self.net.switched_frames()
-        return sums | {"taken_in": taken_in, "given_out": given_out}
+    total = len(roles.senders) * spec.bytes + spec.background_bytes
+    limit = fabric.time_limit(total)
+    sent = wait_all(sending, limit)
+    flows = fabric.collect(sent, receiver, limit)
+    return Round(flows[: len(roles.senders)], flows, fabric.counts(before, roles.receiver))
 
 
 def _same_file(path: Path, content: bytes) -> bool:
@@ -298,28 +147,3 @@ def _same_file(path: Path, content: bytes) -> bool:
     if not path.exists():
         return False
     return hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest()
-
-
-class LoopThread:
-    """An event loop in a thread of its own: the controller goes on while the runner waits."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def __enter__(self) -> LoopThread:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise

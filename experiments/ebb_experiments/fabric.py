@@ -1,0 +1,195 @@
+"""The running fabric: network, controller and agents, and what its switches count.
+
+One fabric is brought up for all schemes; between schemes the controller changes the tables and the
+traffic managers' queues at run time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ebb_controller.controller import Controller
+from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.mininet_net import FabricNet
+from ebb_topologies.model import Host, Topology
+from ebb_topologies.processes import Process
+
+from ebb_experiments.agents import Agent, AgentRunner, Record, agent_parameters
+from ebb_experiments.measure import FabricCounts, Flow, pair
+from ebb_experiments.scenario import Scenario, Scheme
+
+T = TypeVar("T")
+
+AGENT_PORT = 7000
+MARK_COUNTERS = ("phantom_marked", "step_marked")
+TRIM_COUNTERS = ("trimmed", "trim_sent", "returned")
+DROP_COUNTER = "dropped"
+NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
+"""Drop reasons of p4src/include/drop_reason.p4 for packets that a queue had no room for."""
+PING_SECONDS = 60.0
+SLOWEST = 40
+"""A phase is given up after this many times its duration at line rate (plus timeouts)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PingResult:
+    pairs: int
+    lost: list[str]
+
+
+@dataclass
+class Fabric:
+    """The running network with everything that steers it."""
+
+    scenario: Scenario
+    net: FabricNet
+    topology: Topology
+    """As slow as it runs."""
+    dilation: Dilation
+    controller: Controller
+    traffic_managers: TrafficManagers | None
+    loop: LoopThread
+    agent_binary: Path
+
+    # -- bring-up ---------------------------------------------------------------------------
+
+    def configure(self, scheme: Scheme) -> None:
+        """Puts a scheme in force: queues and tables of every switch."""
+        parameters = scheme.fabric
+        if self.traffic_managers is None:
+            parameters = parameters.without_deflection()
+        self.loop.run(self.controller.configure(parameters))
+
+    def ping_all(self) -> PingResult:
+        """Every host pings every other one, all at the same time."""
+        hosts = self.topology.hosts
+        directory = self.net.run_dir / "pings"
+        directory.mkdir(exist_ok=True)
+        running: list[tuple[Process, Path]] = []
+        for host in hosts:
+            each = "; ".join(
+                f"ping -n -q -c 1 -W 3 {other.ip} >/dev/null || echo {host.name}-{other.name}"
+                for other in hosts
+                if other is not host
+            )
+            path = directory / host.name
+            with path.open("wb") as sink:
+                name = f"ping-{host.name}"
+                process = self.net.spawn_on(host.name, name, ["sh", "-c", each], stdout=sink)
+            running.append((process, path))
+        deadline = time.monotonic() + PING_SECONDS
+        while any(process.running for process, _ in running) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        lost = [line for _, path in running for line in path.read_text().split()]
+        lost += [f"{p.name} (not done after {PING_SECONDS:g} s)" for p, _ in running if p.running]
+        self.net.processes.stop([process for process, _ in running])
+        return PingResult(len(hosts) * (len(hosts) - 1), lost)
+
+    # -- agents -----------------------------------------------------------------------------
+
+    def agents(self, name: str, scheme: Scheme) -> AgentRunner:
+        rates = {link.rate_bps for link in self.topology.links}
+        parameters: dict[str, Any] = self.dilation.slow(agent_parameters(self.agent_binary, scheme))
+        parameters["nic"] |= {"rate_bps": min(rates), "mtu_bytes": self.scenario.spec.mtu_bytes}
+        path = self.net.run_dir / "params" / f"{name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(parameters, indent=2))
+        return AgentRunner(
+            self.net, self.agent_binary, scheme.transport, path, AGENT_PORT, prefix=name
+        )
+
+    def collect(self, sent: list[Record], receiver: Agent, limit: float) -> list[Flow]:
+        """Waits for the receiver's records of what was sent, then stops it."""
+        expected = {(record["local"], record["session"]) for record in sent}
+        deadline = time.monotonic() + limit
+        while time.monotonic() < deadline and receiver.process.running:
+            seen = {(record["peer"], record["session"]) for record in receiver.records()}
+            if expected <= seen:
+                break
+            time.sleep(0.02)
+        self.net.processes.stop([receiver.process])
+        return pair(sent, receiver.records(), self.dilation)
+
+    def time_limit(self, size: int) -> float:
+        """Seconds of wall clock after which a phase counts as stuck."""
+        slowest_link = min(link.rate_bps for link in self.topology.links)
+        return 10 + SLOWEST * size * 8 / slowest_link
+
+    # -- counting ---------------------------------------------------------------------------
+
+    def start_counting(self) -> dict[str, int]:
+        if self.traffic_managers is not None:
+            self.loop.run(self.traffic_managers.statistics(reset=True))
+        return self._snapshot()
+
+    def counts(self, before: dict[str, int], receiver: Host) -> FabricCounts:
+        after = self._snapshot()
+        delta = {name: after[name] - before[name] for name in after}
+        marks = sum(delta[name] for name in MARK_COUNTERS)
+        trims = delta["trimmed"]
+        if self.traffic_managers is None:
+            # What the interfaces took in and did not give out again, and the program did not drop.
+            lost = delta["taken_in"] - delta["given_out"] - delta[DROP_COUNTER]
+            return FabricCounts(None, None, lost, trims, trims - delta["trim_sent"], 0, marks)
+        statistics = self.loop.run(self.traffic_managers.statistics())
+        bottleneck = self.topology.attachment(receiver)
+        queues = statistics[bottleneck.node][bottleneck.port].queues
+        everywhere = [q for s in statistics.values() for port in s.values() for q in port.queues]
+        return FabricCounts(
+            max_queue_bytes=max((q.max_depth_bytes for q in queues), default=0),
+            average_queue_bytes=sum(q.average_depth_bytes for q in queues),
+            dropped_packets=sum(sum(q.dropped_packets.values()) for q in everywhere)
+            + delta["not_trimmable"]
+            + delta["return_refused"],
+            trimmed_packets=trims,
+            trim_dropped_packets=sum(q.dropped_packets.get("deflect-failed", 0) for q in everywhere)
+            + delta["return_refused"],
+            returned_packets=delta["returned"],
+            ce_marks=marks,
+        )
+
+    def _snapshot(self) -> dict[str, int]:
+        """Sums over the fabric: the program's counters, and the frames in and out of switches."""
+        names = (*MARK_COUNTERS, *TRIM_COUNTERS, DROP_COUNTER)
+        tables = self.loop.run(self.controller.counters(*names))
+        sums = {
+            name: sum(packets for table in tables.values() for packets, _ in table[name])
+            for name in names
+        }
+        for name, reason in (("not_trimmable", NOT_TRIMMABLE), ("return_refused", RETURN_REFUSED)):
+            sums[name] = sum(table[DROP_COUNTER][reason][0] for table in tables.values())
+        taken_in, given_out = self.net.switched_frames()
+        return sums | {"taken_in": taken_in, "given_out": given_out}
+
+
+class LoopThread:
+    """An event loop in a thread of its own: the controller goes on while the runner waits."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> LoopThread:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
