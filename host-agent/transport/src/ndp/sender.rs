@@ -10,7 +10,7 @@ use super::flight::{Flight, Place};
 use super::number::{header_of, number_of};
 use super::{Ndp, NdpParams};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Ending, Retry, Scheme, SenderSession, StreamShape};
+use crate::receiver_driven::{Ending, Retry, Returned, Scheme, SenderSession, StreamShape};
 use crate::record::Counters;
 
 /// A receiver of which nothing arrives whole in so many windows is not worth sending to.
@@ -44,19 +44,6 @@ pub struct Sender {
     last_sent: Instant,
     ending: Option<Ending>,
     counters: Counters,
-}
-
-/// Headers that switches returned (section 3.2). The packets go again with the next pulls, so that
-/// senders whose headers overflow a control queue do not fill it again at once. But the receiver
-/// does not know of them and goes on to count them as under way: the credit with which each of
-/// them was sent is owed until the end, or until the congestion is over.
-#[derive(Default)]
-struct Returned {
-    owed: u32,
-    /// Packets acknowledged since the last header came back.
-    acknowledged_since: u32,
-    /// Packets sent again since the receiver was last heard, because nothing else was under way.
-    restarts: u32,
 }
 
 impl Sender {
@@ -105,16 +92,8 @@ impl Sender {
         if self.acknowledged == self.packets {
             self.ending = Some(Ending::Finished);
         }
-        if self.returned.owed > 0 {
-            // What arrives whole found room. So a window that headers lost grows back: by one
-            // packet per window of acknowledgments, or at the end, when nothing more is pulled,
-            // by one per acknowledgment.
-            self.returned.acknowledged_since += 1;
-            if self.all_pulled() || self.returned.acknowledged_since >= self.window {
-                self.returned.acknowledged_since = 0;
-                self.pay_back();
-            }
-        }
+        let at_the_end = self.all_pulled();
+        self.credit += u32::from(self.returned.progressed(self.window, at_the_end));
     }
 
     fn handle_nack(&mut self, number: u32) {
@@ -153,29 +132,19 @@ impl Sender {
         u64::from(self.pulled) < may_arrive && !self.all_pulled()
     }
 
-    /// One packet that came back may go again without a pull.
-    fn pay_back(&mut self) {
-        if self.returned.owed > 0 {
-            self.returned.owed -= 1;
-            self.credit += 1;
-        }
-    }
-
     /// Packets have come back, and nothing is under way that would make the receiver say anything.
     fn is_stranded(&self) -> bool {
-        self.returned.owed > 0
+        self.returned.owes()
             && self.flight.in_flight() == 0
             && self.credit == 0
             && !self.expects_pulls()
             && self.ending.is_none()
     }
 
-    /// To be called after whatever may have stranded us. The first restart is at once; if the
-    /// packet comes back again, the timer decides.
+    /// To be called after whatever may have stranded us.
     fn restart(&mut self) {
-        if self.is_stranded() && self.returned.restarts == 0 {
-            self.returned.restarts += 1;
-            self.pay_back();
+        if self.is_stranded() {
+            self.credit += u32::from(self.returned.at_once(1));
         }
     }
 
@@ -215,7 +184,7 @@ impl SenderSession for Sender {
         }
         self.retry.heard(now);
         self.probes = 0;
-        self.returned.restarts = 0;
+        self.returned.heard();
         self.restart();
     }
 
@@ -229,10 +198,9 @@ impl SenderSession for Sender {
             return;
         }
         self.counters.returned += 1;
-        self.returned.owed += 1;
-        self.returned.acknowledged_since = 0;
+        self.returned.came_back();
         if self.all_pulled() && !header.flags.contains(EbbFlags::RETRANSMIT) {
-            self.pay_back();
+            self.credit += u32::from(self.returned.at_once(self.window));
         }
         self.restart();
     }
@@ -322,7 +290,7 @@ impl SenderSession for Sender {
         if !self.retry.expired(now) {
             self.fail(self.retry.gave_up_reason(now));
         } else if stranded {
-            self.pay_back();
+            self.credit += u32::from(self.returned.pay_back());
         } else if heard_lately {
             let is_due = |(sent, _): &(Instant, u32)| *sent + waited <= now;
             while let Some((_, number)) = self.flight.oldest().filter(is_due) {

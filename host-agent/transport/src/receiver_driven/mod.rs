@@ -10,6 +10,7 @@ mod host;
 mod inbound;
 mod pull_queue;
 mod retry;
+mod returned;
 mod session;
 mod tombstones;
 
@@ -23,6 +24,7 @@ pub use host::{EPHEMERAL_PORTS, Host, HostConfig};
 pub use buffers::Buffers;
 pub use credit::PullCredit;
 pub use retry::{Retry, RetryParams};
+pub use returned::Returned;
 pub use session::{
     Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession, SessionLimits, StreamShape,
 };

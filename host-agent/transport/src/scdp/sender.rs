@@ -13,7 +13,7 @@ use super::audience::Audience;
 use super::decode::transmission_information;
 use super::{Blocks, Scdp, ScdpParams};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Ending, Retry, Scheme, SenderSession, StreamShape};
+use crate::receiver_driven::{Cast, Ending, Retry, Returned, Scheme, SenderSession, StreamShape};
 use crate::record::{Counters, GroupSummary};
 
 /// Encoders kept at a time; repair symbols of more blocks than this are rarely wanted at once.
@@ -24,6 +24,9 @@ const DETACHED_BLOCKS: u32 = 4;
 /// What a detached straggler is sent has numbers from here on: it still hears its group, and no
 /// (block, ESI) is to come twice. No group sends as many repair symbols of a block.
 const DETACHED_REPAIR: u32 = 1 << 20;
+
+/// More copies of a symbol do not help a silent receiver.
+const MAX_PROBES: u32 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -53,8 +56,11 @@ pub struct Sender {
     /// was known to be wanted, because a pull was lost that said of which block.
     sent: u32,
     bytes_sent: u64,
-    /// Repeat the first symbol, to make a silent receiver say something.
-    probe: bool,
+    /// Copies of the first symbol to be sent, to make a silent receiver say something.
+    probes: u32,
+    returned: Returned,
+    /// Symbols that came back as headers, to be sent again: block and ESI. No more than the window.
+    to_resend: VecDeque<(u32, u32)>,
     retry: Retry,
     last_sent: Instant,
     ending: Option<Ending>,
@@ -62,6 +68,8 @@ pub struct Sender {
 }
 
 enum Next {
+    /// One that came back.
+    Again(u32, u32),
     Source(u32, u32),
     Repair(u32),
 }
@@ -101,7 +109,9 @@ impl Sender {
             encoders: VecDeque::new(),
             sent: 0,
             bytes_sent: 0,
-            probe: false,
+            probes: 0,
+            returned: Returned::default(),
+            to_resend: VecDeque::new(),
             retry: Retry::new(now, Scdp::retry(params)),
             last_sent: now,
             ending: None,
@@ -142,6 +152,28 @@ impl Sender {
         if header.symbol > source_symbols {
             listener.want(header.block, header.symbol);
         }
+        if more > 0 && self.returned.progressed(self.window, false) {
+            self.sent = self.sent.saturating_sub(1);
+        }
+        self.resend_at_once();
+    }
+
+    /// What came back waits for the next pull, unless none is to be expected: the last one was FIN,
+    /// the object is within the window, or all of the window came back.
+    fn resend_at_once(&mut self) {
+        let all_pulled =
+            u64::from(self.window) >= self.blocks.shape.packets() || self.audience.all_finishing();
+        let most = if all_pulled {
+            self.window
+        } else {
+            let all_came_back = self.sent == self.window
+                && self.audience.pulled() == 0
+                && self.to_resend.len() >= self.window as usize;
+            u32::from(all_came_back)
+        };
+        while self.returned.at_once(most) {
+            self.sent = self.sent.saturating_sub(1);
+        }
     }
 
     fn end_if_nobody_is_left(&mut self) {
@@ -161,8 +193,11 @@ impl Sender {
         source + self.repair_sent.get(&block).copied().unwrap_or(0)
     }
 
-    /// Repair symbols of the first block that lacks some, else source symbols in order.
+    /// What came back, repair symbols of the first block that lacks some, else source symbols in order.
     fn next(&self) -> Option<Next> {
+        if let Some(&(block, esi)) = self.to_resend.front() {
+            return Some(Next::Again(block, esi));
+        }
         if self.mode == Mode::Detached {
             let end = self.asked_block.saturating_add(DETACHED_BLOCKS);
             let lacks = |&block: &u32| {
@@ -241,24 +276,71 @@ impl SenderSession for Sender {
             self.counters.rejected += 1;
             return;
         }
+        if self.audience.get_mut(from).is_none() {
+            // It has what it needs, and says nothing of those that we wait for.
+            return;
+        }
         self.retry.heard(now);
-        self.probe = false;
+        self.probes = 0;
+        self.returned.heard();
         self.handle_pull(now, from, header);
+    }
+
+    /// A hint that the symbol is lost. It was of use to nobody, so the same one is sent again rather
+    /// than a repair symbol, with the next pull; how its credit comes back is as in NDP. Copies of
+    /// symbol 0 that asked for a sign of life belong to no credit.
+    fn handle_returned(&mut self, _: Instant, header: &EbbHeader) {
+        let (block, esi) = (header.block, header.symbol);
+        let source_symbols = || u32::from(self.blocks.source_symbols(block));
+        let was_sent = StreamShape::of(header) == self.blocks.shape
+            && block < self.blocks.count()
+            && match header.flags.contains(EbbFlags::REPAIR) {
+                false => esi < source_symbols() && (block, esi) < self.next_source,
+                true => self.repair_sent.contains_key(&block) && esi >= source_symbols(),
+            };
+        if !was_sent
+            || header.flags.contains(EbbFlags::RETRANSMIT)
+            || self.mode != Mode::Unicast
+            || self.to_resend.len() >= self.window as usize
+            || self.to_resend.contains(&(block, esi))
+        {
+            self.counters.rejected += 1;
+            return;
+        }
+        self.counters.returned += 1;
+        self.returned.came_back();
+        self.to_resend.push_back((block, esi));
+        self.resend_at_once();
     }
 
     fn can_send(&self) -> bool {
         let allowed = self.window.saturating_add(self.audience.pulled());
-        self.probe || (self.sent < allowed && self.next().is_some())
+        self.probes > 0 || (self.sent < allowed && self.next().is_some())
     }
 
     fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
         self.last_sent = now;
         let in_window = self.sent < self.window;
         let next = match self.next() {
-            _ if self.probe => None,
+            _ if self.probes > 0 => None,
             next => next,
         };
         let (block, esi, flags) = match next {
+            Some(Next::Again(block, esi)) => {
+                self.to_resend.pop_front();
+                let source_symbols = u32::from(self.blocks.source_symbols(block));
+                let flags = match esi.checked_sub(source_symbols) {
+                    None => {
+                        self.source_symbol(block, esi, payload)?;
+                        EbbFlags::SYN.when(in_window)
+                    }
+                    Some(number) => {
+                        self.repair_symbol(block, number, payload)?;
+                        EbbFlags::REPAIR
+                    }
+                };
+                (block, esi, flags)
+            }
             Some(Next::Source(block, esi)) => {
                 self.source_symbol(block, esi, payload)?;
                 let last = esi + 1 == u32::from(self.blocks.source_symbols(block));
@@ -279,8 +361,8 @@ impl SenderSession for Sender {
                 (0, 0, EbbFlags::SYN | EbbFlags::RETRANSMIT)
             }
         };
-        if self.probe {
-            self.probe = false;
+        if self.probes > 0 {
+            self.probes -= 1;
         } else {
             self.sent += 1;
         }
@@ -335,7 +417,8 @@ impl SenderSession for Sender {
         }
         self.counters.timeouts += 1;
         if self.retry.expired(now) {
-            self.probe = true;
+            // Every copy takes another path, so with each timeout more of them ask.
+            self.probes = self.retry.silent().min(MAX_PROBES);
         } else {
             self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
         }
@@ -362,7 +445,9 @@ impl SenderSession for Sender {
         let detached = Sender {
             mode: Mode::Detached,
             // It may know nothing of the session yet.
-            probe: audience.pulled() == 0,
+            probes: u32::from(audience.pulled() == 0),
+            returned: Returned::default(),
+            to_resend: VecDeque::new(),
             audience,
             straggler_timeout: self.straggler_timeout,
             source: self.source.clone(),
