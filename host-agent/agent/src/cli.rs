@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::ListArgs;
 use ebb_transport::Scheme;
 
 /// 115 days after the machine was started.
@@ -26,6 +27,8 @@ pub enum Command {
     Recv(RecvArgs),
     /// Send one object; exit code 1 if it did not arrive
     Send(SendArgs),
+    /// Print the transfers of a workload as JSON lines (docs/workloads.md)
+    Workload(ListArgs),
     /// Print every parameter with its value in force, as JSON
     Params(ParamsArgs),
 }

@@ -1,6 +1,7 @@
 //! `ebb-agent`: sends and receives objects over NDP, SCDP and the TCP family, on a raw socket.
 //! Command line and files: `docs/architecture.md`; what it prints: `docs/agent-records.md`.
 
+mod bench;
 mod cli;
 mod clock;
 mod faults;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
     let result = match cli::Cli::parse().command {
         cli::Command::Recv(args) => receive::run(&args),
         cli::Command::Send(args) => send::run(&args),
+        cli::Command::Workload(args) => bench::list(&args),
         cli::Command::Params(args) => print_params(&args),
     };
     record::finish();

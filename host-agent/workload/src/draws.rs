@@ -98,8 +98,8 @@ impl Draws {
     }
 }
 
-/// FNV-1a, 64 bits: names to streams.
-fn fnv1a(text: &str) -> u64 {
+/// FNV-1a, 64 bits.
+pub(crate) fn fnv1a(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })

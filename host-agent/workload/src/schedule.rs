@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::arrivals::{ArrivalTimes, Starters};
 use crate::error::Error;
-use crate::hosts::{Host, Hosts};
+use crate::hosts::Hosts;
 use crate::patterns::{Draft, PatternDraws, Resolved};
 use crate::sizes::SizeDistribution;
 use crate::spec::{Traffic, Workload};
@@ -72,7 +72,7 @@ impl Part {
 }
 
 impl Schedule {
-    pub(crate) fn new(workload: &Workload, hosts: &[Host]) -> Result<Self, Error> {
+    pub(crate) fn new(workload: &Workload) -> Result<Self, Error> {
         if !(workload.link_rate_bps > 0.0 && workload.link_rate_bps.is_finite()) {
             return Err(Error::at(
                 "link_rate_bps",
@@ -82,7 +82,7 @@ impl Schedule {
         if workload.traffic.is_empty() {
             return Err(Error::at("traffic", "none; add [[traffic]]"));
         }
-        let hosts = Hosts::new(hosts.to_vec(), &workload.groups, workload.seed)?;
+        let hosts = Hosts::new(workload.hosts.clone(), &workload.groups, workload.seed)?;
         let mut schedule = Self {
             hosts,
             parts: Vec::new(),

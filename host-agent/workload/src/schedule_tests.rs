@@ -3,7 +3,7 @@ use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::testing::{fat_tree, schedule, star};
-use crate::{Format, Kind};
+use crate::{Format, Host, Kind};
 
 /// The first transfers as they are printed, hashed.
 fn fingerprint(toml: &str, hosts: &[Host]) -> String {
@@ -352,4 +352,17 @@ proptest! {
             prop_assert_eq!(found, count * per_arrival);
         }
     }
+}
+
+#[test]
+fn hosts_that_disagree_can_tell() {
+    let parse = |text: &str| Workload::parse(text, Format::Toml, |_| Ok(String::new())).unwrap();
+    let workload = parse(EXAMPLES[0].1);
+    let mut other = workload.clone();
+    assert_eq!(workload.fingerprint(), other.fingerprint());
+    other.seed = 2;
+    assert_ne!(workload.fingerprint(), other.fingerprint());
+    let mut other = workload.clone();
+    other.hosts = star(3);
+    assert_ne!(workload.fingerprint(), other.fingerprint());
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::draws::fnv1a;
 use crate::error::Error;
 use crate::hosts::{Group, Host, HostList};
 use crate::placement::{Placement, ReplicaPlacement};
@@ -266,9 +267,16 @@ impl Workload {
         Ok(workload)
     }
 
-    /// All transfers, in the order of their start. `hosts` go before those of the specification.
-    pub fn schedule(&self, hosts: Option<&[Host]>) -> Result<Schedule, Error> {
-        Schedule::new(self, hosts.unwrap_or(&self.hosts))
+    /// All transfers, in the order of their start.
+    pub fn schedule(&self) -> Result<Schedule, Error> {
+        Schedule::new(self)
+    }
+
+    /// A number that differs if anything in the schedule can differ: for hosts that must agree.
+    pub fn fingerprint(&self) -> u64 {
+        // Of the specification with its defaults, as it goes into JSON: nothing in it fails to.
+        let text = serde_json::to_string(self).unwrap_or_default();
+        fnv1a(&text)
     }
 }
 

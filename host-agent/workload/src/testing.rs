@@ -35,5 +35,7 @@ pub fn fat_tree(k: u32) -> Vec<Host> {
 
 pub fn schedule(toml: &str, hosts: &[Host]) -> Result<Schedule, Error> {
     let no_files = |name: &str| Err(format!("no {name} in tests"));
-    Workload::parse(toml, Format::Toml, no_files)?.schedule(Some(hosts))
+    let mut workload = Workload::parse(toml, Format::Toml, no_files)?;
+    workload.hosts = hosts.to_vec();
+    workload.schedule()
 }
