@@ -29,6 +29,8 @@ pub enum Command {
     Send(SendArgs),
     /// Print the transfers of a workload as JSON lines (docs/workloads.md)
     Workload(ListArgs),
+    /// Pace the traffic of a host as a bump in the wire (HULL), until SIGINT or SIGTERM
+    Pace(crate::pace::PaceArgs),
     /// Print every parameter with its value in force, as JSON
     Params(ParamsArgs),
 }

@@ -12,6 +12,7 @@ mod kernel_rules;
 mod link;
 mod next_hop;
 mod objects;
+mod pace;
 mod params;
 mod port_lock;
 mod receive;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         cli::Command::Recv(args) => receive::run(&args),
         cli::Command::Send(args) => send::run(&args),
         cli::Command::Workload(args) => bench::list(&args),
+        cli::Command::Pace(args) => pace::run(&args),
         cli::Command::Params(args) => print_params(&args),
     };
     record::finish();

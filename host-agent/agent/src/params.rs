@@ -20,12 +20,31 @@ use crate::faults::FaultParams;
 pub struct EngineParams {
     /// Threads that decode. 0: one less than the machine has processors, at least one.
     pub workers: u32,
-    /// How long the engine looks for more to do before it sleeps, in microseconds. Saves the
-    /// latency of waking up, and costs a processor that others may need. At most 1000.
+    /// How long the engine looks for more to do before it sleeps, in microseconds, and how long
+    /// before something is due it stops to sleep. Saves the latency of waking up, and costs a
+    /// processor that others may need. At most 1000.
     pub spin_us: u32,
+    /// Run before all other processes of the machine (SCHED_FIFO), with priority 1 to 99. 0: like
+    /// all others.
+    pub realtime_priority: u32,
 }
 
 impl EngineParams {
+    /// Makes this thread one that meets deadlines.
+    pub fn prepare_thread(&self) -> anyhow::Result<()> {
+        ebb_packet_io::wake_up_on_time();
+        if self.realtime_priority > 0 {
+            ebb_packet_io::run_in_real_time(self.realtime_priority as i32).with_context(|| {
+                let priority = self.realtime_priority;
+                format!(
+                    "cannot run with engine.realtime_priority = {priority}; \
+                     run as root or with CAP_SYS_NICE, or leave it 0"
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     pub fn worker_threads(&self) -> usize {
         match self.workers {
             0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1)),
@@ -44,6 +63,12 @@ impl EngineParams {
             return Err(format!(
                 "engine.spin_us is {}; at most {MAX_SPIN_US} make sense",
                 self.spin_us
+            ));
+        }
+        if self.realtime_priority > 99 {
+            return Err(format!(
+                "engine.realtime_priority is {}; SCHED_FIFO has 1 to 99, and 0 means off",
+                self.realtime_priority
             ));
         }
         Ok(())

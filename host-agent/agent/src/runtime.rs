@@ -13,7 +13,6 @@ use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 
 use anyhow::Context;
-use ebb_packet_io::wake_up_on_time;
 use ebb_transport::nic::Nic;
 use ebb_transport::{Event, Scheme, Transport};
 use ebb_units::{Duration, Instant};
@@ -82,7 +81,8 @@ impl Runtime {
         let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
         let workers = Workers::start(params.engine.worker_threads(), &waker)
             .context("cannot start the worker threads")?;
-        wake_up_on_time();
+        // After the workers, which shall not run in real time.
+        params.engine.prepare_thread()?;
         let seed = seed.unwrap_or_else(rand::random);
         Ok(Runtime {
             nic: Nic::new(params.nic),
@@ -300,7 +300,7 @@ impl Runtime {
             .chain(self.link.next_deadline())
             .chain(end)
             .min();
-        let patience = wake.map(|wake| wake.since(now));
+        let patience = wake.map(|wake| wake.since(now).saturating_sub(self.spin));
         if patience == Some(Duration::ZERO) {
             return Ok(());
         }

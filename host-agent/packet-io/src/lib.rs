@@ -40,4 +40,4 @@ pub use receive::{
 };
 pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
 pub use socket::{Audience, PacketSocket, SocketOptions, interface_index};
-pub use wait::{PollFd, wait, wake_up_on_time};
+pub use wait::{PollFd, run_in_real_time, wait, wake_up_on_time};

@@ -41,6 +41,26 @@ impl Offload {
         checksum_offset: 0,
     };
 
+    /// A TCP frame over IPv4 that is to be cut: where the TCP header starts, payload per segment.
+    pub fn tcp_v4(tcp_at: u16, segment_bytes: u16) -> Self {
+        Offload {
+            flags: NEEDS_CHECKSUM,
+            gso_type: GSO_TCPV4,
+            header_bytes: tcp_at + 20,
+            segment_bytes,
+            checksum_start: tcp_at,
+            checksum_offset: 16,
+        }
+    }
+
+    /// The same over IPv6.
+    pub fn tcp_v6(tcp_at: u16, segment_bytes: u16) -> Self {
+        Offload {
+            gso_type: GSO_TCPV6,
+            ..Self::tcp_v4(tcp_at, segment_bytes)
+        }
+    }
+
     pub fn segmentation(&self) -> Segmentation {
         match self.gso_type & !GSO_ECN {
             0 => Segmentation::None,
@@ -59,7 +79,7 @@ impl Offload {
 
     /// Puts the checksum in that was left out; false if the offsets point outside the frame. The
     /// frame must not be one that is still to be cut.
-    pub fn complete_checksum(&self, frame: &mut [u8]) -> bool {
+    pub(crate) fn complete_checksum(&self, frame: &mut [u8]) -> bool {
         let Some((start, offset)) = self.partial_checksum() else {
             return true;
         };

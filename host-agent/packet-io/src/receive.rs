@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use crate::PacketSocket;
-use crate::offload::Offload;
+use crate::offload::{Offload, Segmentation};
 use crate::system::check;
 
 /// The longest frame on a wire, with room for jumbo frames.
@@ -34,36 +34,63 @@ pub struct ReceivedFrame<'a> {
 }
 
 /// What one call received, in order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Batch<'a> {
-    slots: &'a [u8],
+    slots: &'a mut [u8],
     slot_bytes: usize,
-    notes: &'a [Notes],
+    notes: &'a mut [Notes],
     /// Frames that did not fit into a slot, thrown away.
     pub too_long: usize,
     /// There were no more.
     pub drained: bool,
 }
 
-impl<'a> Batch<'a> {
-    pub fn iter(&self) -> impl Iterator<Item = ReceivedFrame<'a>> + use<'a> {
-        let slots = self.slots.chunks_exact(self.slot_bytes);
-        let filled = slots.zip(self.notes).filter(|(_, notes)| notes.end > 0);
-        filled.map(|(slot, notes)| ReceivedFrame {
-            bytes: &slot[notes.start..notes.end],
+impl Batch<'_> {
+    pub fn iter(&self) -> impl Iterator<Item = ReceivedFrame<'_>> {
+        (0..self.notes.len()).filter_map(|slot| self.get(slot))
+    }
+
+    /// The frame in one of the [`slots`](Self::slots).
+    pub fn get(&self, slot: usize) -> Option<ReceivedFrame<'_>> {
+        let notes = self.notes.get(slot).filter(|notes| notes.end > 0)?;
+        let from = slot * self.slot_bytes;
+        Some(ReceivedFrame {
+            bytes: &self.slots[from + notes.start..from + notes.end],
             realtime_ns: notes.realtime_ns,
             checksum_missing: notes.checksum_missing,
             offload: notes.offload,
         })
     }
 
-    /// Frames that [`Self::iter`] gives.
-    pub fn len(&self) -> usize {
-        self.notes.len() - self.too_long
+    /// How many slots were filled; those of frames that were too long are empty.
+    pub fn slots(&self) -> usize {
+        self.notes.len()
+    }
+
+    /// Puts the checksums in that were left out, but for frames that are still to be cut. Needs a
+    /// socket with offloads; says how many frames could not be completed, which are then gone.
+    pub fn complete_checksums(&mut self) -> usize {
+        let mut bad = 0;
+        let slots = self.slots.chunks_exact_mut(self.slot_bytes);
+        for (notes, slot) in self.notes.iter_mut().zip(slots) {
+            let offload = &mut notes.offload;
+            if offload.partial_checksum().is_none() || offload.segmentation() != Segmentation::None
+            {
+                continue;
+            }
+            if offload.complete_checksum(&mut slot[notes.start..notes.end]) {
+                *offload = Offload::NONE;
+                notes.checksum_missing = false;
+            } else {
+                notes.end = 0;
+                bad += 1;
+            }
+        }
+        bad
     }
 
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.iter().next().is_none()
     }
 }
 
@@ -182,9 +209,9 @@ impl PacketSocket {
             }
         }
         Ok(Batch {
-            slots: &buffers.slots,
+            slots: &mut buffers.slots,
             slot_bytes: buffers.slot_bytes,
-            notes: &buffers.notes[..count],
+            notes: &mut buffers.notes[..count],
             too_long,
             drained: count < frames,
         })

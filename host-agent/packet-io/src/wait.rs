@@ -6,6 +6,8 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use crate::system::check;
+
 /// A descriptor to wait for and what happened to it.
 #[repr(transparent)]
 pub struct PollFd<'a> {
@@ -95,4 +97,15 @@ pub fn wait(
 /// Failure leaves that default, which is only less exact.
 pub fn wake_up_on_time() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Lets this thread run before all others of the machine (SCHED_FIFO), with priority 1 (lowest) to
+/// 99. Needs CAP_SYS_NICE. A thread that never sleeps then starves the rest of its processor.
+pub fn run_in_real_time(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: the pointer is to a local that outlives the call; 0 is the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) })?;
+    Ok(())
 }

@@ -114,7 +114,6 @@ fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, count: usize) ->
             break;
         }
         let batch = socket.receive_batch(buffers).unwrap();
-        assert_eq!(batch.iter().count(), batch.len());
         frames.extend(batch.iter().map(|frame| frame.bytes.to_vec()));
     }
     frames
@@ -239,7 +238,7 @@ fn a_frame_beyond_the_slot_is_counted_and_the_next_one_good() {
     let mut buffers = ReceiveBuffers::new(8, 200);
     std::thread::sleep(Duration::from_millis(20));
     let batch = b.receive_batch(&mut buffers).unwrap();
-    assert_eq!((batch.too_long, batch.len()), (1, 2));
+    assert_eq!((batch.too_long, batch.slots()), (1, 3));
     let lengths: Vec<_> = batch.iter().map(|frame| frame.bytes.len()).collect();
     assert_eq!(lengths, [60, 61]);
 }
@@ -340,15 +339,16 @@ fn checksum_missing(b: &PacketSocket) -> Offload {
     let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
     let mut polled = [PollFd::readable(b.as_fd())];
     wait(&mut polled, Some(PATIENCE), None).unwrap();
-    let batch = b.receive_batch(&mut buffers).unwrap();
-    let frame = batch.iter().next().unwrap();
+    let mut batch = b.receive_batch(&mut buffers).unwrap();
+    let frame = batch.get(0).unwrap();
     assert!(frame.checksum_missing);
-    let (start, offset) = frame.offload.partial_checksum().unwrap();
-    assert_eq!((start, offset), (34, 6));
-    let mut whole = frame.bytes.to_vec();
-    assert!(frame.offload.complete_checksum(&mut whole));
-    assert_ne!(whole, frame.bytes);
-    frame.offload
+    let (offload, before) = (frame.offload, frame.bytes.to_vec());
+    assert_eq!(offload.partial_checksum(), Some((34, 6)));
+    assert_eq!(batch.complete_checksums(), 0);
+    let frame = batch.get(0).unwrap();
+    assert!(!frame.checksum_missing && frame.offload == Offload::NONE);
+    assert_ne!(frame.bytes[40..42], before[40..42]);
+    offload
 }
 
 #[test]

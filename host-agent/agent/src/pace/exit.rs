@@ -1,0 +1,93 @@
+//! What leaves at once of the frames from inside, in order; the pacer has the rest.
+
+use ebb_packet_io::{OutgoingFrame, ReceivedFrame, Segmentation};
+use ebb_transport::pacer::{FramePacer, Verdict};
+use ebb_units::Instant;
+
+use super::cut::{Malformed, cut};
+
+/// A frame on its way out.
+enum Leaving {
+    /// As it was received.
+    Slot(usize),
+    /// Cut off a longer one.
+    Segment(Vec<u8>),
+}
+
+pub struct Exit {
+    pub pacer: FramePacer,
+    leaving: Vec<Leaving>,
+    /// Buffers for segments, used again and again.
+    pool: Vec<Vec<u8>>,
+    /// The segments of one frame.
+    segments: Vec<Vec<u8>>,
+}
+
+impl Exit {
+    pub fn new(pacer: FramePacer) -> Self {
+        Exit {
+            pacer,
+            leaving: Vec::new(),
+            pool: Vec::new(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// A frame from inside, with its checksum, that is in a slot of the batch at hand. An error:
+    /// it is dropped.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        slot: usize,
+        frame: &ReceivedFrame<'_>,
+    ) -> Result<(), Malformed> {
+        match frame.offload.segmentation() {
+            // What is not TCP the kernel cuts when it sends it.
+            Segmentation::None | Segmentation::Other(_) => {
+                if self.pacer.handle_outgoing(now, frame.bytes) == Verdict::Pass {
+                    self.leaving.push(Leaving::Slot(slot));
+                }
+                Ok(())
+            }
+            Segmentation::TcpV4(_) | Segmentation::TcpV6(_) => {
+                let Exit {
+                    pacer,
+                    leaving,
+                    pool,
+                    segments,
+                } = self;
+                cut(frame.bytes, &frame.offload, pool, |segment| {
+                    segments.push(segment);
+                })?;
+                for segment in segments.drain(..) {
+                    if pacer.handle_outgoing(now, &segment) == Verdict::Pass {
+                        leaving.push(Leaving::Segment(segment));
+                    } else {
+                        pool.push(segment);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What is to be sent now.
+    pub fn leaving<'a>(
+        &'a self,
+        received: &'a impl Fn(usize) -> Option<OutgoingFrame<'a>>,
+    ) -> impl Iterator<Item = OutgoingFrame<'a>> + Clone {
+        self.leaving.iter().filter_map(move |frame| match frame {
+            Leaving::Slot(slot) => received(*slot),
+            Leaving::Segment(bytes) => Some(bytes.as_slice().into()),
+        })
+    }
+
+    /// It was sent.
+    pub fn clear(&mut self) {
+        for frame in self.leaving.drain(..) {
+            if let Leaving::Segment(bytes) = frame {
+                self.pool.push(bytes);
+            }
+        }
+    }
+}

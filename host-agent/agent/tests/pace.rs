@@ -1,0 +1,515 @@
+//! `ebb-agent pace` between a host and a network. Needs root; says so if it skips.
+//!
+//! ```text
+//!  {name}-h: 10.0.0.1 eth1 ──veth── in {name}-p: ebb-agent pace out ──veth── left {name}-m: marker right ──veth── eth1 {name}-n: 10.0.0.2
+//! ```
+//!
+//! The marker is a thread of the test: it forwards, sets CE where the test wants it, checks that what comes
+//! out of the bump in the wire is as it should be on a wire, and notes when the kernel got it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use ebb_packet_io::{
+    Audience, MAX_OFFLOADED_FRAME_BYTES, Offload, OutgoingFrame, PacketSocket, PollFd,
+    ReceiveBuffers, SocketOptions, wait,
+};
+use ebb_wire::checksum::internet_checksum;
+use ebb_wire::{
+    Ecn, EthernetHeader, Ipv4Header, MacAddress, Protocol, TcpFlags, TcpHeader, TcpOptions,
+};
+use serde_json::Value;
+
+const AGENT: &str = env!("CARGO_BIN_EXE_ebb-agent");
+/// The flow that the marker marks, and one that it does not.
+const MARKED: u16 = 5001;
+const UNMARKED: u16 = 5002;
+const FRAME_BYTES: usize = 1514;
+const BURST_BYTES: usize = 14_480;
+/// A burst of ten frames every 5 ms is 24 Mbit/s, and a frame every 0.5 ms.
+const BURST_EVERY: Duration = Duration::from_millis(5);
+
+fn ip(args: &str) {
+    let status = Command::new("ip").args(args.split_whitespace()).status();
+    assert!(status.unwrap().success(), "ip {args}");
+}
+
+struct Network {
+    name: String,
+}
+
+impl Network {
+    /// `None` without root.
+    fn new() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: needs root for network namespaces");
+            return None;
+        }
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let network = Network {
+            name: format!("packetio-{}-{count}", std::process::id()),
+        };
+        let n = &network.name;
+        for part in ["h", "p", "m", "n"] {
+            ip(&format!("netns add {n}-{part}"));
+            let quiet = "net.ipv6.conf.default.disable_ipv6=1";
+            network.run(part, &format!("sysctl -qw {quiet} net.ipv4.tcp_ecn=1"));
+        }
+        for (a, a_name, b, b_name) in [
+            ("h", "eth1", "p", "in"),
+            ("p", "out", "m", "left"),
+            ("m", "right", "n", "eth1"),
+        ] {
+            let peer = format!("peer name {b_name} netns {n}-{b}");
+            ip(&format!(
+                "-n {n}-{a} link add name {a_name} type veth {peer}"
+            ));
+            ip(&format!("-n {n}-{a} link set dev {a_name} up"));
+            ip(&format!("-n {n}-{b} link set dev {b_name} up"));
+        }
+        ip(&format!("-n {n}-h address add 10.0.0.1/24 dev eth1"));
+        ip(&format!("-n {n}-n address add 10.0.0.2/24 dev eth1"));
+        Some(network)
+    }
+
+    fn run(&self, part: &str, command: &str) {
+        let status = self.command(part).args(command.split_whitespace()).status();
+        assert!(status.unwrap().success(), "{command}");
+    }
+
+    fn command(&self, part: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &format!("{}-{part}", self.name)]);
+        command
+    }
+
+    /// Runs on a thread in that namespace.
+    fn thread<T: Send + 'static>(
+        &self,
+        part: &str,
+        run: impl FnOnce() -> T + Send + 'static,
+    ) -> JoinHandle<T> {
+        let file = std::fs::File::open(format!("/run/netns/{}-{part}", self.name)).unwrap();
+        std::thread::spawn(move || {
+            let kind = Some(rustix::thread::LinkNameSpaceType::Network);
+            rustix::thread::move_into_link_name_space(file.as_fd(), kind).unwrap();
+            run()
+        })
+    }
+
+    fn socket(&self, part: &str, interface: &'static str) -> PacketSocket {
+        let options = SocketOptions {
+            audience: Audience::Everyone,
+            timestamps: true,
+            offloads: true,
+            ..SocketOptions::default()
+        };
+        let open = move || PacketSocket::open(interface, &options).unwrap();
+        self.thread(part, open).join().unwrap()
+    }
+
+    /// Starts `ebb-agent pace`, with parameters under which a flow is associated with its first
+    /// ECN-Echo for as long as the test needs, and the rate has a memory of several bursts.
+    fn pace(&self) -> Pace {
+        let params = std::env::temp_dir().join(format!("{}.json", self.name));
+        let text = r#"{"pacer": {"association_probability": 1, "association_timeout_ns": 20000000000,
+            "update_period_ns": 1000000, "eta": 0.05, "beta_hz": 4}}"#;
+        std::fs::write(&params, text).unwrap();
+        let mut command = self.command("p");
+        command.args([
+            AGENT,
+            "pace",
+            "--inside",
+            "in",
+            "--outside",
+            "out",
+            "--json",
+        ]);
+        command.arg("--params").arg(&params).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut pace = Pace { child, lines };
+        assert_eq!(pace.line()["event"], "ready");
+        std::fs::remove_file(&params).unwrap();
+        pace
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for part in ["h", "p", "m", "n"] {
+            let _ = Command::new("ip")
+                .args(["netns", "delete", &format!("{}-{part}", self.name)])
+                .status();
+        }
+    }
+}
+
+struct Pace {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Pace {
+    fn line(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("kill").args([signal, &pid]).status();
+        assert!(status.unwrap().success());
+    }
+
+    fn report(&mut self) -> Value {
+        self.signal("-USR1");
+        self.line()
+    }
+
+    fn end(mut self) -> Value {
+        self.signal("-TERM");
+        let report = self.line();
+        assert!(self.child.wait().unwrap().success());
+        report
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the marker saw of the data of one flow.
+#[derive(Clone, Debug)]
+struct Seen {
+    port: u16,
+    at_ns: u64,
+    seq: u32,
+    bytes: usize,
+}
+
+struct Marker {
+    seen: Arc<Mutex<Vec<Seen>>>,
+    /// Mark the next frame of the flow that may be marked.
+    mark: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Marker {
+    fn start(network: &Network) -> Self {
+        let left = network.socket("m", "left");
+        let right = network.socket("m", "right");
+        let marker = Marker {
+            seen: Arc::default(),
+            mark: Arc::default(),
+            stop: Arc::default(),
+            thread: None,
+        };
+        let (seen, mark, stop) = (
+            Arc::clone(&marker.seen),
+            Arc::clone(&marker.mark),
+            Arc::clone(&marker.stop),
+        );
+        let run = move || {
+            let mut buffers = ReceiveBuffers::new(32, MAX_OFFLOADED_FRAME_BYTES);
+            while !stop.load(Ordering::Relaxed) {
+                let mut polled = [
+                    PollFd::readable(left.as_fd()),
+                    PollFd::readable(right.as_fd()),
+                ];
+                wait(&mut polled, Some(Duration::from_millis(50)), None).unwrap();
+                for frame in left.receive_batch(&mut buffers).unwrap().iter() {
+                    assert_eq!(frame.offload, Offload::NONE, "not as on a wire");
+                    assert!(frame.bytes.len() <= FRAME_BYTES);
+                    let mut bytes = frame.bytes.to_vec();
+                    if let Some(data) = data(&bytes, frame.realtime_ns.unwrap()) {
+                        if data.port == MARKED && mark.swap(false, Ordering::Relaxed) {
+                            set_congestion_experienced(&mut bytes);
+                        }
+                        seen.lock().unwrap().push(data);
+                    }
+                    let _ = right.send_batch([bytes.as_slice()]);
+                }
+                for frame in right.receive_batch(&mut buffers).unwrap().iter() {
+                    let _ = left.send_batch([OutgoingFrame {
+                        bytes: frame.bytes,
+                        offload: frame.offload,
+                    }]);
+                }
+            }
+        };
+        Marker {
+            thread: Some(std::thread::spawn(run)),
+            ..marker
+        }
+    }
+
+    fn stop(mut self) -> Vec<Seen> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+}
+
+/// Panics if a TCP checksum is wrong: `parse` checks it.
+fn data(frame: &[u8], at_ns: u64) -> Option<Seen> {
+    let ethernet = EthernetHeader::parse(frame).unwrap();
+    if ethernet.header.ethertype != EthernetHeader::IPV4 {
+        return None;
+    }
+    let ip = Ipv4Header::parse(ethernet.payload).unwrap();
+    if ip.header.protocol != Protocol::TCP {
+        return None;
+    }
+    let tcp = TcpHeader::parse(ip.payload, ip.header.src, ip.header.dst).unwrap();
+    (!tcp.payload.is_empty()).then_some(Seen {
+        port: tcp.header.destination_port,
+        at_ns,
+        seq: tcp.header.seq,
+        bytes: tcp.payload.len(),
+    })
+}
+
+fn set_congestion_experienced(frame: &mut [u8]) {
+    frame[15] |= 3;
+    frame[24..26].fill(0);
+    let sum = internet_checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+}
+
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 31 % 251) as u8).collect()
+}
+
+/// Receives on a port until the peer closes.
+fn receiver(network: &Network, port: u16) -> JoinHandle<Vec<u8>> {
+    let listen = move || TcpListener::bind(("10.0.0.2", port)).unwrap();
+    let listener = network.thread("n", listen).join().unwrap();
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        bytes
+    })
+}
+
+fn burst(stream: &mut TcpStream, count: usize) {
+    for number in 0..count {
+        let due = Instant::now() + BURST_EVERY;
+        stream
+            .write_all(&pattern(BURST_BYTES))
+            .unwrap_or_else(|e| panic!("{number}: {e}"));
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// The part of the frames of a flow that came within 100 us of the one before.
+fn back_to_back(seen: &[Seen], port: u16) -> f64 {
+    let times: Vec<u64> = seen
+        .iter()
+        .filter(|data| data.port == port)
+        .map(|data| data.at_ns)
+        .collect();
+    let close = times
+        .windows(2)
+        .filter(|pair| pair[1].saturating_sub(pair[0]) < 100_000);
+    close.count() as f64 / (times.len() - 1) as f64
+}
+
+/// No segment overtakes another: sequence numbers only grow, but for retransmissions.
+fn reordered(seen: &[Seen], port: u16) -> usize {
+    let mut next = None;
+    let mut reordered = 0;
+    for data in seen.iter().filter(|data| data.port == port) {
+        if next.is_some_and(|next| next != data.seq) {
+            reordered += 1;
+        }
+        next = Some(data.seq.wrapping_add(data.bytes as u32));
+    }
+    reordered
+}
+
+#[test]
+fn a_kernel_flow_is_spread_after_an_echo_and_others_are_not() {
+    const BURSTS: usize = 60;
+    let Some(network) = Network::new() else {
+        return;
+    };
+    let mut pace = network.pace();
+    let marker = Marker::start(&network);
+    let receivers = [receiver(&network, MARKED), receiver(&network, UNMARKED)];
+    let connect = || [MARKED, UNMARKED].map(|port| TcpStream::connect(("10.0.0.2", port)).unwrap());
+    let [mut marked, mut unmarked] = network.thread("h", connect).join().unwrap();
+
+    // Before the mark, both leave as they come.
+    burst(&mut marked, BURSTS);
+    let before = marker.seen.lock().unwrap().clone();
+    assert_eq!(pace.report()["paced_segments"], 0);
+    marker.mark.store(true, Ordering::Relaxed);
+    burst(&mut marked, 10);
+    assert!(pace.report()["associations"].as_u64().unwrap() > 0);
+    let first = marker.seen.lock().unwrap().len();
+    let other = std::thread::spawn(move || {
+        burst(&mut unmarked, BURSTS);
+    });
+    burst(&mut marked, BURSTS);
+    other.join().unwrap();
+    drop(marked);
+    let expected = [2 * BURSTS + 10, BURSTS];
+    for (receiver, bursts) in receivers.into_iter().zip(expected) {
+        assert!(receiver.join().unwrap() == pattern(BURST_BYTES).repeat(bursts));
+    }
+    let seen = marker.stop();
+    let report = pace.end();
+
+    let as_sent = back_to_back(&before, MARKED);
+    let paced = back_to_back(&seen[first..], MARKED);
+    let unpaced = back_to_back(&seen[first..], UNMARKED);
+    assert!(as_sent > 0.7 && unpaced > 0.7, "{as_sent} {unpaced}");
+    assert!(paced < 0.45, "{paced}; {report}");
+    assert_eq!(reordered(&seen, MARKED), 0);
+    assert_eq!(reordered(&seen, UNMARKED), 0);
+    assert!(report["paced_segments"].as_u64().unwrap() > 500, "{report}");
+    assert!(
+        report["undelayed_segments"].as_u64().unwrap() > 1000,
+        "{report}"
+    );
+    assert_eq!(report["dropped_fifo_full"], 0, "{report}");
+}
+
+#[test]
+fn what_is_not_tcp_passes_in_both_directions() {
+    let Some(network) = Network::new() else {
+        return;
+    };
+    let pace = network.pace();
+    let marker = Marker::start(&network);
+    let bind = |part, address| {
+        let bind = move || UdpSocket::bind((address, 6000)).unwrap();
+        network.thread(part, bind).join().unwrap()
+    };
+    let (host, peer) = (bind("h", "10.0.0.1"), bind("n", "10.0.0.2"));
+    for socket in [&host, &peer] {
+        socket
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+    }
+    let mut buffer = [0; 2000];
+    for len in [0, 1, 1000, 1472] {
+        let sent = pattern(len);
+        host.send_to(&sent, "10.0.0.2:6000").unwrap();
+        let (received, from) = peer.recv_from(&mut buffer).unwrap();
+        assert_eq!(buffer[..received], sent);
+        peer.send_to(&sent, from).unwrap();
+        let (received, _) = host.recv_from(&mut buffer).unwrap();
+        assert_eq!(buffer[..received], sent);
+    }
+    marker.stop();
+    let report = pace.end();
+    // ARP besides.
+    assert!(report["inside"]["received_frames"].as_u64().unwrap() >= 5);
+    assert_eq!(
+        report["inside"]["received_frames"],
+        report["outside"]["sent_frames"]
+    );
+    assert_eq!(
+        report["outside"]["received_frames"],
+        report["inside"]["sent_frames"]
+    );
+    assert_eq!(report["undelayed_segments"], 0);
+}
+
+/// A segment between 10.0.0.1:1000 and 10.0.0.2:80.
+fn segment(leaves: bool, flags: TcpFlags, seq: u32, payload: &[u8]) -> Vec<u8> {
+    let hosts = [([10, 0, 0, 1].into(), 1000), ([10, 0, 0, 2].into(), 80)];
+    let [(src, source_port), (dst, destination_port)] =
+        if leaves { hosts } else { [hosts[1], hosts[0]] };
+    let mut frame = Vec::new();
+    EthernetHeader {
+        dst: MacAddress([2, 0, 0, 0, 0, 9]),
+        src: MacAddress([2, 0, 0, 0, 0, 8]),
+        ethertype: EthernetHeader::IPV4,
+    }
+    .emit(&mut frame);
+    let tcp = TcpHeader {
+        source_port,
+        destination_port,
+        seq,
+        ack: 1,
+        flags,
+        window: 1000,
+        options: TcpOptions::default(),
+    };
+    Ipv4Header::new(src, dst, Protocol::TCP, 0, Ecn::Ect0)
+        .emit(tcp.emitted_bytes() + payload.len(), &mut frame);
+    tcp.emit(src, dst, payload, &mut frame);
+    frame
+}
+
+#[test]
+fn the_end_lets_out_what_waits_in_order() {
+    let Some(network) = Network::new() else {
+        return;
+    };
+    let pace = network.pace();
+    let (host, net) = (network.socket("h", "eth1"), network.socket("m", "left"));
+    let echo = segment(false, TcpFlags::ACK | TcpFlags::ECE, 1, &[]);
+    net.send_batch([echo.as_slice()]).unwrap();
+    let mut buffers = ReceiveBuffers::new(64, MAX_OFFLOADED_FRAME_BYTES);
+    let receive = |socket: &PacketSocket, buffers: &mut ReceiveBuffers, count: usize| {
+        let mut frames: Vec<(u64, Vec<u8>)> = Vec::new();
+        let end = Instant::now() + Duration::from_secs(5);
+        while frames.len() < count && Instant::now() < end {
+            let mut polled = [PollFd::readable(socket.as_fd())];
+            wait(&mut polled, Some(Duration::from_millis(100)), None).unwrap();
+            let batch = socket.receive_batch(buffers).unwrap();
+            let batch = batch.iter();
+            frames.extend(batch.map(|f| (f.realtime_ns.unwrap(), f.bytes.to_vec())));
+        }
+        frames
+    };
+    assert_eq!(receive(&host, &mut buffers, 1)[0].1, echo);
+    let mut sent: Vec<_> = (0..20)
+        .map(|number| segment(true, TcpFlags::ACK, 1460 * number, &pattern(1460)))
+        .collect();
+    sent.push(segment(true, TcpFlags::ACK | TcpFlags::FIN, 1460 * 20, &[]));
+    let slices = sent.iter().map(Vec::as_slice);
+    assert_eq!(host.send_batch(slices).unwrap(), sent.len());
+    // Two leave from the bucket; the others wait for a rate that comes from zero.
+    let early = receive(&net, &mut buffers, 2);
+    let report = pace.end();
+    let late = receive(&net, &mut buffers, sent.len() - early.len());
+    let all: Vec<_> = early.iter().chain(&late).map(|(_, frame)| frame).collect();
+    assert!(
+        all.iter().copied().eq(&sent),
+        "{} of {}",
+        all.len(),
+        sent.len()
+    );
+    assert_eq!(report["paced_segments"], 21, "{report}");
+    assert_eq!(report["backlog_bytes"], 0);
+}
+
+#[test]
+fn an_interface_that_does_not_exist_is_named() {
+    let output = Command::new(AGENT)
+        .args(["pace", "--inside", "packetio-x", "--outside", "packetio-y"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("`packetio-x`"), "{error}");
+    assert_eq!(error.lines().count(), 1);
+}
