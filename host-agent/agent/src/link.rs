@@ -6,17 +6,17 @@ use std::os::fd::AsFd;
 
 use anyhow::Context;
 use ebb_packet_io::{
-    Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketSocket, PollFd, PortOffset, ReceiveBuffers,
-    SendError, SocketOptions, wait,
+    Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketSocket, PollFd, PortOffset,
+    ReceiveBuffers, SendError, SocketOptions, wait,
 };
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EthernetHeader, MacAddress};
+use ebb_wire::{EbbFlags, EthernetHeader, MacAddress, Protocol};
 
 use crate::faults::Faults;
 use crate::interface::Interface;
 use crate::next_hop::NextHops;
 use crate::params::Params;
-use crate::transports::{Selector, destination_port_at};
+use crate::transports::{EBB_FLAGS_AT, EBB_SOURCE_PORT_AT, Selector, destination_port_at};
 use crate::waker::Waker;
 
 /// Frames per system call, in each direction.
@@ -109,7 +109,16 @@ impl Link {
         let filter = selectors.iter().fold(Filter::new(), |filter, selector| {
             let port_at = PortOffset(destination_port_at(selector.protocol) as u8);
             let ports = selector.ports.first..=selector.ports.last;
-            filter.or(selector.protocol.0, port_at, ports)
+            let filter = filter.or(selector.protocol.0, port_at, ports.clone());
+            if selector.protocol != Protocol::EBB {
+                return filter;
+            }
+            let returned = Bits {
+                at: EBB_FLAGS_AT as u8,
+                mask: EbbFlags::RETURNED.0,
+            };
+            let port_at = PortOffset(EBB_SOURCE_PORT_AT as u8);
+            filter.or_if(selector.protocol.0, returned, port_at, ports)
         });
         self.socket
             .set_filter(&filter)

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::Context;
 use ebb_transport::{PacketKind, Transport, TxInfo};
 use ebb_units::Instant;
-use ebb_wire::Protocol;
+use ebb_wire::{EbbFlags, Protocol};
 
 use crate::kernel_rules::KernelRule;
 use crate::params::Params;
@@ -149,9 +149,10 @@ impl Transports {
         })
     }
 
-    /// A complete IPv4 packet arrived: it goes to whoever owns its destination port.
+    /// A complete IPv4 packet arrived: it goes to whoever owns its destination port, or its source
+    /// port if a switch returned it.
     pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
-        let Some((protocol, port)) = destination(packet) else {
+        let Some((protocol, port)) = our_port(packet) else {
             return;
         };
         let owner = |slot: &&mut Slot| slot.scheme.protocol() == protocol && slot.has(port);
@@ -229,16 +230,53 @@ fn hide(scheme: Scheme, ports: PortRange) -> anyhow::Result<KernelRule> {
     .context("cannot keep the kernel from answering our packets")
 }
 
-/// Protocol and destination port, as far as they can be told without trusting the packet.
-fn destination(packet: &[u8]) -> Option<(Protocol, u16)> {
+/// Protocol and the port that is ours, as far as they can be told without trusting the packet.
+fn our_port(packet: &[u8]) -> Option<(Protocol, u16)> {
     let protocol = Protocol(*packet.get(9)?);
-    let header_bytes = usize::from(packet[0] & 0xf) * 4;
-    let at = header_bytes + destination_port_at(protocol);
-    let port = packet.get(at..at + 2)?;
+    let header = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
+    let is_returned = protocol == Protocol::EBB
+        && EbbFlags(*header.get(EBB_FLAGS_AT)?).contains(EbbFlags::RETURNED);
+    let at = match is_returned {
+        true => EBB_SOURCE_PORT_AT,
+        false => destination_port_at(protocol),
+    };
+    let port = header.get(at..at + 2)?;
     Some((protocol, u16::from_be_bytes([port[0], port[1]])))
 }
+
+/// Offsets in the header behind IPv4, for packets that a switch returned: their addresses are
+/// swapped, their ports are not (`docs/wire-format.md`).
+pub const EBB_FLAGS_AT: usize = 1;
+pub const EBB_SOURCE_PORT_AT: usize = 4;
 
 /// Offset of the destination port in the header behind IPv4.
 pub fn destination_port_at(protocol: Protocol) -> usize {
     if protocol == Protocol::EBB { 6 } else { 2 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From port 61000 to port 7000, behind an IPv4 header of 24 bytes.
+    fn packet(protocol: u8, flags: u8) -> Vec<u8> {
+        let mut packet = vec![0; 24 + 48];
+        packet[0] = 0x46;
+        packet[9] = protocol;
+        packet[24 + 1] = flags;
+        let ports = if protocol == 253 { 24 + 4 } else { 24 };
+        packet[ports..ports + 2].copy_from_slice(&61000u16.to_be_bytes());
+        packet[ports + 2..ports + 4].copy_from_slice(&7000u16.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn a_returned_packet_is_for_its_source_port() {
+        let port = |packet: &[u8]| our_port(packet).map(|(_, port)| port);
+        assert_eq!(port(&packet(253, 0x04)), Some(7000));
+        assert_eq!(port(&packet(253, 0x84)), Some(61000));
+        assert_eq!(port(&packet(6, 0xff)), Some(7000));
+        assert_eq!(port(&packet(253, 0x84)[..24 + 5]), None);
+        assert_eq!(port(&packet(253, 0)[..24 + 1]), None);
+    }
 }

@@ -1,4 +1,4 @@
-//! Which frames a socket sees: classic BPF over IPv4 protocol and destination port.
+//! Which frames a socket sees: classic BPF over IPv4 protocol, a port, and bits beside it.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -16,19 +16,28 @@ const LOAD_BYTE: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_ABS) as u16;
 /// X becomes the length of the IPv4 header.
 const LOAD_HEADER_BYTES: u16 = (libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH) as u16;
 const LOAD_HALF_INDEXED: u16 = (libc::BPF_LD | libc::BPF_H | libc::BPF_IND) as u16;
+const LOAD_BYTE_INDEXED: u16 = (libc::BPF_LD | libc::BPF_B | libc::BPF_IND) as u16;
 const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JA) as u16;
 const JUMP_IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const JUMP_IF_ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const JUMP_IF_GREATER: u16 = (libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K) as u16;
 const JUMP_IF_AT_LEAST: u16 = (libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Where a protocol has its destination port: bytes from the end of the IPv4 header.
+/// Where a protocol has a port: bytes from the end of the IPv4 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortOffset(pub u8);
 
 impl PortOffset {
-    /// TCP and UDP.
+    /// The destination port of TCP and UDP.
     pub const TCP: PortOffset = PortOffset(2);
+}
+
+/// Bits of which at least one must be set: in the byte `at` from the end of the IPv4 header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bits {
+    pub at: u8,
+    pub mask: u8,
 }
 
 /// IPv4 packets of some protocols to some ports. Without any rule nothing passes. The kernel wakes
@@ -43,6 +52,7 @@ struct Rule {
     protocol: u8,
     port_at: PortOffset,
     ports: RangeInclusive<u16>,
+    bits: Option<Bits>,
 }
 
 impl Filter {
@@ -57,12 +67,31 @@ impl Filter {
             protocol,
             port_at,
             ports,
+            bits: None,
+        });
+        self
+    }
+
+    /// The same for packets that have one of `bits` set.
+    #[must_use]
+    pub fn or_if(
+        mut self,
+        protocol: u8,
+        bits: Bits,
+        port_at: PortOffset,
+        ports: RangeInclusive<u16>,
+    ) -> Self {
+        self.rules.push(Rule {
+            protocol,
+            port_at,
+            ports,
+            bits: Some(bits),
         });
         self
     }
 
     fn program(&self) -> Vec<libc::sock_filter> {
-        // Every jump but JUMP is to one of the next three instructions.
+        // Every jump but JUMP is to one of the next five instructions.
         let mut program = vec![
             op(LOAD_HALF, 0, 0, ETHERTYPE_AT),
             op(JUMP_IF_EQUAL, 1, 0, libc::ETH_P_IP as u32),
@@ -74,8 +103,16 @@ impl Filter {
             program.extend([
                 op(LOAD_BYTE, 0, 0, PROTOCOL_AT),
                 op(JUMP_IF_EQUAL, 1, 0, rule.protocol.into()),
-                op(JUMP, 0, 0, 4),
-                // A packet that ends before its port does not pass.
+                op(JUMP, 0, 0, if rule.bits.is_some() { 6 } else { 4 }),
+            ]);
+            // A packet that ends before its bits or its port does not pass.
+            if let Some(bits) = rule.bits {
+                program.extend([
+                    op(LOAD_BYTE_INDEXED, 0, 0, ETHERNET_BYTES + u32::from(bits.at)),
+                    op(JUMP_IF_ANY_BIT, 0, 4, bits.mask.into()),
+                ]);
+            }
+            program.extend([
                 op(LOAD_HALF_INDEXED, 0, 0, port_at),
                 op(JUMP_IF_AT_LEAST, 0, 2, (*rule.ports.start()).into()),
                 op(JUMP_IF_GREATER, 1, 0, (*rule.ports.end()).into()),

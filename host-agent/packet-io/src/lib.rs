@@ -33,7 +33,7 @@ mod socket;
 mod system;
 mod wait;
 
-pub use filter::{Filter, PortOffset};
+pub use filter::{Bits, Filter, PortOffset};
 pub use offload::{Offload, Segmentation};
 pub use receive::{
     Batch, MAX_FRAME_BYTES, MAX_OFFLOADED_FRAME_BYTES, ReceiveBuffers, ReceivedFrame,

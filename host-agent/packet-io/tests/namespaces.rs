@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use ebb_packet_io::{
-    Audience, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, Offload, OutgoingFrame, PacketSocket,
+    Audience, Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, Offload, OutgoingFrame, PacketSocket,
     PollFd, PortOffset, ReceiveBuffers, SendError, SocketOptions, interface_index, wait,
 };
 
@@ -196,6 +196,46 @@ fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
     b.set_filter(&Filter::new()).unwrap();
     send(&a, &mixed);
     assert!(receive(&b, &mut buffers, 1).is_empty());
+}
+
+#[test]
+fn the_filter_can_look_at_bits_beside_the_port() {
+    let Some(_veth) = Veth::new() else { return };
+    let a = open("va", &everyone());
+    let filter = Filter::new()
+        .or_if(
+            253,
+            Bits { at: 1, mask: 0x80 },
+            PortOffset(4),
+            61000..=61003,
+        )
+        .or(253, PortOffset(6), 7000..=7000);
+    let b = open(
+        "vb",
+        &SocketOptions {
+            filter: Some(filter),
+            ..SocketOptions::default()
+        },
+    );
+    let flagged = |option_words: u8, port, flags| {
+        let mut packet = packet(253, option_words, 4, port);
+        packet[14 + 20 + usize::from(option_words) * 4 + 1] = flags;
+        packet
+    };
+    let good = [
+        flagged(0, 61000, 0x84),
+        flagged(4, 61003, 0x80),
+        packet(253, 0, 6, 7000),
+    ];
+    let bad = [
+        flagged(0, 61000, 0x7f),
+        flagged(0, 60999, 0x80),
+        flagged(0, 7000, 0x80),
+        packet(17, 0, 6, 7000),
+    ];
+    send(&a, &[&bad[..], &good[..]].concat());
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    assert_eq!(receive(&b, &mut buffers, 4), good);
 }
 
 #[test]
