@@ -88,9 +88,10 @@ impl Flight {
         self.waiting.len
     }
 
-    pub fn is_in_flight(&self, number: u32) -> bool {
-        self.slot(number)
-            .is_some_and(|slot| slot.state == State::InFlight)
+    /// When a packet that is in flight was sent.
+    pub fn sent_at(&self, number: u32) -> Option<Instant> {
+        let slot = self.slot(number)?;
+        (slot.state == State::InFlight).then_some(slot.sent_at)
     }
 
     /// The packet in flight that was sent first, and when.
@@ -135,7 +136,7 @@ impl Flight {
 
     /// A packet in flight has not arrived whole. False: it is not in flight.
     pub fn lose(&mut self, number: u32, place: Place) -> bool {
-        if !self.is_in_flight(number) {
+        if self.sent_at(number).is_none() {
             return false;
         }
         self.delist(number);

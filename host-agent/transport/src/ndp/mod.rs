@@ -9,6 +9,8 @@ mod receiver;
 mod sender;
 
 #[cfg(test)]
+mod returned_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

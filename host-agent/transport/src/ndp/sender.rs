@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::flight::{Flight, Place};
@@ -34,6 +34,10 @@ pub struct Sender {
     /// The highest pull counter seen.
     pulled: u32,
     returned: Returned,
+    /// When the last header came back, and how long it had been away.
+    last_return: (Instant, Duration),
+    /// Packets that went again since the receiver was last heard because nothing else was under way.
+    restarts: u32,
     /// Copies of packets in flight to be sent to a silent receiver.
     probes: u32,
     /// And how many after one timeout.
@@ -72,6 +76,8 @@ impl Sender {
             credit: window,
             pulled: 0,
             returned: Returned::default(),
+            last_return: (now, Duration::ZERO),
+            restarts: 0,
             probes: 0,
             max_probes: params.initial_window_packets,
             futile: 0,
@@ -141,11 +147,24 @@ impl Sender {
             && self.ending.is_none()
     }
 
-    /// To be called after whatever may have stranded us.
+    /// To be called after whatever may have stranded us: one packet goes again. If that comes back
+    /// too, the next one waits; the longer, the more often this has happened.
     fn restart(&mut self) {
-        if self.is_stranded() {
-            self.credit += u32::from(self.returned.at_once(1));
+        if self.restarts == 0 && self.is_stranded() {
+            self.restart_now();
         }
+    }
+
+    fn restart_now(&mut self) {
+        self.restarts += 1;
+        self.credit += u32::from(self.returned.pay_back());
+    }
+
+    /// How long a stranded sender waits: as long as the last packet was away, doubled each time, up
+    /// to the interval of a timeout. That is a wait for room in a queue, not for a sign of life.
+    fn wait_when_stranded(&self) -> Duration {
+        let (_, away) = self.last_return;
+        (away * (1 << self.restarts.min(20))).min(self.retry.interval())
     }
 
     /// A packet that was lost without a trace comes with its own credit, because no arrival
@@ -185,18 +204,22 @@ impl SenderSession for Sender {
         self.retry.heard(now);
         self.probes = 0;
         self.returned.heard();
+        self.restarts = 0;
         self.restart();
     }
 
     /// Section 3.2: "only resend if not expecting more pulls". With nothing more to be pulled a
     /// packet goes again at once, but only one that came back for the first time; else the echo
     /// would go round at the speed of the links.
-    fn handle_returned(&mut self, _: Instant, header: &EbbHeader) {
+    fn handle_returned(&mut self, now: Instant, header: &EbbHeader) {
         let number = number_of(header);
-        if StreamShape::of(header) != self.shape || !self.flight.lose(number, Place::Last) {
+        let sent = self.flight.sent_at(number);
+        let Some(sent) = sent.filter(|_| StreamShape::of(header) == self.shape) else {
             self.counters.rejected += 1;
             return;
-        }
+        };
+        self.flight.lose(number, Place::Last);
+        self.last_return = (now, now.since(sent));
         self.counters.returned += 1;
         self.returned.came_back();
         if self.all_pulled() && !header.flags.contains(EbbFlags::RETRANSMIT) {
@@ -216,8 +239,10 @@ impl SenderSession for Sender {
     }
 
     fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
+        // All of the first window goes out before anything goes again: that needs a pull.
+        let window_is_out = self.flight.next() >= self.window;
         let mut number = None;
-        if self.credit > 0 {
+        if self.credit > 0 && (window_is_out || !self.may_send_new()) {
             number = self.flight.send_waiting(now);
         }
         let is_new = number.is_none() && self.credit > 0 && self.may_send_new();
@@ -269,7 +294,7 @@ impl SenderSession for Sender {
             Some((sent, _)) => Some(self.retry.deadline(sent)),
             // It is our turn, and only the NIC that is busy.
             None if self.can_send() => None,
-            None if self.is_stranded() => Some(self.retry.deadline(self.last_sent)),
+            None if self.is_stranded() => Some(self.last_return.0 + self.wait_when_stranded()),
             // It is the receiver's turn; it has a timer of its own.
             None => Some(self.retry.give_up_at(self.last_sent)),
         }
@@ -284,13 +309,17 @@ impl SenderSession for Sender {
             self.fail(self.retry.gave_up_reason(now));
             return;
         }
+        if stranded && self.wait_when_stranded() < self.retry.interval() {
+            self.restart_now();
+            return;
+        }
         self.counters.timeouts += 1;
         let heard_lately = self.retry.silent() == 0 && self.counters.acks > 0;
         let waited = self.retry.interval();
         if !self.retry.expired(now) {
             self.fail(self.retry.gave_up_reason(now));
         } else if stranded {
-            self.credit += u32::from(self.returned.pay_back());
+            self.restart_now();
         } else if heard_lately {
             let is_due = |(sent, _): &(Instant, u32)| *sent + waited <= now;
             while let Some((_, number)) = self.flight.oldest().filter(is_due) {

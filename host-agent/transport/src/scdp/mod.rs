@@ -11,6 +11,8 @@ mod sender;
 #[cfg(test)]
 mod group_tests;
 #[cfg(test)]
+mod returned_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

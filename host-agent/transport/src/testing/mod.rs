@@ -31,6 +31,8 @@ pub(crate) enum Fate {
     Pass,
     Drop,
     Trim,
+    /// Trimmed, and the header turned round to its sender.
+    Return,
     Duplicate,
     /// Overtaken by whatever is sent in this time.
     Late(Duration),
@@ -259,7 +261,7 @@ impl Network {
         {
             match entry.remove() {
                 Arrival::Switch(packet) => self.switch(packet),
-                Arrival::Queue(i, packet) => self.ports[i].enqueue(self.now, packet),
+                Arrival::Queue(i, packet) => self.to_port(i, packet),
                 Arrival::Host(i, packet) => {
                     if !self.hosts[i].unplugged {
                         self.hosts[i].transport.handle_packet(self.now, &packet);
@@ -369,14 +371,32 @@ impl Network {
 
     fn enqueue(&mut self, port: usize, packet: Vec<u8>, fate: Fate) {
         match fate {
-            Fate::Pass => self.ports[port].enqueue(self.now, packet),
+            Fate::Pass => self.to_port(port, packet),
             Fate::Drop => {}
-            Fate::Trim => self.ports[port].enqueue(self.now, switch::trim(&packet)),
+            Fate::Trim => self.to_port(port, switch::trim(&packet)),
+            Fate::Return => {
+                let returned = switch::turn_round(&switch::trim(&packet));
+                self.back_to_sender(returned.expect("this is no packet that goes back"));
+            }
             Fate::Duplicate => {
-                self.ports[port].enqueue(self.now, packet.clone());
-                self.ports[port].enqueue(self.now, packet);
+                self.to_port(port, packet.clone());
+                self.to_port(port, packet);
             }
             Fate::Late(by) => self.schedule(self.now + by, Arrival::Queue(port, packet)),
+        }
+    }
+
+    fn to_port(&mut self, port: usize, packet: Vec<u8>) {
+        if let Some(returned) = self.ports[port].enqueue(self.now, packet) {
+            self.back_to_sender(returned);
+        }
+    }
+
+    fn back_to_sender(&mut self, packet: Vec<u8>) {
+        let dst = Ipv4Header::parse(&packet).expect("as above").header.dst;
+        if let Some(port) = (0..self.hosts.len()).find(|&i| address(i) == dst) {
+            // It is not turned round twice.
+            let _ = self.ports[port].enqueue(self.now, packet);
         }
     }
 

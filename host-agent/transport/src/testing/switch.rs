@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use ebb_units::{BitRate, Instant};
 use ebb_wire::checksum::internet_checksum;
-use ebb_wire::{EbbHeader, Ipv4Header};
+use ebb_wire::{EbbFlags, EbbHeader, Ipv4Header};
 
 use crate::DscpParams;
 use crate::nic::NicParams;
@@ -19,6 +19,8 @@ pub(crate) struct PortParams {
     pub control_weight: u32,
     /// What does not fit is trimmed; else dropped.
     pub trimming: bool,
+    /// Trimmed headers that do not fit either are turned round; else dropped.
+    pub return_to_sender: bool,
 }
 
 impl Default for PortParams {
@@ -29,6 +31,7 @@ impl Default for PortParams {
             control_packets: 1000,
             control_weight: 10,
             trimming: true,
+            return_to_sender: false,
         }
     }
 }
@@ -40,6 +43,7 @@ pub(crate) struct Port {
     control_served: u32,
     free_at: Instant,
     pub trims: u64,
+    pub returns: u64,
     pub drops: u64,
 }
 
@@ -52,32 +56,46 @@ impl Port {
             control_served: 0,
             free_at: Instant::ZERO,
             trims: 0,
+            returns: 0,
             drops: 0,
         }
     }
 
-    pub fn enqueue(&mut self, now: Instant, packet: Vec<u8>) {
+    /// A packet that is to go back to its sender is returned.
+    #[must_use]
+    pub fn enqueue(&mut self, now: Instant, packet: Vec<u8>) -> Option<Vec<u8>> {
         if self.control.is_empty() && self.data.is_empty() {
             self.free_at = self.free_at.max(now);
         }
         let dscp = packet[1] >> 2;
         if dscp != DscpParams::default().trimmable {
-            self.enqueue_control(packet);
+            return self.enqueue_control(packet);
         } else if self.data.len() < self.params.data_packets {
             self.data.push_back(packet);
         } else if self.params.trimming {
             self.trims += 1;
-            self.enqueue_control(trim(&packet));
+            return self.enqueue_control(trim(&packet));
         } else {
             self.drops += 1;
         }
+        None
     }
 
-    fn enqueue_control(&mut self, packet: Vec<u8>) {
+    fn enqueue_control(&mut self, packet: Vec<u8>) -> Option<Vec<u8>> {
         if self.control.len() < self.params.control_packets {
             self.control.push_back(packet);
-        } else {
-            self.drops += 1;
+            return None;
+        }
+        let returned = self.params.return_to_sender.then(|| turn_round(&packet));
+        match returned.flatten() {
+            Some(returned) => {
+                self.returns += 1;
+                Some(returned)
+            }
+            None => {
+                self.drops += 1;
+                None
+            }
         }
     }
 
@@ -110,16 +128,37 @@ impl Port {
 pub(crate) fn trim(packet: &[u8]) -> Vec<u8> {
     let ip = Ipv4Header::parse(packet).expect("hosts send valid IPv4");
     let mut header = ip.payload[..EbbHeader::BYTES].to_vec();
-    header[1] |= ebb_wire::EbbFlags::TRIMMED.0;
+    header[1] |= EbbFlags::TRIMMED.0;
+    let dscp = DscpParams::default().trimmed;
+    write(Ipv4Header { dscp, ..ip.header }, header)
+}
+
+/// Sends a trimmed header back, as docs/wire-format.md says. `None`: it is none, or was already.
+pub(crate) fn turn_round(packet: &[u8]) -> Option<Vec<u8>> {
+    let ip = Ipv4Header::parse(packet).expect("hosts send valid IPv4");
+    let mut header = ip.payload[..EbbHeader::BYTES].to_vec();
+    let flags = EbbFlags(header[1]);
+    if !flags.contains(EbbFlags::TRIMMED)
+        || flags.contains(EbbFlags::RETURNED)
+        || flags.contains(EbbFlags::MULTICAST)
+    {
+        return None;
+    }
+    header[1] |= EbbFlags::RETURNED.0;
+    let swapped = Ipv4Header {
+        src: ip.header.dst,
+        dst: ip.header.src,
+        ..ip.header
+    };
+    Some(write(swapped, header))
+}
+
+fn write(ip: Ipv4Header, mut header: Vec<u8>) -> Vec<u8> {
     header[26..28].fill(0);
     let checksum = internet_checksum(&header);
     header[26..28].copy_from_slice(&checksum.to_be_bytes());
     let mut out = Vec::new();
-    Ipv4Header {
-        dscp: DscpParams::default().trimmed,
-        ..ip.header
-    }
-    .emit(header.len(), &mut out);
+    ip.emit(header.len(), &mut out);
     out.extend_from_slice(&header);
     out
 }
