@@ -146,7 +146,8 @@ impl Schedule {
             .pattern
             .job(&self.hosts, starter, &part.size, &mut part.draws);
         let job = self.next_id;
-        self.next_id += drafts.len() as u64;
+        let job_transfers = drafts.len() as u64;
+        self.next_id += job_transfers;
         let name = part.name.clone();
         let priority = part.priority;
         let transfers = drafts.into_iter().zip(job..).map(|(draft, id)| {
@@ -168,6 +169,7 @@ impl Schedule {
             Transfer {
                 id,
                 job,
+                job_transfers,
                 traffic: name.clone(),
                 start_ns: at_ns.saturating_add(offset_ns),
                 kind,

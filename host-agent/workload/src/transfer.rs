@@ -15,6 +15,8 @@ pub struct Transfer {
     /// The id of the first transfer of the same job. A job is what somebody waits for: a query with
     /// all its answers, an object with all its replicas, the blocks of a read.
     pub job: u64,
+    /// How many transfers the job has.
+    pub job_transfers: u64,
     /// Name of the part of the workload that it comes from.
     pub traffic: Arc<str>,
     /// Nominal start. With [`after`](Self::after): not before this, and when that says.
@@ -62,7 +64,8 @@ pub struct After {
     pub serial: bool,
 }
 
-/// A moment in the life of a transfer, at its destination.
+/// A moment in the life of a transfer, as the host that waits for it sees it: its destination, or
+/// with `back-to-back` its source, which learns of the end by the confirmation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {
@@ -73,7 +76,7 @@ pub enum Moment {
 }
 
 impl Transfer {
-    /// The host that starts it. It also sees the moment that it waits for.
+    /// The host that starts it.
     pub fn initiator(&self) -> HostId {
         match self.kind {
             Kind::FetchOneToOne | Kind::FetchManyToOne => self.destinations[0],
@@ -94,6 +97,7 @@ impl Transfer {
         TransferLine {
             id: self.id,
             job: self.job,
+            job_transfers: self.job_transfers,
             traffic: &self.traffic,
             start_ns: self.start_ns,
             kind: self.kind,
@@ -114,6 +118,7 @@ impl Transfer {
 pub struct TransferLine<'a> {
     pub id: u64,
     pub job: u64,
+    pub job_transfers: u64,
     pub traffic: &'a str,
     pub start_ns: u64,
     pub kind: Kind,
