@@ -2,5 +2,11 @@
 
 mod file;
 mod list;
+#[cfg(test)]
+mod runner;
+#[cfg(test)]
+mod summary;
+#[cfg(test)]
+mod tally;
 
 pub use list::{ListArgs, list};

@@ -1,0 +1,158 @@
+//! What a run was like, as one host saw it.
+
+use serde_json::{Map, Value, json};
+
+/// Bounds of the classes that completion times are told by: those of SCDP table I, and above.
+const CLASS_LIMITS_BYTES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
+
+/// Mean and order statistics of what was observed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Spread {
+    pub mean: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+impl Spread {
+    /// `None` of nothing. Percentiles are nearest ranks: values that occurred.
+    pub fn of(values: &mut [f64]) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let max = *values.last()?;
+        let rank = |share: f64| {
+            let rank = (share * values.len() as f64).ceil() as usize;
+            values[rank.clamp(1, values.len()) - 1]
+        };
+        Some(Spread {
+            mean: values.iter().sum::<f64>() / values.len() as f64,
+            p50: rank(0.5),
+            p90: rank(0.9),
+            p99: rank(0.99),
+            max,
+        })
+    }
+
+    /// The unit goes into the names.
+    pub fn to_json(self, unit: &str) -> Value {
+        let fields = [
+            ("mean", self.mean),
+            ("p50", self.p50),
+            ("p90", self.p90),
+            ("p99", self.p99),
+            ("max", self.max),
+        ];
+        let named = fields.map(|(name, value)| (format!("{name}{unit}"), Value::from(value)));
+        Value::Object(Map::from_iter(named))
+    }
+}
+
+/// Completion times by size.
+#[derive(Clone, Default, Debug)]
+pub struct Completions {
+    /// Size and time from the offered start to the end, in ns.
+    times: Vec<(u64, u64)>,
+}
+
+/// One size class.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SizeClass {
+    /// Larger than this.
+    pub above_bytes: u64,
+    /// `None`: no limit.
+    pub up_to_bytes: Option<u64>,
+    pub count: usize,
+    pub fct_ns: Spread,
+    /// Time over that of the bytes alone at the rate of the link, and the base RTT.
+    pub slowdown: Spread,
+}
+
+impl SizeClass {
+    pub fn to_json(&self) -> Value {
+        json!({
+            "above_bytes": self.above_bytes,
+            "up_to_bytes": self.up_to_bytes,
+            "count": self.count,
+            "fct": self.fct_ns.to_json("_ns"),
+            "slowdown": self.slowdown.to_json(""),
+        })
+    }
+}
+
+impl Completions {
+    pub fn add(&mut self, bytes: u64, fct_ns: u64) {
+        self.times.push((bytes, fct_ns));
+    }
+
+    /// All sizes as one.
+    pub fn spread(&self) -> Option<Spread> {
+        let mut times: Vec<f64> = self.times.iter().map(|&(_, ns)| ns as f64).collect();
+        Spread::of(&mut times)
+    }
+
+    /// Classes in which there was something.
+    pub fn classes(&self, link_rate_bps: f64, base_rtt_ns: u64) -> Vec<SizeClass> {
+        let lower = std::iter::once(0).chain(CLASS_LIMITS_BYTES);
+        let upper = CLASS_LIMITS_BYTES.map(Some).into_iter().chain([None]);
+        let class = |(above_bytes, up_to_bytes): (u64, Option<u64>)| {
+            let members = self.times.iter().filter(|(bytes, _)| {
+                *bytes > above_bytes && up_to_bytes.is_none_or(|limit| *bytes <= limit)
+            });
+            let (mut times, mut slowdowns): (Vec<f64>, Vec<f64>) = members
+                .map(|&(bytes, ns)| {
+                    let ideal_ns = bytes as f64 * 8e9 / link_rate_bps + base_rtt_ns as f64;
+                    (ns as f64, ns as f64 / ideal_ns)
+                })
+                .unzip();
+            Some(SizeClass {
+                above_bytes,
+                up_to_bytes,
+                count: times.len(),
+                fct_ns: Spread::of(&mut times)?,
+                slowdown: Spread::of(&mut slowdowns)?,
+            })
+        };
+        lower.zip(upper).filter_map(class).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let mut values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        let spread = Spread::of(&mut values).unwrap();
+        assert_eq!(spread.mean, 100.5);
+        assert_eq!((spread.p50, spread.p90), (100.0, 180.0));
+        assert_eq!((spread.p99, spread.max), (198.0, 200.0));
+        assert_eq!(Spread::of(&mut [7.0]).unwrap().p99, 7.0);
+        assert_eq!(Spread::of(&mut []), None);
+    }
+
+    #[test]
+    fn classes_have_upper_bounds_of_their_own() {
+        let mut completions = Completions::default();
+        for (bytes, ns) in [(10_000, 160_000), (10_001, 5), (50_000_000, 800_000_000)] {
+            completions.add(bytes, ns);
+        }
+        let classes = completions.classes(1e9, 0);
+        let bounds: Vec<_> = classes
+            .iter()
+            .map(|class| (class.above_bytes, class.up_to_bytes, class.count))
+            .collect();
+        assert_eq!(
+            bounds,
+            [
+                (0, Some(10_000), 1),
+                (10_000, Some(100_000), 1),
+                (10_000_000, None, 1)
+            ]
+        );
+        assert_eq!(classes[0].slowdown.p50, 2.0);
+        assert_eq!(classes[2].slowdown.p50, 2.0);
+        // 80 us of bytes and 80 us of RTT.
+        assert_eq!(completions.classes(1e9, 80_000)[0].slowdown.p50, 1.0);
+    }
+}
