@@ -111,13 +111,14 @@ class AgentRunner:
     ) -> Agent:
         """Sends a file, or a generated object of that size; `start_at_ns` is CLOCK_MONOTONIC."""
         what = (
-            ["--file", str(source)]
+            [str(source)]
             if isinstance(source, Path)
             else ["--generate", str(source), "--seed", str(seed)]
         )
-        arguments = ["send", "--to", f"{self.net.topology.host(to).ip}:{self.port}", *what]
+        arguments = ["send"]
         if start_at_ns is not None:
             arguments += ["--start-at-ns", str(start_at_ns)]
+        arguments += [*what, f"{self.net.topology.host(to).ip}:{self.port}"]
         return self._start(host, name, arguments)
 
     def _start(self, host: str, name: str, arguments: list[str]) -> Agent:

@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, bail};
 use ebb_wire::MacAddress;
+use serde_json::Value;
 
 use crate::ip_command::query;
 
@@ -16,6 +17,28 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// The name of the only interface with an IPv4 address that others can reach.
+    pub fn only() -> anyhow::Result<String> {
+        let links = query(&["address", "show"])?;
+        let is_global = |info: &Value| info["family"] == "inet" && info["scope"] == "global";
+        let names: Vec<&str> = links
+            .iter()
+            .filter(|link| {
+                let addresses = link["addr_info"].as_array();
+                addresses.is_some_and(|addresses| addresses.iter().any(is_global))
+            })
+            .filter_map(|link| link["ifname"].as_str())
+            .collect();
+        match names[..] {
+            [name] => Ok(name.to_owned()),
+            [] => bail!("no interface here has an IPv4 address; give one, or --interface"),
+            _ => bail!(
+                "choose the interface with --interface: {}",
+                names.join(", ")
+            ),
+        }
+    }
+
     pub fn find(name: &str) -> anyhow::Result<Self> {
         let links = query(&["address", "show"])?;
         let Some(link) = links.iter().find(|link| link["ifname"] == name) else {

@@ -96,6 +96,11 @@ impl Link {
         &self.hops
     }
 
+    /// Its name.
+    pub fn interface(&self) -> &str {
+        &self.interface.name
+    }
+
     pub fn address(&self) -> Ipv4Addr {
         self.interface.address
     }

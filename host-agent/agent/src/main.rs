@@ -1,10 +1,14 @@
 //! `ebb-agent`: sends and receives objects over NDP, SCDP and the TCP family, on a raw socket.
-//! Command line and files: `docs/architecture.md`; what it prints: `docs/agent-records.md`.
+//! Command line and files: `docs/architecture.md`; what it prints: `docs/agent-records.md`;
+//! what applications can ask of it: `docs/agent-api.md`.
 
+mod api;
 mod bench;
 mod cli;
 mod clock;
+mod daemon;
 mod faults;
+mod fetch;
 mod file_lock;
 mod interface;
 mod ip_command;
@@ -12,6 +16,7 @@ mod kernel_rules;
 mod link;
 mod next_hop;
 mod objects;
+mod output;
 mod pace;
 mod params;
 mod port_lock;
@@ -19,6 +24,7 @@ mod receive;
 mod record;
 mod runtime;
 mod send;
+mod session;
 mod signals;
 mod transports;
 mod waker;
@@ -46,6 +52,8 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let result = match cli::Cli::parse().command {
+        cli::Command::Run(args) => receive::run_daemon(&args),
+        cli::Command::Fetch(args) => fetch::run(&args),
         cli::Command::Recv(args) => receive::run(&args),
         cli::Command::Send(args) => send::run(&args),
         cli::Command::Workload(args) => bench::list(&args),

@@ -1,143 +1,158 @@
-//! `ebb-agent recv`.
+//! `ebb-agent recv` and `ebb-agent run`.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
-use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
 
-use anyhow::Context;
-use clap::ValueEnum;
-use ebb_transport::{Event, FlowId, FlowRecord, Status, Transport};
-use ebb_units::Instant;
-
-use crate::cli::RecvArgs;
-use crate::objects::{Sink, remove_leftovers};
-use crate::params::Params;
-use crate::record::{has_failed, print_flow, print_ready};
-use crate::runtime::{Application, Runtime};
-use crate::transports::Transports;
+use anyhow::{Context, bail};
 use ebb_transport::Scheme;
 
-struct Receiver {
-    scheme: Scheme,
-    dir: Option<PathBuf>,
-    sinks: BTreeMap<FlowId, Sink>,
-    ended: u64,
-    failed: u64,
-    count: Option<u64>,
-    stopping: bool,
+use crate::api::client::Client;
+use crate::api::message::{Event, Into, Listen, Nothing, Operation};
+use crate::api::service_port;
+use crate::api::socket::{Address, Listener};
+use crate::cli::{DirectoryArgs, EngineArgs, RecvArgs, RunArgs};
+use crate::daemon::{Lifetime, accept_all};
+use crate::objects::{open_directory, remove_leftovers};
+use crate::output::Output;
+use crate::session::{self, Needs};
+
+/// Source ports of each scheme of a daemon, whose applications may have many flows to one host.
+const DAEMON_SOURCE_PORTS: u16 = 512;
+
+/// The directories of a receiver.
+struct Directories {
+    receive: Option<OwnedFd>,
+    serve: Option<OwnedFd>,
+}
+
+impl Directories {
+    fn open(args: &DirectoryArgs) -> anyhow::Result<Self> {
+        if let Some(dir) = &args.dir {
+            open_directory(dir)?;
+            remove_leftovers(dir)
+                .with_context(|| format!("cannot look through {}", dir.display()))?;
+        }
+        let open = |path: &Option<std::path::PathBuf>| path.as_deref().map(open_directory);
+        Ok(Directories {
+            receive: open(&args.dir).transpose()?,
+            serve: open(&args.serve).transpose()?,
+        })
+    }
 }
 
 /// Serves until a signal or, with `--count`, until that many flows have ended. With `--count`:
 /// whether all were good.
 pub fn run(args: &RecvArgs) -> anyhow::Result<bool> {
-    if let Some(dir) = &args.dir {
-        let shown = dir.display();
-        let metadata = std::fs::metadata(dir)
-            .with_context(|| format!("cannot use the directory {shown}; create it first"))?;
-        anyhow::ensure!(metadata.is_dir(), "{shown} is not a directory");
-        remove_leftovers(dir).with_context(|| format!("cannot look through {shown}"))?;
-    }
-    let common = &args.common;
-    let params = Params::read(common.params.as_deref())?;
-    let mut runtime = Runtime::open(&common.interface, params, common.protocol_seed)?;
-    runtime.hops().resolve_gateways()?;
-    runtime.transports().listen(common.scheme, args.port)?;
-    let scheme = args.common.scheme.to_possible_value();
-    print_ready(
-        scheme.as_ref().map_or("", |value| value.get_name()),
-        SocketAddrV4::new(runtime.address(), args.port),
-    );
-    let mut receiver = Receiver {
-        scheme: common.scheme,
-        dir: args.dir.clone(),
-        sinks: BTreeMap::new(),
-        ended: 0,
-        failed: 0,
-        count: args.count,
-        stopping: false,
+    let directories = Directories::open(&args.directories)?;
+    let output = Output::new(args.common.engine.json);
+    let scheme = args.common.scheme;
+    let port = args.port.unwrap_or(service_port(scheme));
+    let needs = Needs {
+        linger: args.count.is_some(),
+        gateways: true,
+        own_port: port != service_port(scheme),
     };
-    runtime.run(&mut receiver)?;
-    if receiver.count.is_some_and(|count| receiver.ended >= count) {
-        runtime.linger(&mut receiver)?;
-    }
-    Ok(receiver
-        .count
-        .is_none_or(|count| receiver.ended >= count && receiver.failed == 0))
+    session::run(&args.common.engine, needs, |mut client| {
+        serve(&mut client, &directories)?;
+        listen(&mut client, scheme, Some(port), &directories, &output)?;
+        receive(&mut client, args.count, &output)
+    })
 }
 
-impl Receiver {
-    fn end(&mut self, flow: FlowId, record: &FlowRecord, sha256_ok: Option<bool>) {
-        let sink = self.sinks.remove(&flow);
-        print_flow(sink.as_ref().and_then(Sink::envelope), sha256_ok, record);
-        self.ended += 1;
-        self.failed += u64::from(has_failed(record));
-    }
-
-    /// Everything was delivered; whether it is right is for the hash to say.
-    fn finish(
-        &mut self,
-        now: Instant,
-        flow: FlowId,
-        mut record: FlowRecord,
-        transport: &mut dyn Transport,
-    ) {
-        let Some(sink) = self.sinks.remove(&flow) else {
-            return;
-        };
-        let envelope = sink.envelope().cloned();
-        let result = sink.finish();
-        if let Err(error) = &result {
-            let reason = format!("{error:#}");
-            transport.abort(now, flow, &reason);
-            record.status = Status::Failed(reason);
+/// The daemon of a host.
+pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
+    let directories = Directories::open(&args.directories)?;
+    let output = Output::new(args.engine.json);
+    let listener = bind(&args.engine)?;
+    let mut runtime = session::open(&args.engine)?;
+    session::open_all(&mut runtime, DAEMON_SOURCE_PORTS)?;
+    let address = runtime.address();
+    let accept = |service: &crate::daemon::Service| {
+        let mailbox = service.mailbox();
+        // Ends with the process, as its socket does.
+        std::thread::Builder::new()
+            .name("accept".to_owned())
+            .spawn(move || accept_all(&listener, &mailbox))
+            .context("cannot start a thread")?;
+        Ok(())
+    };
+    session::serve(runtime, Lifetime::Daemon, false, accept, |mut client| {
+        serve(&mut client, &directories)?;
+        for scheme in Scheme::ALL {
+            if directories.receive.is_some() {
+                listen(&mut client, scheme, None, &directories, &output)?;
+            } else {
+                output.ready(scheme, SocketAddrV4::new(address, service_port(scheme)));
+            }
         }
-        print_flow(envelope.as_ref(), Some(result.is_ok()), &record);
-        self.ended += 1;
-        self.failed += u64::from(result.is_err());
+        receive(&mut client, None, &output)
+    })
+}
+
+fn bind(args: &EngineArgs) -> anyhow::Result<Listener> {
+    let address = Address::new(args.socket.as_deref());
+    match Listener::bind(address.clone()) {
+        Ok(listener) => Ok(listener),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            bail!("a daemon runs at {address} already; stop it, or choose another --socket")
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot listen at {address}")),
     }
 }
 
-impl Application for Receiver {
-    fn handle_event(
-        &mut self,
-        now: Instant,
-        _: Scheme,
-        event: Event,
-        transport: &mut dyn Transport,
-    ) -> ControlFlow<()> {
+fn serve(client: &mut Client, directories: &Directories) -> anyhow::Result<()> {
+    if let Some(directory) = &directories.serve {
+        let operation = Operation::Serve(Nothing {});
+        client.call(operation, Some(directory.as_fd()))?;
+    }
+    Ok(())
+}
+
+fn listen(
+    client: &mut Client,
+    scheme: Scheme,
+    port: Option<u16>,
+    directories: &Directories,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let directory = directories.receive.as_ref();
+    let listen = Listen {
+        scheme,
+        port,
+        into: directory.map_or(Into::Discard, |_| Into::Directory),
+        progress: output.wants_progress(),
+    };
+    let answer = client.call(Operation::Listen(listen), directory.map(AsFd::as_fd))?;
+    let local = answer["local"]
+        .as_str()
+        .and_then(|local| local.parse().ok());
+    output.ready(
+        scheme,
+        local.context("the daemon does not say where it listens")?,
+    );
+    Ok(())
+}
+
+fn receive(client: &mut Client, count: Option<u64>, output: &Output) -> anyhow::Result<bool> {
+    let (mut ended, mut failed) = (0, 0);
+    while count.is_none_or(|count| ended < count) {
+        let Some(event) = client.next_event()? else {
+            break;
+        };
         match event {
-            Event::Opened { flow, peer, .. } => {
-                let unique = format!("{}-{}-{}", peer.ip(), std::process::id(), flow.0);
-                self.sinks.insert(flow, Sink::new(self.dir.clone(), unique));
+            Event::Flow { record, .. } => {
+                output.end();
+                output.flow(&record);
+                ended += 1;
+                failed += u64::from(record["status"] != "finished");
             }
-            Event::Delivered { flow, bytes } => {
-                let written = self
-                    .sinks
-                    .get_mut(&flow)
-                    .map_or(Ok(()), |sink| sink.write(&bytes));
-                if let Err(error) = written {
-                    transport.abort(now, flow, &format!("{error:#}"));
-                }
-            }
-            Event::Finished { flow, record } => self.finish(now, flow, record, transport),
-            Event::Failed { flow, record } => self.end(flow, &record, None),
-            // Only of flows that we send.
-            Event::Detached { .. } => {}
-        }
-        match self.count {
-            Some(count) if self.ended >= count && !self.stopping => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
+            Event::Progress {
+                done_bytes,
+                total_bytes,
+                ..
+            } => output.progress("receiving", done_bytes, total_bytes),
+            Event::Incoming { .. } | Event::End { .. } => {}
         }
     }
-
-    fn stop(&mut self, now: Instant, transports: &mut Transports) {
-        self.stopping = true;
-        let Some(transport) = transports.get(self.scheme) else {
-            return;
-        };
-        for flow in self.sinks.keys() {
-            transport.abort(now, *flow, "the receiving agent was stopped");
-        }
-    }
+    Ok(count.is_none_or(|count| ended >= count && failed == 0))
 }

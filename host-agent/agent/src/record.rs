@@ -7,45 +7,60 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use ebb_transport::object::EnvelopeHeader;
-use ebb_transport::{FlowRecord, Status};
+use ebb_transport::{FlowRecord, Scheme};
 use serde::Serialize;
+use serde_json::Value;
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Line<'a> {
     /// The agent listens.
-    Ready {
-        scheme: &'a str,
-        local: SocketAddrV4,
-    },
+    Ready { scheme: Scheme, local: SocketAddrV4 },
     /// A flow has ended.
     Flow {
-        /// `null` if the flow failed before the receiver knew.
-        name: Option<&'a str>,
-        /// Bytes of the content; `null` as above.
-        object_bytes: Option<u64>,
-        /// Receiver: whether the content has the announced hash; `null` if not all arrived.
-        sha256_ok: Option<bool>,
         #[serde(flatten)]
-        record: &'a FlowRecord,
+        record: &'a Value,
     },
 }
 
-pub fn print_ready(scheme: &str, local: SocketAddrV4) {
-    print(&Line::Ready { scheme, local });
+#[derive(Serialize)]
+struct Fields<'a> {
+    /// `null` if the flow failed before the receiver knew.
+    name: Option<&'a str>,
+    /// Bytes of the content; `null` as above.
+    object_bytes: Option<u64>,
+    /// Receiver: whether the content has the announced hash; `null` if not all arrived.
+    sha256_ok: Option<bool>,
+    #[serde(flatten)]
+    record: &'a FlowRecord,
 }
 
-pub fn print_flow(envelope: Option<&EnvelopeHeader>, sha256_ok: Option<bool>, record: &FlowRecord) {
-    print(&Line::Flow {
+/// What is told of a flow.
+pub fn flow_fields(
+    envelope: Option<&EnvelopeHeader>,
+    sha256_ok: Option<bool>,
+    record: &FlowRecord,
+) -> Value {
+    let fields = Fields {
         name: envelope.map(|envelope| envelope.name.as_str()),
         object_bytes: envelope.map(|envelope| envelope.content_bytes),
         sha256_ok,
         record,
-    });
+    };
+    serde_json::to_value(fields).unwrap_or_default()
 }
 
-pub fn has_failed(record: &FlowRecord) -> bool {
-    record.status != Status::Finished
+pub fn print_ready(scheme: Scheme, local: SocketAddrV4) {
+    print_line(to_text(&Line::Ready { scheme, local }));
+}
+
+pub fn print_flow(record: &Value) {
+    print_line(flow_line(record));
+}
+
+/// The line of a flow.
+pub fn flow_line(record: &Value) -> String {
+    to_text(&Line::Flow { record })
 }
 
 /// Waits until all lines are written, for a bounded time: a reader that has stopped reading must
@@ -84,9 +99,12 @@ fn write_all(orders: &mpsc::Receiver<Order>) {
     }
 }
 
-fn print(line: &Line<'_>) {
-    let text = serde_json::to_string(line)
-        .unwrap_or_else(|error| format!("{{\"event\":\"error\",\"reason\":\"{error}\"}}"));
+fn to_text(line: &Line<'_>) -> String {
+    serde_json::to_string(line)
+        .unwrap_or_else(|error| format!("{{\"event\":\"error\",\"reason\":\"{error}\"}}"))
+}
+
+fn print_line(text: String) {
     let lines = LINES.get_or_init(|| {
         let (sender, orders) = mpsc::channel();
         std::thread::spawn(move || write_all(&orders));

@@ -113,6 +113,10 @@ impl Runtime {
         self.link.hops().clone()
     }
 
+    pub fn interface(&self) -> &str {
+        self.link.interface()
+    }
+
     pub fn address(&self) -> Ipv4Addr {
         self.link.address()
     }
@@ -147,17 +151,6 @@ impl Runtime {
             }
             self.sleep(None)?;
         }
-    }
-
-    /// Sleeps until `at`. False: a signal came.
-    pub fn wait_until(&mut self, at: Instant) -> anyhow::Result<bool> {
-        while clock::now() < at && !self.signals.asked_to_end() {
-            let patience = at.since(clock::now());
-            self.link.wait(Some(patience), &self.waker)?;
-            // Nobody is there yet to whom it could be of interest.
-            while self.link.receive(clock::now(), |_| ())? {}
-        }
-        Ok(!self.signals.asked_to_end())
     }
 
     /// Sends what still waits, for a bounded time.

@@ -1,142 +1,107 @@
 //! `ebb-agent send`.
 
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
-use anyhow::Context;
-use ebb_transport::object::{Envelope, EnvelopeHeader, GeneratedSource, ObjectSource};
-use ebb_transport::{Event, FlowId, GroupRequest, SendRequest, Transport};
-use ebb_units::Instant;
+use anyhow::{Context, anyhow};
 
+use crate::api::client::Client;
+use crate::api::message::{self, Ending, Event, Generate, Host, Operation};
 use crate::cli::SendArgs;
-use crate::clock;
-use crate::objects::FileSource;
-use crate::params::Params;
-use crate::record::{has_failed, print_flow};
-use crate::runtime::{Application, Runtime};
-use crate::transports::{FEW_SOURCE_PORTS, Transports};
-use ebb_transport::Scheme;
-
-struct Sender {
-    scheme: Scheme,
-    /// One; those of detached stragglers besides.
-    open: BTreeSet<FlowId>,
-    envelope: EnvelopeHeader,
-    good: bool,
-}
+use crate::output::Output;
+use crate::session::{self, Needs};
 
 /// Whether the object arrived, at all receivers.
 pub fn run(args: &SendArgs) -> anyhow::Result<bool> {
-    let source = Arc::new(open(args)?);
-    let common = &args.common;
-    let params = Params::read(common.params.as_deref())?;
-    let mut runtime = Runtime::open(&common.interface, params, common.protocol_seed)?;
-    let scheme = common.scheme;
-    runtime.transports().open(scheme, FEW_SOURCE_PORTS)?;
-    if args.receivers.is_empty() {
-        runtime.hops().resolve(*args.to.ip())?;
-    }
-    for &receiver in &args.receivers {
-        runtime.hops().resolve(receiver)?;
-    }
-    if let Some(start) = args.start_at_ns
-        && !runtime.wait_until(Instant::from_nanos(start))?
-    {
-        anyhow::bail!("stopped by a signal before the time to start");
-    }
-    let mut sender = Sender {
-        scheme,
-        open: BTreeSet::new(),
-        envelope: source.header().clone(),
-        good: true,
+    let (file, name, hosts) = open(args)?;
+    let request = message::Send {
+        scheme: args.common.scheme,
+        to: hosts,
+        name: args.name.clone().unwrap_or(name),
+        generate: args.generate.map(|bytes| Generate {
+            bytes,
+            seed: args.seed,
+        }),
+        priority: args.priority,
+        group: args.group,
+        unicast: args.unicast,
+        start_at_ns: args.start_at_ns,
+        progress: false,
     };
-    // One that is hidden from the kernel.
-    let source_port = runtime.transports().source_ports(scheme).map(|r| r.first);
-    let transport = runtime.transports().get(scheme).context("just opened")?;
-    let flow = if args.receivers.is_empty() {
-        let to = args.to;
-        let request = SendRequest {
-            to,
-            source_port,
-            source,
-            priority: 0,
-            part: None,
-        };
-        transport.send(clock::now(), request)?
-    } else {
-        let request = GroupRequest {
-            group: args.to,
-            receivers: args.receivers.clone(),
-            source_port,
-            source,
-        };
-        transport.send_group(clock::now(), request)?
-    };
-    sender.open.insert(flow);
-    runtime.run(&mut sender)?;
-    Ok(sender.good && sender.open.is_empty())
+    let output = Output::new(args.common.engine.json);
+    session::run(&args.common.engine, Needs::default(), |client| {
+        send(client, request, file.as_ref(), &output)
+    })
 }
 
-fn open(args: &SendArgs) -> anyhow::Result<Envelope> {
-    let (content, name): (Arc<dyn ObjectSource>, String) = match (&args.file, args.generate) {
-        (Some(path), _) => {
-            let name = path
-                .file_name()
-                .map(|name| name.to_string_lossy().into_owned());
-            (Arc::new(FileSource::open(path)?), name.unwrap_or_default())
-        }
-        (None, Some(bytes)) => {
+/// The file if there is one, the name of the object, and the receivers.
+fn open(args: &SendArgs) -> anyhow::Result<(Option<File>, String, Vec<Host>)> {
+    let (file, name, hosts) = match (args.generate, args.operands.split_first()) {
+        (Some(bytes), _) => {
             let name = format!("generated-{bytes}-{}.bin", args.seed);
-            (
-                Arc::new(GeneratedSource {
-                    seed: args.seed,
-                    bytes,
-                }),
-                name,
-            )
+            (None, name, &args.operands[..])
         }
-        (None, None) => anyhow::bail!("nothing to send: give --file or --generate"),
+        (None, Some((path, hosts))) => {
+            let path = Path::new(path);
+            let name = path.file_name().unwrap_or_default();
+            let name = name.to_string_lossy().into_owned();
+            (Some(open_file(path)?), name, hosts)
+        }
+        (None, None) => anyhow::bail!("nothing to send: give FILE or --generate"),
     };
-    let name = args.name.clone().unwrap_or(name);
-    Envelope::new(&name, content).context("cannot send this object")
+    anyhow::ensure!(
+        !hosts.is_empty(),
+        "no receiver: ebb-agent send FILE HOST..., HOST is IP or IP:PORT"
+    );
+    let hosts: Result<Vec<Host>, String> = hosts.iter().map(|host| host.parse()).collect();
+    Ok((file, name, hosts.map_err(|error| anyhow!(error))?))
 }
 
-impl Application for Sender {
-    fn handle_event(
-        &mut self,
-        _: Instant,
-        _: Scheme,
-        event: Event,
-        _: &mut dyn Transport,
-    ) -> ControlFlow<()> {
-        match event {
-            Event::Detached {
-                flow, straggler, ..
-            } if self.open.contains(&flow) => {
-                self.open.insert(straggler);
-            }
-            Event::Finished { flow, record } | Event::Failed { flow, record }
-                if self.open.remove(&flow) =>
-            {
-                print_flow(Some(&self.envelope), None, &record);
-                self.good &= !has_failed(&record);
-            }
-            _ => {}
-        }
-        if self.open.is_empty() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    }
+fn open_file(path: &Path) -> anyhow::Result<File> {
+    let shown = path.display();
+    // Opening a FIFO would wait for a writer.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+        .with_context(|| format!("cannot open {shown}"))?;
+    let metadata = file
+        .metadata()
+        .with_context(|| format!("cannot read {shown}"))?;
+    anyhow::ensure!(metadata.is_file(), "{shown} is not a regular file");
+    Ok(file)
+}
 
-    fn stop(&mut self, now: Instant, transports: &mut Transports) {
-        let Some(transport) = transports.get(self.scheme) else {
-            return;
-        };
-        for &flow in &self.open {
-            transport.abort(now, flow, "the sending agent was stopped");
+fn send(
+    mut client: Client,
+    mut request: message::Send,
+    file: Option<&File>,
+    output: &Output,
+) -> anyhow::Result<bool> {
+    let name = request.name.clone();
+    request.progress = output.wants_progress();
+    client.call(Operation::Send(request), file.map(AsFd::as_fd))?;
+    follow(&mut client, &name, output)
+}
+
+/// Shows the only transfer of this client until it has ended; whether that was good.
+pub fn follow(client: &mut Client, name: &str, output: &Output) -> anyhow::Result<bool> {
+    while let Some(event) = client.next_event()? {
+        match event {
+            Event::Flow { record, .. } => output.flow(&record),
+            Event::Progress {
+                done_bytes,
+                total_bytes,
+                ..
+            } => output.progress(name, done_bytes, total_bytes),
+            Event::End { ending, .. } => {
+                output.end();
+                return Ok(ending == Ending::Finished);
+            }
+            Event::Incoming { .. } => {}
         }
     }
+    Ok(false)
 }

@@ -122,14 +122,6 @@ impl Transports {
         Some(self.slots[index].ports[0].range)
     }
 
-    pub fn address(&self) -> Ipv4Addr {
-        self.address
-    }
-
-    pub fn params(&self) -> &Params {
-        &self.params
-    }
-
     /// True while a flow is open or an ended one still answers late packets.
     pub fn is_active(&self) -> bool {
         self.slots.iter().any(|slot| slot.transport.is_active())

@@ -90,7 +90,7 @@ impl Hosts {
     }
 
     fn send(&self, args: &str) -> Output {
-        let args = format!("send --to 10.0.0.3:7000 {args}");
+        let args = format!("send {args} 10.0.0.3:7000");
         self.agent("a", &args)
             .spawn()
             .unwrap()
@@ -190,7 +190,7 @@ fn a_file_arrives_over_every_scheme() {
             "--scheme {scheme} --count 1 --dir {}",
             dir.display()
         ));
-        let output = hosts.send(&format!("--scheme {scheme} --file {}", file.display()));
+        let output = hosts.send(&format!("--scheme {scheme} {}", file.display()));
         let sent = record(&output);
         assert!(output.status.success(), "{scheme}: {sent}");
         assert_eq!(sent["status"], "finished");
@@ -214,7 +214,7 @@ fn a_file_arrives_over_every_scheme() {
 fn an_object_arrives_at_a_group() {
     let Some(hosts) = Hosts::new() else { return };
     let receiving = hosts.receive("--scheme scdp --count 1");
-    let args = "send --to 239.0.0.1:7000 --receivers 10.0.0.3 --scheme scdp --generate 1000000";
+    let args = "send --group 239.0.0.1 --scheme scdp --generate 1000000 10.0.0.3:7000";
     let output = hosts.agent("a", args).output().unwrap();
     let sent = record(&output);
     assert!(output.status.success(), "{sent}");
@@ -224,7 +224,7 @@ fn an_object_arrives_at_a_group() {
     let (records, good) = receiving.end();
     assert!(good, "{records:?}");
     assert_eq!(records[0]["sha256_ok"], true);
-    let args = "send --to 239.0.0.1:7000 --receivers 10.0.0.3 --scheme ndp --generate 1";
+    let args = "send --group 239.0.0.1 --scheme ndp --generate 1 10.0.0.3:7000";
     let output = hosts.agent("a", args).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr);
@@ -240,7 +240,7 @@ fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
         let sender = hosts
             .agent(
                 "a",
-                &format!("send --to 10.0.0.3:7000 --scheme {scheme} --generate 20000000"),
+                &format!("send --scheme {scheme} --generate 20000000 10.0.0.3:7000"),
             )
             .spawn()
             .unwrap();
@@ -270,10 +270,7 @@ fn a_file_that_shrinks_while_it_is_sent_fails_the_flow() {
             "--scheme {scheme} --count 1 --dir {}",
             dir.display()
         ));
-        let args = format!(
-            "send --to 10.0.0.3:7000 --scheme {scheme} --file {}",
-            file.display()
-        );
+        let args = format!("send --scheme {scheme} {} 10.0.0.3:7000", file.display());
         let sender = hosts.agent("a", &args).spawn().unwrap();
         hosts.wait_for_bytes();
         let open = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
@@ -298,10 +295,7 @@ fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
     let args = format!("--scheme ndp --dir {}", dir.display());
     let mut receiving = hosts.receive(&args);
     let sender = hosts
-        .agent(
-            "a",
-            "send --to 10.0.0.3:7000 --scheme ndp --generate 20000000",
-        )
+        .agent("a", "send --scheme ndp --generate 20000000 10.0.0.3:7000")
         .spawn()
         .unwrap();
     hosts.wait_for_bytes();
@@ -328,7 +322,7 @@ fn a_receiver_outlives_its_link() {
         let dir = hosts.dir.join("received");
         let args = format!("--scheme {scheme} --count 2 --dir {}", dir.display());
         let receiving = hosts.receive(&args);
-        let args = format!("send --to 10.0.0.3:7000 --scheme {scheme} --generate 20000000");
+        let args = format!("send --scheme {scheme} --generate 20000000 10.0.0.3:7000");
         let sender = hosts.agent("a", &args).spawn().unwrap();
         hosts.wait_for_bytes();
         ip(&format!("-n {n}-b link set eth1 down"));
@@ -401,10 +395,10 @@ fn what_cannot_work_is_said_in_one_line() {
         .unwrap();
     outputs.push((second, "port 7000 of 10.0.0.3 is in use"));
     drop(first);
-    let mut command = hosts.agent("a", "send --to 10.0.0.3:7000 --scheme ndp --generate 5");
+    let mut command = hosts.agent("a", "send --scheme ndp --generate 5 10.0.0.3:7000");
     command.args(["--name", "../x"]);
     outputs.push((command.output().unwrap(), "not a single path component"));
-    let missing = hosts.send("--scheme ndp --file /nowhere/x");
+    let missing = hosts.send("--scheme ndp /nowhere/x");
     outputs.push((missing, "cannot open /nowhere/x"));
     let mut command = Command::new("ip");
     let netns = format!("{}-a", hosts.name);

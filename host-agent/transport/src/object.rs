@@ -87,6 +87,46 @@ pub struct EnvelopeHeader {
 }
 
 impl EnvelopeHeader {
+    /// A name is a single path component.
+    pub fn check_name(name: &str) -> Result<(), EnvelopeError> {
+        let bad = name.is_empty()
+            || name.len() > MAX_NAME_BYTES
+            || name == "."
+            || name == ".."
+            || name.contains(['/', '\\', '\0']);
+        if bad {
+            Err(EnvelopeError::BadName {
+                name: name.escape_debug().to_string(),
+            })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Reads the content once for its hash.
+    pub fn of(name: &str, content: &dyn ObjectSource) -> Result<Self, EnvelopeError> {
+        EnvelopeHeader::check_name(name)?;
+        let mut hash = Sha256::new();
+        let mut buf = vec![0; 256 << 10];
+        let mut offset = 0;
+        while offset < content.len() {
+            let n = (content.len() - offset).min(buf.len() as u64) as usize;
+            content
+                .read_at(offset, &mut buf[..n])
+                .map_err(|error| EnvelopeError::Read {
+                    offset,
+                    error: error.to_string(),
+                })?;
+            hash.update(&buf[..n]);
+            offset += n as u64;
+        }
+        Ok(EnvelopeHeader {
+            name: name.to_owned(),
+            content_bytes: content.len(),
+            sha256: hash.finalize().into(),
+        })
+    }
+
     /// Looks at the first bytes of an envelope. `None`: more of them are needed.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>, EnvelopeError> {
         let Some(fixed) = bytes.first_chunk::<FIXED_BYTES>() else {
@@ -119,7 +159,7 @@ impl EnvelopeHeader {
 
     /// The bytes that precede the content.
     pub fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
-        check_name(&self.name)?;
+        EnvelopeHeader::check_name(&self.name)?;
         let mut out = Vec::with_capacity(FIXED_BYTES + self.name.len());
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(&(self.name.len() as u16).to_be_bytes());
@@ -127,22 +167,6 @@ impl EnvelopeHeader {
         out.extend_from_slice(&self.sha256);
         out.extend_from_slice(self.name.as_bytes());
         Ok(out)
-    }
-}
-
-/// A name is a single path component.
-pub(crate) fn check_name(name: &str) -> Result<(), EnvelopeError> {
-    let bad = name.is_empty()
-        || name.len() > MAX_NAME_BYTES
-        || name == "."
-        || name == ".."
-        || name.contains(['/', '\\', '\0']);
-    if bad {
-        Err(EnvelopeError::BadName {
-            name: name.escape_debug().to_string(),
-        })
-    } else {
-        Ok(())
     }
 }
 
@@ -156,25 +180,14 @@ pub struct Envelope {
 impl Envelope {
     /// Reads the content once for its hash.
     pub fn new(name: &str, content: Arc<dyn ObjectSource>) -> Result<Self, EnvelopeError> {
-        let mut hash = Sha256::new();
-        let mut buf = vec![0; 256 << 10];
-        let mut offset = 0;
-        while offset < content.len() {
-            let n = (content.len() - offset).min(buf.len() as u64) as usize;
-            content
-                .read_at(offset, &mut buf[..n])
-                .map_err(|error| EnvelopeError::Read {
-                    offset,
-                    error: error.to_string(),
-                })?;
-            hash.update(&buf[..n]);
-            offset += n as u64;
-        }
-        let header = EnvelopeHeader {
-            name: name.to_owned(),
-            content_bytes: content.len(),
-            sha256: hash.finalize().into(),
-        };
+        Self::with_header(EnvelopeHeader::of(name, &*content)?, content)
+    }
+
+    /// For content whose hash is known.
+    pub fn with_header(
+        header: EnvelopeHeader,
+        content: Arc<dyn ObjectSource>,
+    ) -> Result<Self, EnvelopeError> {
         let head = header.encode()?;
         Ok(Envelope {
             header,
@@ -282,7 +295,7 @@ fn parse_head(head: &[u8]) -> Result<EnvelopeHeader, EnvelopeError> {
     let name = std::str::from_utf8(name).map_err(|_| EnvelopeError::BadName {
         name: name.escape_ascii().to_string(),
     })?;
-    check_name(name)?;
+    EnvelopeHeader::check_name(name)?;
     let mut content_bytes = [0; 8];
     content_bytes.copy_from_slice(&fixed[6..14]);
     let mut sha256 = [0; 32];

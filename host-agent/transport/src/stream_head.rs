@@ -1,7 +1,7 @@
 //! What a stream begins with: an object, a request to send one, or the answer that there is none.
 //! Formats: `docs/wire-format.md`.
 
-use crate::object::{EnvelopeError, EnvelopeHeader, MAX_NAME_BYTES, check_name};
+use crate::object::{EnvelopeError, EnvelopeHeader, MAX_NAME_BYTES};
 
 const REQUEST_MAGIC: &[u8; 4] = b"EBBF";
 const REFUSAL_MAGIC: &[u8; 4] = b"EBBE";
@@ -31,7 +31,7 @@ pub struct FetchRequest {
 
 impl FetchRequest {
     pub fn encode(&self) -> Result<Vec<u8>, EnvelopeError> {
-        check_name(&self.name)?;
+        EnvelopeHeader::check_name(&self.name)?;
         let mut out = Vec::with_capacity(REQUEST_FIXED_BYTES + self.name.len());
         out.extend_from_slice(REQUEST_MAGIC);
         out.extend_from_slice(&[REQUEST_VERSION, self.priority]);
@@ -87,7 +87,7 @@ impl FetchRequest {
         let name = std::str::from_utf8(name).map_err(|_| EnvelopeError::BadName {
             name: name.escape_ascii().to_string(),
         })?;
-        check_name(name)?;
+        EnvelopeHeader::check_name(name)?;
         Ok(Some(FetchRequest {
             name: name.to_owned(),
             reply_port,

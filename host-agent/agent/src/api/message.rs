@@ -1,0 +1,380 @@
+//! The messages of the local API, as JSON objects: `docs/agent-api.md`.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ebb_transport::Scheme;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// From a client. `id` comes back in the [`Reply`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Request {
+    pub id: u64,
+    #[serde(flatten)]
+    pub operation: Operation,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Operation {
+    Hello(Hello),
+    Send(Send),
+    Listen(Listen),
+    Unlisten(ListenerId),
+    Accept(TransferId),
+    Refuse(Refuse),
+    Fetch(Fetch),
+    Offer(Offer),
+    Withdraw(Name),
+    Serve(Nothing),
+    Cancel(TransferId),
+    Flows(After),
+    Statistics(Nothing),
+    Shutdown(Nothing),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    pub version: u32,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListenerId {
+    pub listener: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TransferId {
+    pub transfer: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Name {
+    pub name: String,
+}
+
+/// The page of a list that begins after this number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct After {
+    #[serde(default)]
+    pub after: u64,
+}
+
+/// Bytes that the daemon makes itself.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generate {
+    pub bytes: u64,
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// A host, with the service port of the scheme if none is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Host {
+    pub address: Ipv4Addr,
+    pub port: Option<u16>,
+}
+
+impl Host {
+    pub fn with_port(self, service_port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, self.port.unwrap_or(service_port))
+    }
+}
+
+impl std::str::FromStr for Host {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let host = match text.split_once(':') {
+            None => text.parse().ok().map(|address| (address, None)),
+            Some((address, port)) => {
+                let port = port.parse().ok().filter(|&port| port != 0);
+                address.parse().ok().zip(port.map(Some))
+            }
+        };
+        host.map(|(address, port)| Host { address, port })
+            .ok_or_else(|| format!("`{text}` is no host; give IP or IP:PORT, e.g. 10.0.0.2:7001"))
+    }
+}
+
+impl TryFrom<String> for Host {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Host> for String {
+    fn from(host: Host) -> String {
+        match host.port {
+            Some(port) => format!("{}:{port}", host.address),
+            None => host.address.to_string(),
+        }
+    }
+}
+
+/// Send an object: the regular file or memfd that comes with the message, or `generate`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Send {
+    pub scheme: Scheme,
+    pub to: Vec<Host>,
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generate: Option<Generate>,
+    #[serde(default)]
+    pub priority: u8,
+    /// Of several receivers; derived from them if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Ipv4Addr>,
+    /// A flow to each receiver rather than one to their group.
+    #[serde(default)]
+    pub unicast: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at_ns: Option<u64>,
+    #[serde(default)]
+    pub progress: bool,
+}
+
+/// What becomes of what arrives at a listener.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Into {
+    /// Every object is announced and waits for `accept` or `refuse`.
+    Ask,
+    /// Its hash is checked, and that is all.
+    Discard,
+    /// A file in the directory whose descriptor comes with the message.
+    Directory,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    pub scheme: Scheme,
+    /// The service port of the scheme if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    pub into: Into,
+    #[serde(default)]
+    pub progress: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refuse {
+    pub transfer: u64,
+    pub reason: String,
+}
+
+/// Get an object by its name. Its content goes to the descriptor that comes with the message (file,
+/// pipe or socket; of a directory: a file in it), or nowhere.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    pub scheme: Scheme,
+    pub name: String,
+    pub from: Vec<Host>,
+    #[serde(default)]
+    pub priority: u8,
+    /// How long the first byte may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    #[serde(default)]
+    pub progress: bool,
+}
+
+/// Let others fetch an object: as for [`Send`], but nothing is sent before somebody asks.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offer {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generate: Option<Generate>,
+}
+
+/// To a client: the answer to its request `id`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Reply {
+    pub id: u64,
+    #[serde(flatten)]
+    pub result: Outcome,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Ok(Value),
+    Error(Error),
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    pub code: ErrorCode,
+    pub message: String,
+}
+
+impl Error {
+    pub fn new(code: ErrorCode, message: impl ToString) -> Self {
+        Error {
+            code,
+            message: message.to_string(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorCode {
+    /// The message is no request, or one of its fields is wrong.
+    BadRequest,
+    /// Daemon and client speak different versions.
+    BadVersion,
+    /// There is no such transfer, listener or object of this client.
+    Unknown,
+    /// The port or the name is taken.
+    InUse,
+    /// As many as allowed are open.
+    TooMany,
+    /// The scheme cannot do this.
+    NotPossible,
+    /// The source or the sink cannot be used.
+    Io,
+}
+
+/// To a client, unasked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// An object begins to arrive at a listener.
+    Incoming {
+        transfer: u64,
+        listener: u64,
+        scheme: Scheme,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+        name: String,
+        object_bytes: u64,
+        sha256: String,
+    },
+    Progress {
+        transfer: u64,
+        done_bytes: u64,
+        /// `null`: not known yet.
+        total_bytes: Option<u64>,
+    },
+    /// A flow of the transfer has ended; the rest is its record (`docs/agent-records.md`).
+    Flow {
+        transfer: u64,
+        #[serde(flatten)]
+        record: Value,
+    },
+    /// The transfer has ended, after all its flows.
+    End {
+        transfer: u64,
+        #[serde(flatten)]
+        ending: Ending,
+    },
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "status", content = "reason", rename_all = "lowercase")]
+pub enum Ending {
+    Finished,
+    Failed(String),
+}
+
+/// To a client.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToClient {
+    Event(Event),
+    Reply(Reply),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(value: Value) -> Result<Request, String> {
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_request_says_what_it_means() {
+        let request = parse(json!({
+            "id": 7, "op": "send", "scheme": "ndp", "to": ["10.0.0.2", "10.0.0.3:9"], "name": "a",
+        }))
+        .unwrap();
+        let Operation::Send(send) = request.operation else {
+            panic!("not a send");
+        };
+        assert_eq!((request.id, send.priority, send.unicast), (7, 0, false));
+        assert_eq!(send.to[0].with_port(7000).to_string(), "10.0.0.2:7000");
+        assert_eq!(send.to[1].with_port(7000).to_string(), "10.0.0.3:9");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (value, expected) in [
+            (json!({"id": 1, "op": "sned"}), "unknown variant `sned`"),
+            (json!({"op": "serve"}), "missing field `id`"),
+            (
+                json!({"id": 1, "op": "cancel", "transfer": 3, "why": 4}),
+                "unknown field `why`",
+            ),
+            (
+                json!({"id": 1, "op": "fetch", "scheme": "ndp", "name": "a", "from": ["h1"]}),
+                "`h1` is no host",
+            ),
+        ] {
+            let error = parse(value).unwrap_err();
+            assert!(error.contains(expected), "`{error}` lacks `{expected}`");
+        }
+        for host in ["", "10.0.0", "10.0.0.2:", "10.0.0.2:0", "10.0.0.2:70000"] {
+            assert!(host.parse::<Host>().is_err(), "{host}");
+        }
+    }
+
+    #[test]
+    fn replies_and_events_read_back() {
+        let error = Error::new(ErrorCode::InUse, "taken");
+        let reply = serde_json::to_value(Reply {
+            id: 2,
+            result: Outcome::Error(error),
+        })
+        .unwrap();
+        assert_eq!(
+            reply,
+            json!({"id": 2, "error": {"code": "in-use", "message": "taken"}})
+        );
+        let end = json!({"event": "end", "transfer": 4, "status": "failed", "reason": "why"});
+        let ToClient::Event(Event::End {
+            transfer: 4,
+            ending,
+        }) = serde_json::from_value(end).unwrap()
+        else {
+            panic!("not an end");
+        };
+        assert_eq!(ending, Ending::Failed("why".into()));
+        assert!(matches!(
+            serde_json::from_value(reply).unwrap(),
+            ToClient::Reply(_)
+        ));
+    }
+}

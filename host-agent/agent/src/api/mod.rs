@@ -1,0 +1,16 @@
+//! The local API of a host: `docs/agent-api.md`. A command is a client of it, of the daemon of its
+//! host or of one in its own process.
+
+pub mod client;
+pub mod message;
+pub mod socket;
+
+/// Of the protocol; both ends must have the same.
+pub const VERSION: u32 = 1;
+/// Of one message.
+pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
+
+/// Where a host waits for flows of `scheme`, unless it is told otherwise.
+pub fn service_port(scheme: ebb_transport::Scheme) -> u16 {
+    7000 + scheme as u16
+}

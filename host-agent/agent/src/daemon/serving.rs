@@ -1,0 +1,279 @@
+//! Objects that other hosts may fetch from this one.
+//!
+//! A request costs its sender one packet, and anybody can write any source address into it. So what
+//! a request can make this host send unasked is bounded by the initial window of a flow, and the
+//! number of flows to one address, and to all, is limited.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme};
+use ebb_units::Instant;
+use serde_json::{Value, json};
+
+use super::clients::ClientId;
+use super::prepare::Source;
+use super::sending::{Outbound, Preparation, source};
+use super::service::{Offered, Service};
+use super::transfers::{Flow, Kind, TransferId, Wanted};
+use crate::api::message::{Error, ErrorCode, Offer};
+use crate::objects::is_directory;
+use crate::transports::Transports;
+
+/// Objects on their way, or being prepared, to one address because it asked for them.
+const MAX_SERVES_PER_PEER: usize = 32;
+/// To all.
+const MAX_SERVES: usize = 1024;
+/// Answers that there is no object, on their way to one address. More requests stay unanswered.
+const MAX_REFUSALS_PER_PEER: usize = 8;
+
+impl Service {
+    pub(super) fn offer(
+        &mut self,
+        client: ClientId,
+        request: u64,
+        offer: Offer,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<Option<Value>, Error> {
+        self.check_offered(&offer.name)?;
+        let source = source(descriptor, offer.generate)?;
+        // Any scheme: nothing is sent.
+        let scheme = Scheme::Scdp;
+        let name = offer.name;
+        let preparation = Preparation {
+            client: Some(client),
+            request,
+            scheme,
+            progress: false,
+            name,
+            source,
+            hosts: Vec::new(),
+        };
+        self.prepare(Wanted::Offer, preparation);
+        Ok(None)
+    }
+
+    fn check_offered(&self, name: &str) -> Result<(), Error> {
+        if self.offers.contains_key(name) {
+            let message = format!("`{}` is offered already", name.escape_debug());
+            return Err(Error::new(ErrorCode::InUse, message));
+        }
+        Ok(())
+    }
+
+    pub(super) fn offer_prepared(&mut self, id: TransferId) {
+        let Some(transfer) = self.transfers.remove(&id) else {
+            return;
+        };
+        let Kind::Waiting(waiting) = transfer.kind else {
+            return;
+        };
+        let (Some(client), Some(envelope)) = (transfer.client, waiting.envelope) else {
+            return;
+        };
+        let name = envelope.header().name.clone();
+        // Another client may have been faster.
+        let result = self.check_offered(&name).map(|()| {
+            self.offers.insert(name, Offered { client, envelope });
+            json!({})
+        });
+        self.reply(client, waiting.request, result);
+    }
+
+    pub(super) fn withdraw(&mut self, client: ClientId, name: &str) -> Result<Value, Error> {
+        match self.offers.get(name) {
+            Some(offered) if offered.client == client => {
+                self.offers.remove(name);
+                Ok(json!({}))
+            }
+            _ => {
+                let message = format!("this client offers no `{}`", name.escape_debug());
+                Err(Error::new(ErrorCode::Unknown, message))
+            }
+        }
+    }
+
+    pub(super) fn serve(
+        &mut self,
+        client: ClientId,
+        descriptor: Option<OwnedFd>,
+    ) -> Result<Value, Error> {
+        match descriptor {
+            Some(directory) if is_directory(&directory) => {
+                self.directories.push((client, Arc::new(directory)));
+                Ok(json!({}))
+            }
+            _ => {
+                let message = "to serve a directory, send its descriptor with the message";
+                Err(Error::new(ErrorCode::BadRequest, message))
+            }
+        }
+    }
+
+    /// Another host asks for an object.
+    pub(super) fn requested(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        request: FetchRequest,
+        peer: Ipv4Addr,
+        transports: &mut Transports,
+    ) {
+        let to = SocketAddrV4::new(peer, request.reply_port);
+        let (own, all) = self.serves(peer);
+        let found = if own >= MAX_SERVES_PER_PEER || all >= MAX_SERVES {
+            let message = "this host serves as many as it may; try again later";
+            Err((RefusalCode::Busy, message.to_owned()))
+        } else {
+            self.find_offered(&request.name)
+        };
+        match found {
+            Ok((client, source)) => {
+                let name = request.name.clone();
+                let what = Wanted::Serve(request, to);
+                let preparation = Preparation {
+                    client: Some(client),
+                    request: 0,
+                    scheme,
+                    progress: false,
+                    name,
+                    source,
+                    hosts: vec![peer],
+                };
+                self.prepare(what, preparation);
+            }
+            Err((code, message)) => self.refuse(now, scheme, code, message, to, transports),
+        }
+    }
+
+    /// Who offers an object, and where it is.
+    fn find_offered(&self, name: &str) -> Result<(ClientId, Source), (RefusalCode, String)> {
+        if let Some(offered) = self.offers.get(name) {
+            return Ok((offered.client, Source::Ready(offered.envelope.clone())));
+        }
+        match self.directories.first() {
+            Some((owner, _)) => {
+                let directories = self.directories.iter();
+                let directories = directories.map(|(_, dir)| dir.clone()).collect();
+                Ok((*owner, Source::Directories(directories)))
+            }
+            None => {
+                let message = format!("there is no object `{}` here", name.escape_debug());
+                Err((RefusalCode::Unknown, message))
+            }
+        }
+    }
+
+    /// How many objects are on their way to `peer`, or being prepared, because it asked for them;
+    /// and to all.
+    fn serves(&self, peer: Ipv4Addr) -> (usize, usize) {
+        let mut counts = (0, 0);
+        for transfer in self.transfers.values() {
+            let to = match &transfer.kind {
+                Kind::Serve { peer } => peer,
+                Kind::Waiting(waiting) => match &waiting.what {
+                    Wanted::Serve(_, to) => to.ip(),
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            counts.1 += 1;
+            counts.0 += usize::from(*to == peer);
+        }
+        counts
+    }
+
+    /// The object that another host asked for is ready.
+    pub(super) fn start_serve(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        transports: &mut Transports,
+    ) {
+        let Some(transfer) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        let kind = std::mem::replace(&mut transfer.kind, Kind::Send);
+        let scheme = transfer.scheme;
+        let Kind::Waiting(waiting) = kind else { return };
+        let (Wanted::Serve(request, to), Some(envelope)) = (waiting.what, waiting.envelope) else {
+            return;
+        };
+        transfer.kind = Kind::Serve { peer: *to.ip() };
+        let part = (request.senders > 1).then_some(Part {
+            session: request.session,
+            sender: request.sender,
+            senders: request.senders,
+        });
+        let outbound = Outbound {
+            source: envelope.clone(),
+            to,
+            priority: request.priority,
+            part,
+        };
+        match self.start_flow(now, scheme, outbound, transports) {
+            Ok(flow) => {
+                self.counts.entry(scheme).or_default().requests_served += 1;
+                self.sending(id, scheme, flow, &envelope, to);
+            }
+            Err(error) => {
+                self.transfers.remove(&id);
+                let code = RefusalCode::Unreadable;
+                self.refuse(now, scheme, code, error.message, to, transports);
+            }
+        }
+    }
+
+    /// The object that another host asked for is not to be had.
+    pub(super) fn refuse_unprepared(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        to: SocketAddrV4,
+        error: Error,
+        transports: &mut Transports,
+    ) {
+        let code = match error.code {
+            ErrorCode::Unknown => RefusalCode::Unknown,
+            _ => RefusalCode::Unreadable,
+        };
+        self.refuse(now, scheme, code, error.message, to, transports);
+    }
+
+    /// Tells why an object is not sent, unless enough of that is on its way already.
+    fn refuse(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        code: RefusalCode,
+        message: String,
+        to: SocketAddrV4,
+        transports: &mut Transports,
+    ) {
+        self.counts.entry(scheme).or_default().requests_refused += 1;
+        let on_their_way = self.flows.values().filter(
+            |flow| matches!(flow, Flow::Message { transfer: None, peer } if peer == to.ip()),
+        );
+        if on_their_way.count() >= MAX_REFUSALS_PER_PEER {
+            return;
+        }
+        let refusal = Refusal { code, message };
+        let outbound = Outbound {
+            source: Arc::new(refusal.encode()),
+            to,
+            priority: 0,
+            part: None,
+        };
+        match self.start_flow(now, scheme, outbound, transports) {
+            Ok(flow) => {
+                let message = Flow::Message {
+                    transfer: None,
+                    peer: *to.ip(),
+                };
+                self.flows.insert((scheme, flow), message);
+            }
+            Err(error) => tracing::debug!("cannot refuse a request of {to}: {error}"),
+        }
+    }
+}

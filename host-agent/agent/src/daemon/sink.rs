@@ -1,0 +1,190 @@
+//! Where the content of one object goes: checked, then written.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use anyhow::Context;
+use ebb_transport::object::EnvelopeReader;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::objects::{Temporary, is_stream};
+
+/// What is to become of the content.
+pub enum Target {
+    /// The application has not decided yet: the content waits.
+    Undecided,
+    /// Only its hash is of interest.
+    Discard,
+    /// A file of its name in this directory; `unique` keeps the temporary names of concurrent
+    /// flows apart.
+    Directory { dir: Arc<OwnedFd>, unique: String },
+    /// A file, pipe or socket of the application.
+    Descriptor(OwnedFd),
+}
+
+enum Output {
+    Undecided,
+    Discard,
+    Directory {
+        dir: Arc<OwnedFd>,
+        unique: String,
+    },
+    Temporary(Temporary),
+    File(File),
+    /// Writes to it never wait.
+    Stream(OwnedFd),
+}
+
+/// An object that is being received. Unless it is finished, no file stays.
+pub struct Sink {
+    output: Output,
+    reader: Option<EnvelopeReader>,
+    name: String,
+    /// Checked but not written: buffer, and where its content that is still to be written begins.
+    queue: VecDeque<(Vec<u8>, usize)>,
+    ended: bool,
+}
+
+fn output(target: Target) -> Output {
+    match target {
+        Target::Undecided => Output::Undecided,
+        Target::Discard => Output::Discard,
+        Target::Directory { dir, unique } => Output::Directory { dir, unique },
+        Target::Descriptor(descriptor) if is_stream(&descriptor) => Output::Stream(descriptor),
+        Target::Descriptor(descriptor) => Output::File(File::from(descriptor)),
+    }
+}
+
+/// How far [`Sink::write`] got.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Everything that has arrived is written.
+    Idle,
+    /// The other end of the stream does not take more for the moment.
+    Blocked,
+    /// The decision about the content is missing.
+    Undecided,
+}
+
+impl Sink {
+    pub fn new(target: Target) -> Self {
+        Sink {
+            output: output(target),
+            reader: Some(EnvelopeReader::new()),
+            name: String::new(),
+            queue: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    pub fn decide(&mut self, target: Target) {
+        self.output = output(target);
+    }
+
+    /// The next bytes of the stream.
+    pub fn push(&mut self, bytes: Vec<u8>) -> anyhow::Result<()> {
+        let reader = self.reader.as_mut().context("the stream has ended")?;
+        let content = reader.push(&bytes)?.len();
+        if self.name.is_empty()
+            && let Some(header) = reader.header()
+        {
+            self.name.clone_from(&header.name);
+        }
+        let from = bytes.len() - content;
+        self.queue.push_back((bytes, from));
+        Ok(())
+    }
+
+    /// The stream has ended: whether the content is what its envelope says.
+    pub fn end(&mut self) -> anyhow::Result<()> {
+        self.ended = true;
+        let reader = self.reader.take().context("the stream has ended")?;
+        reader.finish()?;
+        Ok(())
+    }
+
+    /// Writes what it can; `written` takes every buffer that is done with.
+    pub fn write(&mut self, written: &mut impl FnMut(Vec<u8>)) -> anyhow::Result<Progress> {
+        if matches!(self.output, Output::Undecided) {
+            return Ok(Progress::Undecided);
+        }
+        self.open_temporary()?;
+        while let Some((buffer, from)) = self.queue.front_mut() {
+            let rest = &buffer[*from..];
+            match &mut self.output {
+                Output::Undecided | Output::Directory { .. } | Output::Discard => {}
+                Output::Temporary(temporary) => temporary.file().write_all(rest)?,
+                Output::File(file) => file.write_all(rest)?,
+                Output::Stream(stream) => {
+                    while *from < buffer.len() {
+                        match write_now(stream, &buffer[*from..]) {
+                            Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
+                            Ok(n) => *from += n,
+                            Err(Errno::AGAIN) => return Ok(Progress::Blocked),
+                            Err(Errno::INTR) => {}
+                            Err(e) => return Err(io::Error::from(e).into()),
+                        }
+                    }
+                }
+            }
+            if let Some((buffer, _)) = self.queue.pop_front() {
+                written(buffer);
+            }
+        }
+        Ok(Progress::Idle)
+    }
+
+    /// The temporary file is made when the name is known.
+    fn open_temporary(&mut self) -> anyhow::Result<()> {
+        if let Output::Directory { dir, unique } = &self.output
+            && !self.name.is_empty()
+        {
+            let temporary = Temporary::create(dir.clone(), &self.name, unique)?;
+            self.output = Output::Temporary(temporary);
+        }
+        Ok(())
+    }
+
+    /// Everything has been received, checked and written.
+    pub fn is_complete(&self) -> bool {
+        self.ended && self.queue.is_empty() && !matches!(self.output, Output::Undecided)
+    }
+
+    /// Gives the file its name.
+    pub fn keep(self) -> anyhow::Result<()> {
+        match self.output {
+            Output::Temporary(temporary) => temporary.keep(&self.name),
+            _ => Ok(()),
+        }
+    }
+
+    /// What has to take more before writing goes on.
+    pub fn stream(&self) -> Option<BorrowedFd<'_>> {
+        match &self.output {
+            Output::Stream(stream) => Some(stream.as_fd()),
+            _ => None,
+        }
+    }
+
+    /// Takes the buffers of what will never be written.
+    pub fn into_buffers(self) -> impl Iterator<Item = Vec<u8>> {
+        self.queue.into_iter().map(|(buffer, _)| buffer)
+    }
+}
+
+/// Writes what the other end takes without waiting. By a flag of the call, because O_NONBLOCK would
+/// hold for everybody who has this pipe: a shell and its next command, for example.
+fn write_now(stream: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
+    const CURRENT_POSITION: u64 = u64::MAX;
+    let parts = [IoSlice::new(bytes)];
+    match rustix::io::pwritev2(stream, &parts, CURRENT_POSITION, ReadWriteFlags::NOWAIT) {
+        Err(Errno::OPNOTSUPP) => {
+            rustix::io::ioctl_fionbio(stream, true)?;
+            rustix::io::write(stream, bytes)
+        }
+        result => result,
+    }
+}

@@ -1,0 +1,440 @@
+//! The threads that check and write what arrives, so that neither a hash nor a disk nor a reader
+//! that sleeps holds up the engine. Memory is bounded: whoever falls behind has its flow paused.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+
+use super::sink::{Progress, Sink, Target};
+use super::{Command, Mailbox};
+
+/// Bytes of one flow that wait to be written. Above, its flow is paused; from the lower one on it
+/// goes on.
+const PAUSE_BYTES: u64 = 1 << 20;
+const RESUME_BYTES: u64 = 256 << 10;
+/// Of all flows together: above, every flow that has bytes waiting is paused.
+const PAUSE_ALL_BYTES: u64 = 64 << 20;
+/// Each flow belongs to one of the threads.
+const THREADS: usize = 4;
+/// After its last work a thread looks this often for more, and for so long, before it lets the
+/// engine wake it: a wake-up for every packet would cost the engine more than the packet.
+const NAP: Duration = Duration::from_micros(500);
+const WAKEFUL: Duration = Duration::from_millis(20);
+/// Buffers kept for the transports to use again.
+const MAX_RETURNED: usize = 4096;
+
+/// Names an incoming flow to the sinks.
+pub type SinkId = u64;
+
+/// Bytes of a flow that wait, seen by engine and sink.
+#[derive(Default)]
+pub struct Backlog {
+    bytes: AtomicU64,
+    paused: AtomicBool,
+}
+
+/// What a sink has to say.
+pub enum Update {
+    /// The flow can go on.
+    Drained,
+    /// The content cannot be taken, or is not what its envelope says.
+    Failed(String),
+    /// All is checked, written and has its name.
+    Done,
+}
+
+/// The answer to the end of a stream, for an engine that waits for a moment. An [`Update`] tells
+/// the same to one that does not.
+pub enum Verdict {
+    /// It is written.
+    Done,
+    /// It is right, and waits to be written.
+    Checked,
+    /// It is wrong, or cannot be written.
+    Failed(String),
+}
+
+enum Order {
+    Open(SinkId, Arc<Backlog>, Target),
+    Data(SinkId, Vec<u8>),
+    Decide(SinkId, Target),
+    End(SinkId, SyncSender<Verdict>),
+    Drop(SinkId),
+}
+
+/// Orders for one thread.
+struct Queue {
+    orders: Mutex<VecDeque<Order>>,
+    /// The thread will not look again by itself.
+    asleep: AtomicBool,
+    bell: OwnedFd,
+}
+
+/// Shared by all threads.
+struct Shared {
+    total_bytes: AtomicU64,
+    returned: Mutex<Vec<Vec<u8>>>,
+    mailbox: Mailbox,
+}
+
+/// The engine's side.
+pub struct Sinks {
+    queues: Vec<Arc<Queue>>,
+    shared: Arc<Shared>,
+    last: SinkId,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    fn push(&self, order: Order, urgent: bool) {
+        lock(&self.orders).push_back(order);
+        if urgent || self.asleep.swap(false, Ordering::SeqCst) {
+            // Fails only when the counter is full, and then the bell rings anyway.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Sinks {
+    pub fn start(mailbox: Mailbox) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            total_bytes: AtomicU64::new(0),
+            returned: Mutex::new(Vec::with_capacity(MAX_RETURNED)),
+            mailbox,
+        });
+        let mut queues = Vec::new();
+        for index in 0..THREADS {
+            let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+            let queue = Arc::new(Queue {
+                orders: Mutex::new(VecDeque::new()),
+                asleep: AtomicBool::new(false),
+                bell: rustix::event::eventfd(0, flags)?,
+            });
+            queues.push(queue.clone());
+            let shared = shared.clone();
+            std::thread::Builder::new()
+                .name(format!("sink-{index}"))
+                .spawn(move || Worker::new(shared).run(&queue))?;
+        }
+        Ok(Sinks {
+            queues,
+            shared,
+            last: 0,
+        })
+    }
+
+    pub fn open(&mut self, target: Target) -> (SinkId, Arc<Backlog>) {
+        self.last += 1;
+        let backlog = Arc::<Backlog>::default();
+        self.order(self.last, Order::Open(self.last, backlog.clone(), target));
+        (self.last, backlog)
+    }
+
+    /// Hands over the next bytes of the stream. True: the flow is to be paused.
+    pub fn push(&self, sink: SinkId, backlog: &Backlog, bytes: Vec<u8>) -> bool {
+        let n = bytes.len() as u64;
+        let own = backlog.bytes.fetch_add(n, Ordering::SeqCst) + n;
+        let total = self.shared.total_bytes.fetch_add(n, Ordering::SeqCst) + n;
+        self.order(sink, Order::Data(sink, bytes));
+        let full = own > PAUSE_BYTES || total > PAUSE_ALL_BYTES;
+        if !full || backlog.paused.swap(true, Ordering::SeqCst) {
+            return false;
+        }
+        // The sink may have written it all before it could see that it has to tell.
+        !(backlog.bytes.load(Ordering::SeqCst) <= RESUME_BYTES
+            && backlog.paused.swap(false, Ordering::SeqCst))
+    }
+
+    /// The application has to decide first: the flow is paused until it has.
+    pub fn hold(backlog: &Backlog) {
+        backlog.paused.store(true, Ordering::SeqCst);
+    }
+
+    pub fn decide(&self, sink: SinkId, target: Target) {
+        self.urgent(sink, Order::Decide(sink, target));
+    }
+
+    /// The stream has ended. The verdict goes to `answer` if that has room for it.
+    pub fn end(&self, sink: SinkId, answer: SyncSender<Verdict>) {
+        self.urgent(sink, Order::End(sink, answer));
+    }
+
+    /// The flow has failed: nothing of it stays.
+    pub fn drop_sink(&self, sink: SinkId) {
+        self.urgent(sink, Order::Drop(sink));
+    }
+
+    /// Bytes that wait to be written, of all flows.
+    pub fn backlog_bytes(&self) -> u64 {
+        self.shared.total_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Buffers that are done with; `out` is emptied first.
+    pub fn take_returned(&self, out: &mut Vec<Vec<u8>>) {
+        out.clear();
+        std::mem::swap(out, &mut *lock(&self.shared.returned));
+    }
+
+    fn order(&self, sink: SinkId, order: Order) {
+        self.queue(sink).push(order, false);
+    }
+
+    fn urgent(&self, sink: SinkId, order: Order) {
+        self.queue(sink).push(order, true);
+    }
+
+    fn queue(&self, sink: SinkId) -> &Queue {
+        &self.queues[sink as usize % THREADS]
+    }
+}
+
+struct Open {
+    sink: Sink,
+    backlog: Arc<Backlog>,
+    blocked: bool,
+}
+
+/// One thread. It ends with the process: a write that hangs must not keep that from ending.
+struct Worker {
+    shared: Arc<Shared>,
+    open: BTreeMap<SinkId, Open>,
+    orders: VecDeque<Order>,
+    /// Sinks that got something.
+    touched: Vec<SinkId>,
+    last_work: Instant,
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>) -> Self {
+        Worker {
+            shared,
+            open: BTreeMap::new(),
+            orders: VecDeque::new(),
+            touched: Vec::new(),
+            last_work: Instant::now(),
+        }
+    }
+
+    fn run(mut self, queue: &Queue) {
+        loop {
+            std::mem::swap(&mut self.orders, &mut *lock(&queue.orders));
+            if self.orders.is_empty() {
+                self.sleep(queue);
+                continue;
+            }
+            self.last_work = Instant::now();
+            while let Some(order) = self.orders.pop_front() {
+                self.follow(order);
+            }
+            while let Some(id) = self.touched.pop() {
+                self.write(id);
+            }
+        }
+    }
+
+    fn follow(&mut self, order: Order) {
+        match order {
+            Order::Open(id, backlog, target) => {
+                let open = Open {
+                    sink: Sink::new(target),
+                    backlog,
+                    blocked: false,
+                };
+                self.open.insert(id, open);
+            }
+            Order::Data(id, bytes) => {
+                let Some(open) = self.open.get_mut(&id) else {
+                    self.release(None, bytes);
+                    return;
+                };
+                let n = bytes.len() as u64;
+                match open.sink.push(bytes) {
+                    Ok(()) => self.touch(id),
+                    Err(error) => {
+                        subtract(&self.shared.total_bytes, n);
+                        self.fail(id, &error);
+                    }
+                }
+            }
+            Order::Decide(id, target) => {
+                if let Some(open) = self.open.get_mut(&id) {
+                    open.sink.decide(target);
+                    self.touch(id);
+                }
+            }
+            Order::End(id, answer) => self.end(id, &answer),
+            Order::Drop(id) => self.close(id),
+        }
+    }
+
+    fn touch(&mut self, id: SinkId) {
+        if self.touched.last() != Some(&id) {
+            self.touched.push(id);
+        }
+    }
+
+    fn write(&mut self, id: SinkId) {
+        let Some(open) = self.open.get_mut(&id) else {
+            return;
+        };
+        let (shared, backlog) = (&self.shared, &open.backlog);
+        let result = open
+            .sink
+            .write(&mut |buffer| release(shared, Some(backlog), buffer));
+        match result {
+            Ok(progress) => {
+                open.blocked = progress == Progress::Blocked;
+                let low = backlog.bytes.load(Ordering::SeqCst) <= RESUME_BYTES;
+                let decided = progress != Progress::Undecided;
+                if decided && low && backlog.paused.swap(false, Ordering::SeqCst) {
+                    self.tell(id, Update::Drained);
+                }
+                self.finish_if_complete(id);
+            }
+            Err(error) => {
+                let error = error.context("cannot write the content");
+                self.fail(id, &error);
+            }
+        }
+    }
+
+    fn end(&mut self, id: SinkId, answer: &SyncSender<Verdict>) {
+        // What arrived before the end is written first.
+        if self.touched.contains(&id) {
+            self.touched.retain(|touched| *touched != id);
+            self.write(id);
+        }
+        let Some(open) = self.open.get_mut(&id) else {
+            return;
+        };
+        let checked = open.sink.end();
+        let verdict = match checked {
+            Err(error) => {
+                self.close(id);
+                Verdict::Failed(format!("{error:#}"))
+            }
+            Ok(()) if open.sink.is_complete() => match self.keep(id) {
+                Ok(()) => Verdict::Done,
+                Err(error) => Verdict::Failed(format!("{error:#}")),
+            },
+            Ok(()) => Verdict::Checked,
+        };
+        let update = match &verdict {
+            Verdict::Done => Some(Update::Done),
+            Verdict::Failed(reason) => Some(Update::Failed(reason.clone())),
+            Verdict::Checked => None,
+        };
+        // The engine may have stopped waiting for the answer: it is told in any case.
+        let _ = answer.try_send(verdict);
+        if let Some(update) = update {
+            self.tell(id, update);
+        }
+    }
+
+    fn finish_if_complete(&mut self, id: SinkId) {
+        if self
+            .open
+            .get(&id)
+            .is_some_and(|open| open.sink.is_complete())
+        {
+            let update = match self.keep(id) {
+                Ok(()) => Update::Done,
+                Err(error) => Update::Failed(format!("{error:#}")),
+            };
+            self.tell(id, update);
+        }
+    }
+
+    fn keep(&mut self, id: SinkId) -> anyhow::Result<()> {
+        match self.open.remove(&id) {
+            Some(open) => open.sink.keep(),
+            None => Ok(()),
+        }
+    }
+
+    fn fail(&mut self, id: SinkId, error: &anyhow::Error) {
+        self.close(id);
+        self.tell(id, Update::Failed(format!("{error:#}")));
+    }
+
+    fn close(&mut self, id: SinkId) {
+        if let Some(open) = self.open.remove(&id) {
+            for buffer in open.sink.into_buffers() {
+                self.release(None, buffer);
+            }
+        }
+    }
+
+    fn release(&self, backlog: Option<&Backlog>, buffer: Vec<u8>) {
+        release(&self.shared, backlog, buffer);
+    }
+
+    fn tell(&self, id: SinkId, update: Update) {
+        self.shared.mailbox.send(Command::Sink { id, update });
+    }
+
+    /// Sleeps until there are orders or a stream takes more.
+    fn sleep(&mut self, queue: &Queue) {
+        let wakeful = self.last_work.elapsed() < WAKEFUL;
+        if !wakeful {
+            queue.asleep.store(true, Ordering::SeqCst);
+            if !lock(&queue.orders).is_empty() {
+                queue.asleep.store(false, Ordering::SeqCst);
+                return;
+            }
+        }
+        let blocked: Vec<SinkId> = self
+            .open
+            .iter()
+            .filter(|(_, open)| open.blocked)
+            .map(|(id, _)| *id)
+            .collect();
+        let streams = blocked.iter().filter_map(|id| self.open[id].sink.stream());
+        let mut polled = vec![PollFd::new(&queue.bell, PollFlags::IN)];
+        let stream = |fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT);
+        polled.extend(streams.map(stream));
+        let nap = Timespec {
+            tv_sec: 0,
+            tv_nsec: NAP.as_nanos() as _,
+        };
+        // An error is a signal that came: whoever has something to do is looked at again.
+        let _ = rustix::event::poll(&mut polled, wakeful.then_some(&nap));
+        let ready: Vec<bool> = polled
+            .iter()
+            .map(|polled| !polled.revents().is_empty())
+            .collect();
+        drop(polled);
+        if ready[0] {
+            let _ = rustix::io::read(&queue.bell, &mut [0u8; 8]);
+        }
+        for (id, _) in blocked.iter().zip(&ready[1..]).filter(|(_, ready)| **ready) {
+            self.last_work = Instant::now();
+            self.write(*id);
+        }
+    }
+}
+
+fn release(shared: &Shared, backlog: Option<&Backlog>, buffer: Vec<u8>) {
+    let n = buffer.len() as u64;
+    if let Some(backlog) = backlog {
+        subtract(&backlog.bytes, n);
+    }
+    subtract(&shared.total_bytes, n);
+    let mut returned = lock(&shared.returned);
+    if returned.len() < MAX_RETURNED {
+        returned.push(buffer);
+    }
+}
+
+fn subtract(counter: &AtomicU64, n: u64) {
+    counter.fetch_sub(n, Ordering::SeqCst);
+}
