@@ -20,10 +20,10 @@ use crate::faults::FaultParams;
 pub struct EngineParams {
     /// Threads that decode. 0: one less than the machine has processors, at least one.
     pub workers: u32,
-    /// How long the engine looks for more to do before it sleeps, in microseconds, and how long
-    /// before something is due it stops to sleep. Saves the latency of waking up, and costs a
-    /// processor that others may need. At most 1000.
-    pub spin_us: u32,
+    /// How long the engine looks for more to do before it sleeps, and how long before something is
+    /// due it stops to sleep. Saves the latency of waking up, and costs a processor that others may
+    /// need. At most 1000. (Not `_us`: the dilation would multiply it.)
+    pub spin_microseconds: u32,
     /// Run before all other processes of the machine (SCHED_FIFO), with priority 1 to 99. 0: like
     /// all others.
     pub realtime_priority: u32,
@@ -59,10 +59,10 @@ impl EngineParams {
                 self.workers
             ));
         }
-        if self.spin_us > MAX_SPIN_US {
+        if self.spin_microseconds > MAX_SPIN_MICROSECONDS {
             return Err(format!(
-                "engine.spin_us is {}; at most {MAX_SPIN_US} make sense",
-                self.spin_us
+                "engine.spin_microseconds is {}; at most {MAX_SPIN_MICROSECONDS} make sense",
+                self.spin_microseconds
             ));
         }
         if self.realtime_priority > 99 {
@@ -76,7 +76,7 @@ impl EngineParams {
 }
 
 const MAX_WORKERS: u32 = 1024;
-const MAX_SPIN_US: u32 = 1000;
+const MAX_SPIN_MICROSECONDS: u32 = 1000;
 
 /// All sections; each has defaults for all its keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

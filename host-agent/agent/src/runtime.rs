@@ -86,7 +86,7 @@ impl Runtime {
         let seed = seed.unwrap_or_else(rand::random);
         Ok(Runtime {
             nic: Nic::new(params.nic),
-            spin: Duration::from_micros(params.engine.spin_us.into()),
+            spin: Duration::from_micros(params.engine.spin_microseconds.into()),
             transports: Transports::new(address, params, seed),
             link,
             workers,

@@ -86,7 +86,7 @@ pub fn run(args: &PaceArgs) -> anyhow::Result<bool> {
         Side::open(&args.outside)?,
         FramePacer::new(&params.pacer, seed),
         signals,
-        Duration::from_micros(params.engine.spin_us.into()),
+        Duration::from_micros(params.engine.spin_microseconds.into()),
     );
     print(args.json, r#"{"event":"ready"}"#, "ready");
     let result = bridge.run(|bridge| report(bridge, args.json));

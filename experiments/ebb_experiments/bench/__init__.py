@@ -1,0 +1,1 @@
+"""`make bench`: what the agent and its parts achieve on this machine (docs/bench.md)."""

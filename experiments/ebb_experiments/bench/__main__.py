@@ -1,0 +1,7 @@
+"""See `cli`."""
+
+import sys
+
+from ebb_experiments.bench.cli import main
+
+sys.exit(main())

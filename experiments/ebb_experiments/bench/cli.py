@@ -1,0 +1,69 @@
+"""`python -m ebb_experiments.bench [SUBJECT...]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ebb_topologies.files import InputError
+from rich.console import Console
+
+from ebb_experiments.bench import allocations, codec, goodput, hiding, machine
+from ebb_experiments.bench.section import Context, Section
+
+SUBJECTS: dict[str, Callable[[Context], Section]] = {
+    "goodput": goodput.run,
+    "hiding": hiding.run,
+    "codec": codec.run,
+    "allocations": allocations.run,
+}
+"""By name, in the order in which they run."""
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 2: a benchmark could not run. A missed target is a result, not a failure."""
+    args = _parser().parse_args(argv)
+    console = Console()
+    directory = args.results / time.strftime("bench-%Y%m%d-%H%M%S")
+    directory.mkdir(parents=True, exist_ok=True)
+    context = Context(
+        root=ROOT,
+        agent=args.agent.resolve(),
+        directory=directory.resolve(),
+        quick=args.quick,
+    )
+    about = machine.describe()
+    console.print(", ".join(f"{name} {value}" for name, value in about.items()), highlight=False)
+    sections: dict[str, Section] = {}
+    try:
+        for name in args.subjects or SUBJECTS:
+            sections[name] = SUBJECTS[name](context)
+            sections[name].print(console)
+    except InputError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        result = {
+            "machine": about,
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "sections": {name: section.as_json() for name, section in sections.items()},
+        }
+        (directory / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
+    console.print(f"all figures: {directory / 'bench.json'}", highlight=False)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ebb_experiments.bench", description=__doc__)
+    parser.add_argument("subjects", nargs="*", choices=[[], *SUBJECTS], metavar="SUBJECT")
+    parser.add_argument("--agent", type=Path, default=ROOT / "build" / "ebb-agent")
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
+    return parser

@@ -1,0 +1,46 @@
+"""RaptorQ on one processor, as SCDP uses it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from ebb_topologies.files import InputError
+
+from ebb_experiments.bench.section import Context, Section
+
+
+def run(context: Context) -> Section:
+    """Builds and runs `host-agent/transport/examples/codec_speed.rs`."""
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "ebb-transport"]
+    command += ["--example", "codec_speed", "--", "0.2" if context.quick else "0.7"]
+    done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    result = json.loads(done.stdout)
+    return Section(
+        title="RaptorQ on one processor",
+        parameters={"symbol_bytes": result["symbol_bytes"], "overhead": result["overhead"]},
+        columns=(
+            "symbols per block (K)",
+            "missing",
+            "decode MB/s",
+            "decode us/block",
+            "encoder us/block",
+            "with plan us/block",
+            "repair us/symbol",
+        ),
+        rows=[
+            (
+                row["block_symbols"],
+                row["missing"],
+                row["decode_mb_per_s"],
+                row["decode_us"],
+                row["encoder_us"],
+                row["encoder_with_plan_us"],
+                row["repair_symbol_us"],
+            )
+            for row in result["rows"]
+        ],
+        details=result,
+    )

@@ -1,0 +1,70 @@
+"""How fast one flow of each scheme is over one veth, and what it costs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from statistics import median
+from typing import Any
+
+from ebb_experiments.bench.hosts import Transfer, TwoHosts
+from ebb_experiments.bench.section import Context, Section
+
+SCHEMES = ("ndp", "scdp", "reno", "dctcp", "hull")
+TARGET_MBPS = 1000.0
+TARGET_SCHEMES = ("ndp", "scdp")
+OBJECT_BYTES = 200_000_000
+REPEATS = 3
+
+WINDOW_PACKETS = 128
+"""Bytes that cover the latency of two processes that wake each other: about 1.5 ms at 1 Gbit/s."""
+PARAMETERS: dict[str, dict[str, Any]] = {
+    # Well above 1 Gbit/s. No limit at all would take away the pacing of pulls.
+    "nic": {"rate_bps": 10_000_000_000, "mtu_bytes": 1500, "catch_up_packets": 64},
+    "ndp": {"initial_window_packets": WINDOW_PACKETS, "rto_ns": 50_000_000},
+    "scdp": {"initial_window_packets": WINDOW_PACKETS, "rto_ns": 50_000_000},
+}
+
+
+def run(context: Context) -> Section:
+    """Median of a few runs of each scheme, in turn."""
+    repeats = 1 if context.quick else REPEATS
+    transfers: dict[str, list[Transfer]] = {scheme: [] for scheme in SCHEMES}
+    with TwoHosts(context.agent, context.directory) as hosts:
+        for _ in range(repeats):
+            for scheme in SCHEMES:
+                transfer = hosts.transfer(scheme, OBJECT_BYTES, PARAMETERS)
+                transfers[scheme].append(transfer)
+    medians = {s: median(t.goodput_mbps for t in done) for s, done in transfers.items()}
+    rows = []
+    for scheme, done in transfers.items():
+        costs = [transfer.cpu_s_per_gb for transfer in done]
+        rows.append(
+            (
+                scheme,
+                medians[scheme],
+                max(transfer.goodput_mbps for transfer in done),
+                median(sender for sender, _ in costs),
+                median(receiver for _, receiver in costs),
+                median(float(transfer.sent["retransmitted"]) for transfer in done),
+            )
+        )
+    verdicts = [
+        f"{scheme}: {medians[scheme]:.0f} Mbit/s; the target is {TARGET_MBPS:.0f}: "
+        + ("reached" if medians[scheme] >= TARGET_MBPS else "missed")
+        for scheme in TARGET_SCHEMES
+    ]
+    return Section(
+        title=f"Goodput over one veth, both agents on this machine (median of {repeats})",
+        parameters={"object_bytes": OBJECT_BYTES, **PARAMETERS},
+        columns=(
+            "scheme",
+            "goodput Mbit/s",
+            "best",
+            "sender CPU s/GB",
+            "receiver CPU s/GB",
+            "retransmitted",
+        ),
+        rows=rows,
+        verdicts=verdicts,
+        details={s: [asdict(transfer) for transfer in done] for s, done in transfers.items()},
+    )

@@ -1,0 +1,65 @@
+"""What a benchmark says: a table, and the same as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+Cell = str | float | int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The result of one subject."""
+
+    title: str
+    parameters: dict[str, Any]
+    """Everything that is not a default of the programs."""
+    columns: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+    verdicts: list[str] = field(default_factory=list)
+    """One line per target: what was asked for and what it is."""
+    details: Any = None
+    """Only in the JSON file: the records of the single runs."""
+
+    def print(self, console: Console) -> None:
+        table = Table(title=self.title, title_justify="left", box=SIMPLE_HEAD)
+        for number, column in enumerate(self.columns):
+            table.add_column(column, justify="left" if number == 0 else "right")
+        for row in self.rows:
+            table.add_row(*map(_text, row))
+        console.print(table)
+        for verdict in self.verdicts:
+            console.print(f"  {verdict}", highlight=False)
+        for name, value in self.parameters.items():
+            console.print(f"  {name} = {value}", style="dim", highlight=False)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What every subject may use."""
+
+    root: Path
+    """The repository."""
+    agent: Path
+    """The binary."""
+    directory: Path
+    """For parameter files and the like; it stays, beside the results."""
+    quick: bool
+    """Shorter runs, for a look."""
+
+
+def _text(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    if isinstance(cell, float):
+        return f"{cell:.0f}" if abs(cell) >= 100 else f"{cell:.3g}"
+    return str(cell)
