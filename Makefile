@@ -1,6 +1,7 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
+#   make bench [BENCH="goodput hiding --quick"]
 #   make test | lint | build | clean
 
 SHELL := /bin/bash
@@ -44,7 +45,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run test test-rust test-python test-ptf test-e2e lint clean
+.PHONY: help setup build run bench test test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -86,6 +87,9 @@ run: build ## fat-tree up, every scheme run and compared (about a minute)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli)
+
+bench: build ## what the agent achieves on this machine (two minutes; docs/bench.md)
+	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
 test: lint test-rust test-python test-ptf test-e2e ## every test
 

@@ -26,7 +26,9 @@ def run(context: Context) -> Section:
             count, packets = int(found["count"]), int(found["packets"])
             rows.append((found["what"], count, packets, count / max(packets, 1)))
     if not rows:
-        raise InputError("the allocation test prints no counts any more; see its `allocations:` lines")
+        raise InputError(
+            "the allocation test prints no counts any more; see its `allocations:` lines"
+        )
     return Section(
         title="Allocations inside the transports in steady state",
         parameters={},

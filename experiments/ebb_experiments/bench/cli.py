@@ -22,12 +22,17 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "allocations": allocations.run,
 }
 """By name, in the order in which they run."""
+REALTIME_PRIORITY = 10
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 2: a benchmark could not run. A missed target is a result, not a failure."""
-    args = _parser().parse_args(argv)
+    parser = _parser()
+    args = parser.parse_args(argv)
+    unknown = sorted(set(args.subjects) - set(SUBJECTS))
+    if unknown:
+        parser.error(f"no subject {unknown[0]}; subjects: {', '.join(SUBJECTS)}")
     console = Console()
     directory = args.results / time.strftime("bench-%Y%m%d-%H%M%S")
     directory.mkdir(parents=True, exist_ok=True)
@@ -36,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         agent=args.agent.resolve(),
         directory=directory.resolve(),
         quick=args.quick,
+        engine={
+            "spin_microseconds": args.spin,
+            "realtime_priority": REALTIME_PRIORITY if args.realtime else 0,
+        },
     )
     about = machine.describe()
     console.print(", ".join(f"{name} {value}" for name, value in about.items()), highlight=False)
@@ -62,8 +71,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ebb_experiments.bench", description=__doc__)
-    parser.add_argument("subjects", nargs="*", choices=[[], *SUBJECTS], metavar="SUBJECT")
+    parser.add_argument(
+        "subjects", nargs="*", metavar="SUBJECT", help=f"of {', '.join(SUBJECTS)}; all without"
+    )
     parser.add_argument("--agent", type=Path, default=ROOT / "build" / "ebb-agent")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
+    parser.add_argument(
+        "--spin",
+        type=int,
+        default=50,
+        metavar="MICROSECONDS",
+        help="how long an agent looks for more to do before it sleeps (default 50)",
+    )
+    parser.add_argument(
+        "--realtime",
+        action="store_true",
+        help="agents run before all other processes: for a machine that others use too",
+    )
     return parser

@@ -28,11 +28,12 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 def run(context: Context) -> Section:
     """Median of a few runs of each scheme, in turn."""
     repeats = 1 if context.quick else REPEATS
+    parameters = {"engine": context.engine, **PARAMETERS}
     transfers: dict[str, list[Transfer]] = {scheme: [] for scheme in SCHEMES}
     with TwoHosts(context.agent, context.directory) as hosts:
         for _ in range(repeats):
             for scheme in SCHEMES:
-                transfer = hosts.transfer(scheme, OBJECT_BYTES, PARAMETERS)
+                transfer = hosts.transfer(scheme, OBJECT_BYTES, parameters)
                 transfers[scheme].append(transfer)
     medians = {s: median(t.goodput_mbps for t in done) for s, done in transfers.items()}
     rows = []
@@ -55,7 +56,7 @@ def run(context: Context) -> Section:
     ]
     return Section(
         title=f"Goodput over one veth, both agents on this machine (median of {repeats})",
-        parameters={"object_bytes": OBJECT_BYTES, **PARAMETERS},
+        parameters={"object_bytes": OBJECT_BYTES, **parameters},
         columns=(
             "scheme",
             "goodput Mbit/s",

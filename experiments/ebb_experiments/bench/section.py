@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ class Section:
     parameters: dict[str, Any]
     """Everything that is not a default of the programs."""
     columns: tuple[str, ...]
-    rows: list[tuple[Cell, ...]]
+    rows: Sequence[tuple[Cell, ...]]
     verdicts: list[str] = field(default_factory=list)
     """One line per target: what was asked for and what it is."""
     details: Any = None
@@ -55,6 +56,8 @@ class Context:
     """For parameter files and the like; it stays, beside the results."""
     quick: bool
     """Shorter runs, for a look."""
+    engine: dict[str, Any]
+    """Section `engine` of the agents' parameters: how they use the machine."""
 
 
 def _text(cell: Cell) -> str:

@@ -102,6 +102,18 @@ struct Measured {
     finished: usize,
 }
 
+impl Measured {
+    /// For `make bench`, which reads this line.
+    fn print(&self, what: &str) {
+        let Measured {
+            packets,
+            allocations,
+            ..
+        } = self;
+        println!("allocations: {what}: {allocations} for {packets} packets");
+    }
+}
+
 /// Sends `flows` objects of `bytes` each from the first end to the second, to the end. Nothing is
 /// lost. Allocations are counted from packet number `warm_up` (of both ends together) until one end
 /// says that a flow is over, so that buffers have found their sizes and no flow is being closed.
@@ -261,6 +273,7 @@ fn tcp_does_not_allocate_per_packet() {
     ] {
         let bytes = 15_000_000 / flows as u64;
         let measured = steady_state(tcp(algorithm, None), flows, bytes, 4_000, |_, _| {});
+        measured.print(&format!("{algorithm:?}, {flows} flows"));
         assert_eq!(measured.finished, 2 * flows);
         assert!(measured.packets > 5_000, "{measured:?}");
         assert_eq!(measured.allocations, 0, "{algorithm:?}: {measured:?}");
@@ -277,6 +290,7 @@ fn a_paced_flow_does_not_allocate_per_packet() {
         }
     };
     let measured = steady_state(ends, 1, 15_000_000, 4_000, touch);
+    measured.print("HULL, paced");
     assert!(measured.packets > 5_000, "{measured:?}");
     assert_eq!(measured.allocations, 0, "{measured:?}");
 }
