@@ -2,7 +2,8 @@
 //!
 //! What arrives is handled in `inbound`; this file has the tables, the way out and the timers.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
@@ -32,6 +33,9 @@ pub(super) const STRAY: FlowId = FlowId(0);
 
 /// RFC 6335: the ports that nobody is assigned.
 pub const EPHEMERAL_PORTS: (u16, u16) = (49152, 65535);
+
+/// A heap, because it keeps its memory.
+type Deadlines = BinaryHeap<Reverse<(Instant, FlowId)>>;
 
 /// What a host is.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +121,8 @@ pub struct Host<S: Scheme> {
     pulls: PullQueue,
     /// Senders with a packet to send, next one first.
     ready: VecDeque<FlowId>,
-    deadlines: BTreeSet<(Instant, FlowId)>,
+    /// When sessions are to be looked at, next one first. Only what `Open::deadline` says counts.
+    deadlines: Deadlines,
     pub(super) events: VecDeque<Event>,
     jobs: VecDeque<Job>,
     pub(super) stray: StrayCounters,
@@ -151,7 +156,7 @@ impl<S: Scheme> Host<S> {
             receivers_by_key: BTreeMap::new(),
             control: VecDeque::new(),
             ready: VecDeque::new(),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::new(),
             events: VecDeque::new(),
             jobs: VecDeque::new(),
             stray: StrayCounters::default(),
@@ -304,23 +309,20 @@ impl<S: Scheme> Host<S> {
         header.emit(payload, packet);
     }
 
-    /// Keeps `deadlines` in step with what a session says.
+    /// Sees to it that a session is looked at when it says so. One that is entered for an earlier
+    /// time stays there, and is entered again when that has come: deadlines move with every packet,
+    /// and hardly any of them passes.
     fn set_deadline(
-        deadlines: &mut BTreeSet<(Instant, FlowId)>,
+        deadlines: &mut Deadlines,
         flow: FlowId,
         entered: &mut Option<Instant>,
         wanted: Option<Instant>,
     ) {
-        if *entered == wanted {
+        let Some(at) = wanted.filter(|at| entered.is_none_or(|entered| *at < entered)) else {
             return;
-        }
-        if let Some(at) = entered.take() {
-            deadlines.remove(&(at, flow));
-        }
-        if let Some(at) = wanted {
-            deadlines.insert((at, flow));
-        }
-        *entered = wanted;
+        };
+        *entered = Some(at);
+        deadlines.push(Reverse((at, flow)));
     }
 
     /// To be called after every call into a sender session.
@@ -434,7 +436,6 @@ impl<S: Scheme> Host<S> {
                 }
             }
         }
-        Self::set_deadline(&mut self.deadlines, flow, &mut open.deadline, None);
         self.ready.retain(|&f| f != flow);
         let counters = *open.state.counters();
         let group = open.state.group();
@@ -467,7 +468,6 @@ impl<S: Scheme> Host<S> {
         };
         let key = (*open.path.peer.ip(), open.path.session);
         self.receivers_by_key.remove(&key);
-        Self::set_deadline(&mut self.deadlines, flow, &mut open.deadline, None);
         self.pulls.remove(flow);
         if let Some(reason) = reset {
             self.control.retain(|(f, ..)| *f != flow);
@@ -675,25 +675,36 @@ impl<S: Scheme> Transport for Host<S> {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.tombstones.expire(now);
-        while let Some(&(at, flow)) = self.deadlines.first()
+        while let Some(&Reverse((at, flow))) = self.deadlines.peek()
             && at <= now
         {
             // Taken out first, so that a session that asks for the same time again cannot loop.
-            self.deadlines.pop_first();
+            self.deadlines.pop();
+            let is_current = |deadline: Option<Instant>| deadline == Some(at);
             if let Some(open) = self.senders.get_mut(&flow) {
+                if !is_current(open.deadline) {
+                    continue;
+                }
                 open.deadline = None;
-                open.state.handle_timeout(now);
+                if open.state.deadline().is_some_and(|at| at <= now) {
+                    open.state.handle_timeout(now);
+                }
                 self.after_sender(now, flow);
             } else if let Some(open) = self.receivers.get_mut(&flow) {
+                if !is_current(open.deadline) {
+                    continue;
+                }
                 open.deadline = None;
-                open.state.handle_timeout(now, &mut self.out);
+                if open.state.deadline().is_some_and(|at| at <= now) {
+                    open.state.handle_timeout(now, &mut self.out);
+                }
                 self.after_receiver(now, flow);
             }
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let timer = self.deadlines.first().map(|(at, _)| *at);
+        let timer = self.deadlines.peek().map(|Reverse((at, _))| *at);
         [timer, self.tombstones.next_expiry(), self.pulls.next_at()]
             .into_iter()
             .flatten()
