@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use ebb_wire::Protocol;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use crate::ndp::{NdpHost, NdpParams};
 use crate::nic::NicParams;
 use crate::pacer::PacerParams;
 use crate::scdp::{ScdpHost, ScdpParams};
-use crate::tcp::{Algorithm, TcpEndpoint, TcpParams};
+use crate::tcp::{Algorithm, Dctcp, Reno, RenoEcn, TcpEndpoint, TcpParams};
 use crate::{DscpParams, HostConfig, Transport};
 
 /// Parameters of all schemes; each section has defaults for all its keys.
@@ -94,18 +95,19 @@ impl Scheme {
             source_ports,
             seed,
         };
-        let tcp = |algorithm, pacer| -> Result<Box<dyn Transport + Send>, String> {
-            TcpEndpoint::new(host, self.name(), algorithm, suite.tcp.clone(), pacer)
-                .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
-                .map_err(|error| error.to_string())
-        };
+        let tcp =
+            |algorithm: Arc<dyn Algorithm>, pacer| -> Result<Box<dyn Transport + Send>, String> {
+                TcpEndpoint::new(host, self.name(), algorithm, suite.tcp.clone(), pacer)
+                    .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
+                    .map_err(|error| error.to_string())
+            };
         match self {
             Scheme::Ndp => Ok(Box::new(NdpHost::new(host, suite.ndp))),
             Scheme::Scdp => Ok(Box::new(ScdpHost::new(host, suite.scdp.clone()))),
-            Scheme::Reno => tcp(Algorithm::Reno, None),
-            Scheme::RenoEcn => tcp(Algorithm::RenoEcn, None),
-            Scheme::Dctcp => tcp(Algorithm::Dctcp, None),
-            Scheme::Hull => tcp(Algorithm::Dctcp, Some(&suite.pacer)),
+            Scheme::Reno => tcp(Arc::new(Reno), None),
+            Scheme::RenoEcn => tcp(Arc::new(RenoEcn), None),
+            Scheme::Dctcp => tcp(Arc::new(Dctcp::new(&suite.tcp)), None),
+            Scheme::Hull => tcp(Arc::new(Dctcp::new(&suite.tcp)), Some(&suite.pacer)),
         }
     }
 }

@@ -72,7 +72,7 @@ enum Phase {
 
 pub struct Connection {
     params: Arc<TcpParams>,
-    algorithm: Algorithm,
+    algorithm: Arc<dyn Algorithm>,
     /// Initial send sequence number.
     iss: u32,
     phase: Phase,
@@ -89,7 +89,7 @@ impl Connection {
     /// follow it. `iss` is random, chosen by the caller.
     pub fn connect(
         params: Arc<TcpParams>,
-        algorithm: Algorithm,
+        algorithm: Arc<dyn Algorithm>,
         stream: Arc<dyn ObjectSource>,
         iss: u32,
     ) -> Self {
@@ -99,7 +99,7 @@ impl Connection {
     /// Passive open in answer to `syn`. None if that is not a plain SYN.
     pub fn accept(
         params: Arc<TcpParams>,
-        algorithm: Algorithm,
+        algorithm: Arc<dyn Algorithm>,
         stream: Arc<dyn ObjectSource>,
         iss: u32,
         syn: &Segment<'_>,
@@ -107,13 +107,13 @@ impl Connection {
         if !syn.opens_a_connection() {
             return None;
         }
-        let agreement = Agreement::new(&params, algorithm, syn);
+        let agreement = Agreement::new(&params, algorithm.ecn(), syn);
         Some(Self::new(params, algorithm, stream, iss, Some(agreement)))
     }
 
     fn new(
         params: Arc<TcpParams>,
-        algorithm: Algorithm,
+        algorithm: Arc<dyn Algorithm>,
         stream: Arc<dyn ObjectSource>,
         iss: u32,
         agreement: Option<Agreement>,
@@ -253,6 +253,14 @@ impl Connection {
         self.take_step(step);
     }
 
+    /// The network says that it dropped our segment with sequence number `seq`: it is sent again at
+    /// once. For schemes whose switches tell; what is not in flight is ignored.
+    pub fn handle_loss_notification(&mut self, seq: u32) {
+        if let Phase::Synchronized(s) = &mut self.phase {
+            s.handle_loss_notification(seq);
+        }
+    }
+
     fn take_step(&mut self, step: Step) {
         match step {
             Step::Continue => {}
@@ -286,7 +294,7 @@ impl Connection {
         match passive {
             None if segment.flags.syn && acks_our_syn => {
                 handshake.on_acked(now);
-                let agreement = Agreement::new(&self.params, self.algorithm, segment);
+                let agreement = Agreement::new(&self.params, self.algorithm.ecn(), segment);
                 self.establish(now, agreement, agreement.window);
                 if let Phase::Synchronized(s) = &mut self.phase {
                     s.receiver.request_ack();
@@ -326,7 +334,7 @@ impl Connection {
             counters: handshake.counters(),
             rtt: handshake.rtt,
         };
-        let mut synchronized = Synchronized::new(&self.params, self.algorithm, opening, now);
+        let mut synchronized = Synchronized::new(&self.params, &*self.algorithm, opening, now);
         if self.closing {
             synchronized.sender.close();
         }
@@ -370,7 +378,7 @@ impl Connection {
         }
         match &mut self.phase {
             Phase::Handshake(_, handshake) => {
-                let mut syn = handshake.poll(now, &self.params, self.algorithm, self.iss)?;
+                let mut syn = handshake.poll(now, &self.params, self.algorithm.ecn(), self.iss)?;
                 if handshake.offers_timestamps(&self.params) {
                     let echo = handshake.agreement.and_then(|a| a.timestamp).unwrap_or(0);
                     syn.options.timestamps = Some((now.as_micros() as u32, echo));

@@ -71,7 +71,7 @@ type PacedPacket = (FlowId, Vec<u8>);
 pub struct TcpEndpoint {
     host: HostConfig,
     scheme: &'static str,
-    algorithm: Algorithm,
+    algorithm: Arc<dyn Algorithm>,
     params: Arc<TcpParams>,
     pacer: Option<Pacer<FlowId, PacedPacket>>,
     listening: BTreeSet<u16>,
@@ -103,7 +103,7 @@ impl TcpEndpoint {
     pub fn new(
         host: HostConfig,
         scheme: &'static str,
-        algorithm: Algorithm,
+        algorithm: Arc<dyn Algorithm>,
         mut params: TcpParams,
         pacer: Option<&PacerParams>,
     ) -> Result<Self, ConfigError> {
@@ -143,6 +143,23 @@ impl TcpEndpoint {
 
     pub fn pacer_counters(&self) -> Option<PacerCounters> {
         self.pacer.as_ref().map(Pacer::counters)
+    }
+
+    /// The network says that it dropped a segment that we sent from `port` to `peer` with sequence
+    /// number `seq`. For schemes whose switches tell; how they do so is theirs to parse.
+    pub fn handle_loss_notification(
+        &mut self,
+        now: Instant,
+        port: u16,
+        peer: SocketAddrV4,
+        seq: u32,
+    ) {
+        if let Some(&id) = self.by_address.get(&(port, peer))
+            && let Some(flow) = self.flows.get_mut(&id)
+        {
+            flow.connection.handle_loss_notification(seq);
+            self.after_input(now, id);
+        }
     }
 
     fn free_port(&mut self, to: SocketAddrV4) -> Option<u16> {
@@ -238,7 +255,7 @@ impl TcpEndpoint {
         }
         let connection = Connection::accept(
             self.params.clone(),
-            self.algorithm,
+            self.algorithm.clone(),
             Arc::new(Vec::new()),
             self.rng.random(),
             segment,
@@ -402,7 +419,8 @@ impl Transport for TcpEndpoint {
         };
         let iss = self.rng.random();
         let stream_bytes = source.len();
-        let mut connection = Connection::connect(self.params.clone(), self.algorithm, source, iss);
+        let mut connection =
+            Connection::connect(self.params.clone(), self.algorithm.clone(), source, iss);
         connection.close();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);

@@ -4,6 +4,7 @@ use ebb_units::{BitRate, Duration};
 use ebb_wire::{Ecn, TcpFlags};
 use proptest::prelude::*;
 
+use super::super::testing::{dctcp, reno};
 use super::*;
 use crate::nic::NicParams;
 use crate::object::{GeneratedSource, ObjectSource};
@@ -37,7 +38,7 @@ struct Rack {
 const RATE: BitRate = BitRate::from_mbps(1000);
 
 impl Rack {
-    fn new(hosts: usize, algorithm: Algorithm, pacer: bool) -> Self {
+    fn new(hosts: usize, algorithm: Arc<dyn Algorithm>, pacer: bool) -> Self {
         let endpoint = |host| {
             let pacer = pacer.then(PacerParams::default);
             let params = TcpParams::default();
@@ -48,7 +49,7 @@ impl Rack {
                 source_ports: EPHEMERAL_PORTS,
                 seed: host as u64,
             };
-            TcpEndpoint::new(config, "test", algorithm, params, pacer.as_ref()).unwrap()
+            TcpEndpoint::new(config, "test", algorithm.clone(), params, pacer.as_ref()).unwrap()
         };
         Rack {
             now: Instant::from_micros(1_000_000),
@@ -198,7 +199,7 @@ impl Rack {
 
 #[test]
 fn an_object_is_delivered_with_its_events_and_records() {
-    let mut rack = Rack::new(2, Algorithm::Dctcp, false);
+    let mut rack = Rack::new(2, dctcp(), false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.send(0, 1, 500_000);
     rack.run();
@@ -259,7 +260,7 @@ fn an_object_is_delivered_with_its_events_and_records() {
 
 #[test]
 fn a_port_nobody_listens_on_refuses() {
-    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    let mut rack = Rack::new(2, reno(), false);
     rack.send(0, 1, 1000);
     rack.run();
     assert!(rack.failure(Role::Sender).starts_with("connection refused"));
@@ -269,7 +270,7 @@ fn a_port_nobody_listens_on_refuses() {
 
 #[test]
 fn a_host_that_is_not_there_is_given_up() {
-    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    let mut rack = Rack::new(2, reno(), false);
     rack.dead[1] = true;
     rack.send(0, 1, 1000);
     rack.run();
@@ -278,7 +279,7 @@ fn a_host_that_is_not_there_is_given_up() {
 
 #[test]
 fn a_receiver_that_vanishes_fails_the_sender() {
-    let mut rack = Rack::new(2, Algorithm::Dctcp, false);
+    let mut rack = Rack::new(2, dctcp(), false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.send(0, 1, 10_000_000);
     rack.run_until(rack.now + Duration::from_millis(5));
@@ -293,7 +294,7 @@ fn a_receiver_that_vanishes_fails_the_sender() {
 
 #[test]
 fn a_sender_that_vanishes_fails_the_receiver() {
-    let mut rack = Rack::new(2, Algorithm::Dctcp, false);
+    let mut rack = Rack::new(2, dctcp(), false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.send(0, 1, 10_000_000);
     rack.run_until(rack.now + Duration::from_millis(5));
@@ -308,7 +309,7 @@ fn a_sender_that_vanishes_fails_the_receiver() {
 
 #[test]
 fn an_abort_tells_the_peer() {
-    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    let mut rack = Rack::new(2, reno(), false);
     rack.hosts[1].listen(PORT).unwrap();
     let flow = rack.send(0, 1, 10_000_000);
     rack.run_until(rack.now + Duration::from_millis(5));
@@ -320,7 +321,7 @@ fn an_abort_tells_the_peer() {
 
 #[test]
 fn a_receiver_that_refuses_the_object_fails_the_sender() {
-    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    let mut rack = Rack::new(2, reno(), false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.refuse = true;
     rack.send(0, 1, 100_000);
@@ -343,7 +344,7 @@ fn an_object_that_cannot_be_read_fails_both() {
             }
         }
     }
-    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    let mut rack = Rack::new(2, reno(), false);
     rack.hosts[1].listen(PORT).unwrap();
     let to = SocketAddrV4::new(address(1), PORT);
     let request = SendRequest {
@@ -364,7 +365,7 @@ fn an_object_that_cannot_be_read_fails_both() {
 
 #[test]
 fn what_cannot_be_sent_is_refused_with_a_reason() {
-    let mut rack = Rack::new(2, Algorithm::Reno, false);
+    let mut rack = Rack::new(2, reno(), false);
     let source: Arc<dyn ObjectSource> = Arc::new(Vec::new());
     let request = |to: &str, source_port| SendRequest {
         to: to.parse().unwrap(),
@@ -394,8 +395,9 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
 /// The packets are TCP as others know it: what ECN and handshake look like on the wire.
 #[test]
 fn the_wire_shows_rfc_3168_negotiation() {
-    for (algorithm, ecn) in [(Algorithm::Reno, false), (Algorithm::Dctcp, true)] {
-        let mut rack = Rack::new(2, algorithm, false);
+    // RFC 8257 3.5 wants ECT on SYN and SYN-ACK too; RFC 3168 does not.
+    for (algorithm, ecn) in [(reno(), false), (dctcp(), true)] {
+        let mut rack = Rack::new(2, algorithm.clone(), false);
         rack.hosts[1].listen(PORT).unwrap();
         rack.send(0, 1, 1000);
         let mut seen = Vec::new();
@@ -418,12 +420,12 @@ fn the_wire_shows_rfc_3168_negotiation() {
         let expected = [
             (
                 TcpFlags::SYN | on(TcpFlags::ECE | TcpFlags::CWR),
-                Ecn::NotEct,
+                data_ecn,
                 Some(1460),
             ),
             (
                 TcpFlags::SYN | ack | on(TcpFlags::ECE),
-                Ecn::NotEct,
+                data_ecn,
                 Some(1460),
             ),
             // The ACK of the handshake rides on the data, the FIN on the last of it.
@@ -438,7 +440,7 @@ fn the_wire_shows_rfc_3168_negotiation() {
 /// HULL with a marking threshold as small as a phantom queue's: the pacer works and nothing hurts.
 #[test]
 fn hull_paces_long_flows() {
-    let mut rack = Rack::new(3, Algorithm::Dctcp, true);
+    let mut rack = Rack::new(3, dctcp(), true);
     rack.hosts[2].listen(PORT).unwrap();
     rack.mark_above = 3_000;
     for host in 0..2 {
@@ -467,7 +469,7 @@ fn hull_paces_long_flows() {
 }
 
 /// Eight hosts answer one at once through a queue of 30 kB: (drops, timeouts, longest transfer).
-fn incast(algorithm: Algorithm) -> (u64, u64, u64) {
+fn incast(algorithm: Arc<dyn Algorithm>) -> (u64, u64, u64) {
     let mut rack = Rack::new(9, algorithm, false);
     rack.hosts[0].listen(PORT).unwrap();
     rack.capacity = 30_000;
@@ -494,14 +496,14 @@ fn incast(algorithm: Algorithm) -> (u64, u64, u64) {
 /// What the papers say of an incast: without ECN whole windows are lost and wait for the timer.
 #[test]
 fn an_incast_costs_reno_timeouts() {
-    let (drops, timeouts, longest) = incast(Algorithm::Reno);
+    let (drops, timeouts, longest) = incast(reno());
     assert!(
         drops > 0 && timeouts > 0,
         "{drops} drops, {timeouts} timeouts"
     );
     // 800 kB take 6.6 ms; a timeout is 10 ms.
     assert!(longest > 10_000_000, "{longest}");
-    let (dctcp_drops, dctcp_timeouts, _) = incast(Algorithm::Dctcp);
+    let (dctcp_drops, dctcp_timeouts, _) = incast(dctcp());
     assert!(dctcp_drops < drops, "{dctcp_drops} < {drops}");
     assert!(dctcp_timeouts <= timeouts, "{dctcp_timeouts} <= {timeouts}");
 }
@@ -519,7 +521,7 @@ proptest! {
             1..30,
         ),
     ) {
-        let mut rack = Rack::new(2, Algorithm::Dctcp, true);
+        let mut rack = Rack::new(2, dctcp(), true);
         rack.hosts[1].listen(PORT).unwrap();
         rack.send(0, 1, 200_000);
         rack.run_until(rack.now + Duration::from_micros(300));

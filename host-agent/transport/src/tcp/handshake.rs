@@ -3,7 +3,7 @@
 use ebb_units::Instant;
 use ebb_wire::TcpOptions;
 
-use super::congestion::{Algorithm, EcnMode};
+use super::congestion::EcnMode;
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::segment::{Flags, Segment};
@@ -42,9 +42,9 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// `peer` is a SYN (we are passive) or a SYN-ACK (we are active). The peer's ECN flags differ
+    /// `ecn` is what we would use. `peer` is a SYN (we are passive) or a SYN-ACK (we are active). The peer's ECN flags differ
     /// between the two: ECE and CWR in a SYN, ECE alone in a SYN-ACK.
-    pub(crate) fn new(params: &TcpParams, algorithm: Algorithm, peer: &Segment<'_>) -> Self {
+    pub(crate) fn new(params: &TcpParams, ecn: EcnMode, peer: &Segment<'_>) -> Self {
         let options = &peer.options;
         let mss = options
             .mss
@@ -69,11 +69,7 @@ impl Agreement {
                 .map(|peer| (peer.min(MAX_WINDOW_SCALE), window_shift(params))),
             sack: options.sack_permitted && params.sack,
             timestamp,
-            ecn: if ecn_offered {
-                algorithm.ecn()
-            } else {
-                EcnMode::Off
-            },
+            ecn: if ecn_offered { ecn } else { EcnMode::Off },
             window: u64::from(peer.window),
         }
     }
@@ -111,7 +107,7 @@ impl Handshake {
         &mut self,
         now: Instant,
         params: &TcpParams,
-        algorithm: Algorithm,
+        ecn: EcnMode,
         iss: u32,
     ) -> Option<Segment<'static>> {
         if !std::mem::take(&mut self.syn_pending) {
@@ -121,7 +117,8 @@ impl Handshake {
         self.packets += 1;
         self.deadline = Some(now + self.rtt.rto());
         let agreed = self.agreement.as_ref();
-        let ecn = agreed.map_or(algorithm.ecn(), |a| a.ecn) != EcnMode::Off;
+        let mode = agreed.map_or(ecn, |a| a.ecn);
+        let ecn = mode != EcnMode::Off;
         Some(Segment {
             seq: iss,
             ack: agreed.map(|a| a.irs.wrapping_add(1)),
@@ -140,6 +137,9 @@ impl Handshake {
                 sack_permitted: agreed.map_or(params.sack, |a| a.sack),
                 ..TcpOptions::default()
             },
+            // RFC 8257 3.5, against RFC 3168 6.1.1: where marking is low, a switch may drop what is
+            // not ECT.
+            ect: mode == EcnMode::Dctcp,
             ..Segment::default()
         })
     }
@@ -203,13 +203,13 @@ mod tests {
             timestamps: true,
             ..TcpParams::default()
         };
-        let agreement = Agreement::new(&params, Algorithm::Dctcp, &syn);
+        let agreement = Agreement::new(&params, EcnMode::Dctcp, &syn);
         assert_eq!(agreement.segment_bytes, 536);
         assert_eq!((agreement.window_shifts, agreement.timestamp), (None, None));
         assert_eq!((agreement.sack, agreement.ecn), (false, EcnMode::Off));
         let mut handshake = Handshake::new(&params, Some(agreement));
         let syn_ack = handshake
-            .poll(Instant::ZERO, &params, Algorithm::Dctcp, 1)
+            .poll(Instant::ZERO, &params, EcnMode::Dctcp, 1)
             .unwrap();
         assert_eq!(
             syn_ack.options,
@@ -218,7 +218,7 @@ mod tests {
                 ..TcpOptions::default()
             }
         );
-        assert!(!syn_ack.flags.ece);
+        assert!(!syn_ack.flags.ece && !syn_ack.ect);
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
                 flags,
                 ..Segment::default()
             };
-            Agreement::new(&TcpParams::default(), Algorithm::RenoEcn, &syn).ecn
+            Agreement::new(&TcpParams::default(), EcnMode::Classic, &syn).ecn
         };
         assert_eq!(ecn(None, true, true), EcnMode::Classic);
         assert_eq!(ecn(None, true, false), EcnMode::Off);

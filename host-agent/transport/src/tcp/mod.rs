@@ -37,7 +37,7 @@ mod testing;
 #[cfg(test)]
 mod transfer_tests;
 
-pub use congestion::{Algorithm, EcnMode};
+pub use congestion::{Algorithm, Dctcp, EcnMode, Reno, RenoEcn};
 pub use connection::{Connection, Failure, State, Statistics};
 pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
 pub use params::{InvalidTcpParams, TcpParams};

@@ -2,11 +2,11 @@
 
 use ebb_units::{Duration, Instant};
 
-use super::testing::{Fate, Network};
+use super::testing::{Fate, Network, reno};
 use super::*;
 
 fn network(params: TcpParams) -> Network {
-    Network::new(Algorithm::Reno, params)
+    Network::new(reno(), params)
 }
 
 /// Drops the copies number `copies` of the left side's `n`-th segment with payload.

@@ -54,7 +54,13 @@ impl RttEstimator {
     }
 
     pub(crate) fn rto(&self) -> Duration {
-        (self.rto * (1 << self.backoffs.min(32))).min(self.max_rto)
+        self.doubled(self.backoffs)
+    }
+
+    /// The timeout without the backoff of retransmissions, doubled `times` times: what the persist
+    /// timer takes (RFC 9293 3.8.6.1).
+    pub(crate) fn doubled(&self, times: u32) -> Duration {
+        (self.rto * (1 << times.min(32))).min(self.max_rto)
     }
 
     pub(crate) fn smoothed(&self) -> Option<Duration> {

@@ -149,11 +149,12 @@ impl Scoreboard {
         update
     }
 
-    /// RFC 6675 IsLost(): marks every segment below which... more than `threshold - 1` segments'
-    /// worth of bytes have been SACKed above. Returns true if a segment was newly marked.
+    /// RFC 6675 IsLost(): marks every segment above which `threshold` separate ranges, or more than
+    /// `threshold - 1` segments' worth of bytes, have been SACKed. Returns true if a segment was
+    /// newly marked.
     pub(crate) fn mark_lost(&mut self, threshold: u32, mss: u64) -> bool {
         let enough = u64::from(threshold - 1) * mss;
-        let mut above = 0;
+        let (mut above, mut ranges, mut in_range) = (0, 0, false);
         let mut marked = false;
         let top = self
             .segments
@@ -162,12 +163,29 @@ impl Scoreboard {
             let segment = self.segments[index];
             if segment.sacked {
                 above += segment.len();
-            } else if above > enough && !segment.lost {
+                ranges += u32::from(!in_range);
+            } else if (above > enough || ranges >= threshold) && !segment.lost {
                 self.change(index, |s| s.lost = true);
                 marked = true;
             }
+            in_range = segment.sacked;
         }
         marked
+    }
+
+    /// The network says that the segment with offset `at` was dropped, the last copy of it. Returns
+    /// false if it is not in flight.
+    pub(crate) fn mark_dropped(&mut self, at: u64) -> bool {
+        let index = self.segments.partition_point(|s| s.end <= at);
+        let in_flight = |s: &Sent| s.start <= at && !s.sacked && !s.needs_retransmission();
+        if !self.segments.get(index).is_some_and(in_flight) {
+            return false;
+        }
+        self.change(index, |s| {
+            s.lost = true;
+            s.retransmitted = false;
+        });
+        true
     }
 
     /// The first segment is lost, whatever SACK says (NewReno: third duplicate or partial ACK).

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 
-use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode};
+use super::congestion::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
 use super::params::TcpParams;
 use super::rtt::RttEstimator;
 use super::scoreboard::Scoreboard;
@@ -103,6 +103,8 @@ pub(crate) struct Sender {
     next: u64,
     /// First offset beyond the peer's window.
     window_edge: u64,
+    /// The largest window the peer has had (MAX.SND.WND of RFC 5961).
+    max_peer_window: u64,
     /// SND.WL1 and SND.WL2.
     window_update: (u64, u64),
     segment_bytes: u64,
@@ -124,7 +126,10 @@ pub(crate) struct Sender {
     deadline: Option<Instant>,
     retries: u32,
     max_retries: u32,
+    /// Window probes since the peer's window shut.
+    probes: u32,
     probe_pending: bool,
+    last_data_sent: Option<Instant>,
     counters: SenderCounters,
 }
 
@@ -132,7 +137,7 @@ impl Sender {
     /// After the handshake, which may have measured `rtt` and has counted its own packets.
     pub(crate) fn new(
         params: &TcpParams,
-        algorithm: Algorithm,
+        algorithm: &dyn Algorithm,
         stream: Arc<dyn ObjectSource>,
         negotiated: Negotiated,
         rtt: RttEstimator,
@@ -143,10 +148,11 @@ impl Sender {
             una: 1,
             next: 1,
             window_edge: 1 + negotiated.window,
+            max_peer_window: negotiated.window,
             window_update: (negotiated.window_seq, 1),
             segment_bytes: negotiated.segment_bytes,
             scoreboard: Scoreboard::with_room_for(params.initial_window_packets),
-            congestion: algorithm.build(params, negotiated.segment_bytes),
+            congestion: algorithm.start(Window::new(params, negotiated.segment_bytes)),
             rtt,
             recovery: Recovery::None,
             sack: negotiated.sack,
@@ -160,7 +166,9 @@ impl Sender {
             deadline: None,
             retries: 0,
             max_retries: params.max_retries,
+            probes: 0,
             probe_pending: false,
+            last_data_sent: None,
             counters,
         }
     }
@@ -191,6 +199,15 @@ impl Sender {
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    pub(crate) fn max_peer_window(&self) -> u64 {
+        self.max_peer_window
+    }
+
+    /// Sends an ACK that the peer must answer (RFC 9293 3.8.4).
+    pub(crate) fn request_probe(&mut self) {
+        self.probe_pending = true;
     }
 
     /// Offset after the FIN.
@@ -275,6 +292,7 @@ impl Sender {
             flight_bytes: flight,
             ece,
             in_recovery: was_in_recovery || matches!(self.recovery, Recovery::Fast { .. }),
+            after_timeout: matches!(self.recovery, Recovery::Timeout { .. }),
             window_limited,
         });
         self.cwr_pending |= reduced;
@@ -287,6 +305,7 @@ impl Sender {
             return false;
         }
         self.window_update = stamp;
+        self.max_peer_window = self.max_peer_window.max(arrival.window);
         let edge = arrival.ack + arrival.window;
         let changed = edge != self.window_edge;
         self.window_edge = edge;
@@ -295,12 +314,15 @@ impl Sender {
 
     /// Detects losses and moves between the recovery states.
     fn recover(&mut self, acked: u64, flight: u64, duplicate: bool, newly_sacked: bool) {
+        let threshold = self
+            .congestion
+            .duplicate_ack_threshold(self.duplicate_ack_threshold);
         match self.recovery {
             Recovery::Fast { until } | Recovery::Timeout { until } if self.una >= until => {
                 self.recovery = Recovery::None;
                 self.duplicate_acks = 0;
             }
-            Recovery::Fast { .. } if acked > 0 && !self.sack => {
+            Recovery::Fast { .. } if acked > 0 && !self.sack && threshold.is_some() => {
                 // RFC 6582 3.2: a partial ACK shows the next hole. What it acknowledges had been
                 // counted out of the pipe by duplicate ACKs, but for the retransmission itself.
                 self.scoreboard.mark_first_lost();
@@ -314,25 +336,45 @@ impl Sender {
         if matches!(self.recovery, Recovery::Timeout { .. }) {
             return;
         }
+        let Some(threshold) = threshold else {
+            return;
+        };
         let mut lost = false;
         if self.sack && (newly_sacked || acked > 0) {
-            lost = self
-                .scoreboard
-                .mark_lost(self.duplicate_ack_threshold, self.segment_bytes);
+            lost = self.scoreboard.mark_lost(threshold, self.segment_bytes);
         }
         if self.recovery != Recovery::None {
             return;
         }
-        if !lost && self.duplicate_acks >= self.duplicate_ack_threshold {
+        if !lost && self.duplicate_acks >= threshold {
             lost = self.scoreboard.mark_first_lost();
         }
         if lost {
-            self.recovery = Recovery::Fast { until: self.next };
+            self.begin_episode();
             self.congestion.on_loss(flight, self.next);
-            self.cwr_pending = self.ecn;
-            self.retransmit_now = true;
-            self.counters.loss_episodes += 1;
         }
+    }
+
+    fn begin_episode(&mut self) {
+        self.recovery = Recovery::Fast { until: self.next };
+        self.cwr_pending = self.ecn;
+        self.retransmit_now = true;
+        self.counters.loss_episodes += 1;
+    }
+
+    /// The network says that it dropped the segment with offset `at`: it goes out again at once.
+    pub(crate) fn handle_loss_notification(&mut self, at: u64) {
+        if !self.scoreboard.mark_dropped(at) {
+            return;
+        }
+        let first = self.recovery == Recovery::None;
+        if first {
+            self.begin_episode();
+        }
+        self.retransmit_now = true;
+        let flight = self.next - self.una;
+        self.congestion
+            .on_loss_notification(flight, self.next, first);
     }
 
     /// Bytes in the network: RFC 6675's pipe, less what duplicate ACKs say has left (RFC 6582)
@@ -351,6 +393,7 @@ impl Sender {
         if std::mem::take(&mut self.probe_pending) {
             return Some(Transmission::WindowProbe);
         }
+        self.restart_after_idle(now);
         let allowance = self.congestion.window().bytes().saturating_sub(self.pipe());
         if let Some((start, end)) = self.scoreboard.next_lost() {
             // The loss window is one segment, and what is lost is not in the pipe: a
@@ -360,7 +403,7 @@ impl Sender {
             }
             self.retransmit_now = false;
             self.scoreboard.on_retransmitted(start, now);
-            self.count(start, end);
+            self.count(start, end, now);
             self.counters.retransmitted += 1;
             self.counters.fast_retransmitted +=
                 u64::from(matches!(self.recovery, Recovery::Fast { .. }));
@@ -373,19 +416,20 @@ impl Sender {
             });
         }
         let Some((start, end)) = self.next_new_segment(allowance) else {
-            if self.is_blocked_by_peer() {
-                self.arm(now);
+            if self.is_blocked_by_peer() && self.deadline.is_none() {
+                self.deadline = Some(now + self.rtt.doubled(self.probes));
             }
             return None;
         };
         if self.scoreboard.is_empty() {
             // A timer that ran for window probes does not count for this segment.
             self.deadline = None;
+            self.probes = 0;
         }
         let carries_data = start < self.stream_end();
         self.scoreboard.on_sent(start, end, now);
         self.next = end;
-        self.count(start, end);
+        self.count(start, end, now);
         self.arm(now);
         // RFC 3168 6.1.2: CWR on the first new data segment after a reduction.
         let cwr = carries_data && std::mem::take(&mut self.cwr_pending);
@@ -397,10 +441,24 @@ impl Sender {
         })
     }
 
-    fn count(&mut self, start: u64, end: u64) {
+    fn count(&mut self, start: u64, end: u64, now: Instant) {
         let payload = end.min(self.stream_end()).saturating_sub(start);
+        if payload > 0 {
+            self.last_data_sent = Some(now);
+        }
         self.counters.packets += u64::from(payload > 0);
         self.counters.payload_bytes += payload;
+    }
+
+    /// RFC 5681 4.1. The peer's window is what can make a sender of one object pause.
+    fn restart_after_idle(&mut self, now: Instant) {
+        let idle = self.scoreboard.is_empty()
+            && self
+                .last_data_sent
+                .is_some_and(|sent| now.since(sent) > self.rtt.rto());
+        if idle && self.next < self.window_edge {
+            self.congestion.on_idle();
+        }
     }
 
     /// The next segment of new data that the windows allow.
@@ -461,12 +519,15 @@ impl Sender {
         if self.retries > self.max_retries {
             return TimerOutcome::GiveUp;
         }
-        self.rtt.back_off();
-        self.deadline = Some(now + self.rtt.rto());
         if self.scoreboard.is_empty() {
+            // The persist timer backs off by itself: the window says nothing about the path.
+            self.probes += 1;
+            self.deadline = Some(now + self.rtt.doubled(self.probes));
             self.probe_pending = true;
             return TimerOutcome::Continue;
         }
+        self.rtt.back_off();
+        self.deadline = Some(now + self.rtt.rto());
         self.counters.timeouts += 1;
         self.scoreboard.on_timeout();
         self.congestion

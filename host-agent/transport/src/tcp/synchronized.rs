@@ -19,6 +19,9 @@ use super::sender::{AckArrival, Negotiated, Sender, SenderCounters, TimerOutcome
 use crate::object::ObjectSource;
 use crate::record::TcpSummary;
 
+/// Questions to a silent peer before it counts as gone, evenly over `idle_timeout_ns`.
+const KEEPALIVES: u32 = 3;
+
 /// What an input did to the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -48,6 +51,8 @@ pub(crate) struct Synchronized {
     closed_first: bool,
     time_wait_until: Option<Instant>,
     last_heard: Instant,
+    /// Questions since then whether the peer is still there.
+    keepalives: u32,
     /// Earliest time of the next ACK in answer to an unacceptable empty segment.
     next_challenge: Instant,
     challenge_interval: Duration,
@@ -58,7 +63,7 @@ pub(crate) struct Synchronized {
 impl Synchronized {
     pub(crate) fn new(
         params: &TcpParams,
-        algorithm: Algorithm,
+        algorithm: &dyn Algorithm,
         opening: Opening,
         now: Instant,
     ) -> Self {
@@ -86,6 +91,7 @@ impl Synchronized {
             closed_first: false,
             time_wait_until: None,
             last_heard: now,
+            keepalives: 0,
             next_challenge: Instant::ZERO,
             challenge_interval: params.delayed_ack_timeout(),
             time_wait: params.time_wait(),
@@ -138,7 +144,7 @@ impl Synchronized {
         let Some(start) = offset.filter(|&start| {
             self.receiver.is_acceptable(start, length) && self.timestamp_is_fresh(segment)
         }) else {
-            return self.refuse(now, segment, length);
+            return self.refuse(now, segment, length, expected);
         };
         // RFC 5961 3 and 4: only an exact RST resets; a SYN never does.
         if segment.flags.rst {
@@ -153,11 +159,14 @@ impl Synchronized {
         let Some(ack_number) = segment.ack else {
             return Step::Continue;
         };
-        let ack = unwrap_sequence(ack_number, self.iss, self.sender.una());
-        let Some(ack) = ack.filter(|&ack| ack <= self.sender.next()) else {
+        let Some(ack) = self.plausible_ack(ack_number) else {
             return self.challenge(now);
         };
-        self.last_heard = now;
+        // While we wait for data, only data moves things on: two ends that disagree about what has
+        // been acknowledged must not keep each other alive.
+        if length > 0 || self.sender.fin_sent() {
+            self.heard(now);
+        }
         if let (Some((value, _)), true) = (
             segment.options.timestamps,
             start <= self.receiver.last_ack(),
@@ -184,6 +193,26 @@ impl Synchronized {
             }
         }
         self.after_transition(now)
+    }
+
+    /// RFC 5961 5.2: nobody who knows the connection acknowledges what was never sent, or less than
+    /// a window before what is acknowledged already.
+    fn plausible_ack(&self, ack_number: u32) -> Option<u64> {
+        let (una, next) = (self.sender.una(), self.sender.next());
+        let oldest = una.saturating_sub(self.sender.max_peer_window());
+        unwrap_sequence(ack_number, self.iss, una).filter(|ack| (oldest..=next).contains(ack))
+    }
+
+    fn heard(&mut self, now: Instant) {
+        self.last_heard = now;
+        self.keepalives = 0;
+    }
+
+    /// The network says that it dropped our segment that began with `seq`.
+    pub(crate) fn handle_loss_notification(&mut self, seq: u32) {
+        if let Some(at) = unwrap_sequence(seq, self.iss, self.sender.una()) {
+            self.sender.handle_loss_notification(at);
+        }
     }
 
     fn after_transition(&mut self, now: Instant) -> Step {
@@ -240,16 +269,18 @@ impl Synchronized {
         }
     }
 
-    /// PAWS (RFC 7323 5.3): a segment older than the newest seen in order is from another age.
+    /// PAWS (RFC 7323 5.3): a segment older than the newest seen in order is from another age. Where
+    /// timestamps are in use, all but a RST must have one (3.2).
     fn timestamp_is_fresh(&self, segment: &Segment<'_>) -> bool {
         match (self.recent_timestamp, segment.options.timestamps) {
             (Some(recent), Some((value, _))) => (value.wrapping_sub(recent) as i32) >= 0,
-            _ => true,
+            (Some(_), None) => segment.flags.rst,
+            (None, _) => true,
         }
     }
 
     /// Answers an unacceptable segment with an ACK: it may be a retransmission whose ACK was lost.
-    fn refuse(&mut self, now: Instant, segment: &Segment<'_>, length: u64) -> Step {
+    fn refuse(&mut self, now: Instant, segment: &Segment<'_>, length: u64, expected: u64) -> Step {
         if segment.flags.rst {
             return Step::Continue;
         }
@@ -257,9 +288,16 @@ impl Synchronized {
             self.time_wait_until = Some(now + self.time_wait);
         }
         if length == 0 {
+            // A window probe or keep-alive lies just before what we expect. It shows that the peer
+            // is there, although the window may be shut for everything else.
+            let before = unwrap_sequence(segment.seq.wrapping_add(1), self.agreement.irs, expected);
+            let acks = segment.ack.and_then(|ack| self.plausible_ack(ack));
+            if before == Some(expected) && acks.is_some() {
+                self.heard(now);
+            }
             return self.challenge(now);
         }
-        self.last_heard = now;
+        self.heard(now);
         self.receiver.on_duplicate();
         Step::Continue
     }
@@ -275,10 +313,20 @@ impl Synchronized {
     }
 
     /// Nothing of ours is under way, so only the peer can move things on: it must not be silent.
+    /// When we only wait for its FIN, it may have nothing to say because its application is slow; so
+    /// we ask (RFC 9293 3.8.4), and give up when the last question has gone unanswered too.
     fn idle_deadline(&self) -> Option<Instant> {
-        let waiting = matches!(self.state(), State::Established | State::FinWait2);
-        (waiting && self.sender.next_deadline().is_none())
-            .then(|| self.last_heard + self.idle_timeout)
+        if self.sender.next_deadline().is_some() {
+            return None;
+        }
+        let patience = match self.state() {
+            State::Established => self.idle_timeout,
+            State::FinWait2 => self
+                .idle_timeout
+                .mul_div(u64::from(self.keepalives) + 1, u64::from(KEEPALIVES) + 1),
+            _ => return None,
+        };
+        Some(self.last_heard + patience)
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
@@ -296,7 +344,11 @@ impl Synchronized {
             return Step::Closed;
         }
         if self.idle_deadline().is_some_and(|deadline| deadline <= now) {
-            return Step::Failed(Failure::PeerSilent(now.since(self.last_heard)));
+            if self.state() != State::FinWait2 || self.keepalives >= KEEPALIVES {
+                return Step::Failed(Failure::PeerSilent(now.since(self.last_heard)));
+            }
+            self.keepalives += 1;
+            self.sender.request_probe();
         }
         self.receiver.handle_deadline(now);
         match self.sender.handle_deadline(now) {
@@ -364,6 +416,8 @@ impl Synchronized {
                 rst: true,
                 ..Flags::default()
             },
+            // RFC 8257 3.5, as for SYN.
+            ect: self.agreement.ecn == EcnMode::Dctcp,
             ..Segment::default()
         }
     }

@@ -1,9 +1,37 @@
 //! DCTCP: reduces the window in proportion to the fraction of marked bytes (RFC 8257; HULL 2.2).
 
-use super::{Acknowledgment, CongestionControl, Window};
+use super::super::params::TcpParams;
+use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
+
+/// DCTCP with its two parameters.
+#[derive(Clone, Copy, Debug)]
+pub struct Dctcp {
+    /// g.
+    gain: f64,
+    initial_alpha: f64,
+}
+
+impl Dctcp {
+    pub fn new(params: &TcpParams) -> Self {
+        Dctcp {
+            gain: params.dctcp_gain,
+            initial_alpha: params.dctcp_initial_alpha,
+        }
+    }
+}
+
+impl Algorithm for Dctcp {
+    fn ecn(&self) -> EcnMode {
+        EcnMode::Dctcp
+    }
+
+    fn start(&self, window: Window) -> Box<dyn CongestionControl> {
+        Box::new(DctcpControl::new(window, self.gain, self.initial_alpha))
+    }
+}
 
 #[derive(Clone, Debug)]
-pub struct Dctcp {
+struct DctcpControl {
     window: Window,
     gain: f64,
     alpha: f64,
@@ -15,9 +43,9 @@ pub struct Dctcp {
     reduced_until: u64,
 }
 
-impl Dctcp {
-    pub fn new(window: Window, gain: f64, initial_alpha: f64) -> Self {
-        Dctcp {
+impl DctcpControl {
+    fn new(window: Window, gain: f64, initial_alpha: f64) -> Self {
+        DctcpControl {
             window,
             gain,
             alpha: initial_alpha,
@@ -45,7 +73,7 @@ impl Dctcp {
     }
 }
 
-impl CongestionControl for Dctcp {
+impl CongestionControl for DctcpControl {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
         self.observe(ack);
         if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
@@ -56,7 +84,7 @@ impl CongestionControl for Dctcp {
             return true;
         }
         if !ack.ece && !ack.in_recovery && ack.window_limited {
-            self.window.grow(ack.acked_bytes);
+            self.window.grow(ack);
         }
         false
     }
@@ -72,6 +100,10 @@ impl CongestionControl for Dctcp {
         self.reduced_until = next;
     }
 
+    fn on_idle(&mut self) {
+        self.window.restart();
+    }
+
     fn window(&self) -> &Window {
         &self.window
     }
@@ -83,19 +115,18 @@ impl CongestionControl for Dctcp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::params::TcpParams;
     use super::*;
 
     const MSS: u64 = 1000;
     const G: f64 = 1.0 / 16.0;
 
-    fn dctcp() -> Dctcp {
-        Dctcp::new(Window::new(&TcpParams::default(), MSS), G, 1.0)
+    fn dctcp() -> DctcpControl {
+        DctcpControl::new(Window::new(&TcpParams::default(), MSS), G, 1.0)
     }
 
     /// Acknowledges `segments` one by one, the first `marked` of them with ECE, with
     /// `segments - 1` more in flight: so that exactly `segments` ACKs make an observation window.
-    fn one_window(dctcp: &mut Dctcp, una: &mut u64, segments: u64, marked: u64) {
+    fn one_window(dctcp: &mut DctcpControl, una: &mut u64, segments: u64, marked: u64) {
         for i in 0..segments {
             *una += MSS;
             dctcp.on_ack(&Acknowledgment {
@@ -105,6 +136,7 @@ mod tests {
                 flight_bytes: segments * MSS,
                 ece: i < marked,
                 in_recovery: false,
+                after_timeout: false,
                 window_limited: true,
             });
         }
@@ -122,6 +154,7 @@ mod tests {
             flight_bytes: 10 * MSS,
             ece: false,
             in_recovery: false,
+            after_timeout: false,
             window_limited: true,
         });
         una += MSS;
@@ -140,7 +173,7 @@ mod tests {
 
     #[test]
     fn reduces_by_half_of_alpha_once_per_window() {
-        let mut dctcp = Dctcp {
+        let mut dctcp = DctcpControl {
             alpha: 0.5,
             window_end: u64::MAX,
             ..dctcp()
@@ -152,6 +185,7 @@ mod tests {
             flight_bytes: 10 * MSS,
             ece: true,
             in_recovery: false,
+            after_timeout: false,
             window_limited: true,
         };
         assert!(dctcp.on_ack(&mark));
@@ -181,7 +215,7 @@ mod tests {
 
     #[test]
     fn loss_halves_what_is_in_flight() {
-        let mut dctcp = Dctcp {
+        let mut dctcp = DctcpControl {
             alpha: 0.0,
             ..dctcp()
         };

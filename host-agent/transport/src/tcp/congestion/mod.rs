@@ -2,27 +2,29 @@
 //!
 //! The sender decides *when* something happened (RFC 6675 loss detection, the retransmission
 //! timer); an algorithm decides by *how much* the window changes. One file per algorithm; all share
-//! [`Window`], the slow start and congestion avoidance of RFC 5681.
+//! [`Window`], the slow start and congestion avoidance of RFC 5681. A new algorithm is a new file
+//! with an [`Algorithm`] and its [`CongestionControl`]: nothing else has to know of it
+//! (`docs/tcp.md`, "A new algorithm").
 
 mod dctcp;
 mod reno;
+mod reno_ecn;
 mod window;
 
 use std::fmt;
 
 pub use dctcp::Dctcp;
 pub use reno::Reno;
+pub use reno_ecn::RenoEcn;
 pub use window::Window;
 
-use super::params::TcpParams;
+/// A congestion control algorithm with its parameters; connections are started with it.
+pub trait Algorithm: fmt::Debug + Send + Sync {
+    /// What to ask of the peer in the handshake. Without ECN-capable peer it is [`EcnMode::Off`].
+    fn ecn(&self) -> EcnMode;
 
-/// The algorithms this crate has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Algorithm {
-    Reno,
-    RenoEcn,
-    Dctcp,
+    /// The state of one connection, which begins with this window.
+    fn start(&self, window: Window) -> Box<dyn CongestionControl>;
 }
 
 /// How a connection negotiates and echoes ECN.
@@ -33,29 +35,6 @@ pub enum EcnMode {
     Classic,
     /// RFC 8257: ECE follows the CE marks.
     Dctcp,
-}
-
-impl Algorithm {
-    pub fn ecn(self) -> EcnMode {
-        match self {
-            Algorithm::Reno => EcnMode::Off,
-            Algorithm::RenoEcn => EcnMode::Classic,
-            Algorithm::Dctcp => EcnMode::Dctcp,
-        }
-    }
-
-    /// The algorithm at the start of a connection with segments of `mss_bytes`.
-    pub(crate) fn build(self, params: &TcpParams, mss_bytes: u64) -> Box<dyn CongestionControl> {
-        let window = Window::new(params, mss_bytes);
-        match self {
-            Algorithm::Reno | Algorithm::RenoEcn => Box::new(Reno::new(window)),
-            Algorithm::Dctcp => Box::new(Dctcp::new(
-                window,
-                params.dctcp_gain,
-                params.dctcp_initial_alpha,
-            )),
-        }
-    }
 }
 
 /// One acceptable acknowledgment, as the sender saw it.
@@ -75,11 +54,13 @@ pub struct Acknowledgment {
     pub ece: bool,
     /// Fast recovery is in progress: the window does not grow.
     pub in_recovery: bool,
+    /// Slow start after a timeout: what is acknowledged may have been sent before it.
+    pub after_timeout: bool,
     /// The window, not the application or the peer's buffer, is what holds the sender back.
     pub window_limited: bool,
 }
 
-/// A congestion control algorithm.
+/// The congestion control of one connection.
 pub trait CongestionControl: fmt::Debug + Send {
     /// An acceptable ACK arrived. Returns true if the window was reduced because of ECN-Echo.
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool;
@@ -90,6 +71,24 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// The retransmission timer expired (RFC 5681 3.1). `first` is false for repeated timeouts
     /// of the same segment, which keep the slow-start threshold.
     fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool);
+
+    /// Nothing was sent for longer than the retransmission timeout (RFC 5681 4.1).
+    fn on_idle(&mut self);
+
+    /// The network itself said that a segment was dropped; it will be retransmitted at once.
+    /// `first`: of its loss episode. Unless an algorithm knows better, this is a loss like others.
+    fn on_loss_notification(&mut self, flight_bytes: u64, next: u64, first: bool) {
+        if first {
+            self.on_loss(flight_bytes, next);
+        }
+    }
+
+    /// Segments SACKed above a hole, or duplicate ACKs, that make it a loss: DupThresh of RFC 6675,
+    /// given the `configured` one. None: never, where the network reorders but does not lose; then
+    /// only the timer and the network's own word find losses.
+    fn duplicate_ack_threshold(&self, configured: u32) -> Option<u32> {
+        Some(configured)
+    }
 
     fn window(&self) -> &Window;
 

@@ -1,24 +1,38 @@
-//! Reno: halves the window on loss, and on ECN-Echo where that was negotiated (RFC 5681, RFC 3168).
+//! Reno: halves the window on loss (RFC 5681), and on ECN-Echo where that was negotiated (RFC 3168).
 
-use super::{Acknowledgment, CongestionControl, Window};
+use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
+
+/// Reno without ECN: losses are all it sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Reno;
+
+impl Algorithm for Reno {
+    fn ecn(&self) -> EcnMode {
+        EcnMode::Off
+    }
+
+    fn start(&self, window: Window) -> Box<dyn CongestionControl> {
+        Box::new(RenoControl::new(window))
+    }
+}
 
 #[derive(Clone, Debug)]
-pub struct Reno {
+pub(super) struct RenoControl {
     window: Window,
     /// No second reaction to ECN before this is acknowledged: once per window (RFC 3168 6.1.2).
     reduced_until: u64,
 }
 
-impl Reno {
-    pub fn new(window: Window) -> Self {
-        Reno {
+impl RenoControl {
+    pub(super) fn new(window: Window) -> Self {
+        RenoControl {
             window,
             reduced_until: 0,
         }
     }
 }
 
-impl CongestionControl for Reno {
+impl CongestionControl for RenoControl {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
         if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
             // RFC 3168 6.1.2: as for a loss, but nothing is retransmitted.
@@ -27,7 +41,7 @@ impl CongestionControl for Reno {
             return true;
         }
         if !ack.ece && !ack.in_recovery && ack.window_limited {
-            self.window.grow(ack.acked_bytes);
+            self.window.grow(ack);
         }
         false
     }
@@ -40,6 +54,10 @@ impl CongestionControl for Reno {
     fn on_timeout(&mut self, flight_bytes: u64, next: u64, first: bool) {
         self.window.collapse(flight_bytes, first);
         self.reduced_until = next;
+    }
+
+    fn on_idle(&mut self) {
+        self.window.restart();
     }
 
     fn window(&self) -> &Window {
@@ -62,13 +80,14 @@ mod tests {
             flight_bytes: next - una + MSS,
             ece,
             in_recovery: false,
+            after_timeout: false,
             window_limited: true,
         }
     }
 
     #[test]
     fn ecn_echo_halves_once_per_window() {
-        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
+        let mut reno = RenoControl::new(Window::new(&TcpParams::default(), MSS));
         assert!(reno.on_ack(&ack(1001, 11_001, true)));
         assert_eq!(reno.window().bytes(), 5500);
         // The same window of data: ECE is repeated until CWR arrives.
@@ -81,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_window_that_was_not_used_does_not_grow() {
-        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
+        let mut reno = RenoControl::new(Window::new(&TcpParams::default(), MSS));
         reno.on_ack(&Acknowledgment {
             window_limited: false,
             ..ack(1001, 2001, false)
@@ -93,7 +112,7 @@ mod tests {
 
     #[test]
     fn recovery_neither_grows_nor_reduces_again() {
-        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
+        let mut reno = RenoControl::new(Window::new(&TcpParams::default(), MSS));
         reno.on_loss(20 * MSS, 30_001);
         assert_eq!(reno.window().bytes(), 10 * MSS);
         for ece in [false, true] {

@@ -1,6 +1,7 @@
 //! Slow start and congestion avoidance (RFC 5681 3.1).
 
 use super::super::params::TcpParams;
+use super::Acknowledgment;
 
 /// The congestion window and the slow-start threshold, in bytes.
 #[derive(Clone, Debug)]
@@ -10,6 +11,7 @@ pub struct Window {
     /// Bytes acknowledged in congestion avoidance that have not yet enlarged the window.
     credit: u64,
     mss: u64,
+    initial: u64,
     min: u64,
     max: u64,
 }
@@ -17,12 +19,14 @@ pub struct Window {
 impl Window {
     pub fn new(params: &TcpParams, mss_bytes: u64) -> Self {
         let max = u64::from(params.max_window_packets) * mss_bytes;
+        let initial = u64::from(params.initial_window_packets) * mss_bytes;
         Window {
-            size: u64::from(params.initial_window_packets) * mss_bytes,
+            size: initial,
             // RFC 5681 3.1: the initial threshold is arbitrarily high.
             slow_start_threshold: max,
             credit: 0,
             mss: mss_bytes,
+            initial,
             min: u64::from(params.min_window_packets) * mss_bytes,
             max,
         }
@@ -40,11 +44,13 @@ impl Window {
         self.size < self.slow_start_threshold
     }
 
-    /// Grows for `acked` newly acknowledged bytes. Bytes are counted rather than ACKs (RFC 3465,
-    /// L = 2 segments), so that delayed ACKs do not slow the growth.
-    pub fn grow(&mut self, acked: u64) {
+    /// Grows for newly acknowledged bytes. Bytes are counted rather than ACKs (RFC 3465, L = 2
+    /// segments, but 1 after a timeout), so that delayed ACKs do not slow the growth.
+    pub fn grow(&mut self, ack: &Acknowledgment) {
+        let acked = ack.acked_bytes;
         if self.in_slow_start() {
-            self.size += acked.min(2 * self.mss);
+            let segments = if ack.after_timeout { 1 } else { 2 };
+            self.size += acked.min(segments * self.mss);
         } else {
             self.credit += acked;
             if self.credit >= self.size {
@@ -59,6 +65,12 @@ impl Window {
     pub fn reduce_to(&mut self, bytes: u64) {
         self.slow_start_threshold = bytes.max(self.min);
         self.size = self.slow_start_threshold;
+        self.credit = 0;
+    }
+
+    /// RFC 5681 4.1: after a pause the network is unknown again; no burst of an old window.
+    pub fn restart(&mut self) {
+        self.size = self.size.min(self.initial);
         self.credit = 0;
     }
 
@@ -87,11 +99,51 @@ mod tests {
         Window::new(&TcpParams::default(), MSS)
     }
 
+    fn acked(acked_bytes: u64) -> Acknowledgment {
+        Acknowledgment {
+            acked_bytes,
+            una: 0,
+            next: 0,
+            flight_bytes: 0,
+            ece: false,
+            in_recovery: false,
+            after_timeout: false,
+            window_limited: true,
+        }
+    }
+
+    #[test]
+    fn after_a_timeout_slow_start_counts_one_segment_per_ack() {
+        let mut w = window();
+        w.collapse(20 * MSS, true);
+        w.grow(&Acknowledgment {
+            after_timeout: true,
+            ..acked(5 * MSS)
+        });
+        assert_eq!(w.bytes(), 2 * MSS);
+        w.grow(&acked(5 * MSS));
+        assert_eq!(w.bytes(), 4 * MSS);
+    }
+
+    #[test]
+    fn a_restart_begins_with_the_initial_window_and_keeps_the_threshold() {
+        let mut w = window();
+        w.reduce_to(50 * MSS);
+        w.restart();
+        assert_eq!(
+            (w.bytes(), w.slow_start_threshold_bytes()),
+            (10 * MSS, 50 * MSS)
+        );
+        w.collapse(MSS, false);
+        w.restart();
+        assert_eq!(w.bytes(), MSS, "never larger than it was");
+    }
+
     #[test]
     fn slow_start_doubles_per_window_even_with_delayed_acks() {
         let mut w = window();
         for _ in 0..5 {
-            w.grow(2 * MSS);
+            w.grow(&acked(2 * MSS));
         }
         assert_eq!(w.bytes(), 20 * MSS);
     }
@@ -101,14 +153,14 @@ mod tests {
         let mut w = window();
         w.reduce_to(10 * MSS);
         for _ in 0..5 {
-            w.grow(2 * MSS);
+            w.grow(&acked(2 * MSS));
         }
         assert_eq!(w.bytes(), 11 * MSS);
         for _ in 0..5 {
-            w.grow(2 * MSS);
+            w.grow(&acked(2 * MSS));
         }
         assert_eq!(w.bytes(), 11 * MSS);
-        w.grow(MSS);
+        w.grow(&acked(MSS));
         assert_eq!(w.bytes(), 12 * MSS);
     }
 
@@ -123,7 +175,7 @@ mod tests {
         assert_eq!(w.slow_start_threshold_bytes(), 50 * MSS);
         let mut w = window();
         for _ in 0..10_000 {
-            w.grow(2 * MSS);
+            w.grow(&acked(2 * MSS));
         }
         assert_eq!(w.bytes(), 1256 * MSS);
     }
