@@ -9,6 +9,10 @@ mod receiver;
 mod sender;
 
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod pause_tests;
+#[cfg(test)]
 mod returned_tests;
 #[cfg(test)]
 mod tests;

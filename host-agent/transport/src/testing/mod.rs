@@ -219,6 +219,12 @@ impl Network {
         &mut *self.hosts[host].transport
     }
 
+    /// Tells a host something, and lets it act on it.
+    pub fn tell(&mut self, host: usize, what: impl FnOnce(&mut dyn Transport, Instant)) {
+        what(&mut *self.hosts[host].transport, self.now);
+        self.serve_host(host);
+    }
+
     /// Hands a packet to a host out of the blue.
     pub fn inject(&mut self, host: usize, packet: &[u8]) {
         self.hosts[host].transport.handle_packet(self.now, packet);
