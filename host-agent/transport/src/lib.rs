@@ -36,7 +36,7 @@ mod transport;
 
 pub use group::group_address;
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};
-pub use record::{Counters, FlowRecord, GroupSummary, Role, Status, TcpSummary};
+pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status, TcpSummary};
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use suite::{Scheme, Suite, UnknownScheme};
 pub use transport::{

@@ -47,6 +47,22 @@ pub struct FlowRecord {
     /// Only of a one-to-many flow at its sender.
     #[serde(flatten)]
     pub group: Option<GroupSummary>,
+    /// Only of a many-to-one flow at its receiver, in the order of [`crate::ExpectRequest`]. `peer` is
+    /// the one that was heard first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub senders: Vec<SenderSummary>,
+}
+
+/// What came of one sender of a many-to-one flow.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SenderSummary {
+    /// Port 0: nothing was ever heard of it.
+    pub peer: SocketAddrV4,
+    /// Symbols that arrived whole.
+    pub packets_received: u64,
+    /// Why it did not stay to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
 }
 
 /// What became of the receivers of a one-to-many flow.

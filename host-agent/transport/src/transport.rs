@@ -27,10 +27,15 @@ pub trait Transport {
     }
 
     /// Get ready for an object that several senders send parts of (many-to-one). It ends like any
-    /// other flow, also if nobody answers.
+    /// other flow, also if nobody answers; there is no [`Event::Opened`]. Senders that refuse, reset
+    /// or fall silent are done without while one is left.
     fn expect(&mut self, _now: Instant, _request: ExpectRequest) -> Result<FlowId, SendError> {
         Err(SendError::NoManyToOne)
     }
+
+    /// A sender of a many-to-one flow is known not to send: its request failed or was refused.
+    /// `reason` goes into the record.
+    fn drop_sender(&mut self, _now: Instant, _flow: FlowId, _sender: Ipv4Addr, _reason: &str) {}
 
     /// Back-pressure: a receiver whose application cannot take more bytes asks for no more packets
     /// until it is told to go on. What is under way still comes: at most a window, plus the blocks

@@ -2,8 +2,7 @@
 //!
 //! What arrives is handled in `inbound`; this file has the tables, the way out and the timers.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
@@ -12,16 +11,18 @@ use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::expected::Expected;
 use super::pull_queue::{MAX_PRIORITY, PullQueue};
-use super::session::{Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession};
+use super::session::{Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession, SenderSummary};
 use super::tombstones::{Epitaph, SessionKey, Tombstone, Tombstones};
 use super::{DscpParams, ResetReason};
 use crate::nic::NicParams;
 use crate::object::ObjectSource;
 use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
+use crate::timers::Timers;
 use crate::transport::{
-    DecodeResult, Event, FlowId, GroupRequest, Job, ListenError, PacketKind, Progress, SendError,
-    SendRequest, Transport, TxInfo,
+    DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind, Part,
+    Progress, SendError, SendRequest, Transport, TxInfo,
 };
 
 /// Ended sessions that are remembered; more than are ever open at once.
@@ -33,9 +34,6 @@ pub(super) const STRAY: FlowId = FlowId(0);
 
 /// RFC 6335: the ports that nobody is assigned.
 pub const EPHEMERAL_PORTS: (u16, u16) = (49152, 65535);
-
-/// A heap, because it keeps its memory.
-type Deadlines = BinaryHeap<Reverse<(Instant, FlowId)>>;
 
 /// What a host is.
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +68,11 @@ pub(super) struct Path {
 }
 
 impl Path {
-    /// Whether a packet from `src` belongs here: a guessed session id alone is not enough.
-    pub fn matches(&self, src: Ipv4Addr, header: &EbbHeader) -> bool {
-        *self.peer.ip() == src && self.matches_ports(header)
+    /// Whether a packet from `src` belongs here: a guessed session id alone is not enough. The port
+    /// of a sender that was never heard is not known.
+    pub fn is_from(&self, src: Ipv4Addr, header: &EbbHeader) -> bool {
+        let unknown = self.peer.port() == 0 && self.local_port == header.destination_port;
+        *self.peer.ip() == src && (unknown || self.matches_ports(header))
     }
 
     /// The same where the session was found by the address already.
@@ -83,24 +83,37 @@ impl Path {
     }
 
     /// The way to one peer of several.
-    fn to(self, address: Ipv4Addr) -> Path {
-        let peer = SocketAddrV4::new(address, self.peer.port());
+    pub fn to(self, peer: SocketAddrV4) -> Path {
         Path { peer, ..self }
     }
 }
 
 /// An open session.
 pub(super) struct Open<T> {
+    /// With several senders: that of the first that was heard.
     pub path: Path,
-    /// The peer, or the receivers of a group.
-    pub peers: Vec<Ipv4Addr>,
+    /// The peer, the receivers of a group, or all senders. Port 0: not known yet.
+    pub peers: Vec<SocketAddrV4>,
     pub state: T,
     pub started: Instant,
     pub stream_bytes: u64,
     /// Sender: what its packets announce. Receiver: what the first packet announced.
     pub priority: Option<u8>,
-    /// As entered in `Host::deadlines`.
-    pub deadline: Option<Instant>,
+    /// Its slot in `Host::timers`.
+    pub timer: usize,
+    /// It is in `Host::ready`.
+    pub ready: bool,
+}
+
+impl<T> Open<T> {
+    /// Where a header of this session goes: those for one of several senders say for which.
+    pub fn path_of(&self, header: &EbbHeader) -> Path {
+        if !header.flags.contains(EbbFlags::MULTI_SOURCE) {
+            return self.path;
+        }
+        let peer = self.peers.get(usize::from(header.sender));
+        self.path.to(peer.copied().unwrap_or(self.path.peer))
+    }
 }
 
 /// See the module documentation.
@@ -115,14 +128,17 @@ pub struct Host<S: Scheme> {
     /// By receiver and session id, with the receiver's place in `Open::peers`.
     pub(super) senders_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
     pub(super) receivers: BTreeMap<FlowId, Open<S::Receiver>>,
-    pub(super) receivers_by_key: BTreeMap<SessionKey, FlowId>,
+    /// By sender and session id, with the sender's place in `Open::peers`. Expected ones too.
+    pub(super) receivers_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
+    pub(super) expected: BTreeMap<FlowId, Expected>,
+    /// Local ports in use, by peer.
+    ports: BTreeSet<(SocketAddrV4, u16)>,
     pub(super) tombstones: Tombstones,
     pub(super) control: VecDeque<(FlowId, Path, EbbHeader)>,
     pulls: PullQueue,
     /// Senders with a packet to send, next one first.
     ready: VecDeque<FlowId>,
-    /// When sessions are to be looked at, next one first. Only what `Open::deadline` says counts.
-    deadlines: Deadlines,
+    pub(super) timers: Timers<FlowId>,
     pub(super) events: VecDeque<Event>,
     jobs: VecDeque<Job>,
     pub(super) stray: StrayCounters,
@@ -154,9 +170,11 @@ impl<S: Scheme> Host<S> {
             senders_by_key: BTreeMap::new(),
             receivers: BTreeMap::new(),
             receivers_by_key: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            ports: BTreeSet::new(),
             control: VecDeque::new(),
             ready: VecDeque::new(),
-            deadlines: Deadlines::new(),
+            timers: Timers::default(),
             events: VecDeque::new(),
             jobs: VecDeque::new(),
             stray: StrayCounters::default(),
@@ -181,11 +199,7 @@ impl<S: Scheme> Host<S> {
     }
 
     fn choose_port(&mut self, to: SocketAddrV4, wanted: Option<u16>) -> Result<u16, SendError> {
-        let in_use = |host: &Self, port| {
-            host.senders
-                .values()
-                .any(|s| s.path.peer == to && s.path.local_port == port)
-        };
+        let in_use = |host: &Self, port| host.ports.contains(&(to, port));
         if let Some(port) = wanted {
             return if port == 0 {
                 Err(SendError::PortZero)
@@ -209,7 +223,7 @@ impl<S: Scheme> Host<S> {
         Err(SendError::NoFreePort { to })
     }
 
-    fn check_destination(&self, address: Ipv4Addr) -> Result<(), SendError> {
+    pub(super) fn check_destination(&self, address: Ipv4Addr) -> Result<(), SendError> {
         let nobody = address == self.config.address
             || address.is_multicast()
             || address.is_broadcast()
@@ -227,7 +241,7 @@ impl<S: Scheme> Host<S> {
         to: SocketAddrV4,
         source_port: Option<u16>,
         source: Arc<dyn ObjectSource>,
-        peers: Vec<Ipv4Addr>,
+        peers: Vec<SocketAddrV4>,
         priority: u8,
         cast: Cast,
     ) -> Result<FlowId, SendError> {
@@ -244,14 +258,23 @@ impl<S: Scheme> Host<S> {
             return Err(SendError::TooManyFlows { open });
         }
         let local_port = self.choose_port(to, source_port)?;
-        let mut session = self.rng.random();
         let taken = |host: &Self, session| {
-            let mut keys = peers.iter().map(|&address| (address, session));
+            let mut keys = peers.iter().map(|peer| (*peer.ip(), session));
             keys.any(|key| host.senders_by_key.contains_key(&key))
         };
-        while taken(self, session) {
-            session = self.rng.random();
-        }
+        let session = match cast {
+            Cast::Part(Part { session, .. }) if taken(self, session) => {
+                return Err(SendError::SessionInUse { session });
+            }
+            Cast::Part(Part { session, .. }) => session,
+            Cast::Unicast | Cast::Group { .. } => {
+                let mut session = self.rng.random();
+                while taken(self, session) {
+                    session = self.rng.random();
+                }
+                session
+            }
+        };
         let flow = self.new_flow();
         let state = S::sender(now, &self.params, self.symbol_bytes(), source, cast);
         let path = Path {
@@ -261,7 +284,7 @@ impl<S: Scheme> Host<S> {
         };
         let keys: Vec<_> = (0..)
             .zip(&peers)
-            .map(|(index, &address)| ((address, session), (flow, index)))
+            .map(|(index, peer)| ((*peer.ip(), session), (flow, index)))
             .collect();
         let open = Open {
             path,
@@ -270,8 +293,10 @@ impl<S: Scheme> Host<S> {
             started: now,
             stream_bytes: bytes,
             priority: Some(priority.min(MAX_PRIORITY)),
-            deadline: None,
+            timer: self.timers.open_slot(),
+            ready: false,
         };
+        self.ports.insert((to, local_port));
         self.senders.insert(flow, open);
         self.senders_by_key.extend(keys);
         self.after_sender(now, flow);
@@ -309,20 +334,11 @@ impl<S: Scheme> Host<S> {
         header.emit(payload, packet);
     }
 
-    /// Sees to it that a session is looked at when it says so. One that is entered for an earlier
-    /// time stays there, and is entered again when that has come: deadlines move with every packet,
-    /// and hardly any of them passes.
-    fn set_deadline(
-        deadlines: &mut Deadlines,
-        flow: FlowId,
-        entered: &mut Option<Instant>,
-        wanted: Option<Instant>,
-    ) {
-        let Some(at) = wanted.filter(|at| entered.is_none_or(|entered| *at < entered)) else {
-            return;
-        };
-        *entered = Some(at);
-        deadlines.push(Reverse((at, flow)));
+    pub(super) fn pause_receiver(&mut self, now: Instant, flow: FlowId, paused: bool) {
+        if let Some(open) = self.receivers.get_mut(&flow) {
+            open.state.set_paused(now, paused, &mut self.out);
+            self.after_receiver(now, flow);
+        }
     }
 
     /// To be called after every call into a sender session.
@@ -336,13 +352,9 @@ impl<S: Scheme> Host<S> {
             return;
         }
         let detached = open.state.take_detached(now);
-        Self::set_deadline(
-            &mut self.deadlines,
-            flow,
-            &mut open.deadline,
-            open.state.deadline(),
-        );
-        if open.state.can_send() && !self.ready.contains(&flow) {
+        self.timers.set(open.timer, flow, open.state.deadline());
+        if open.state.can_send() && !open.ready {
+            open.ready = true;
             self.ready.push_back(flow);
         }
         if let Some((index, state)) = detached {
@@ -355,23 +367,24 @@ impl<S: Scheme> Host<S> {
         let Some(open) = self.senders.get(&flow) else {
             return;
         };
-        let Some(&address) = open.peers.get(index) else {
+        let Some(&peer) = open.peers.get(index) else {
             return;
         };
-        let path = open.path.to(address);
+        let path = open.path.to(peer);
         let alone = Open {
             path,
-            peers: vec![address],
+            peers: vec![peer],
             state,
             started: open.started,
             stream_bytes: open.stream_bytes,
             priority: open.priority,
-            deadline: None,
+            timer: self.timers.open_slot(),
+            ready: false,
         };
         let straggler = self.new_flow();
         self.senders.insert(straggler, alone);
         self.senders_by_key
-            .insert((address, path.session), (straggler, 0));
+            .insert((*peer.ip(), path.session), (straggler, 0));
         self.events.push_back(Event::Detached {
             flow,
             straggler,
@@ -390,7 +403,7 @@ impl<S: Scheme> Host<S> {
         let out = &mut self.out;
         let answers = out.control.drain(..);
         self.control
-            .extend(answers.map(|header| (flow, open.path, header)));
+            .extend(answers.map(|header| (flow, open.path_of(&header), header)));
         self.jobs.extend(out.jobs.drain(..));
         let delivered = out.delivered.drain(..);
         self.events
@@ -403,12 +416,7 @@ impl<S: Scheme> Host<S> {
         }
         self.pulls
             .push(now, flow, open.priority.unwrap_or(0), pulls);
-        Self::set_deadline(
-            &mut self.deadlines,
-            flow,
-            &mut open.deadline,
-            open.state.deadline(),
-        );
+        self.timers.set(open.timer, flow, open.state.deadline());
     }
 
     pub(super) fn end_sender(
@@ -422,8 +430,8 @@ impl<S: Scheme> Host<S> {
             return;
         };
         let path = open.path;
-        for &address in &open.peers {
-            let key = (address, path.session);
+        for &peer in &open.peers {
+            let key = (*peer.ip(), path.session);
             if self
                 .senders_by_key
                 .get(&key)
@@ -432,11 +440,12 @@ impl<S: Scheme> Host<S> {
                 self.senders_by_key.remove(&key);
                 if let Some(reason) = reset {
                     self.control
-                        .push_back((flow, path.to(address), reset_header(reason)));
+                        .push_back((flow, path.to(peer), reset_header(reason)));
                 }
             }
         }
-        self.ready.retain(|&f| f != flow);
+        self.timers.close_slot(open.timer);
+        self.ports.remove(&(path.peer, path.local_port));
         let counters = *open.state.counters();
         let group = open.state.group();
         let ending = match ending {
@@ -444,7 +453,7 @@ impl<S: Scheme> Host<S> {
                 let unfinished = open.state.unfinished().into_iter();
                 let names: Vec<String> = unfinished
                     .filter_map(|index| open.peers.get(index))
-                    .map(Ipv4Addr::to_string)
+                    .map(|peer| peer.ip().to_string())
                     .collect();
                 match &names[..] {
                     [] => Ending::Failed(reason),
@@ -453,7 +462,10 @@ impl<S: Scheme> Host<S> {
             }
             other => other,
         };
-        self.report(now, flow, Role::Sender, &open, (counters, group), ending);
+        let about = (path, open.started, open.stream_bytes);
+        let finished = ending == Ending::Finished;
+        let record = self.record(now, Role::Sender, about, (counters, group), ending);
+        self.report(flow, finished, record);
     }
 
     pub(super) fn end_receiver(
@@ -466,49 +478,68 @@ impl<S: Scheme> Host<S> {
         let Some(mut open) = self.receivers.remove(&flow) else {
             return;
         };
-        let key = (*open.path.peer.ip(), open.path.session);
-        self.receivers_by_key.remove(&key);
+        self.timers.close_slot(open.timer);
         self.pulls.remove(flow);
-        if let Some(reason) = reset {
+        if reset.is_some() {
             self.control.retain(|(f, ..)| *f != flow);
-            self.control
-                .push_back((flow, open.path, reset_header(reason)));
         }
-        let epitaph = match &ending {
-            Ending::Finished => Epitaph::Finished(open.state.closing()),
-            Ending::Failed(_) => Epitaph::Reset(reset.unwrap_or(ResetReason::UnknownSession)),
-        };
-        self.tombstones.insert(
-            now,
-            key,
-            Tombstone {
+        for (index, &peer) in open.peers.iter().enumerate() {
+            let path = open.path.to(peer);
+            let key = (*peer.ip(), path.session);
+            self.receivers_by_key.remove(&key);
+            if let Some(reason) = reset.filter(|_| peer.port() != 0) {
+                self.control.push_back((flow, path, reset_header(reason)));
+            }
+            let epitaph = match &ending {
+                Ending::Finished => Epitaph::Finished(EbbHeader {
+                    sender: index as u8,
+                    ..open.state.closing()
+                }),
+                Ending::Failed(_) => Epitaph::Reset(reset.unwrap_or(ResetReason::UnknownSession)),
+            };
+            let stone = Tombstone {
                 flow,
-                path: open.path,
+                path,
                 epitaph,
-            },
-        );
+            };
+            self.tombstones.insert(now, key, stone);
+        }
         let counters = *open.state.counters();
         open.state.release(&mut self.out.buffers);
-        self.report(now, flow, Role::Receiver, &open, (counters, None), ending);
+        let peers = open.peers.iter().zip(open.state.sources());
+        let senders = peers
+            .map(|(&peer, source)| SenderSummary { peer, ..source })
+            .collect();
+        let about = (open.path, open.started, open.stream_bytes);
+        let finished = ending == Ending::Finished;
+        let mut record = self.record(now, Role::Receiver, about, (counters, None), ending);
+        record.senders = senders;
+        self.report(flow, finished, record);
     }
 
-    fn report<T>(
-        &mut self,
+    fn report(&mut self, flow: FlowId, finished: bool, record: FlowRecord) {
+        self.events.push_back(if finished {
+            Event::Finished { flow, record }
+        } else {
+            Event::Failed { flow, record }
+        });
+    }
+
+    pub(super) fn record(
+        &self,
         now: Instant,
-        flow: FlowId,
         role: Role,
-        open: &Open<T>,
+        (path, started, stream_bytes): (Path, Instant, u64),
         (counters, group): (Counters, Option<GroupSummary>),
         ending: Ending,
-    ) {
-        let finished = ending == Ending::Finished;
+    ) -> FlowRecord {
         let mut record = FlowRecord {
             role,
             scheme: S::NAME,
-            local: SocketAddrV4::new(self.config.address, open.path.local_port),
-            peer: open.path.peer,
-            session: open.path.session,
-            stream_bytes: open.stream_bytes,
+            local: SocketAddrV4::new(self.config.address, path.local_port),
+            peer: path.peer,
+            session: path.session,
+            stream_bytes,
             started_at_ns: 0,
             finished_at_ns: 0,
             duration_ns: 0,
@@ -519,13 +550,10 @@ impl<S: Scheme> Host<S> {
             counters,
             tcp: None,
             group,
+            senders: Vec::new(),
         };
-        record.set_times(open.started, now);
-        self.events.push_back(if finished {
-            Event::Finished { flow, record }
-        } else {
-            Event::Failed { flow, record }
-        });
+        record.set_times(started, now);
+        record
     }
 
     fn poll_pull(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
@@ -535,14 +563,9 @@ impl<S: Scheme> Host<S> {
             };
             let header = open.state.next_pull(now);
             open.state.counters().pulls_sent += u64::from(header.is_some());
-            Self::set_deadline(
-                &mut self.deadlines,
-                flow,
-                &mut open.deadline,
-                open.state.deadline(),
-            );
-            let path = open.path;
+            self.timers.set(open.timer, flow, open.state.deadline());
             if let Some(header) = header {
+                let path = open.path_of(&header);
                 self.emit(&path, header, false, packet);
                 return Some(TxInfo {
                     flow,
@@ -555,9 +578,13 @@ impl<S: Scheme> Host<S> {
 
     fn poll_data(&mut self, now: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
         while let Some(flow) = self.ready.pop_front() {
-            let Some(open) = self.senders.get_mut(&flow).filter(|s| s.state.can_send()) else {
+            let Some(open) = self.senders.get_mut(&flow) else {
                 continue;
             };
+            open.ready = false;
+            if !open.state.can_send() {
+                continue;
+            }
             self.payload.clear();
             match open.state.next_packet(now, &mut self.payload) {
                 Ok(header) => {
@@ -614,15 +641,24 @@ impl<S: Scheme> Transport for Host<S> {
     fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError> {
         let address = *request.to.ip();
         self.check_destination(address)?;
-        let peers = vec![address];
+        let cast = match request.part {
+            None => Cast::Unicast,
+            Some(_) if S::many_to_one(&self.params).is_none() => {
+                return Err(SendError::NoManyToOne);
+            }
+            Some(part) if part.senders > 15 || part.sender >= part.senders => {
+                return Err(SendError::BadSenders);
+            }
+            Some(part) => Cast::Part(part),
+        };
         self.start(
             now,
             request.to,
             request.source_port,
             request.source,
-            peers,
+            vec![request.to],
             request.priority,
-            Cast::Unicast,
+            cast,
         )
     }
 
@@ -643,12 +679,14 @@ impl<S: Scheme> Transport for Host<S> {
             self.check_destination(address)?;
         }
         let receivers = peers.len();
+        let port = request.group.port();
+        let peers = peers.into_iter().map(|ip| SocketAddrV4::new(ip, port));
         self.start(
             now,
             request.group,
             request.source_port,
             request.source,
-            peers,
+            peers.collect(),
             0,
             Cast::Group { receivers },
         )
@@ -660,12 +698,37 @@ impl<S: Scheme> Transport for Host<S> {
             self.end_sender(now, flow, ending, Some(reset));
         } else if self.receivers.contains_key(&flow) {
             self.end_receiver(now, flow, ending, Some(reset));
-        } else if let Some(stone) = self.tombstones.by_flow(flow) {
+        } else if self.expected.contains_key(&flow) {
+            self.end_expected(now, flow, reason.to_owned(), Some(reset));
+        } else {
             // What would confirm the object may still be waiting to be sent.
-            stone.epitaph = Epitaph::Reset(reset);
-            let path = stone.path;
-            self.control.retain(|(f, ..)| *f != flow);
-            self.control.push_back((flow, path, reset_header(reset)));
+            let stones = self.tombstones.of_flow(flow);
+            let mut paths = Vec::new();
+            for stone in stones {
+                stone.epitaph = Epitaph::Reset(reset);
+                paths.push(stone.path);
+            }
+            if !paths.is_empty() {
+                self.control.retain(|(f, ..)| *f != flow);
+            }
+            for path in paths.into_iter().filter(|path| path.peer.port() != 0) {
+                self.control.push_back((flow, path, reset_header(reset)));
+            }
+        }
+    }
+
+    fn expect(&mut self, now: Instant, request: ExpectRequest) -> Result<FlowId, SendError> {
+        self.expect_session(now, request)
+    }
+
+    fn drop_sender(&mut self, now: Instant, flow: FlowId, sender: Ipv4Addr, reason: &str) {
+        let of_flow = self.receivers_by_key.iter();
+        let found = of_flow
+            .filter(|((address, _), (of, _))| *of == flow && *address == sender)
+            .map(|(_, (_, index))| *index)
+            .next();
+        if let Some(index) = found {
+            self.lose_sender(now, flow, index, reason.to_owned());
         }
     }
 
@@ -675,36 +738,26 @@ impl<S: Scheme> Transport for Host<S> {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.tombstones.expire(now);
-        while let Some(&Reverse((at, flow))) = self.deadlines.peek()
+        while let Some((at, flow)) = self.timers.first()
             && at <= now
         {
-            // Taken out first, so that a session that asks for the same time again cannot loop.
-            self.deadlines.pop();
-            let is_current = |deadline: Option<Instant>| deadline == Some(at);
             if let Some(open) = self.senders.get_mut(&flow) {
-                if !is_current(open.deadline) {
-                    continue;
-                }
-                open.deadline = None;
-                if open.state.deadline().is_some_and(|at| at <= now) {
-                    open.state.handle_timeout(now);
-                }
+                // Taken out first, so that a session that asks for the same time again cannot loop.
+                self.timers.set(open.timer, flow, None);
+                open.state.handle_timeout(now);
                 self.after_sender(now, flow);
             } else if let Some(open) = self.receivers.get_mut(&flow) {
-                if !is_current(open.deadline) {
-                    continue;
-                }
-                open.deadline = None;
-                if open.state.deadline().is_some_and(|at| at <= now) {
-                    open.state.handle_timeout(now, &mut self.out);
-                }
+                self.timers.set(open.timer, flow, None);
+                open.state.handle_timeout(now, &mut self.out);
                 self.after_receiver(now, flow);
+            } else {
+                self.expected_in_vain(now, flow);
             }
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let timer = self.deadlines.peek().map(|Reverse((at, _))| *at);
+        let timer = self.timers.first().map(|(at, _)| at);
         [timer, self.tombstones.next_expiry(), self.pulls.next_at()]
             .into_iter()
             .flatten()
@@ -737,10 +790,8 @@ impl<S: Scheme> Transport for Host<S> {
     }
 
     fn set_paused(&mut self, now: Instant, flow: FlowId, paused: bool) {
-        if let Some(open) = self.receivers.get_mut(&flow) {
-            open.state.set_paused(now, paused, &mut self.out);
-            self.after_receiver(now, flow);
-        }
+        self.pause_expected(flow, paused);
+        self.pause_receiver(now, flow, paused);
     }
 
     fn progress(&self, flow: FlowId) -> Option<Progress> {
@@ -768,6 +819,7 @@ impl<S: Scheme> Transport for Host<S> {
     fn handle_job(&mut self, now: Instant, result: DecodeResult) {
         let flow = result.flow();
         let Some(open) = self.receivers.get_mut(&flow) else {
+            self.out.buffers.give(result.into_buffer());
             return;
         };
         open.state.handle_job(now, result, &mut self.out);
@@ -777,6 +829,7 @@ impl<S: Scheme> Transport for Host<S> {
     fn is_active(&self) -> bool {
         !self.senders.is_empty()
             || !self.receivers.is_empty()
+            || !self.expected.is_empty()
             || !self.control.is_empty()
             || self.tombstones.next_expiry().is_some()
     }

@@ -59,15 +59,16 @@ impl<S: Scheme> Host<S> {
     fn inbound_data(&mut self, now: Instant, src: Ipv4Addr, ce: bool, packet: &EbbPacket<'_>) {
         let header = &packet.header;
         let key = (src, header.session);
-        let flow = match self.receivers_by_key.get(&key) {
-            Some(&flow) => flow,
+        let (flow, index) = match self.receivers_by_key.get(&key) {
+            Some(&found) => found,
             None => match self.tombstones.get(&key).cloned() {
-                Some(stone) if stone.path.matches(src, header) => {
+                Some(stone) if stone.path.is_from(src, header) => {
                     let answer = match stone.epitaph {
                         Epitaph::Finished(closing) => S::answer_late(&closing, header),
                         Epitaph::Reset(reason) => reset_header(reason),
                     };
-                    self.control.push_back((stone.flow, stone.path, answer));
+                    let path = stone.path.to(SocketAddrV4::new(src, header.source_port));
+                    self.control.push_back((stone.flow, path, answer));
                     self.tombstones.refresh(now, &key);
                     return;
                 }
@@ -76,7 +77,7 @@ impl<S: Scheme> Host<S> {
                     return;
                 }
                 None => match self.open_receiver(now, src, header) {
-                    Ok(flow) => flow,
+                    Ok(flow) => (flow, 0),
                     Err(reason) => {
                         self.stray.unknown_session += 1;
                         self.refuse(src, header, reason);
@@ -85,10 +86,17 @@ impl<S: Scheme> Host<S> {
                 },
             },
         };
+        if self.expected.contains_key(&flow)
+            && let Err(reason) = self.open_expected(now, flow, index, header)
+        {
+            self.stray.unknown_session += 1;
+            self.refuse(src, header, reason);
+            return;
+        }
         let Some(open) = self.receivers.get_mut(&flow) else {
             return;
         };
-        if !open.path.matches(src, header) {
+        if !open.accepts(index, header) {
             self.stray.unknown_session += 1;
             return;
         }
@@ -121,6 +129,14 @@ impl<S: Scheme> Host<S> {
         self.after_sender(now, flow);
     }
 
+    /// No session that we take has such sizes.
+    pub(super) fn is_impossible(&self, header: &EbbHeader) -> bool {
+        (header.flags.contains(EbbFlags::MULTICAST) && !S::GROUPS)
+            || header.symbol_bytes == 0
+            || header.symbol_bytes > self.symbol_bytes()
+            || header.object_bytes > S::max_object_bytes(&self.params, header.symbol_bytes)
+    }
+
     /// There is no handshake: any packet of the initial window opens the session.
     fn open_receiver(
         &mut self,
@@ -139,15 +155,15 @@ impl<S: Scheme> Host<S> {
             .receivers_by_key
             .range((src, 0)..=(src, u32::MAX))
             .count();
-        if self.receivers.len() >= limits.max_flows || of_peer >= limits.max_flows_per_peer {
+        let open = self.receivers.len() + self.expected.len();
+        if open >= limits.max_flows || of_peer >= limits.max_flows_per_peer {
             return Err(ResetReason::TooManySessions);
         }
-        if header.flags.contains(EbbFlags::MULTI_SOURCE)
-            || (header.flags.contains(EbbFlags::MULTICAST) && !S::GROUPS)
-            || header.symbol_bytes == 0
-            || header.symbol_bytes > self.symbol_bytes()
-            || header.object_bytes > S::max_object_bytes(&self.params, header.symbol_bytes)
-        {
+        if header.flags.contains(EbbFlags::MULTI_SOURCE) {
+            // Its receiver chooses the session and expects it.
+            return Err(ResetReason::UnknownSession);
+        }
+        if self.is_impossible(header) {
             return Err(ResetReason::BadSession);
         }
         let flow = self.new_flow();
@@ -162,15 +178,17 @@ impl<S: Scheme> Host<S> {
             flow,
             Open {
                 path,
-                peers: vec![src],
+                peers: vec![path.peer],
                 state,
                 started: now,
                 stream_bytes,
                 priority: None,
-                deadline: None,
+                timer: self.timers.open_slot(),
+                ready: false,
             },
         );
-        self.receivers_by_key.insert((src, header.session), flow);
+        self.receivers_by_key
+            .insert((src, header.session), (flow, 0));
         self.events.push_back(Event::Opened {
             flow,
             local: SocketAddrV4::new(self.config.address, path.local_port),
@@ -214,13 +232,21 @@ impl<S: Scheme> Host<S> {
             let reason = ResetReason::describe(header.symbol);
             open.state.receiver_left(index, format!("{src}: {reason}"));
             self.after_sender(now, flow);
-        } else if let Some(flow) = receiver
-            && self
-                .receivers
-                .get(&flow)
-                .is_some_and(|r| r.path.matches(src, header))
-        {
-            self.end_receiver(now, flow, ending, None);
+        } else if let Some((flow, index)) = receiver {
+            let several = match self.receivers.get(&flow) {
+                Some(open) if !open.comes_from(index, header) => {
+                    self.stray.unknown_session += 1;
+                    return;
+                }
+                Some(open) => open.peers.len() > 1,
+                None => true,
+            };
+            if several {
+                // The others stay.
+                self.lose_sender(now, flow, index, ResetReason::describe(header.symbol));
+            } else {
+                self.end_receiver(now, flow, ending, None);
+            }
         } else {
             self.stray.unknown_session += 1;
         }
@@ -240,6 +266,29 @@ impl<S: Scheme> Host<S> {
             session: header.session,
         };
         self.control.push_back((STRAY, path, reset_header(reason)));
+    }
+}
+
+impl<T> Open<T> {
+    /// The ports of a packet whose sender was found by its address.
+    fn comes_from(&self, index: usize, header: &EbbHeader) -> bool {
+        let known = self.peers.get(index).map_or(0, SocketAddrV4::port);
+        [0, header.source_port].contains(&known) && self.path.local_port == header.destination_port
+    }
+
+    /// A packet belongs to this session. From the first one of each of several senders its port is
+    /// learned.
+    fn accepts(&mut self, index: usize, header: &EbbHeader) -> bool {
+        let several = self.peers.len() > 1;
+        let of_several =
+            usize::from(header.senders) == self.peers.len() && usize::from(header.sender) == index;
+        if !self.comes_from(index, header) || (several && !of_several) {
+            return false;
+        }
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.set_port(header.source_port);
+        }
+        true
     }
 }
 

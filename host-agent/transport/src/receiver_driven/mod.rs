@@ -6,6 +6,7 @@
 
 mod buffers;
 mod credit;
+mod expected;
 mod host;
 mod inbound;
 mod pull_queue;

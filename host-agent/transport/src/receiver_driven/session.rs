@@ -8,6 +8,7 @@ use ebb_wire::EbbHeader;
 
 use super::{Buffers, RetryParams};
 use crate::object::ObjectSource;
+pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
 use crate::{FlowId, Job};
 
@@ -79,6 +80,8 @@ pub enum Cast {
     Unicast,
     /// Several receivers behind one multicast address.
     Group { receivers: usize },
+    /// One receiver, which several senders serve.
+    Part(crate::Part),
 }
 
 /// The sending side of a session.
@@ -145,6 +148,10 @@ pub trait ReceiverSession {
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);
     fn ending(&self) -> Option<Ending>;
     fn counters(&mut self) -> &mut Counters;
+    /// Of a many-to-one session: what became of each sender, without its address.
+    fn sources(&self) -> Vec<SenderSummary> {
+        Vec::new()
+    }
     /// Of a finished session: what answers a late packet. The host remembers it for a while.
     fn closing(&self) -> EbbHeader;
 }
@@ -171,6 +178,10 @@ pub trait Scheme {
     const GROUPS: bool;
 
     fn limits(params: &Self::Params) -> SessionLimits;
+    /// How long a many-to-one session waits for its first packet. `None`: there are no such sessions.
+    fn many_to_one(_params: &Self::Params) -> Option<Duration> {
+        None
+    }
     fn retry(params: &Self::Params) -> RetryParams;
     fn max_object_bytes(params: &Self::Params, symbol_bytes: u16) -> u64;
     /// `symbol_bytes`: what fits into a packet.

@@ -76,9 +76,10 @@ impl Tombstones {
         }
     }
 
-    pub fn by_flow(&mut self, flow: FlowId) -> Option<&mut Tombstone> {
-        let mut stones = self.stones.values_mut().map(|(_, stone)| stone);
-        stones.find(|stone| stone.flow == flow)
+    /// All of a flow: one per sender.
+    pub fn of_flow(&mut self, flow: FlowId) -> impl Iterator<Item = &mut Tombstone> {
+        let stones = self.stones.values_mut().map(|(_, stone)| stone);
+        stones.filter(move |stone| stone.flow == flow)
     }
 
     pub fn expire(&mut self, now: Instant) {

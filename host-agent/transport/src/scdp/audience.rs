@@ -7,14 +7,20 @@ use ebb_units::{Duration, Instant};
 
 use crate::record::GroupSummary;
 
+/// Blocks of which one receiver may want repair symbols at a time. Honest ones want them of those
+/// that they have open; a forged pull must not make us remember more.
+const MAX_WANTED_BLOCKS: usize = 4096;
+
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// The highest pull counter seen.
     pub pulled: u32,
     /// Its last pull said that it asks for all that is missing.
     pub finishing: bool,
-    /// Symbols wanted in all of blocks that want repair symbols, as pulls said.
+    /// Repair symbols wanted in all, by block, as pulls said.
     wanted: BTreeMap<u32, u32>,
+    /// Of the blocks before this one it wants nothing more.
+    first_wanted: u32,
     /// When it last pulled something new.
     last_progress: Instant,
     state: State,
@@ -40,6 +46,7 @@ impl Audience {
             pulled: 0,
             finishing: false,
             wanted: BTreeMap::new(),
+            first_wanted: 0,
             last_progress: now,
             state: State::Served,
         };
@@ -78,7 +85,8 @@ impl Audience {
         self.served().any(|l| l.pulled == 0 || l.finishing)
     }
 
-    /// The first block below `end` of which somebody wants more symbols than `sent` were sent.
+    /// The first block below `end` of which somebody wants more repair symbols than `sent` were
+    /// sent.
     pub fn lacking(&self, end: u32, sent: impl Fn(u32) -> u32) -> Option<u32> {
         let lacks = |&(&block, &wanted): &(&u32, &u32)| sent(block) < wanted;
         self.served()
@@ -87,10 +95,9 @@ impl Audience {
             .min()
     }
 
-    /// Symbols of `block` wanted in all, if more than its source symbols.
-    pub fn wanted(&self, block: u32) -> u32 {
-        let wanted = self.served().filter_map(|l| l.wanted.get(&block));
-        wanted.copied().max().unwrap_or(0)
+    /// The first block of which anybody still wants anything.
+    pub fn first_wanted(&self) -> u32 {
+        self.served().map(|l| l.first_wanted).min().unwrap_or(0)
     }
 
     pub fn finish(&mut self, index: usize) {
@@ -184,9 +191,28 @@ impl Listener {
         self.finishing = finishing;
     }
 
-    /// A pull said that `symbols` symbols of `block` are needed in all.
-    pub fn want(&mut self, block: u32, symbols: u32) {
+    /// A pull said that `repairs` repair symbols of `block` are needed in all. False: it asks for
+    /// more blocks at a time than any receiver has open.
+    pub fn want(&mut self, block: u32, repairs: u32) -> bool {
+        if block < self.first_wanted {
+            return true;
+        }
+        let is_new = !self.wanted.contains_key(&block);
+        if is_new && self.wanted.len() >= MAX_WANTED_BLOCKS {
+            return false;
+        }
         let wanted = self.wanted.entry(block).or_insert(0);
-        *wanted = symbols.max(*wanted);
+        *wanted = repairs.max(*wanted);
+        true
+    }
+
+    /// A pull said that nothing is wanted any more of the blocks before `block`.
+    pub fn has_all_before(&mut self, block: u32) {
+        self.first_wanted = self.first_wanted.max(block);
+        while let Some(entry) = self.wanted.first_entry()
+            && *entry.key() < self.first_wanted
+        {
+            entry.remove();
+        }
     }
 }

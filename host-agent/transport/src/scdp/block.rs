@@ -1,202 +1,290 @@
-//! One source block at its receiver: which symbols are there, how many are needed, when to decode.
+//! One source block at its receiver: which symbols are there, which are to come, how many more have
+//! to be asked for, when to decode.
 
-use std::collections::BTreeMap;
-
+use super::bits::Bits;
 use super::decode::Outcome;
+use super::symbols::Symbols;
 use super::{DecodeJob, DecodeResult};
 use crate::FlowId;
+use crate::receiver_driven::Buffers;
 
+#[derive(Debug, Default)]
 pub struct Block {
-    /// K.
-    source_symbols: u16,
-    symbol_bytes: u16,
-    /// Added to K as soon as anything was lost.
-    overhead: u16,
-    /// By ESI. Source symbols may be short, the others are not.
-    symbols: BTreeMap<u32, Vec<u8>>,
-    source_present: u16,
-    /// A repair symbol is among them, so something of the block goes to others, or comes never.
-    has_repair: bool,
-    /// Transmissions that arrived, whole or trimmed.
-    arrived: u32,
-    /// Transmissions that arrived trimmed or not at all.
-    lost: u32,
+    symbols: Symbols,
+    /// Added to K once a source symbol will not come.
+    overhead: u32,
     /// Symbols asked for because a decoding failed.
     extra: u32,
+    /// A source symbol will not come from its sender: the block has to be decoded.
+    lossy: bool,
+    /// Source symbols that are counted on: under way, or asked for when their turn comes.
+    due: Bits,
+    sources_due: u32,
+    /// Repair symbols under way.
+    repairs_due: u32,
+    /// Repair symbols that arrived trimmed.
+    trimmed_repairs: Vec<u32>,
+    /// What comes from each sender.
+    parts: Vec<Part>,
     state: State,
-    /// What the last pull for this block said.
-    pub announced: u32,
 }
 
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    repairs_due: u32,
+    /// In all, for the cumulative count that pulls carry.
+    repairs_asked: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
+    #[default]
     Receiving,
     Decoding,
-    Complete(Vec<u8>),
+    Complete,
 }
 
 /// What a symbol did to its block.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Stored,
-    /// Already there, or the block needs no more.
-    Useless,
+    /// A copy of what is there.
+    Duplicate,
+    /// The block needs no more.
+    TooLate,
 }
 
 impl Block {
-    pub fn new(source_symbols: u16, symbol_bytes: u16, overhead: u16) -> Self {
-        Block {
-            source_symbols,
-            symbol_bytes,
-            overhead,
-            symbols: BTreeMap::new(),
-            source_present: 0,
-            has_repair: false,
-            arrived: 0,
-            lost: 0,
-            extra: 0,
-            state: State::Receiving,
-            announced: u32::from(source_symbols),
+    /// Makes an empty block of what may have been another one.
+    pub fn reset(&mut self, source_symbols: u16, symbol_bytes: u16, overhead: u16, senders: usize) {
+        self.symbols.reset(source_symbols, symbol_bytes);
+        self.overhead = overhead.into();
+        self.extra = 0;
+        self.lossy = false;
+        self.due.reset(source_symbols.into());
+        for esi in 0..usize::from(source_symbols) {
+            self.due.insert(esi);
         }
+        self.sources_due = source_symbols.into();
+        self.repairs_due = 0;
+        self.trimmed_repairs.clear();
+        self.parts.clear();
+        self.parts.resize(senders, Part::default());
+        self.state = State::Receiving;
     }
 
     pub fn is_complete(&self) -> bool {
-        matches!(self.state, State::Complete(_))
+        self.state == State::Complete
     }
 
     pub fn is_receiving(&self) -> bool {
-        matches!(self.state, State::Receiving)
+        self.state == State::Receiving
     }
 
-    pub fn has(&self, esi: u32) -> bool {
-        self.symbols.contains_key(&esi)
+    /// K.
+    pub fn source_symbols(&self) -> u16 {
+        self.symbols.source_symbols()
     }
 
-    /// The block, once it is complete.
-    pub fn into_bytes(self) -> Option<Vec<u8>> {
-        match self.state {
-            State::Complete(bytes) => Some(bytes),
-            _ => None,
-        }
-    }
-
-    /// Symbols that must be there: K without loss, else K + 2 and one more per failed decoding.
+    /// Symbols that must be there: K, or K + 2 and one more per failed decoding.
     fn target(&self) -> u32 {
-        let overhead = if self.lost > 0 || self.has_repair {
-            u32::from(self.overhead)
+        let k = u32::from(self.symbols.source_symbols());
+        if self.lossy {
+            k + self.overhead + self.extra
         } else {
-            0
-        };
-        u32::from(self.source_symbols) + overhead + self.extra
-    }
-
-    /// Transmissions of this block that are needed in all.
-    pub fn needed(&self) -> u32 {
-        self.target() + self.lost
-    }
-
-    /// Transmissions that are needed and have not arrived.
-    pub fn missing(&self) -> u32 {
-        self.needed().saturating_sub(self.arrived)
-    }
-
-    pub fn receive(&mut self, esi: u32, payload: &[u8]) -> Effect {
-        if !self.is_receiving() || self.has(esi) {
-            return Effect::Useless;
+            k
         }
-        self.arrived += 1;
-        let is_source = esi < u32::from(self.source_symbols);
-        self.source_present += u16::from(is_source);
-        self.has_repair |= !is_source;
-        self.symbols.insert(esi, payload.to_vec());
-        if self.source_present == self.source_symbols {
-            let symbols = std::mem::take(&mut self.symbols).into_iter();
-            let source = symbols.filter(|(esi, _)| *esi < u32::from(self.source_symbols));
-            self.state = State::Complete(source.flat_map(|(_, bytes)| bytes).collect());
+    }
+
+    /// Symbols that have to be asked for beyond those that are there or to come.
+    pub fn deficit(&self) -> u32 {
+        if !self.is_receiving() {
+            return 0;
+        }
+        let counted_on = self.symbols.count() + self.sources_due + self.repairs_due;
+        self.target().saturating_sub(counted_on)
+    }
+
+    /// Source symbol `esi` is counted on.
+    pub fn is_due(&self, esi: u32) -> bool {
+        self.due.contains(esi as usize)
+    }
+
+    fn arrived(&mut self, from: usize, esi: u32) {
+        if esi < self.symbols.source_symbols().into() {
+            self.sources_due -= u32::from(self.due.remove(esi as usize));
+        } else if let Some(part) = self.parts.get_mut(from)
+            && part.repairs_due > 0
+        {
+            part.repairs_due -= 1;
+            self.repairs_due -= 1;
+        }
+    }
+
+    pub fn receive(
+        &mut self,
+        from: usize,
+        esi: u32,
+        payload: &[u8],
+        buffers: &mut Buffers,
+    ) -> Effect {
+        if !self.is_receiving() {
+            return Effect::TooLate;
+        }
+        if self.symbols.has(esi) {
+            return Effect::Duplicate;
+        }
+        self.arrived(from, esi);
+        self.symbols.store(esi, payload, buffers);
+        if self.symbols.has_all_sources() {
+            self.state = State::Complete;
         }
         Effect::Stored
     }
 
-    /// A symbol of this block arrived trimmed.
-    pub fn receive_trimmed(&mut self) {
-        self.arrived += 1;
-        self.lost += 1;
+    /// A symbol arrived trimmed.
+    pub fn receive_trimmed(&mut self, from: usize, esi: u32) -> Effect {
+        if !self.is_receiving() {
+            return Effect::TooLate;
+        }
+        let is_source = esi < self.symbols.source_symbols().into();
+        let known = if is_source {
+            !self.is_due(esi)
+        } else {
+            self.trimmed_repairs.contains(&esi)
+        };
+        if known || self.symbols.has(esi) {
+            return Effect::Duplicate;
+        }
+        self.arrived(from, esi);
+        if !is_source {
+            self.trimmed_repairs.push(esi);
+        }
+        self.lossy |= is_source;
+        Effect::Stored
     }
 
-    /// `transmissions` of this block did not arrive and will not.
-    pub fn give_up(&mut self, transmissions: u32) {
-        self.arrived += transmissions;
-        self.lost += transmissions;
+    /// Source symbol `esi` is no longer counted on. It is still welcome.
+    pub fn abandon_source(&mut self, esi: u32) {
+        if self.is_receiving() && self.due.remove(esi as usize) {
+            self.sources_due -= 1;
+            self.lossy = true;
+        }
+    }
+
+    /// Nor are the repair symbols that a sender was asked for.
+    pub fn abandon_repairs(&mut self, from: usize) {
+        if let Some(part) = self.parts.get_mut(from) {
+            self.repairs_due -= part.repairs_due;
+            part.repairs_due = 0;
+        }
+    }
+
+    /// A sender is asked for as many repair symbols more.
+    pub fn ask_repairs(&mut self, from: usize, repairs: u32) {
+        if let Some(part) = self.parts.get_mut(from) {
+            part.repairs_due += repairs;
+            part.repairs_asked += repairs;
+            self.repairs_due += repairs;
+        }
+    }
+
+    /// Repair symbols that a sender was asked for in all.
+    pub fn repairs_asked(&self, from: usize) -> u32 {
+        self.parts.get(from).map_or(0, |part| part.repairs_asked)
+    }
+
+    /// A sender begins to count its repair symbols anew, and has sent so many at least.
+    pub fn restart_repairs(&mut self, from: usize, sent: u32) {
+        if let Some(part) = self.parts.get_mut(from) {
+            part.repairs_asked = sent;
+        }
+    }
+
+    /// Its repair symbols `..sent` are known to have been sent.
+    pub fn repairs_sent(&mut self, from: usize, sent: u32) {
+        if let Some(part) = self.parts.get_mut(from) {
+            part.repairs_asked = part.repairs_asked.max(sent);
+        }
     }
 
     /// The decoding to be done, once enough is there.
     pub fn decode(&mut self, flow: FlowId, block: u32) -> Option<DecodeJob> {
-        if !self.is_receiving() || (self.symbols.len() as u32) < self.target() {
+        if !self.is_receiving() || !self.lossy || self.symbols.count() < self.target() {
             return None;
         }
         self.state = State::Decoding;
-        let mut symbols = std::mem::take(&mut self.symbols);
-        for symbol in symbols.values_mut() {
-            symbol.resize(self.symbol_bytes.into(), 0);
-        }
         Some(DecodeJob {
             flow,
             block,
-            symbol_bytes: self.symbol_bytes,
-            source_symbols: self.source_symbols,
-            symbols,
+            symbols: std::mem::take(&mut self.symbols),
         })
     }
 
-    /// The result of the decoding. `block_bytes`: without padding.
-    pub fn decoded(&mut self, result: DecodeResult, block_bytes: usize) {
-        if !matches!(self.state, State::Decoding) {
+    /// The result of the decoding.
+    pub fn decoded(&mut self, result: DecodeResult) {
+        if self.state != State::Decoding {
             return;
         }
-        match result.outcome {
-            Outcome::Decoded(mut bytes) => {
-                bytes.truncate(block_bytes);
-                self.state = State::Complete(bytes);
-            }
-            Outcome::NotEnough(symbols) => {
-                self.symbols = symbols;
+        self.symbols = result.symbols;
+        self.state = match result.outcome {
+            Outcome::Decoded => State::Complete,
+            Outcome::NotEnough => {
                 self.extra += 1;
-                self.state = State::Receiving;
+                State::Receiving
             }
-        }
+        };
+    }
+
+    /// The bytes of a complete block, `len` without padding.
+    pub fn take_bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = self.symbols.take_buffer();
+        bytes.truncate(len);
+        bytes
+    }
+
+    /// The buffer of a block that nobody waits for any more.
+    pub fn release(&mut self, buffers: &mut Buffers) {
+        buffers.give(self.symbols.take_buffer());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use crate::scdp::decode::finished;
+
+    fn block(source_symbols: u16, overhead: u16) -> (Block, Buffers) {
+        let mut block = Block::default();
+        block.reset(source_symbols, 4, overhead, 1);
+        (block, Buffers::default())
+    }
 
     #[test]
     fn source_symbols_alone_need_no_decoding() {
-        let mut block = Block::new(3, 4, 2);
+        let (mut block, mut buffers) = block(3, 2);
         for esi in [2, 0, 1] {
             assert!(block.decode(FlowId(1), 0).is_none());
-            assert_eq!(block.receive(esi, &[esi as u8; 4]), Effect::Stored);
+            let effect = block.receive(0, esi, &[esi as u8; 4], &mut buffers);
+            assert_eq!((effect, block.deficit()), (Effect::Stored, 0));
         }
         assert!(block.decode(FlowId(1), 0).is_none());
-        assert_eq!(block.needed(), 3);
-        assert_eq!(
-            block.into_bytes().unwrap(),
-            [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]
-        );
+        assert!(block.is_complete());
+        assert_eq!(block.take_bytes(11), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]);
     }
 
     #[test]
     fn after_a_trim_two_more_symbols_are_needed_and_then_decoded() {
-        let mut block = Block::new(3, 4, 2);
-        block.receive_trimmed();
-        assert_eq!((block.needed(), block.missing()), (3 + 2 + 1, 5));
+        let (mut block, mut buffers) = block(3, 2);
+        block.receive_trimmed(0, 0);
+        assert_eq!(block.deficit(), 3);
+        block.ask_repairs(0, 3);
+        assert_eq!(block.deficit(), 0);
         for esi in [1, 2, 3, 4] {
-            block.receive(esi, &[1; 4]);
+            block.receive(0, esi, &[1; 4], &mut buffers);
             assert!(block.decode(FlowId(1), 0).is_none());
         }
-        block.receive(5, &[1; 4]);
-        assert_eq!(block.missing(), 0);
+        block.receive(0, 5, &[1; 4], &mut buffers);
         assert!(block.decode(FlowId(1), 0).is_some());
         assert!(
             block.decode(FlowId(1), 0).is_none(),
@@ -205,37 +293,53 @@ mod tests {
     }
 
     #[test]
+    fn every_trim_is_made_up_for_once() {
+        let (mut block, _) = block(10, 2);
+        for esi in [3, 7, 3, 7] {
+            block.receive_trimmed(0, esi);
+        }
+        assert_eq!(block.deficit(), 2 + 2);
+        block.ask_repairs(0, 4);
+        for esi in [10, 10, 11] {
+            block.receive_trimmed(0, esi);
+        }
+        assert_eq!(block.deficit(), 2);
+    }
+
+    #[test]
     fn a_failed_decoding_asks_for_one_more() {
-        let mut block = Block::new(3, 4, 0);
-        block.receive_trimmed();
+        let (mut block, mut buffers) = block(3, 0);
+        block.receive_trimmed(0, 0);
+        block.ask_repairs(0, 1);
         for esi in [1, 2, 3] {
-            block.receive(esi, &[1; 4]);
+            block.receive(0, esi, &[1; 4], &mut buffers);
         }
         let job = block.decode(FlowId(1), 0).unwrap();
-        let before = block.needed();
-        let outcome = Outcome::NotEnough(job.symbols);
-        let cpu_time = ebb_units::Duration::ZERO;
-        block.decoded(
-            DecodeResult {
-                flow: FlowId(1),
-                block: 0,
-                outcome,
-                cpu_time,
-            },
-            12,
-        );
-        assert_eq!(block.needed(), before + 1);
+        assert_eq!(block.deficit(), 0);
+        block.decoded(finished(job, Outcome::NotEnough));
+        assert_eq!(block.deficit(), 1);
         assert!(block.decode(FlowId(1), 0).is_none());
-        block.receive(4, &[1; 4]);
-        assert_eq!(block.decode(FlowId(1), 0).unwrap().symbols.len(), 4);
+        block.receive(0, 4, &[1; 4], &mut buffers);
+        assert_eq!(block.decode(FlowId(1), 0).unwrap().symbols.count(), 4);
+    }
+
+    #[test]
+    fn a_repair_symbol_alone_does_not_make_a_block_lossy() {
+        let (mut block, mut buffers) = block(3, 2);
+        block.receive(0, 5, &[1; 4], &mut buffers);
+        assert_eq!(block.deficit(), 0);
+        block.abandon_source(1);
+        // Two of the three, and the one that is there: K, so two more are asked for.
+        assert_eq!(block.deficit(), 5 - 2 - 1);
     }
 
     #[test]
     fn a_duplicate_is_useless() {
-        let mut block = Block::new(3, 4, 2);
-        block.receive(1, &[1; 4]);
-        assert_eq!(block.receive(1, &[1; 4]), Effect::Useless);
-        assert_eq!(block.missing(), 2);
-        let _: BTreeMap<u32, Vec<u8>> = block.symbols;
+        let (mut block, mut buffers) = block(3, 2);
+        block.receive(0, 1, &[1; 4], &mut buffers);
+        let again = block.receive(0, 1, &[1; 4], &mut buffers);
+        assert_eq!(again, Effect::Duplicate);
+        assert_eq!(block.receive_trimmed(0, 1), Effect::Duplicate);
+        assert_eq!(block.deficit(), 0);
     }
 }

@@ -1,10 +1,9 @@
 //! Decoding one source block, as a job that can run on any thread.
 
-use std::collections::BTreeMap;
-
 use ebb_units::Duration;
 use raptorq::{EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder};
 
+use super::symbols::Symbols;
 use crate::FlowId;
 
 /// Sub-blocks are not used, so the alignment of RFC 6330 has no effect on the code.
@@ -15,11 +14,7 @@ const SYMBOL_ALIGNMENT: u8 = 1;
 pub struct DecodeJob {
     pub(super) flow: FlowId,
     pub(super) block: u32,
-    pub(super) symbol_bytes: u16,
-    /// Source symbols of the block (K).
-    pub(super) source_symbols: u16,
-    /// By ESI, each of `symbol_bytes` bytes.
-    pub(super) symbols: BTreeMap<u32, Vec<u8>>,
+    pub(super) symbols: Symbols,
 }
 
 /// What came out of a [`DecodeJob`].
@@ -27,22 +22,28 @@ pub struct DecodeJob {
 pub struct DecodeResult {
     pub(super) flow: FlowId,
     pub(super) block: u32,
+    /// Completed, if they were enough.
+    pub(super) symbols: Symbols,
     pub(super) outcome: Outcome,
     /// Processor time, measured by whoever ran the job; it goes into the flow's record.
     pub cpu_time: Duration,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
-    /// The whole block, padding of its last symbol included.
-    Decoded(Vec<u8>),
-    /// The symbols do not determine the block. They come back, to be tried with one more.
-    NotEnough(BTreeMap<u32, Vec<u8>>),
+    Decoded,
+    /// The symbols do not determine the block; one more may.
+    NotEnough,
 }
 
 impl DecodeResult {
     pub(crate) fn flow(&self) -> FlowId {
         self.flow
+    }
+
+    /// The buffer of a flow that has ended meanwhile.
+    pub(crate) fn into_buffer(mut self) -> Vec<u8> {
+        self.symbols.take_buffer()
     }
 }
 
@@ -52,23 +53,33 @@ impl DecodeJob {
     }
 
     /// Decodes. With K + 2 symbols it fails once in a million times (RFC 6330, section 1).
-    pub fn run(self) -> DecodeResult {
-        let config = transmission_information(self.source_symbols, self.symbol_bytes);
-        let block_bytes = u64::from(self.source_symbols) * u64::from(self.symbol_bytes);
+    pub fn run(mut self) -> DecodeResult {
+        let (k, symbol_bytes) = (self.symbols.source_symbols(), self.symbols.symbol_bytes());
+        let config = transmission_information(k, symbol_bytes);
+        let block_bytes = u64::from(k) * u64::from(symbol_bytes);
         let packets = self
             .symbols
             .iter()
-            .map(|(&esi, data)| EncodingPacket::new(PayloadId::new(0, esi), data.clone()));
+            .map(|(esi, data)| EncodingPacket::new(PayloadId::new(0, esi), data.to_vec()));
         let decoded = SourceBlockDecoder::new(0, &config, block_bytes).decode(packets);
-        DecodeResult {
-            flow: self.flow,
-            block: self.block,
-            outcome: match decoded {
-                Some(bytes) => Outcome::Decoded(bytes),
-                None => Outcome::NotEnough(self.symbols),
-            },
-            cpu_time: Duration::ZERO,
-        }
+        let outcome = match decoded {
+            Some(bytes) => {
+                self.symbols.complete(&bytes);
+                Outcome::Decoded
+            }
+            None => Outcome::NotEnough,
+        };
+        finished(self, outcome)
+    }
+}
+
+pub(super) fn finished(job: DecodeJob, outcome: Outcome) -> DecodeResult {
+    DecodeResult {
+        flow: job.flow,
+        block: job.block,
+        symbols: job.symbols,
+        outcome,
+        cpu_time: Duration::ZERO,
     }
 }
 
@@ -84,47 +95,86 @@ pub(super) fn transmission_information(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::receiver_driven::Buffers;
+    use rand::rngs::SmallRng;
+    use rand::seq::SliceRandom;
+    use rand::{Rng, SeedableRng};
     use raptorq::SourceBlockEncoder;
 
-    fn job(lost: &[u32], repair: u32) -> (Vec<u8>, DecodeJob) {
-        let (k, t) = (20u16, 64u16);
-        let block: Vec<u8> = (0..u32::from(k) * u32::from(t))
+    fn any_block(k: u16, t: u16) -> Vec<u8> {
+        (0..u32::from(k) * u32::from(t))
             .map(|i| (i * 7 % 251) as u8)
-            .collect();
-        let encoder = SourceBlockEncoder::new(0, &transmission_information(k, t), &block);
-        let mut packets = encoder.source_packets();
-        packets.extend(encoder.repair_packets(0, repair));
-        let symbols = packets
-            .into_iter()
-            .map(EncodingPacket::split)
-            .map(|(id, data)| (id.encoding_symbol_id(), data))
-            .filter(|(esi, _)| !lost.contains(esi))
-            .collect();
-        let job = DecodeJob {
+            .collect()
+    }
+
+    fn job<'a>(k: u16, t: u16, packets: impl Iterator<Item = &'a EncodingPacket>) -> DecodeJob {
+        let mut symbols = Symbols::default();
+        symbols.reset(k, t);
+        let mut buffers = Buffers::default();
+        for packet in packets {
+            let esi = packet.payload_id().encoding_symbol_id();
+            symbols.store(esi, packet.data(), &mut buffers);
+        }
+        DecodeJob {
             flow: FlowId(1),
             block: 3,
-            symbol_bytes: t,
-            source_symbols: k,
             symbols,
-        };
-        (block, job)
+        }
+    }
+
+    /// Of `patterns` random choices of `k + overhead` symbols, those that do not decode.
+    fn failures(k: u16, overhead: u16, patterns: u32, rng: &mut SmallRng) -> u32 {
+        let t = 8;
+        let block = any_block(k, t);
+        let encoder = SourceBlockEncoder::new(0, &transmission_information(k, t), &block);
+        let sources = encoder.source_packets();
+        let repairs = encoder.repair_packets(0, 2 * u32::from(k) + 10);
+        let mut failed = 0;
+        for _ in 0..patterns {
+            // As the protocol has it: some source symbols are lost, repair symbols replace them,
+            // of which some are lost as well.
+            let lost = rng.random_range(1..=usize::from(k));
+            let mut kept: Vec<&EncodingPacket> = sources.iter().collect();
+            kept.shuffle(rng);
+            kept.truncate(usize::from(k) - lost);
+            let mut pool: Vec<&EncodingPacket> = repairs.iter().collect();
+            pool.shuffle(rng);
+            let wanted = usize::from(k + overhead);
+            let missing = wanted - kept.len();
+            kept.extend(&pool[..missing]);
+            let mut result = job(k, t, kept.into_iter()).run();
+            match result.outcome {
+                Outcome::Decoded => assert!(result.symbols.take_buffer() == block, "wrong bytes"),
+                Outcome::NotEnough => failed += 1,
+            }
+        }
+        failed
     }
 
     #[test]
-    fn two_symbols_more_than_lost_restore_the_block() {
-        let (block, job) = job(&[0, 7, 19], 5);
-        match job.run().outcome {
-            Outcome::Decoded(bytes) => assert_eq!(bytes, block),
-            Outcome::NotEnough(_) => panic!("22 of 20 symbols were not enough"),
+    fn k_plus_2_symbols_decode_in_10000_of_10000_random_loss_patterns() {
+        let mut rng = SmallRng::seed_from_u64(6330);
+        let all = [(100, 2500), (10, 4000), (26, 2500), (61, 1000)];
+        assert_eq!(all.iter().map(|(_, n)| n).sum::<u32>(), 10_000);
+        for (k, patterns) in all {
+            assert_eq!(failures(k, 2, patterns, &mut rng), 0, "K = {k}");
         }
     }
 
     #[test]
-    fn too_few_symbols_come_back() {
-        let (_, job) = job(&[0, 7, 19], 2);
-        match job.run().outcome {
-            Outcome::Decoded(_) => panic!("19 of 20 symbols cannot be enough"),
-            Outcome::NotEnough(symbols) => assert_eq!(symbols.len(), 19),
-        }
+    fn k_symbols_fail_in_a_tenth_to_one_percent_so_decoding_is_real() {
+        let mut rng = SmallRng::seed_from_u64(6330);
+        let failed = failures(100, 0, 3000, &mut rng) + failures(26, 0, 3000, &mut rng);
+        assert!((6..=60).contains(&failed), "{failed} of 6000");
+    }
+
+    #[test]
+    fn too_few_symbols_stay_what_they_are() {
+        let (k, t) = (20, 64);
+        let encoder = SourceBlockEncoder::new(0, &transmission_information(k, t), &any_block(k, t));
+        let packets = encoder.source_packets();
+        let result = job(k, t, packets.iter().skip(1)).run();
+        assert_eq!(result.outcome, Outcome::NotEnough);
+        assert_eq!(result.symbols.count(), 19);
     }
 }

@@ -2,14 +2,22 @@
 //! switches. Mechanism, parameters and the choices made where the text is silent: `docs/scdp.md`.
 
 mod audience;
+mod bits;
 mod block;
+mod blocks;
 mod decode;
+mod demand;
+mod encoders;
 mod params;
 mod receiver;
 mod sender;
+mod supplier;
+mod symbols;
 
 #[cfg(test)]
 mod group_tests;
+#[cfg(test)]
+mod many_tests;
 #[cfg(test)]
 mod returned_tests;
 #[cfg(test)]
@@ -26,6 +34,10 @@ pub use params::ScdpParams;
 use crate::FlowId;
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Host, RetryParams, Scheme, SessionLimits, StreamShape};
+
+/// What a detached straggler is sent has repair numbers from here on: it still hears its group, and
+/// no (block, ESI) is to come twice. No group sends as many repair symbols of a block.
+const DETACHED_REPAIR: u32 = 1 << 20;
 
 /// All SCDP flows of one host.
 pub type ScdpHost = Host<Scdp>;
@@ -49,6 +61,10 @@ impl Scheme for Scdp {
             max_flows_per_peer: params.max_flows_per_peer as usize,
             linger: Duration::from_nanos(params.linger_ns),
         }
+    }
+
+    fn many_to_one(params: &ScdpParams) -> Option<Duration> {
+        Some(Duration::from_nanos(params.expect_timeout_ns))
     }
 
     fn retry(params: &ScdpParams) -> RetryParams {
@@ -87,47 +103,5 @@ impl Scheme for Scdp {
 
     fn answer_late(closing: &EbbHeader, _: &EbbHeader) -> EbbHeader {
         *closing
-    }
-}
-
-/// How an object is cut into blocks.
-#[derive(Clone, Copy, Debug)]
-struct Blocks {
-    shape: StreamShape,
-}
-
-impl Blocks {
-    fn count(&self) -> u32 {
-        let blocks = self
-            .shape
-            .packets()
-            .div_ceil(u64::from(self.shape.block_symbols));
-        u32::try_from(blocks).unwrap_or(u32::MAX)
-    }
-
-    /// Source symbols of `block`: K, but for the last one.
-    fn source_symbols(&self, block: u32) -> u16 {
-        let before = self.first_packet(block);
-        let left = self.shape.packets().saturating_sub(before);
-        left.min(self.shape.block_symbols.into()) as u16
-    }
-
-    /// The number of the first packet of `block`, counted through the object.
-    fn first_packet(&self, block: u32) -> u64 {
-        u64::from(block) * u64::from(self.shape.block_symbols)
-    }
-
-    /// Offset and length of source symbol `esi` of `block`. The last one of the object may be
-    /// short; to the code it is filled up with zeros.
-    fn extent(&self, block: u32, esi: u32) -> (u64, usize) {
-        self.shape.extent(self.first_packet(block) + u64::from(esi))
-    }
-
-    /// Offset and length of `block` in the object.
-    fn block_extent(&self, block: u32) -> (u64, usize) {
-        let block_bytes = u64::from(self.shape.block_symbols) * u64::from(self.shape.symbol_bytes);
-        let offset = u64::from(block) * block_bytes;
-        let left = self.shape.object_bytes.saturating_sub(offset);
-        (offset, left.min(block_bytes) as usize)
     }
 }

@@ -10,6 +10,8 @@ use crate::receiver_driven::MAX_TIME_NS;
 pub struct ScdpParams {
     /// Symbols sent at line rate before the first pull.
     pub initial_window_packets: u32,
+    /// The same for each of several senders of a many-to-one session.
+    pub many_to_one_window_packets: u32,
     /// Source symbols of a block (K).
     pub block_symbols: u16,
     /// Symbols beyond K that a block waits for before it is decoded, once something was lost.
@@ -25,6 +27,11 @@ pub struct ScdpParams {
     /// A receiver of a group that pulls nothing for so long while others wait is detached. More
     /// than twice `rto_ns` counts as that: then those who wait would take symbols for lost.
     pub straggler_timeout_ns: u64,
+    /// A receiver to which nothing whole and of use came for so long has failed, whatever else came.
+    pub progress_timeout_ns: u64,
+    /// How long a many-to-one receiver waits for the first packet of any sender, and a request may
+    /// take to be served.
+    pub expect_timeout_ns: u64,
     /// How long an ended flow still answers late packets.
     pub linger_ns: u64,
     /// Blocks that a receiver holds at a time.
@@ -39,6 +46,7 @@ impl Default for ScdpParams {
     fn default() -> Self {
         ScdpParams {
             initial_window_packets: 12,
+            many_to_one_window_packets: 6,
             block_symbols: 100,
             overhead_symbols: 2,
             mlfq_thresholds_bytes: vec![10_000, 100_000, 1_000_000, 10_000_000],
@@ -46,6 +54,8 @@ impl Default for ScdpParams {
             max_rto_ns: 80_000_000,
             max_retries: 8,
             straggler_timeout_ns: 20_000_000,
+            progress_timeout_ns: 10_000_000_000,
+            expect_timeout_ns: 30_000_000_000,
             linger_ns: 200_000_000,
             max_open_blocks: 16,
             max_flows: 4096,
@@ -59,8 +69,8 @@ impl ScdpParams {
     pub const MAX_BLOCK_SYMBOLS: u16 = 4096;
 
     pub fn validate(&self) -> Result<(), String> {
-        if self.initial_window_packets == 0 {
-            return Err("scdp.initial_window_packets is 0; nothing would ever be sent".into());
+        if self.initial_window_packets == 0 || self.many_to_one_window_packets == 0 {
+            return Err("section scdp: an initial window is 0; nothing would ever be sent".into());
         }
         if !(1..=Self::MAX_BLOCK_SYMBOLS).contains(&self.block_symbols) {
             return Err(format!(
@@ -78,7 +88,24 @@ impl ScdpParams {
         if self.straggler_timeout_ns == 0 {
             return Err("scdp.straggler_timeout_ns is 0; every group would fall apart".into());
         }
-        let longest = self.max_rto_ns.max(self.linger_ns);
+        for (name, value) in [
+            ("progress_timeout_ns", self.progress_timeout_ns),
+            ("expect_timeout_ns", self.expect_timeout_ns),
+        ] {
+            if value < self.max_rto_ns {
+                return Err(format!(
+                    "scdp.{name} is {value}; below max_rto_ns ({}) every flow would fail",
+                    self.max_rto_ns
+                ));
+            }
+        }
+        let longest = [
+            self.max_rto_ns,
+            self.linger_ns,
+            self.progress_timeout_ns,
+            self.expect_timeout_ns,
+        ];
+        let longest = longest.into_iter().max().unwrap_or(0);
         if longest > MAX_TIME_NS {
             return Err(format!("section scdp: {longest} ns is longer than a day"));
         }

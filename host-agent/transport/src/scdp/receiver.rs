@@ -1,44 +1,52 @@
-//! The receiving side of an SCDP session.
+//! The receiving side of an SCDP session: what arrives, and what it makes of it. What to ask for
+//! is decided in `demand`.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::block::{Block, Effect};
-use super::{Blocks, DecodeResult, Scdp, ScdpParams};
+use super::blocks::{Blocks, Share};
+use super::supplier::{MAX_WINDOW, State, Supplier};
+use super::{DecodeResult, Scdp, ScdpParams};
 use crate::receiver_driven::{
-    Ending, Outbox, PullCredit, ReceiverSession, Retry, Scheme, StreamShape,
+    Buffers, Ending, Outbox, ReceiverSession, Retry, Scheme, StreamShape,
 };
-use crate::record::Counters;
+use crate::record::{Counters, SenderSummary};
 use crate::{FlowId, Job};
 
-/// A larger initial window than any sender has: bounds what a header can make us keep.
-const MAX_WINDOW: u32 = 1024;
-
 pub struct Receiver {
-    flow: FlowId,
-    blocks: Blocks,
+    pub(super) flow: FlowId,
+    pub(super) blocks: Blocks,
     overhead_symbols: u16,
-    max_open_blocks: u32,
-    membership: Membership,
+    /// Blocks that may be asked for, from the first that is not delivered on.
+    pub(super) max_open_blocks: u32,
+    progress_timeout: Duration,
+    pub(super) membership: Membership,
     /// Every block below has been delivered.
-    next_delivered: u32,
-    /// Blocks of which something has arrived, from `next_delivered` on.
-    open: BTreeMap<u32, Block>,
-    credit: PullCredit,
-    retry: Retry,
-    /// Timeouts since a packet arrived that was of use.
-    stalled: u32,
-    /// When something last arrived or a pull was sent.
-    last_activity: Instant,
-    ending: Option<Ending>,
-    counters: Counters,
+    pub(super) next_delivered: u32,
+    /// The blocks from `next_delivered` on, up to the last of which something has arrived.
+    pub(super) open: VecDeque<Block>,
+    /// Delivered blocks, whose sets and lists can serve others.
+    spare: Vec<Block>,
+    /// One, or the senders of a many-to-one session.
+    pub(super) suppliers: Vec<Supplier>,
+    /// Whose pull leaves next.
+    pub(super) turn: usize,
+    /// Decodings under way.
+    pub(super) decoding: u32,
+    pub(super) paused: bool,
+    /// When a symbol last arrived whole and was of use, here or in the group.
+    last_progress: Instant,
+    pub(super) ending: Option<Ending>,
+    pub(super) counters: Counters,
 }
 
 /// Whether the session has other receivers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Membership {
+pub(super) enum Membership {
     Alone,
     /// All so far came to a multicast group.
     InGroup,
@@ -60,162 +68,275 @@ impl Membership {
 impl Receiver {
     /// `first`: the packet that opens the session.
     pub fn new(now: Instant, params: &ScdpParams, flow: FlowId, first: &EbbHeader) -> Self {
-        let shape = StreamShape::of(first);
-        // The sender's initial window.
-        let window = first.pull;
+        let blocks = Blocks {
+            shape: StreamShape::of(first),
+        };
+        let senders = if first.flags.contains(EbbFlags::MULTI_SOURCE) {
+            first.senders.max(1)
+        } else {
+            1
+        };
+        let retry = Retry::new(now, Scdp::retry(params));
+        let supplier = |sender| {
+            let share = Share { sender, senders };
+            Supplier::new(now, share, &blocks, first.pull, &retry)
+        };
+        let suppliers: Vec<Supplier> = (0..senders).map(supplier).collect();
+        // With small blocks the initial windows alone span many.
+        let unasked = u64::from(first.pull).min(MAX_WINDOW) * u64::from(senders);
+        let spanned = unasked as u32 / u32::from(blocks.shape.block_symbols) + 2;
         Receiver {
             flow,
-            blocks: Blocks { shape },
             overhead_symbols: params.overhead_symbols,
-            // With small blocks the initial window alone spans many.
-            max_open_blocks: params
-                .max_open_blocks
-                .max(window.min(MAX_WINDOW) / u32::from(shape.block_symbols) + 2),
+            max_open_blocks: params.max_open_blocks.max(spanned),
+            progress_timeout: Duration::from_nanos(params.progress_timeout_ns),
             membership: if first.flags.contains(EbbFlags::MULTICAST) {
                 Membership::InGroup
             } else {
                 Membership::Alone
             },
             next_delivered: 0,
-            open: BTreeMap::new(),
-            credit: PullCredit::new(u64::from(window), shape.packets()),
-            retry: Retry::new(now, Scdp::retry(params)),
-            stalled: 0,
-            last_activity: now,
+            open: VecDeque::new(),
+            spare: Vec::new(),
+            blocks,
+            suppliers,
+            turn: 0,
+            decoding: 0,
+            paused: false,
+            last_progress: now,
             ending: None,
             counters: Counters::default(),
         }
     }
 
+    /// The sender that a packet says it is from.
+    fn from(&self, header: &EbbHeader) -> usize {
+        if self.suppliers.len() > 1 {
+            usize::from(header.sender)
+        } else {
+            0
+        }
+    }
+
     /// The header contradicts the session or itself.
     fn is_foreign(&self, header: &EbbHeader) -> bool {
+        let Some(supplier) = self.suppliers.get(self.from(header)) else {
+            return true;
+        };
         if StreamShape::of(header) != self.blocks.shape || header.block >= self.blocks.count() {
             return true;
         }
-        let is_source = header.symbol < u32::from(self.blocks.source_symbols(header.block));
+        let source_symbols = u32::from(self.blocks.source_symbols(header.block));
+        let is_source = header.symbol < source_symbols;
         let payload_bytes = if is_source {
             self.blocks.extent(header.block, header.symbol).1
         } else {
             usize::from(self.blocks.shape.symbol_bytes)
         };
+        let in_kind = if is_source {
+            header.symbol
+        } else {
+            header.symbol - source_symbols
+        };
+        let share = supplier.share;
         header.flags.contains(EbbFlags::REPAIR) == is_source
             || usize::from(header.payload_bytes) != payload_bytes
-            || header.block.saturating_sub(self.next_delivered) >= self.max_open_blocks
+            || in_kind % u32::from(share.senders) != u32::from(share.sender)
+            // A lost pull can make a sender go on a little farther than it was asked to.
+            || header.block.saturating_sub(self.next_delivered) >= self.max_open_blocks + 2
     }
 
-    fn block(&mut self, number: u32) -> &mut Block {
-        let source_symbols = self.blocks.source_symbols(number);
-        let symbol_bytes = self.blocks.shape.symbol_bytes;
-        let overhead = self.overhead_symbols;
-        self.open
-            .entry(number)
-            .or_insert_with(|| Block::new(source_symbols, symbol_bytes, overhead))
-    }
-
-    /// Takes what arrived into the accounts of its block. False: it brought and cost nothing.
-    fn account(&mut self, header: &EbbHeader, payload: Option<&[u8]>) -> bool {
-        if header.block < self.next_delivered {
-            return false;
-        }
-        let block = self.block(header.block);
-        let needed = block.needed();
-        let counts = match payload {
-            Some(bytes) => block.receive(header.symbol, bytes) == Effect::Stored,
-            // Of a symbol that is there, a trimmed copy says nothing.
-            None if !block.is_receiving() || block.has(header.symbol) => false,
-            None => {
-                block.receive_trimmed();
-                true
+    /// Where `number` is in `open`, with all before it; `None` if it was delivered.
+    pub(super) fn open_block(&mut self, number: u32) -> Option<usize> {
+        let index = number.checked_sub(self.next_delivered)? as usize;
+        while self.open.len() <= index {
+            let number = self.next_delivered + self.open.len() as u32;
+            let source_symbols = self.blocks.source_symbols(number);
+            let mut block = self.spare.pop().unwrap_or_default();
+            block.reset(
+                source_symbols,
+                self.blocks.shape.symbol_bytes,
+                self.overhead_symbols,
+                self.suppliers.len(),
+            );
+            for supplier in self.suppliers.iter().filter(|s| !s.sends_sources()) {
+                for index in 0..supplier.share.symbols(source_symbols) {
+                    block.abandon_source(supplier.share.nth(index.into()));
+                }
             }
+            self.open.push_back(block);
+        }
+        Some(index)
+    }
+
+    /// Takes what arrived to its block.
+    fn store(
+        &mut self,
+        from: usize,
+        header: &EbbHeader,
+        payload: Option<&[u8]>,
+        buffers: &mut Buffers,
+    ) -> Effect {
+        let Some(index) = self.open_block(header.block) else {
+            return Effect::TooLate;
         };
-        let more = block.needed() - needed;
-        self.credit.need_more(more.into());
-        counts
+        let block = &mut self.open[index];
+        match payload {
+            Some(bytes) => block.receive(from, header.symbol, bytes, buffers),
+            None => block.receive_trimmed(from, header.symbol),
+        }
     }
 
-    /// The block of the symbol is complete. In a group others need the symbol; a straggler is sent
-    /// it before its sender can know what the group has brought. Symbol 0 sent again belongs to
-    /// no one's pulls.
-    fn is_unneeded(&self, header: &EbbHeader) -> bool {
-        let complete = header.block < self.next_delivered
-            || self
-                .open
-                .get(&header.block)
-                .is_some_and(|block| !block.is_receiving());
-        self.membership != Membership::Alone
-            && complete
-            && !header.flags.contains(EbbFlags::RETRANSMIT)
+    /// What arrived for a block that needs no more was asked for all the same: because others of
+    /// the group needed it, because it was a repair symbol, or because two senders were at work on
+    /// one block. Symbol 0 sent again was asked for by nobody.
+    fn was_asked_for(&self, header: &EbbHeader) -> bool {
+        let shared = self.membership != Membership::Alone || self.suppliers.len() > 1;
+        let repair = header.flags.contains(EbbFlags::REPAIR);
+        (shared || repair) && !header.flags.contains(EbbFlags::RETRANSMIT)
     }
 
-    fn deliver(&mut self, out: &mut Outbox) {
-        while self
-            .open
-            .get(&self.next_delivered)
-            .is_some_and(Block::is_complete)
-        {
-            let bytes = self
-                .open
-                .remove(&self.next_delivered)
-                .and_then(Block::into_bytes);
-            out.delivered.extend(bytes);
+    /// Keeps the accounts of its sender.
+    fn account(
+        &mut self,
+        now: Instant,
+        from: usize,
+        header: &EbbHeader,
+        whole: bool,
+        effect: Effect,
+    ) {
+        let counts = match effect {
+            Effect::Stored => true,
+            Effect::TooLate => self.was_asked_for(header),
+            Effect::Duplicate => false,
+        };
+        if !counts {
+            self.counters.duplicates += 1;
+            return;
+        }
+        self.counters.unneeded += u64::from(effect == Effect::TooLate);
+        if whole {
+            self.last_progress = now;
+        }
+        let supplier = &mut self.suppliers[from];
+        supplier.stalled = 0;
+        supplier.arrived();
+        if header.flags.contains(EbbFlags::REPAIR) {
+            supplier.repair_arrived();
+        } else {
+            let start = self.blocks.share_start(supplier.share, header.block);
+            supplier.passed(start + u64::from(supplier.share.index(header.symbol)));
+        }
+    }
+
+    /// From now on somebody sends repair symbols for us alone, counted from the first.
+    fn leave_group(&mut self) {
+        self.suppliers[0].state = State::RepairsOnly;
+        self.suppliers[0].write_off();
+        for block in &mut self.open {
+            for esi in 0..u32::from(block.source_symbols()) {
+                block.abandon_source(esi);
+            }
+            block.abandon_repairs(0);
+            block.restart_repairs(0, 0);
+        }
+    }
+
+    /// Starts whatever decoding has become possible.
+    pub(super) fn decode(&mut self, index: usize, out: &mut Outbox) {
+        let number = self.next_delivered + index as u32;
+        let job = self.open.get_mut(index);
+        if let Some(job) = job.and_then(|block| block.decode(self.flow, number)) {
+            self.decoding += 1;
+            out.jobs.push(Job::Decode(job));
+        }
+    }
+
+    /// Hands over the blocks whose turn has come. True if there were any.
+    fn deliver(&mut self, out: &mut Outbox) -> bool {
+        let before = self.next_delivered;
+        while self.open.front().is_some_and(Block::is_complete) {
+            self.skip_first_block();
+            let Some(mut block) = self.open.pop_front() else {
+                break;
+            };
+            let (_, len) = self.blocks.block_extent(self.next_delivered);
+            out.delivered.push(block.take_bytes(len));
+            self.spare.push(block);
             self.next_delivered += 1;
         }
         if self.next_delivered == self.blocks.count() && self.ending.is_none() {
             self.ending = Some(Ending::Finished);
-            out.control.push(self.closing());
-        }
-    }
-
-    /// The block that a pull speaks of: one that needs more than the sender has been told; else
-    /// the first that is not complete, in case that a pull was lost.
-    fn block_to_announce(&self) -> u32 {
-        if self.membership == Membership::Detached {
-            // Whatever the group brings, this is where help is needed.
-            let mut blocks = self.next_delivered..self.blocks.count();
-            let missing =
-                blocks.find(|number| self.open.get(number).is_none_or(Block::is_receiving));
-            return missing.unwrap_or(self.next_delivered);
-        }
-        let untold = self
-            .open
-            .iter()
-            .find(|(_, block)| block.needed() > block.announced);
-        let incomplete = || self.open.iter().find(|(_, block)| !block.is_complete());
-        untold
-            .or_else(incomplete)
-            .map_or(self.next_delivered, |(&number, _)| number)
-    }
-
-    fn pull(&mut self) -> EbbHeader {
-        let number = self.block_to_announce();
-        let block = self.block(number);
-        block.announced = block.needed();
-        EbbHeader {
-            flags: EbbFlags::FIN.when(self.credit.all_asked()),
-            block: number,
-            symbol: self.block(number).announced,
-            pull: self.credit.counter(),
-            ..EbbHeader::new(PacketType::Pull, 0, 0)
-        }
-    }
-
-    /// What was under way has been lost. The sender sends blocks in order, so it was the first
-    /// symbols that are missing.
-    fn give_up_what_is_under_way(&mut self) {
-        let mut lost = self.credit.under_way();
-        self.credit.arrived(lost);
-        let mut number = self.next_delivered;
-        while lost > 0 && number < self.blocks.count() {
-            let block = self.block(number);
-            if block.is_receiving() {
-                let here = lost.min(block.missing().into());
-                let needed = block.needed();
-                block.give_up(here as u32);
-                let more = block.needed() - needed;
-                lost -= here;
-                self.credit.need_more(more.into());
+            for index in 0..self.suppliers.len() {
+                if self.suppliers[index].can_be_asked() {
+                    let closing = self.closing();
+                    out.control.push(self.addressed(index, closing));
+                }
             }
-            number += 1;
+        }
+        self.next_delivered > before
+    }
+
+    /// The header of a pull for one of several senders says for which.
+    pub(super) fn addressed(&self, index: usize, header: EbbHeader) -> EbbHeader {
+        if self.suppliers.len() == 1 {
+            return header;
+        }
+        EbbHeader {
+            flags: header.flags | EbbFlags::MULTI_SOURCE,
+            sender: index as u8,
+            senders: self.suppliers.len() as u8,
+            ..header
+        }
+    }
+
+    /// A pull that asks for nothing new: it repeats the last one.
+    pub(super) fn repeated_pull(&mut self, index: usize) -> EbbHeader {
+        let pull = EbbHeader {
+            flags: EbbFlags::FIN.when(self.all_asked()),
+            pull: self.suppliers[index].counter(),
+            ..EbbHeader::new(PacketType::Pull, 0, 0)
+        };
+        self.addressed(index, self.speaking_of(index, None, pull))
+    }
+
+    /// Nothing whole has arrived since then.
+    pub(super) fn progress_deadline(&self) -> Option<Instant> {
+        (self.decoding == 0).then(|| self.last_progress + self.progress_timeout)
+    }
+
+    /// A supplier is gone for good; the session ends with the last one.
+    pub(super) fn lose_supplier(&mut self, index: usize, reason: String, out: &mut Outbox) {
+        if self.ending.is_some() || !self.suppliers[index].is_alive() {
+            return;
+        }
+        self.write_off(index);
+        let share = self.suppliers[index].share;
+        for block in &mut self.open {
+            for n in 0..share.symbols(block.source_symbols()) {
+                block.abandon_source(share.nth(n.into()));
+            }
+        }
+        let senders = self.suppliers.len();
+        let last = self.suppliers.iter().filter(|s| s.is_alive()).count() == 1;
+        if last {
+            self.ending = Some(Ending::Failed(match senders {
+                1 => reason.clone(),
+                _ => format!("none of {senders} senders is left; of the last one: {reason}"),
+            }));
+        }
+        let supplier = &mut self.suppliers[index];
+        supplier.queued = 0;
+        supplier.state = State::Gone(reason);
+        if !last {
+            self.decode_all(out);
+            self.enqueue_all(out);
+        }
+    }
+
+    pub(super) fn decode_all(&mut self, out: &mut Outbox) {
+        for index in 0..self.open.len() {
+            self.decode(index, out);
         }
     }
 }
@@ -235,88 +356,98 @@ impl ReceiverSession for Receiver {
             self.counters.rejected += u64::from(!gift);
             return;
         }
-        self.membership = membership;
-        if !gift {
-            self.retry.heard(now);
-            self.last_activity = now;
+        let from = self.from(header);
+        if membership == Membership::Detached && self.membership != Membership::Detached {
+            self.leave_group();
         }
+        self.membership = membership;
         if gift {
             // It neither answers a pull of ours nor says that our sender lives.
-            if payload.is_some() {
-                self.account(header, payload);
+            if payload.is_some()
+                && self.store(from, header, payload, &mut out.buffers) == Effect::Stored
+            {
+                self.last_progress = now;
             }
-        } else if self.is_unneeded(header) {
-            // The sender sent it because of our pull too, but of no use: pull once more.
-            self.stalled = 0;
-            self.counters.unneeded += 1;
-            self.credit.need_more(1);
-            self.credit.arrived(1);
-        } else if self.account(header, payload) {
-            self.stalled = 0;
-            self.credit.arrived(1);
         } else {
-            self.counters.duplicates += 1;
+            self.suppliers[from].heard(now, header.pull);
+            self.suppliers[from].received += u64::from(payload.is_some());
+            let effect = self.store(from, header, payload, &mut out.buffers);
+            self.account(now, from, header, payload.is_some(), effect);
+            self.note_repairs_sent(from, header);
         }
-        let flow = self.flow;
-        if let Some(block) = self.open.get_mut(&header.block)
-            && let Some(job) = block.decode(flow, header.block)
-        {
-            out.jobs.push(Job::Decode(job));
+        if let Some(index) = header.block.checked_sub(self.next_delivered) {
+            self.decode(index as usize, out);
         }
-        self.deliver(out);
-        out.pulls += self.credit.enqueue(false);
+        let advanced = self.deliver(out);
+        if self.ending.is_some() {
+            return;
+        }
+        if header.flags.contains(EbbFlags::RETRANSMIT) && !gift {
+            // The sender wants to know whether we live.
+            out.control.push(self.repeated_pull(from));
+        }
+        if advanced {
+            self.enqueue_all(out);
+        } else if !gift {
+            self.enqueue(from, out);
+        }
     }
 
-    fn handle_job(&mut self, _: Instant, result: DecodeResult, out: &mut Outbox) {
+    fn handle_job(&mut self, now: Instant, result: DecodeResult, out: &mut Outbox) {
         self.counters.decodes += 1;
         self.counters.decode_ns += result.cpu_time.as_nanos();
-        let number = result.block;
-        let (_, block_bytes) = self.blocks.block_extent(number);
-        let Some(block) = self.open.get_mut(&number) else {
+        self.decoding = self.decoding.saturating_sub(1);
+        self.last_progress = now;
+        let index = result.block.checked_sub(self.next_delivered);
+        let Some(block) = index.and_then(|index| self.open.get_mut(index as usize)) else {
+            out.buffers.give(result.into_buffer());
             return;
         };
-        let needed = block.needed();
-        block.decoded(result, block_bytes);
-        let more = block.needed() - needed;
-        self.credit.need_more(more.into());
+        block.decoded(result);
         self.deliver(out);
-        out.pulls += self.credit.enqueue(false);
+        self.enqueue_all(out);
     }
 
     fn next_pull(&mut self, now: Instant) -> Option<EbbHeader> {
-        self.last_activity = now;
-        self.credit.send();
-        Some(self.pull())
+        self.take_pull(now)
+    }
+
+    fn sender_left(&mut self, _: Instant, from: usize, reason: String, out: &mut Outbox) {
+        if from < self.suppliers.len() {
+            self.lose_supplier(from, reason, out);
+        }
+    }
+
+    fn set_paused(&mut self, now: Instant, paused: bool, out: &mut Outbox) {
+        if self.paused == paused {
+            return;
+        }
+        self.paused = paused;
+        for supplier in &mut self.suppliers {
+            // The host's pull queue may still hold them; they are not sent.
+            supplier.queued = 0;
+            supplier.last_activity = now;
+        }
+        self.last_progress = now;
+        self.enqueue_all(out);
+    }
+
+    fn done_bytes(&self) -> u64 {
+        self.blocks.offset(self.next_delivered)
+    }
+
+    fn release(&mut self, buffers: &mut Buffers) {
+        for block in &mut self.open {
+            block.release(buffers);
+        }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        // While everything that is needed has arrived, only a decoding is waited for.
-        let waits_for_peer = !self.credit.has_queued() && self.credit.under_way() > 0;
-        (self.ending.is_none() && waits_for_peer).then(|| self.retry.deadline(self.last_activity))
+        self.next_timeout()
     }
 
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox) {
-        if self.deadline().is_none_or(|deadline| deadline > now) {
-            return;
-        }
-        self.counters.timeouts += 1;
-        self.stalled += 1;
-        if !self.retry.expired(now) {
-            self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
-        } else if self.stalled > 2 * self.retry.max_retries() {
-            let reason = format!(
-                "no progress in {} timeouts, but the peer lives",
-                self.stalled
-            );
-            self.ending = Some(Ending::Failed(reason));
-        } else if self.stalled == 1 && self.credit.counter() > 0 {
-            // The last pull may be lost. Its counter is cumulative, so repeating it is harmless.
-            let pull = self.pull();
-            out.control.push(pull);
-        } else {
-            self.give_up_what_is_under_way();
-            out.pulls += self.credit.enqueue(true);
-        }
+        self.time_out(now, out);
     }
 
     fn ending(&self) -> Option<Ending> {
@@ -327,13 +458,51 @@ impl ReceiverSession for Receiver {
         &mut self.counters
     }
 
+    fn sources(&self) -> Vec<SenderSummary> {
+        if self.suppliers.len() == 1 {
+            return Vec::new();
+        }
+        let all = self.suppliers.iter();
+        all.map(|supplier| SenderSummary {
+            peer: SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0),
+            packets_received: supplier.received,
+            left: match &supplier.state {
+                State::Gone(reason) => Some(reason.clone()),
+                _ => None,
+            },
+        })
+        .collect()
+    }
+
     /// A pull that asks for nothing of a block that does not exist: everything is there.
     fn closing(&self) -> EbbHeader {
-        EbbHeader {
+        let counter = match &self.suppliers[..] {
+            [only] => only.counter(),
+            _ => 0,
+        };
+        let closing = EbbHeader {
             flags: EbbFlags::FIN,
             block: self.blocks.count(),
-            pull: self.credit.counter(),
+            pull: counter,
+            object_bytes: self.blocks.shape.object_bytes,
             ..EbbHeader::new(PacketType::Pull, 0, 0)
+        };
+        self.addressed(0, closing)
+    }
+}
+
+impl Receiver {
+    /// A detached receiver learns from their numbers how many repair symbols were sent for it.
+    fn note_repairs_sent(&mut self, from: usize, header: &EbbHeader) {
+        if self.membership != Membership::Detached || !header.flags.contains(EbbFlags::REPAIR) {
+            return;
+        }
+        let first = u32::from(self.blocks.source_symbols(header.block)) + super::DETACHED_REPAIR;
+        let index = header.block.checked_sub(self.next_delivered);
+        if let Some(number) = header.symbol.checked_sub(first)
+            && let Some(block) = index.and_then(|index| self.open.get_mut(index as usize))
+        {
+            block.repairs_sent(from, number + 1);
         }
     }
 }

@@ -1,29 +1,19 @@
 //! The sending side of an SCDP session.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, EbbHeader, PacketType};
-use raptorq::SourceBlockEncoder;
 
 use super::audience::Audience;
-use super::decode::transmission_information;
-use super::{Blocks, Scdp, ScdpParams};
+use super::blocks::{Blocks, Share};
+use super::encoders::Encoders;
+use super::{DETACHED_REPAIR, Scdp, ScdpParams};
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Ending, Retry, Returned, Scheme, SenderSession, StreamShape};
 use crate::record::{Counters, GroupSummary};
-
-/// Encoders kept at a time; repair symbols of more blocks than this are rarely wanted at once.
-const MAX_ENCODERS: usize = 4;
-/// A detached straggler is sent symbols of the block it asks for and, once that was sent as many as
-/// it needs, of so many more.
-const DETACHED_BLOCKS: u32 = 4;
-/// What a detached straggler is sent has numbers from here on: it still hears its group, and no
-/// (block, ESI) is to come twice. No group sends as many repair symbols of a block.
-const DETACHED_REPAIR: u32 = 1 << 20;
 
 /// More copies of a symbol do not help a silent receiver.
 const MAX_PROBES: u32 = 8;
@@ -34,30 +24,34 @@ enum Mode {
     Group,
     /// One receiver that was of a group: repair symbols only.
     Detached,
+    /// One of several senders.
+    Part,
 }
 
 pub struct Sender {
     mode: Mode,
+    /// What of every block is ours to send.
+    share: Share,
     audience: Audience,
     straggler_timeout: Duration,
     source: Arc<dyn ObjectSource>,
     blocks: Blocks,
     window: u32,
     mlfq_thresholds_bytes: Vec<u64>,
-    /// The next source symbol: block and ESI. The block is `blocks.count()` when all are sent.
-    /// Detached: what the group's next one was, for good.
+    /// The next source symbol: block and place in our share of it. The block is `blocks.count()`
+    /// when all are sent.
     next_source: (u32, u32),
-    /// Detached: the block that the last pull asked for.
-    asked_block: u32,
-    /// Repair symbols sent, of blocks in which any were.
+    /// Repair symbols sent, of blocks in which any were and that are still wanted.
     repair_sent: BTreeMap<u32, u32>,
-    encoders: VecDeque<(u32, SourceBlockEncoder)>,
+    encoders: Encoders,
     /// Symbols sent; the window and what everybody has pulled may be. Less than that where nothing
     /// was known to be wanted, because a pull was lost that said of which block.
     sent: u32,
     bytes_sent: u64,
     /// Copies of the first symbol to be sent, to make a silent receiver say something.
     probes: u32,
+    /// The receiver answered such a question and asked for nothing: it lives, and is in no hurry.
+    in_no_hurry: bool,
     returned: Returned,
     /// Symbols that came back as headers, to be sent again: block and ESI. No more than the window.
     to_resend: VecDeque<(u32, u32)>,
@@ -68,8 +62,9 @@ pub struct Sender {
 }
 
 enum Next {
-    /// One that came back.
+    /// One that came back: block and ESI.
     Again(u32, u32),
+    /// Block and ESI.
     Source(u32, u32),
     Repair(u32),
 }
@@ -82,41 +77,53 @@ impl Sender {
         source: Arc<dyn ObjectSource>,
         cast: Cast,
     ) -> Self {
-        let (mode, receivers) = match cast {
-            Cast::Unicast => (Mode::Unicast, 1),
-            Cast::Group { receivers } => (Mode::Group, receivers),
+        let (mode, receivers, share) = match cast {
+            Cast::Unicast => (Mode::Unicast, 1, Share::ALL),
+            Cast::Group { receivers } => (Mode::Group, receivers, Share::ALL),
+            Cast::Part(part) => {
+                let (sender, senders) = (part.sender, part.senders);
+                (Mode::Part, 1, Share { sender, senders })
+            }
         };
         let straggler_timeout = params.straggler_timeout_ns.min(2 * params.rto_ns);
-        let block_symbols = params.block_symbols;
         let shape = StreamShape {
             object_bytes: source.len(),
             symbol_bytes,
-            block_symbols,
+            block_symbols: params.block_symbols,
         };
-        let packets = u32::try_from(shape.packets()).unwrap_or(u32::MAX);
-        let window = params.initial_window_packets.min(packets);
-        Sender {
+        let blocks = Blocks { shape };
+        let window = if share.senders > 1 {
+            params.many_to_one_window_packets
+        } else {
+            params.initial_window_packets
+        };
+        // A sender without a share says by one repair symbol that it is there.
+        let packets = u32::try_from(blocks.share_total(share)).unwrap_or(u32::MAX);
+        let mut sender = Sender {
             mode,
+            share,
             audience: Audience::new(now, receivers),
             straggler_timeout: Duration::from_nanos(straggler_timeout),
             source,
-            blocks: Blocks { shape },
-            window,
+            blocks,
+            window: window.min(packets.max(1)),
             mlfq_thresholds_bytes: params.mlfq_thresholds_bytes.clone(),
             next_source: (0, 0),
-            asked_block: 0,
             repair_sent: BTreeMap::new(),
-            encoders: VecDeque::new(),
+            encoders: Encoders::default(),
             sent: 0,
             bytes_sent: 0,
             probes: 0,
+            in_no_hurry: false,
             returned: Returned::default(),
             to_resend: VecDeque::new(),
             retry: Retry::new(now, Scdp::retry(params)),
             last_sent: now,
             ending: None,
             counters: Counters::default(),
-        }
+        };
+        sender.skip_to(0);
+        sender
     }
 
     fn handle_pull(&mut self, now: Instant, from: usize, header: &EbbHeader) {
@@ -133,7 +140,7 @@ impl Sender {
             self.counters.rejected += 1;
             return;
         }
-        let source_symbols = u32::from(self.blocks.source_symbols(header.block));
+        let symbols = self.share.symbols(self.blocks.source_symbols(header.block));
         let Some(listener) = self.audience.get_mut(from) else {
             return;
         };
@@ -145,12 +152,19 @@ impl Sender {
             return;
         }
         self.counters.pulls_received += u64::from(more);
+        self.in_no_hurry = more == 0;
         if header.pull >= listener.pulled {
             listener.advance(now, header.pull, finishing);
-            self.asked_block = header.block;
         }
-        if header.symbol > source_symbols {
-            listener.want(header.block, header.symbol);
+        let repairs = header.symbol.saturating_sub(symbols.into());
+        if repairs > 0 && !listener.want(header.block, repairs) {
+            self.counters.rejected += 1;
+        }
+        listener.has_all_before(self.blocks.within(header.object_bytes));
+        let first_wanted = self.audience.first_wanted();
+        self.forget(first_wanted);
+        if self.mode == Mode::Part {
+            self.skip_to(first_wanted.saturating_add(header.block_symbols.into()));
         }
         if more > 0 && self.returned.progressed(self.window, false) {
             self.sent = self.sent.saturating_sub(1);
@@ -161,8 +175,8 @@ impl Sender {
     /// What came back waits for the next pull, unless none is to be expected: the last one was FIN,
     /// the object is within the window, or all of the window came back.
     fn resend_at_once(&mut self) {
-        let all_pulled =
-            u64::from(self.window) >= self.blocks.shape.packets() || self.audience.all_finishing();
+        let all_pulled = u64::from(self.window) >= self.blocks.share_total(self.share)
+            || self.audience.all_finishing();
         let most = if all_pulled {
             self.window
         } else {
@@ -176,6 +190,37 @@ impl Sender {
         }
     }
 
+    /// Nobody wants anything more of the blocks before `block`.
+    fn forget(&mut self, block: u32) {
+        while let Some(entry) = self.repair_sent.first_entry()
+            && *entry.key() < block
+        {
+            entry.remove();
+        }
+        self.encoders.forget_before(block);
+        self.skip_to(block);
+    }
+
+    /// Moves on to the first source symbol of our share from `block` on.
+    fn skip_to(&mut self, block: u32) {
+        if self.next_source.0 < block {
+            self.next_source = (block, 0);
+        }
+        let count = self.blocks.count();
+        while self.next_source.0 < count && self.share_of(self.next_source.0) <= self.next_source.1
+        {
+            // The shares of all blocks are alike but that of the last one.
+            let next = self.next_source.0 + 1;
+            let rest_is_empty = next < count - 1 && self.share_of(next) == 0;
+            self.next_source = (if rest_is_empty { count - 1 } else { next }, 0);
+        }
+    }
+
+    /// Source symbols of `block` that are ours to send.
+    fn share_of(&self, block: u32) -> u32 {
+        self.share.symbols(self.blocks.source_symbols(block)).into()
+    }
+
     fn end_if_nobody_is_left(&mut self) {
         self.ending = self.audience.ended().map(|ended| match ended {
             Ok(()) => Ending::Finished,
@@ -183,70 +228,55 @@ impl Sender {
         });
     }
 
-    /// Symbols of `block` sent so far.
-    fn sent_of(&self, block: u32) -> u32 {
-        let source = match block.cmp(&self.next_source.0) {
-            Ordering::Less => u32::from(self.blocks.source_symbols(block)),
-            Ordering::Equal => self.next_source.1,
-            Ordering::Greater => 0,
-        };
-        source + self.repair_sent.get(&block).copied().unwrap_or(0)
-    }
-
-    /// What came back, repair symbols of the first block that lacks some, else source symbols in order.
+    /// What came back; repair symbols that are wanted of blocks whose source symbols have been
+    /// sent, lowest block first; else source symbols in order.
     fn next(&self) -> Option<Next> {
         if let Some(&(block, esi)) = self.to_resend.front() {
             return Some(Next::Again(block, esi));
         }
-        if self.mode == Mode::Detached {
-            let end = self.asked_block.saturating_add(DETACHED_BLOCKS);
-            let lacks = |&block: &u32| {
-                let source_symbols = u32::from(self.blocks.source_symbols(block));
-                self.sent_of(block) < self.audience.wanted(block).max(source_symbols)
-            };
-            let mut blocks = self.asked_block..end.min(self.blocks.count());
-            return blocks.find(lacks).map(Next::Repair);
-        }
-        let (block, esi) = self.next_source;
-        if let Some(block) = self.audience.lacking(block, |b| self.sent_of(b)) {
+        let (block, index) = self.next_source;
+        let alone = self.mode == Mode::Detached;
+        let end = if alone { u32::MAX } else { block };
+        let repairs_sent = |block: u32| self.repair_sent.get(&block).copied().unwrap_or(0);
+        if let Some(block) = self.audience.lacking(end, repairs_sent) {
             return Some(Next::Repair(block));
         }
-        (block < self.blocks.count()).then_some(Next::Source(block, esi))
+        if alone {
+            return None;
+        }
+        if block < self.blocks.count() {
+            return Some(Next::Source(block, self.share.nth(index)));
+        }
+        // Without a share of our own: see `new`.
+        (self.sent < self.window).then_some(Next::Repair(0))
     }
 
-    fn read_block(&self, block: u32) -> io::Result<Vec<u8>> {
-        let (offset, len) = self.blocks.block_extent(block);
-        let symbol_bytes = usize::from(self.blocks.shape.symbol_bytes);
-        let mut bytes = vec![0; usize::from(self.blocks.source_symbols(block)) * symbol_bytes];
-        self.source.read_at(offset, &mut bytes[..len])?;
-        Ok(bytes)
-    }
-
-    /// The next repair symbol of `block`, counted from 0.
-    fn next_repair(&mut self, block: u32) -> u32 {
+    /// Makes our next repair symbol of `block` and returns its ESI.
+    fn repair_symbol(&mut self, block: u32, payload: &mut Vec<u8>) -> io::Result<u32> {
         let sent = self.repair_sent.entry(block).or_insert(0);
+        let number = match self.mode {
+            Mode::Detached => DETACHED_REPAIR + *sent,
+            _ => self.share.nth(*sent),
+        };
         *sent += 1;
-        let number = *sent - 1;
-        match self.mode {
-            Mode::Unicast | Mode::Group => number,
-            Mode::Detached => DETACHED_REPAIR + number,
+        let esi = u32::from(self.blocks.source_symbols(block)) + number;
+        if esi >= EbbHeader::SYMBOL_LIMIT {
+            return Err(io::Error::other("a block has no more repair symbols"));
         }
+        self.symbol(block, esi, payload)?;
+        Ok(esi)
     }
 
-    /// Makes repair symbol `number` of `block` and returns its ESI.
-    fn repair_symbol(&mut self, block: u32, number: u32, payload: &mut Vec<u8>) -> io::Result<u32> {
-        let symbols = self.blocks.source_symbols(block);
-        if !self.encoders.iter().any(|(b, _)| *b == block) {
-            let config = transmission_information(symbols, self.blocks.shape.symbol_bytes);
-            let encoder = SourceBlockEncoder::new(0, &config, &self.read_block(block)?);
-            self.encoders.truncate(MAX_ENCODERS - 1);
-            self.encoders.push_front((block, encoder));
+    /// Any symbol.
+    fn symbol(&mut self, block: u32, esi: u32, payload: &mut Vec<u8>) -> io::Result<()> {
+        match esi.checked_sub(self.blocks.source_symbols(block).into()) {
+            None => self.source_symbol(block, esi, payload),
+            Some(number) => {
+                let which = (block, number);
+                self.encoders
+                    .repair_symbol(&self.blocks, &*self.source, which, payload)
+            }
         }
-        let encoder = self.encoders.iter().find(|(b, _)| *b == block);
-        let symbol = encoder.and_then(|(_, encoder)| encoder.repair_packets(number, 1).pop());
-        let symbol = symbol.ok_or_else(|| io::Error::other("the encoder gave no repair symbol"))?;
-        payload.extend_from_slice(symbol.data());
-        Ok(u32::from(symbols) + number)
     }
 
     fn source_symbol(&self, block: u32, esi: u32, payload: &mut Vec<u8>) -> io::Result<()> {
@@ -268,6 +298,25 @@ impl Sender {
         self.audience
             .straggler_at(self.last_sent, self.straggler_timeout)
     }
+
+    /// Fields that all our packets have.
+    fn header(&self, flags: EbbFlags, level: u8, (block, esi): (u32, u32)) -> EbbHeader {
+        let flags = flags
+            | EbbFlags::MULTICAST.when(self.mode == Mode::Group)
+            | EbbFlags::MULTI_SOURCE.when(self.mode == Mode::Part);
+        let mut header = EbbHeader {
+            flags,
+            level,
+            sender: self.share.sender,
+            senders: self.share.senders,
+            block,
+            symbol: esi,
+            pull: self.window,
+            ..EbbHeader::new(PacketType::Symbol, 0, 0)
+        };
+        self.blocks.shape.write(&mut header);
+        header
+    }
 }
 
 impl SenderSession for Sender {
@@ -288,19 +337,24 @@ impl SenderSession for Sender {
 
     /// A hint that the symbol is lost. It was of use to nobody, so the same one is sent again rather
     /// than a repair symbol, with the next pull; how its credit comes back is as in NDP. Copies of
-    /// symbol 0 that asked for a sign of life belong to no credit.
+    /// our first symbol that asked for a sign of life belong to no credit.
     fn handle_returned(&mut self, _: Instant, header: &EbbHeader) {
         let (block, esi) = (header.block, header.symbol);
         let source_symbols = || u32::from(self.blocks.source_symbols(block));
+        let senders = u32::from(self.share.senders);
         let was_sent = StreamShape::of(header) == self.blocks.shape
             && block < self.blocks.count()
             && match header.flags.contains(EbbFlags::REPAIR) {
-                false => esi < source_symbols() && (block, esi) < self.next_source,
+                false => {
+                    esi < source_symbols()
+                        && esi % senders == u32::from(self.share.sender)
+                        && (block, self.share.index(esi)) < self.next_source
+                }
                 true => self.repair_sent.contains_key(&block) && esi >= source_symbols(),
             };
         if !was_sent
             || header.flags.contains(EbbFlags::RETRANSMIT)
-            || self.mode != Mode::Unicast
+            || !matches!(self.mode, Mode::Unicast | Mode::Part)
             || self.to_resend.len() >= self.window as usize
             || self.to_resend.contains(&(block, esi))
         {
@@ -311,6 +365,10 @@ impl SenderSession for Sender {
         self.returned.came_back();
         self.to_resend.push_back((block, esi));
         self.resend_at_once();
+    }
+
+    fn done_bytes(&self) -> u64 {
+        self.blocks.offset(self.audience.first_wanted())
     }
 
     fn can_send(&self) -> bool {
@@ -325,40 +383,34 @@ impl SenderSession for Sender {
             _ if self.probes > 0 => None,
             next => next,
         };
+        let syn = EbbFlags::SYN.when(in_window);
         let (block, esi, flags) = match next {
             Some(Next::Again(block, esi)) => {
                 self.to_resend.pop_front();
-                let source_symbols = u32::from(self.blocks.source_symbols(block));
-                let flags = match esi.checked_sub(source_symbols) {
-                    None => {
-                        self.source_symbol(block, esi, payload)?;
-                        EbbFlags::SYN.when(in_window)
-                    }
-                    Some(number) => {
-                        self.repair_symbol(block, number, payload)?;
-                        EbbFlags::REPAIR
-                    }
-                };
-                (block, esi, flags)
+                self.symbol(block, esi, payload)?;
+                (block, esi, syn)
             }
             Some(Next::Source(block, esi)) => {
                 self.source_symbol(block, esi, payload)?;
-                let last = esi + 1 == u32::from(self.blocks.source_symbols(block));
-                self.next_source = if last {
-                    (block + 1, 0)
-                } else {
-                    (block, esi + 1)
-                };
-                (block, esi, EbbFlags::SYN.when(in_window))
+                self.next_source.1 += 1;
+                self.skip_to(0);
+                (block, esi, syn)
             }
             Some(Next::Repair(block)) => {
-                let number = self.next_repair(block);
-                let esi = self.repair_symbol(block, number, payload)?;
-                (block, esi, EbbFlags::REPAIR)
+                let esi = self.repair_symbol(block, payload)?;
+                (block, esi, syn)
             }
             None => {
-                self.source_symbol(0, 0, payload)?;
-                (0, 0, EbbFlags::SYN | EbbFlags::RETRANSMIT)
+                // Our first one.
+                let first = self.share.nth(0);
+                let symbols = u32::from(self.blocks.source_symbols(0));
+                let esi = if first < symbols {
+                    first
+                } else {
+                    symbols + first
+                };
+                self.symbol(0, esi, payload)?;
+                (0, esi, EbbFlags::SYN | EbbFlags::RETRANSMIT)
             }
         };
         if self.probes > 0 {
@@ -366,53 +418,47 @@ impl SenderSession for Sender {
         } else {
             self.sent += 1;
         }
-        // Initial windows of groups and what answers a FIN pull are most urgent (section III-D).
-        let grouped = self.mode == Mode::Group;
-        let level = if self.audience.all_finishing() || (grouped && in_window) {
+        // Initial windows of groups and of several senders, and what answers a FIN pull, are most
+        // urgent (section III-D).
+        let many = matches!(self.mode, Mode::Group | Mode::Part);
+        let level = if self.audience.all_finishing() || (many && in_window) {
             0
         } else {
             ScdpParams::level(&self.mlfq_thresholds_bytes, self.bytes_sent)
         };
         self.bytes_sent += payload.len() as u64;
         self.counters.unneeded += self.audience.finished();
-        let mut header = EbbHeader {
-            flags: flags | EbbFlags::MULTICAST.when(grouped),
-            level,
-            block,
-            symbol: esi,
-            pull: self.window,
-            payload_bytes: payload.len() as u16,
-            ..EbbHeader::new(PacketType::Symbol, 0, 0)
-        };
-        self.blocks.shape.write(&mut header);
+        let repair = esi >= self.blocks.source_symbols(block).into();
+        let flags = flags | EbbFlags::REPAIR.when(repair);
+        let mut header = self.header(flags, level, (block, esi));
+        header.payload_bytes = payload.len() as u16;
         Ok(header)
     }
 
     fn deadline(&self) -> Option<Instant> {
         if self.ending.is_some() || self.can_send() {
             // In the second case it is our turn, and only the NIC that is busy.
-            None
-        } else if let Some(at) = self.straggler_at() {
-            Some(at)
+            return None;
+        }
+        if let Some(at) = self.straggler_at() {
+            return Some(at);
+        }
+        let since = self.last_sent.max(self.retry.last_heard());
+        let receivers_turn = !self.waits_for_confirmation() || self.in_no_hurry;
+        Some(if receivers_turn && self.retry.silent() == 0 {
+            // It has a timer of its own.
+            since + self.retry.longest_interval()
         } else if self.audience.any_finishing() {
             // The receiver's own timer goes first.
-            let since = self.last_sent.max(self.retry.last_heard());
-            Some(self.retry.deadline(since) + self.retry.interval())
-        } else if self.waits_for_confirmation() {
-            Some(self.retry.deadline(self.last_sent))
+            self.retry.deadline(since) + self.retry.interval()
         } else {
-            // It is the receiver's turn; it has a timer of its own.
-            Some(self.retry.give_up_at(self.last_sent))
-        }
+            self.retry.deadline(since)
+        })
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         if self.deadline().is_none_or(|deadline| deadline > now) || self.straggler_at().is_some() {
             // The host takes the straggler next.
-            return;
-        }
-        if !self.waits_for_confirmation() {
-            self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
             return;
         }
         self.counters.timeouts += 1;
@@ -444,10 +490,9 @@ impl SenderSession for Sender {
                 .detach(now, self.last_sent, self.straggler_timeout)?;
         let detached = Sender {
             mode: Mode::Detached,
+            share: Share::ALL,
             // It may know nothing of the session yet.
             probes: u32::from(audience.pulled() == 0),
-            returned: Returned::default(),
-            to_resend: VecDeque::new(),
             audience,
             straggler_timeout: self.straggler_timeout,
             source: self.source.clone(),
@@ -455,11 +500,13 @@ impl SenderSession for Sender {
             window: self.window,
             mlfq_thresholds_bytes: self.mlfq_thresholds_bytes.clone(),
             next_source: self.next_source,
-            asked_block: self.next_source.0,
-            repair_sent: self.repair_sent.clone(),
-            encoders: VecDeque::new(),
+            repair_sent: BTreeMap::new(),
+            encoders: Encoders::default(),
             sent: self.sent,
             bytes_sent: self.bytes_sent,
+            in_no_hurry: false,
+            returned: Returned::default(),
+            to_resend: VecDeque::new(),
             retry: self.retry.restarted(now),
             last_sent: now,
             ending: None,

@@ -196,6 +196,7 @@ impl Flow {
             counters,
             tcp: Some(statistics.summary),
             group: None,
+            senders: Vec::new(),
         };
         record.set_times(self.started, finished);
         record

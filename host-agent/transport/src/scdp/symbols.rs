@@ -1,0 +1,146 @@
+//! The symbols of one block in one buffer: source symbols where they belong in the block, repair
+//! symbols behind them.
+
+use super::bits::Bits;
+use crate::receiver_driven::Buffers;
+
+#[derive(Debug, Default)]
+pub struct Symbols {
+    source_symbols: u16,
+    symbol_bytes: u16,
+    /// As long as what has arrived requires: a peer that announces large blocks gets no memory
+    /// for the announcement alone.
+    buffer: Vec<u8>,
+    present: Bits,
+    sources_present: u16,
+    /// ESIs of the repair symbols, in the order in which they are in the buffer.
+    repairs: Vec<u32>,
+}
+
+impl Symbols {
+    pub fn reset(&mut self, source_symbols: u16, symbol_bytes: u16) {
+        self.source_symbols = source_symbols;
+        self.symbol_bytes = symbol_bytes;
+        self.present.reset(source_symbols.into());
+        self.sources_present = 0;
+        self.repairs.clear();
+    }
+
+    /// K.
+    pub fn source_symbols(&self) -> u16 {
+        self.source_symbols
+    }
+
+    pub fn symbol_bytes(&self) -> u16 {
+        self.symbol_bytes
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        u32::from(self.sources_present) + self.repairs.len() as u32
+    }
+
+    pub fn has_all_sources(&self) -> bool {
+        self.sources_present == self.source_symbols
+    }
+
+    pub fn has(&self, esi: u32) -> bool {
+        if esi < self.source_symbols.into() {
+            self.present.contains(esi as usize)
+        } else {
+            self.repairs.contains(&esi)
+        }
+    }
+
+    fn range(&self, slot: usize) -> std::ops::Range<usize> {
+        let start = slot * usize::from(self.symbol_bytes);
+        start..start + usize::from(self.symbol_bytes)
+    }
+
+    /// Takes a symbol that is not there. A short one is filled up with zeros.
+    pub fn store(&mut self, esi: u32, payload: &[u8], buffers: &mut Buffers) {
+        let slot = if esi < self.source_symbols.into() {
+            self.present.insert(esi as usize);
+            self.sources_present += 1;
+            esi as usize
+        } else {
+            self.repairs.push(esi);
+            usize::from(self.source_symbols) + self.repairs.len() - 1
+        };
+        if self.buffer.capacity() == 0 {
+            self.buffer = buffers.take(0);
+        }
+        let range = self.range(slot);
+        if self.buffer.len() < range.end {
+            self.buffer.resize(range.end, 0);
+        }
+        let (bytes, padding) = self.buffer[range].split_at_mut(payload.len());
+        bytes.copy_from_slice(payload);
+        padding.fill(0);
+    }
+
+    /// What is there, by ESI.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let k = usize::from(self.source_symbols);
+        let sources = (0..k).filter(|&esi| self.present.contains(esi));
+        let repairs = self.repairs.iter().enumerate();
+        sources
+            .map(|esi| (esi as u32, esi))
+            .chain(repairs.map(move |(n, &esi)| (esi, k + n)))
+            .map(|(esi, slot)| (esi, &self.buffer[self.range(slot)]))
+    }
+
+    /// Puts in the source symbols that are missing. `decoded`: the whole block.
+    pub fn complete(&mut self, decoded: &[u8]) {
+        let k = usize::from(self.source_symbols);
+        let end = k * usize::from(self.symbol_bytes);
+        self.buffer.resize(end, 0);
+        for esi in 0..k {
+            if self.present.insert(esi) {
+                let range = self.range(esi);
+                self.buffer[range.clone()].copy_from_slice(&decoded[range]);
+            }
+        }
+        self.sources_present = self.source_symbols;
+        self.repairs.clear();
+    }
+
+    pub fn take_buffer(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn symbols_come_back_as_they_were_stored_whatever_the_order() {
+        let mut buffers = Buffers::default();
+        buffers.give(vec![9; 100]);
+        let mut symbols = Symbols::default();
+        symbols.reset(4, 3);
+        for (esi, payload) in [
+            (7, &[7, 7, 7][..]),
+            (3, &[3]),
+            (0, &[0, 0, 1]),
+            (5, &[5; 3]),
+        ] {
+            assert!(!symbols.has(esi));
+            symbols.store(esi, payload, &mut buffers);
+            assert!(symbols.has(esi));
+        }
+        let all: Vec<(u32, &[u8])> = symbols.iter().collect();
+        let expected: [(u32, &[u8]); 4] = [
+            (0, &[0, 0, 1]),
+            (3, &[3, 0, 0]),
+            (7, &[7, 7, 7]),
+            (5, &[5; 3]),
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(symbols.count(), 4);
+        symbols.complete(&[8; 12]);
+        assert!(symbols.has_all_sources());
+        assert_eq!(symbols.take_buffer(), [0, 0, 1, 8, 8, 8, 8, 8, 8, 3, 0, 0]);
+    }
+}
