@@ -112,6 +112,7 @@ lint: $(BUILD)/p4runtime.fds controller/ebb_controller/ebb_tm_pb2.py ## formatti
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy topologies/ebb_topologies controller/ebb_controller experiments/ebb_experiments
+	@MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests
 
 clean: ## remove everything that was built (not .venv, not target/)
 	rm -rf $(BUILD) results controller/ebb_controller/ebb_tm_pb2.py*

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,14 @@ class Agent:
 
     def records(self) -> list[Record]:
         return [line for line in self.lines() if line.get("event") != "ready"]
+
+    def wait_for(self, condition: Callable[[list[Record]], bool], seconds: float) -> None:
+        """Waits for records, in vain if the agent ends or does not print them in time."""
+        deadline = time.monotonic() + seconds
+        while self.process.running and time.monotonic() < deadline:
+            if condition(self.records()):
+                return
+            time.sleep(POLL_SECONDS)
 
     def wait_ready(self, seconds: float = 10.0) -> None:
         deadline = time.monotonic() + seconds
@@ -121,19 +130,48 @@ class AgentRunner:
         arguments += [*what, f"{self.net.topology.host(to).ip}:{self.port}"]
         return self._start(host, name, arguments)
 
-    def _start(self, host: str, name: str, arguments: list[str]) -> Agent:
+    def replicator(
+        self, host: str, name: str, to: Sequence[str], source: Path, start_at_ns: int
+    ) -> Agent:
+        """Sends one file to several hosts: by SCDP over their group, else by a flow to each."""
+        arguments = ["send", "--start-at-ns", str(start_at_ns)]
+        if self.transport != "scdp":
+            arguments.append("--unicast")
+        return self._start(host, name, [*arguments, str(source), *self._at(to)])
+
+    def server(self, host: str, directory: Path) -> Agent:
+        """Sends what is in a directory to those who fetch it."""
+        return self._start(
+            host, f"serve-{host}", ["recv", "--port", str(self.port), "--serve", str(directory)]
+        )
+
+    def daemon(self, host: str) -> Agent:
+        """One engine, and so one link and one pull queue, for all commands of the host."""
+        return self._spawn(host, f"run-{host}", ["run", *self._engine(host)])
+
+    def fetcher(self, host: str, name: str, wanted: str, sources: Sequence[str], to: Path) -> Agent:
+        """Gets an object from all of `sources` at once, by the daemon of the host."""
+        arguments = ["fetch", wanted, "--scheme", self.transport, "--output", str(to)]
+        return self._spawn(host, name, [*arguments, "--from", *self._at(sources)])
+
+    def _at(self, hosts: Sequence[str]) -> list[str]:
+        return [f"{self.net.topology.host(host).ip}:{self.port}" for host in hosts]
+
+    def _engine(self, host: str) -> list[str]:
         (port,) = self.net.topology.neighbours[host]
+        return ["--interface", f"{host}-eth{port}", "--params", str(self.parameters)]
+
+    def _start(self, host: str, name: str, arguments: list[str]) -> Agent:
+        """A command with an engine of its own."""
+        command, *rest = arguments
+        own = [*self._engine(host), "--scheme", self.transport]
+        return self._spawn(host, name, [command, *own, *rest])
+
+    def _spawn(self, host: str, name: str, arguments: list[str]) -> Agent:
         full_name = f"{self.prefix}-{name}"
         output = self.net.run_dir / "records" / f"{full_name}.jsonl"
         output.parent.mkdir(parents=True, exist_ok=True)
-        command = [
-            str(self.binary),
-            arguments[0],
-            *("--interface", f"{host}-eth{port}"),
-            *("--scheme", self.transport),
-            *("--params", str(self.parameters)),
-            *arguments[1:],
-        ]
+        command = [str(self.binary), *arguments]
         with output.open("wb") as sink:
             process = self.net.spawn_on(host, full_name, command, stdout=sink)
         return Agent(process, output)

@@ -12,6 +12,8 @@ from itertools import pairwise
 from ebb_experiments.tour import SchemeResult
 
 TRIMMING_SCHEMES = ("ndp", "scdp")
+RETURNING_SCHEMES = ("ndp-return",)
+"""Their control queue overflows on purpose."""
 QUEUE_ORDER = ("tcp-droptail", "dctcp", "hull")
 """Average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
 
@@ -30,18 +32,23 @@ NO_RATE = "BMv2 has no link rate (docs/targets.md)"
 def checks(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     """Every check that the schemes that were run allow."""
     for name, result in results.items():
-        failed = [flow.why for flow in result.flows if not flow.ok]
-        seen = f"{len(result.flows)} flows" if not failed else f"{len(failed)} failed: {failed[0]}"
+        flows = [*result.flows, *(result.storage.flows if result.storage else ())]
+        failed = [flow.why for flow in flows if not flow.ok]
+        seen = f"{len(flows)} flows" if not failed else f"{len(failed)} failed: {failed[0]}"
         yield Check(f"{name}: every object arrived with the right SHA-256", not failed, seen)
     yield from _no_losses(results)
+    yield from _returns(results)
     yield from _queue_order(results)
     yield from _timeouts(results)
+    yield from _storage(results)
 
 
 def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     for name in TRIMMING_SCHEMES:
         if name in results:
-            counts = (results[name].file_fabric, results[name].incast_fabric)
+            counts = [results[name].file_fabric, results[name].incast_fabric]
+            if (stored := results[name].storage) is not None:
+                counts += [stored.write.fabric, stored.read.fabric]
             dropped = sum(c.dropped_packets for c in counts)
             lost_headers = sum(c.trim_dropped_packets for c in counts)
             yield Check(
@@ -49,6 +56,19 @@ def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
                 dropped == 0 and lost_headers == 0,
                 f"{dropped} dropped, {lost_headers} trimmed headers lost",
             )
+
+
+def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
+    for name in RETURNING_SCHEMES:
+        if name in results:
+            back = results[name].incast_fabric.returned_packets
+            noticed = sum(flow.returned for round_ in results[name].rounds for flow in round_.flows)
+            claim = f"{name}: headers without room were returned, and their senders got them"
+            if results[name].incast_fabric.max_queue_bytes is None:
+                yield Check(claim, None, "BMv2 does not deflect (docs/trimming.md)")
+            else:
+                seen = f"{back} returned by the switches, {noticed} counted by senders"
+                yield Check(claim, 0 < noticed <= back, seen)
 
 
 def _queue_order(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
@@ -75,3 +95,22 @@ def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
             yield Check(claim, None, NO_RATE)
         else:
             yield Check(claim, count > 0, f"{count} timeouts")
+
+
+def _storage(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
+    """SCDP, section III: one multicast session carries the object over each link once."""
+    if "scdp" not in results or (once := results["scdp"].storage) is None:
+        return
+    replicas, sent = len(once.write.flows), once.write.sent_bytes / once.write.object_bytes
+    yield Check(
+        f"scdp: a write to {replicas} replicas leaves the writer once, repair symbols included",
+        0 < sent < 1.5,
+        f"{sent:.2f} times the object sent",
+    )
+    if "ndp" not in results or (each := results["ndp"].storage) is None:
+        return
+    claim = f"scdp: all {replicas} replicas have the object sooner than with ndp's flow to each"
+    quick, slow = once.write.span_ns, each.write.span_ns
+    holds = quick is not None and slow is not None and quick < slow
+    seen = [f"{span / 1e6:.1f} ms" if span is not None else "failed" for span in (quick, slow)]
+    yield Check(claim, holds, " against ".join(seen))

@@ -9,9 +9,10 @@ import logging
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -32,7 +33,7 @@ from ebb_experiments import report
 from ebb_experiments.agents import AgentError
 from ebb_experiments.checks import checks
 from ebb_experiments.fabric import Fabric, LoopThread
-from ebb_experiments.scenario import Scenario, load_scenario
+from ebb_experiments.scenario import Scenario, StorageRoles, load_scenario
 from ebb_experiments.tour import SchemeResult, run_scheme
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,6 +43,7 @@ DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
 VERDICTS = {True: "[green]ok  [/]", False: "[bold red]FAIL[/]", None: "[yellow]skip[/]"}
 TABLE_WIDTH = 108
 """Columns that the table needs; a narrower terminal wraps its lines instead of losing cells."""
+INSIST_SECONDS = 0.1
 USUAL_DILATION = 50
 """What two cores can keep up with."""
 EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, TimeoutError)
@@ -167,6 +169,8 @@ def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
         say(console, started, f"{name} done")
     rate = min(link.rate_bps for link in scenario.topology.links)
     console.print(report.table(results, rate))
+    if (stored := report.storage_table(results, rate, _storage_title(scenario))) is not None:
+        console.print(stored)
     for check in checks(results):
         console.print(f"{VERDICTS[check.holds]} {check.claim}: {check.seen}")
         failed |= check.holds is False
@@ -187,9 +191,40 @@ def _prompt(net: FabricNet) -> None:
     """Mininet's prompt, where Ctrl-C ends the command under way and not the run."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        net.prompt()
+        with _insisting():
+            net.prompt()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _insisting() -> Iterator[None]:
+    """A signal that asks for the end is obeyed although the prompt waits for a key.
+
+    Python's handlers run when readline looks for them. A signal between such a look and the wait
+    for a key would be handled at the next key. But its number goes into the wake-up descriptor at
+    once, and a thread that reads there repeats it until it was handled.
+    """
+    main = threading.get_ident()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def insist() -> None:
+        while number := os.read(reader, 1):
+            while signal.getsignal(number[0]) is _end:
+                time.sleep(INSIST_SECONDS)
+                signal.pthread_kill(main, number[0])
+
+    thread = threading.Thread(target=insist, daemon=True)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    thread.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+        thread.join()
+        os.close(reader)
 
 
 def _save(fabric: Fabric, results: dict[str, SchemeResult], rate_bps: int) -> None:
@@ -207,6 +242,18 @@ def _headline(scenario: Scenario) -> str:
     return (
         f"{scenario.topology.name}: {link.rate_bps / 1e9:g} Gbit/s links, "
         f"{link.delay_ns / 1e3:g} us each, run {scenario.spec.dilation:g} times slower"
+    )
+
+
+def _storage_title(scenario: Scenario) -> str:
+    spec = scenario.spec.storage
+    if spec is None:
+        return ""
+    roles = StorageRoles.of(scenario.topology, spec)
+    replicas = ", ".join(host.name for host in roles.replicas)
+    return (
+        f"storage: {spec.bytes / 1e6:g} MB from {roles.client.name} to {replicas} at once, while "
+        f"{len(roles.incast)} hosts send to {roles.replicas[0].name}; then back from all of them"
     )
 
 

@@ -7,6 +7,7 @@ traffic managers' queues at run time.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import threading
 import time
@@ -35,6 +36,10 @@ DROP_COUNTER = "dropped"
 NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
 """Drop reasons of p4src/include/drop_reason.p4 for packets that a queue had no room for."""
 PING_SECONDS = 60.0
+START_SECONDS = 0.4
+"""For the agents of a phase to come up and wait for their common start."""
+SETTLE_NS = 2_000_000
+"""Nominal, after that."""
 SLOWEST = 40
 """A phase is given up after this many times its duration at line rate (plus timeouts)."""
 
@@ -66,7 +71,7 @@ class Fabric:
         parameters = scheme.fabric
         if self.traffic_managers is None:
             parameters = parameters.without_deflection()
-        self.loop.run(self.controller.configure(parameters))
+        self.loop.run(self.controller.configure(parameters, self.scenario.groups))
 
     def ping_all(self) -> PingResult:
         """Every host pings every other one, all at the same time."""
@@ -109,14 +114,17 @@ class Fabric:
     def collect(self, sent: list[Record], receiver: Agent, limit: float) -> list[Flow]:
         """Waits for the receiver's records of what was sent, then stops it."""
         expected = {(record["local"], record["session"]) for record in sent}
-        deadline = time.monotonic() + limit
-        while time.monotonic() < deadline and receiver.process.running:
-            seen = {(record["peer"], record["session"]) for record in receiver.records()}
-            if expected <= seen:
-                break
-            time.sleep(0.02)
+
+        def complete(records: list[Record]) -> bool:
+            return expected <= {(record["peer"], record["session"]) for record in records}
+
+        receiver.wait_for(complete, limit)
         self.net.processes.stop([receiver.process])
         return pair(sent, receiver.records(), self.dilation)
+
+    def start_time(self) -> int:
+        """CLOCK_MONOTONIC, for what is to start together and is about to be spawned."""
+        return time.monotonic_ns() + round(START_SECONDS * 1e9 + self.dilation.time(SETTLE_NS))
 
     def time_limit(self, size: int) -> float:
         """Seconds of wall clock after which a phase counts as stuck."""
@@ -168,6 +176,13 @@ class Fabric:
             sums[name] = sum(table[DROP_COUNTER][reason][0] for table in tables.values())
         taken_in, given_out = self.net.switched_frames()
         return sums | {"taken_in": taken_in, "given_out": given_out}
+
+
+def same_file(path: Path, content: bytes) -> bool:
+    """Whether a received file has the SHA-256 of what was sent; ours, not the agent's word."""
+    if not path.exists():
+        return False
+    return hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest()
 
 
 class LoopThread:

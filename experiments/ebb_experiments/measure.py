@@ -24,6 +24,8 @@ class Flow:
     retransmitted: int
     timeouts: int
     decodes: int
+    returned: int
+    """Headers that switches returned to the sender."""
     ok: bool
     why: str = ""
 
@@ -91,6 +93,7 @@ def join(sent: Record, received: Record | None, dilation: Dilation) -> Flow:
         retransmitted=sent.get("retransmitted", 0),
         timeouts=sent.get("timeouts", 0),
         decodes=(received or {}).get("decodes", 0),
+        returned=sent.get("returned", 0),
         ok=not reasons,
         why="; ".join(reasons),
     )

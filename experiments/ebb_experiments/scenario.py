@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.scheme import Scheme, known_schemes, load_scheme
 from ebb_topologies.files import InputError, load, validate
-from ebb_topologies.model import Topology, load_topology
+from ebb_topologies.model import Host, Topology, load_topology
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = ["Scenario", "ScenarioFile", "Scheme", "known_schemes", "load_scenario", "load_scheme"]
@@ -43,6 +45,35 @@ class Incast(Part):
     """How long before the incast the background flow starts."""
 
 
+class Storage(Part):
+    """An object written to several replicas at once, and read back from all of them at once.
+
+    Only for the receiver-driven schemes: SCDP by one multicast session and one session with several
+    senders, NDP by a flow to each replica and a part of the object from each.
+    """
+
+    replicas: Annotated[int, Field(ge=2, le=15)] = 3
+    """Hosts that hold the object, in different pods as far as there are."""
+    bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = 2_000_000
+    """Size of the object."""
+    incast_senders: Annotated[int, Field(ge=0)] = 4
+    """Hosts that meanwhile send to the first replica; 0: none."""
+    incast_bytes: Annotated[int, Field(gt=0)] = 100_000
+    """Object of each of them."""
+    incast_lead_ns: Annotated[int, Field(ge=0)] = 2_000_000
+    """How long before the incast the write starts."""
+
+
+class Group(Part):
+    """Receivers of one-to-many transfers. Any host may send to them; `ebb-agent send` finds the
+    group by its receivers."""
+
+    receivers: list[str]
+    """Names of hosts."""
+    address: str | None = None
+    """Multicast address; none: the one that follows from the receivers (docs/wire-format.md)."""
+
+
 class ScenarioFile(Part):
     topology: str
     """Topology file, relative to the scenario file (docs/topologies.md)."""
@@ -58,6 +89,10 @@ class ScenarioFile(Part):
     """One file from the first to the last host."""
     incast: Incast = Incast()
     """Synchronised senders to one receiver."""
+    storage: Storage | None = None
+    """An object written to several replicas and read from them; none: not run."""
+    group: list[Group] = []
+    """Multicast groups beside the one of `storage`, for transfers of one's own (`CLI=1`)."""
 
 
 class Scenario(Part):
@@ -68,6 +103,8 @@ class Scenario(Part):
     spec: ScenarioFile
     topology: Topology
     schemes: dict[str, Scheme]
+    groups: list[MulticastGroup]
+    """`group` of the file, and the replicas of `storage` last."""
 
 
 def load_scenario(
@@ -98,4 +135,46 @@ def load_scenario(
             f"{spec.incast.senders} senders with a background flow needs {needed}"
         )
     loaded = {name: load_scheme(name) for name in spec.schemes}
-    return Scenario(spec=spec, topology=chosen, schemes=loaded)
+    return Scenario(spec=spec, topology=chosen, schemes=loaded, groups=_groups(spec, chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRoles:
+    """Who does what in `storage`: the replicas spread over the hosts, and so over the pods."""
+
+    client: Host
+    replicas: list[Host]
+    incast: list[Host]
+    """They send to the first replica."""
+
+    @classmethod
+    def of(cls, topology: Topology, storage: Storage) -> StorageRoles:
+        hosts = topology.hosts
+        client = hosts[0]
+        count = storage.replicas + 1
+        replicas = [hosts[len(hosts) * number // count] for number in range(1, count)]
+        others = [host for host in hosts if host is not client and host not in replicas]
+        step = max(1, len(others) // max(1, storage.incast_senders))
+        chosen = others[::step][: storage.incast_senders]
+        chosen += [h for h in others if h not in chosen][: storage.incast_senders - len(chosen)]
+        return cls(client, replicas, chosen)
+
+
+def _groups(spec: ScenarioFile, topology: Topology) -> list[MulticastGroup]:
+    sets = [(group.receivers, group.address) for group in spec.group]
+    if spec.storage is not None:
+        needed = 1 + spec.storage.replicas + spec.storage.incast_senders
+        if len(topology.hosts) < needed:
+            raise InputError(
+                f"topology {topology.name} has {len(topology.hosts)} hosts; storage with "
+                f"{spec.storage.replicas} replicas and {spec.storage.incast_senders} other senders "
+                f"needs {needed}"
+            )
+        replicas = StorageRoles.of(topology, spec.storage).replicas
+        sets.append(([host.name for host in replicas], None))
+    groups = []
+    for number, (receivers, address) in enumerate(sets, start=1):
+        group = MulticastGroup.of(topology, number, receivers)
+        groups.append(replace(group, address=address) if address is not None else group)
+    check(groups, topology)
+    return groups

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ebb_topologies.model import Host, Topology
 
 from ebb_experiments.agents import Agent, AgentRunner, wait_all
-from ebb_experiments.fabric import Fabric
+from ebb_experiments.fabric import Fabric, same_file
 from ebb_experiments.measure import FabricCounts, Flow
+from ebb_experiments.storage import STORAGE_TRANSPORTS, StorageResult, store
 
 Progress = Callable[[str], None]
-
-SETTLE_NS = 2_000_000
-"""Nominal time between 'all agents are ready' and the first packet of a phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +27,16 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class SchemeResult:
-    """What one scheme did in both phases."""
+    """What one scheme did."""
 
     file: Flow
     file_fabric: FabricCounts
     rounds: list[Round]
+    storage: StorageResult | None = None
 
     @property
     def flows(self) -> list[Flow]:
+        """Of the two phases that every scheme runs."""
         return [self.file, *(flow for round_ in self.rounds for flow in round_.flows)]
 
     @property
@@ -84,7 +81,11 @@ def run_scheme(fabric: Fabric, name: str, progress: Progress) -> SchemeResult:
     for index in range(count):
         progress(f"incast {len(roles.senders)} to 1, round {index + 1}/{count}")
         rounds.append(_incast(fabric, agents, roles, index))
-    return SchemeResult(file_flow, file_fabric, rounds)
+    stored = None
+    if fabric.scenario.spec.storage is not None and scheme.transport in STORAGE_TRANSPORTS:
+        progress("storage")
+        stored = store(fabric, agents)
+    return SchemeResult(file_flow, file_fabric, rounds, stored)
 
 
 def _file(fabric: Fabric, agents: AgentRunner, roles: Roles) -> tuple[Flow, FabricCounts]:
@@ -103,7 +104,7 @@ def _file(fabric: Fabric, agents: AgentRunner, roles: Roles) -> tuple[Flow, Fabr
     (flow,) = fabric.collect(sent, receiver, limit)
     counts = fabric.counts(before, roles.file_to)
     arrived = directory / source.name
-    if flow.ok and not _same_file(arrived, content):
+    if flow.ok and not same_file(arrived, content):
         flow = replace(flow, ok=False, why=f"{arrived} differs from what was sent")
     return flow, counts
 
@@ -113,7 +114,7 @@ def _incast(fabric: Fabric, agents: AgentRunner, roles: Roles, index: int) -> Ro
     receiver = agents.receiver(roles.receiver.name)
     receiver.wait_ready()
     before = fabric.start_counting()
-    start = time.monotonic_ns() + 400_000_000 + round(fabric.dilation.time(SETTLE_NS))
+    start = fabric.start_time()
     lead = round(fabric.dilation.time(spec.background_lead_ns))
     to = roles.receiver.name
     sending: list[Agent] = [
@@ -140,10 +141,3 @@ def _incast(fabric: Fabric, agents: AgentRunner, roles: Roles, index: int) -> Ro
     sent = wait_all(sending, limit)
     flows = fabric.collect(sent, receiver, limit)
     return Round(flows[: len(roles.senders)], flows, fabric.counts(before, roles.receiver))
-
-
-def _same_file(path: Path, content: bytes) -> bool:
-    """Whether a received file has the SHA-256 of what was sent; ours, not the agent's word."""
-    if not path.exists():
-        return False
-    return hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest()

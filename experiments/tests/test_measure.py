@@ -14,7 +14,7 @@ from ebb_topologies.dilation import Dilation
 SENT = {
     "role": "sender", "status": "finished", "local": "10.0.0.2", "peer": "10.0.0.3", "session": 7,
     "object_bytes": 1000, "started_at_ns": 5_000, "finished_at_ns": 9_000,
-    "retransmitted": 2, "timeouts": 1,
+    "retransmitted": 2, "timeouts": 1, "returned": 4,
 }  # fmt: skip
 RECEIVED = {
     "role": "receiver", "status": "finished", "local": "10.0.0.3", "peer": "10.0.0.2", "session": 7,
@@ -26,7 +26,7 @@ def test_a_flow_lasts_from_the_first_send_to_the_last_arrival() -> None:
     (flow,) = pair([SENT], [RECEIVED], Dilation(10))
     assert flow.ok
     assert math.isclose(flow.fct_ns, 300)  # 3000 ns of wall clock, ten times slower than nominal
-    assert (flow.retransmitted, flow.timeouts, flow.decodes) == (2, 1, 3)
+    assert (flow.retransmitted, flow.timeouts, flow.decodes, flow.returned) == (2, 1, 3, 4)
     assert math.isclose(goodput_fraction([flow], 10**9), 1000 * 8 / 300)
 
 
@@ -55,7 +55,7 @@ def test_nearest_rank() -> None:
     assert math.isnan(percentile([], 50))
 
 
-GOOD = Flow(100_000, 0.0, 1e6, 0, 0, 0, ok=True)
+GOOD = Flow(100_000, 0.0, 1e6, 0, 0, 0, 0, ok=True)
 QUIET = FabricCounts(1000, 100.0, 0, 0, 0, 0, 0)
 
 
