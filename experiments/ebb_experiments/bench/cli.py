@@ -22,7 +22,6 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "allocations": allocations.run,
 }
 """By name, in the order in which they run."""
-REALTIME_PRIORITY = 10
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -41,12 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         agent=args.agent.resolve(),
         directory=directory.resolve(),
         quick=args.quick,
-        engine={
-            "spin_microseconds": args.spin,
-            "realtime_priority": REALTIME_PRIORITY if args.realtime else 0,
-        },
+        realtime=args.realtime,
     )
-    about = machine.describe()
+    about = machine.describe() | {"realtime": args.realtime}
     console.print(", ".join(f"{name} {value}" for name, value in about.items()), highlight=False)
     sections: dict[str, Section] = {}
     try:
@@ -77,13 +73,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--agent", type=Path, default=ROOT / "build" / "ebb-agent")
     parser.add_argument("--results", type=Path, default=ROOT / "results")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter runs")
-    parser.add_argument(
-        "--spin",
-        type=int,
-        default=50,
-        metavar="MICROSECONDS",
-        help="how long an agent looks for more to do before it sleeps (default 50)",
-    )
     parser.add_argument(
         "--realtime",
         action="store_true",

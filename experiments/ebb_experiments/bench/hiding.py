@@ -18,10 +18,9 @@ NIC_RATE_BPS = 250_000_000
 WINDOW_PACKETS = 48
 
 
-def parameters(context: Context, trim: float, seed: int) -> dict[str, dict[str, Any]]:
+def parameters(trim: float, seed: int) -> dict[str, dict[str, Any]]:
     """The sender's link trims: the switch between the two, so to speak."""
     return {
-        "engine": context.engine,
         "nic": {"rate_bps": NIC_RATE_BPS, "catch_up_packets": 16},
         "scdp": {"initial_window_packets": WINDOW_PACKETS, "rto_ns": 50_000_000},
         "faults": {"seed": seed, "leaving": {"trim": trim}},
@@ -32,10 +31,10 @@ def run(context: Context) -> Section:
     """Pairs of runs, one right after the other; the ratio is the median of theirs."""
     repeats = 2 if context.quick else REPEATS
     pairs: list[tuple[Transfer, Transfer]] = []
-    with TwoHosts(context.agent, context.directory) as hosts:
+    with TwoHosts(context) as hosts:
         for seed in range(repeats):
-            without = hosts.transfer("scdp", OBJECT_BYTES, parameters(context, 0.0, seed))
-            trimmed = hosts.transfer("scdp", OBJECT_BYTES, parameters(context, TRIM, seed))
+            without = hosts.transfer("scdp", OBJECT_BYTES, parameters(0.0, seed))
+            trimmed = hosts.transfer("scdp", OBJECT_BYTES, parameters(TRIM, seed))
             pairs.append((without, trimmed))
     longer = [100 * (trimmed.seconds / without.seconds - 1) for without, trimmed in pairs]
     rows = [
@@ -53,7 +52,7 @@ def run(context: Context) -> Section:
     found = median(longer)
     return Section(
         title="Decoding hidden: completion of one SCDP object with trims and without",
-        parameters={"object_bytes": OBJECT_BYTES, "trim": TRIM, **parameters(context, TRIM, 0)},
+        parameters={"object_bytes": OBJECT_BYTES, "trim": TRIM, **parameters(TRIM, 0)},
         columns=(
             "run",
             "none ms",

@@ -15,16 +15,18 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ebb_topologies.files import InputError
 from ebb_topologies.processes import uninterrupted
 
+from ebb_experiments.bench.section import Context
+
 ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
 PORT = 7000
 INTERFACE = "eth1"
 PATIENCE_SECONDS = 60.0
+REALTIME_PRIORITY = 10
 Record = dict[str, Any]
 
 
@@ -57,9 +59,10 @@ class Transfer:
 class TwoHosts:
     """Namespaces of our own; use as a context manager."""
 
-    def __init__(self, agent: Path, directory: Path) -> None:
-        self.agent = agent
-        self.directory = directory
+    def __init__(self, context: Context) -> None:
+        self.agent = context.agent
+        self.directory = context.directory
+        self.realtime = context.realtime
         self.name = f"ebb-bench-{os.getpid()}"
 
     def __enter__(self) -> TwoHosts:
@@ -122,7 +125,11 @@ class TwoHosts:
     def _agent(self, side: str, *args: str) -> Iterator[subprocess.Popen[str]]:
         command = ["ip", "netns", "exec", self.namespace(side), str(self.agent), *args]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_run_first if self.realtime else None,
         )
         try:
             yield process
@@ -130,6 +137,11 @@ class TwoHosts:
             if process.returncode is None:
                 process.kill()
                 process.wait()
+
+
+def _run_first() -> None:
+    """All threads of the process, its workers too: not what `engine.realtime_priority` does."""
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(REALTIME_PRIORITY))
 
 
 def _wait_ready(process: subprocess.Popen[str]) -> None:

@@ -56,8 +56,8 @@ class Context:
     """For parameter files and the like; it stays, beside the results."""
     quick: bool
     """Shorter runs, for a look."""
-    engine: dict[str, Any]
-    """Section `engine` of the agents' parameters: how they use the machine."""
+    realtime: bool
+    """Agents run before all other processes of the machine."""
 
 
 def _text(cell: Cell) -> str:
