@@ -76,6 +76,15 @@ impl PortLock {
         )
     }
 
+    /// For tests that take no ports from anybody.
+    #[cfg(test)]
+    pub fn unlocked(range: PortRange) -> Self {
+        PortLock {
+            range,
+            _sockets: Vec::new(),
+        }
+    }
+
     fn try_blocks(address: Ipv4Addr, first: u16, blocks: u16) -> anyhow::Result<Option<Self>> {
         let range = PortRange {
             first: FIRST_SOURCE_PORT + first * BLOCK_PORTS,

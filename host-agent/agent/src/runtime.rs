@@ -252,6 +252,7 @@ impl Runtime {
         if self.stuck {
             return Ok(());
         }
+        self.transports.begin_transmit();
         let (mut sent, mut more) = (0, false);
         let now = loop {
             let now = clock::now();

@@ -43,6 +43,8 @@ struct Slot {
     /// moment it leaves; several must all show theirs, so that control packets go first.
     head: Option<TxInfo>,
     packet: Vec<u8>,
+    /// It had nothing to send in this turn.
+    dry: bool,
 }
 
 impl Transports {
@@ -79,6 +81,7 @@ impl Transports {
             rules: vec![rule],
             head: None,
             packet: Vec::new(),
+            dry: false,
         });
         self.changed = true;
         Ok(())
@@ -167,11 +170,20 @@ impl Transports {
             .filter_map(|slot| slot.transport.next_deadline())
     }
 
+    /// To be called when something happened, before the first
+    /// [`poll_transmit`](Self::poll_transmit) after it: who had nothing to send may have now.
+    pub fn begin_transmit(&mut self) {
+        for slot in &mut self.slots {
+            slot.dry = false;
+        }
+    }
+
     /// The next packet to leave: control before data, schemes in turn.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(TxInfo, &[u8])> {
         for slot in &mut self.slots {
-            if slot.head.is_none() {
+            if slot.head.is_none() && !slot.dry {
                 slot.head = slot.transport.poll_transmit(now, &mut slot.packet);
+                slot.dry = slot.head.is_none();
             }
         }
         let count = self.slots.len();
@@ -245,6 +257,10 @@ pub const EBB_SOURCE_PORT_AT: usize = 4;
 pub fn destination_port_at(protocol: Protocol) -> usize {
     if protocol == Protocol::EBB { 6 } else { 2 }
 }
+
+#[cfg(test)]
+#[path = "transports_tests.rs"]
+mod turn_tests;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,189 @@
+//! Who gets what arrives, and whose turn it is to send.
+
+use std::collections::VecDeque;
+use std::sync::mpsc;
+
+use ebb_transport::{Event, FlowId, ListenError, SendError, SendRequest};
+
+use super::*;
+
+/// Sends what it was given, and tells what arrives.
+struct Fake {
+    outgoing: VecDeque<(PacketKind, u8)>,
+    arrived: mpsc::Sender<u16>,
+    polls: mpsc::Sender<()>,
+}
+
+impl Transport for Fake {
+    fn listen(&mut self, _: u16) -> Result<(), ListenError> {
+        Ok(())
+    }
+    fn send(&mut self, _: Instant, _: SendRequest) -> Result<FlowId, SendError> {
+        Err(SendError::PortZero)
+    }
+    fn abort(&mut self, _: Instant, _: FlowId, _: &str) {}
+    fn handle_packet(&mut self, _: Instant, packet: &[u8]) {
+        let (_, port) = our_port(packet).unwrap();
+        self.arrived.send(port).unwrap();
+    }
+    fn handle_timeout(&mut self, _: Instant) {}
+    fn next_deadline(&self) -> Option<Instant> {
+        None
+    }
+    fn poll_transmit(&mut self, _: Instant, packet: &mut Vec<u8>) -> Option<TxInfo> {
+        self.polls.send(()).unwrap();
+        let (kind, name) = self.outgoing.pop_front()?;
+        packet.clear();
+        packet.push(name);
+        let flow = FlowId(1);
+        Some(TxInfo { flow, kind })
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        None
+    }
+    fn is_active(&self) -> bool {
+        false
+    }
+}
+
+struct Rig {
+    transports: Transports,
+    arrived: Vec<mpsc::Receiver<u16>>,
+    polls: Vec<mpsc::Receiver<()>>,
+}
+
+/// Capitals are data, small letters are control.
+fn rig(schemes: &[(Scheme, PortRange, &str)]) -> Rig {
+    let mut rig = Rig {
+        transports: Transports::new(Ipv4Addr::LOCALHOST, Params::default(), 0),
+        arrived: Vec::new(),
+        polls: Vec::new(),
+    };
+    for &(scheme, range, packets) in schemes {
+        let (arrived, arrivals) = mpsc::channel();
+        let (polls, polled) = mpsc::channel();
+        let kind = |name: u8| match name.is_ascii_uppercase() {
+            true => PacketKind::Data,
+            false => PacketKind::Control,
+        };
+        let fake = Fake {
+            outgoing: packets.bytes().map(|name| (kind(name), name)).collect(),
+            arrived,
+            polls,
+        };
+        rig.transports.slots.push(Slot {
+            scheme,
+            transport: Box::new(fake),
+            ports: vec![PortLock::unlocked(range)],
+            rules: Vec::new(),
+            head: None,
+            packet: Vec::new(),
+            dry: false,
+        });
+        rig.arrived.push(arrivals);
+        rig.polls.push(polled);
+    }
+    rig
+}
+
+const PORTS: [PortRange; 3] = [
+    PortRange {
+        first: 61_000,
+        last: 61_063,
+    },
+    PortRange {
+        first: 61_064,
+        last: 61_127,
+    },
+    PortRange {
+        first: 7004,
+        last: 7004,
+    },
+];
+
+fn order(transports: &mut Transports) -> String {
+    transports.begin_transmit();
+    let mut order = String::new();
+    while let Some((_, packet)) = transports.poll_transmit(Instant::ZERO) {
+        order.push(char::from(packet[0]));
+    }
+    order
+}
+
+#[test]
+fn schemes_send_in_turn_and_control_goes_first() {
+    let mut rig = rig(&[
+        (Scheme::Ndp, PORTS[0], "ABC"),
+        (Scheme::Scdp, PORTS[1], "xUyV"),
+        (Scheme::Dctcp, PORTS[2], "RS"),
+    ]);
+    // x at once; y as soon as U, which hides it, has had its turn.
+    assert_eq!(order(&mut rig.transports), "xRAUySBVC");
+}
+
+#[test]
+fn one_scheme_alone_keeps_its_own_order() {
+    let mut rig = rig(&[(Scheme::Ndp, PORTS[0], "AbCd")]);
+    assert_eq!(order(&mut rig.transports), "AbCd");
+}
+
+#[test]
+fn who_has_nothing_to_send_is_asked_once_per_turn() {
+    let mut rig = rig(&[
+        (Scheme::Ndp, PORTS[0], "ABCDEF"),
+        (Scheme::Scdp, PORTS[1], ""),
+    ]);
+    assert_eq!(order(&mut rig.transports), "ABCDEF");
+    assert_eq!(rig.polls[1].try_iter().count(), 1);
+    assert_eq!(order(&mut rig.transports), "");
+    assert_eq!(rig.polls[1].try_iter().count(), 1, "in the next turn again");
+}
+
+#[test]
+fn what_arrives_goes_to_the_owner_of_its_port() {
+    let mut rig = rig(&[
+        (Scheme::Ndp, PORTS[0], ""),
+        (Scheme::Scdp, PORTS[1], ""),
+        (Scheme::Dctcp, PORTS[2], ""),
+    ]);
+    let packet = |protocol: Protocol, port: u16| {
+        let mut packet = vec![0; 68];
+        packet[0] = 0x45;
+        packet[9] = protocol.0;
+        let at = 20 + destination_port_at(protocol);
+        packet[at..at + 2].copy_from_slice(&port.to_be_bytes());
+        packet
+    };
+    for (protocol, port) in [
+        (Protocol::EBB, 61_063),
+        (Protocol::EBB, 61_064),
+        (Protocol::TCP, 7004),
+        // Of nobody, and of nobody for this protocol.
+        (Protocol::EBB, 60_999),
+        (Protocol::EBB, 7004),
+        (Protocol::TCP, 61_000),
+    ] {
+        rig.transports
+            .handle_packet(Instant::ZERO, &packet(protocol, port));
+    }
+    let arrived: Vec<Vec<u16>> = rig.arrived.iter().map(|a| a.try_iter().collect()).collect();
+    assert_eq!(arrived, [[61_063], [61_064], [7004]]);
+    // Too short to have a port.
+    for len in [0, 1, 9, 10, 20, 26] {
+        let packet = packet(Protocol::EBB, 61_063);
+        rig.transports.handle_packet(Instant::ZERO, &packet[..len]);
+    }
+    assert!(rig.arrived[0].try_recv().is_err());
+}
+
+#[test]
+fn what_is_let_through_is_told_once() {
+    let mut rig = rig(&[(Scheme::Ndp, PORTS[0], ""), (Scheme::Dctcp, PORTS[2], "")]);
+    assert_eq!(rig.transports.take_changed_selectors(), None);
+    rig.transports.changed = true;
+    let selectors = rig.transports.take_changed_selectors().unwrap();
+    let of = |protocol, ports| Selector { protocol, ports };
+    let expected = [of(Protocol::EBB, PORTS[0]), of(Protocol::TCP, PORTS[2])];
+    assert_eq!(selectors, expected);
+    assert_eq!(rig.transports.take_changed_selectors(), None);
+}
