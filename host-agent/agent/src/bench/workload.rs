@@ -1,0 +1,409 @@
+//! `ebb-agent bench --workload`: this host's share of a workload, over the local API.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use ebb_transport::Scheme;
+use ebb_units::Duration;
+use ebb_workload::{HostId, Kind, Pattern, ReadMode, Schedule, Transfer, Workload, WriteMode};
+use serde_json::{Map, Value, json};
+
+use super::args::{BenchArgs, WorkloadArgs};
+use super::runner::{Action, Open, Part, Runner};
+use super::tally::{Tally, Times};
+use crate::api::VERSION;
+use crate::api::client::{Client, Waited};
+use crate::api::message::{
+    Ending, Event, Fetch, Generate, Hello, Host, Into, Listen, Name, Operation, Outcome, Reply,
+    Send, ToClient,
+};
+use crate::clock;
+use crate::record;
+use crate::session::{self, Needs};
+
+/// Whether everything that concerns this host went well.
+pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
+    let (workload, schedule) = args.workload.file.open(path)?;
+    let name = args.workload.me.as_deref().context("--self is missing")?;
+    let me = schedule.hosts().find(name).with_context(|| {
+        format!("--self {name}: the workload has no such host; it needs the name, e.g. h1")
+    })?;
+    let scheme = args.common.scheme;
+    check(&workload, &schedule, scheme)?;
+    let needs = Needs {
+        linger: true,
+        gateways: true,
+        own_port: false,
+    };
+    session::run(&args.common.engine, needs, |client| {
+        Run::new(client, schedule, &workload, me, scheme, &args.workload)?.run()
+    })
+}
+
+/// What is known to be impossible before anything is tried.
+fn check(workload: &Workload, schedule: &Schedule, scheme: Scheme) -> anyhow::Result<()> {
+    for id in schedule.hosts().ids() {
+        let host = schedule.hosts().get(id);
+        let name = &host.name;
+        ensure!(host.address.is_some(), "host {name} has no `address`");
+    }
+    for traffic in &workload.traffic {
+        let instead = match &traffic.pattern {
+            Pattern::StorageWrite { mode, replicas, .. }
+                if *mode == WriteMode::OneToMany && *replicas > 1 =>
+            {
+                "multi-unicast\" or \"daisy-chain"
+            }
+            Pattern::StorageRead { mode, replicas, .. }
+                if *mode == ReadMode::ManyToOne && *replicas > 1 =>
+            {
+                "nearest"
+            }
+            _ => continue,
+        };
+        ensure!(
+            scheme == Scheme::Scdp,
+            "traffic {}: {scheme} has no flows from or to several hosts, scdp has; \
+             choose mode = \"{instead}\"",
+            traffic.name
+        );
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    client: Client,
+    runner: Runner,
+    tally: Tally,
+    args: &'a WorkloadArgs,
+    me: HostId,
+    scheme: Scheme,
+    link_rate_bps: f64,
+    epoch_ns: u64,
+    /// Objects of this run begin with it: a host with another workload or seed is found out.
+    prefix: String,
+    /// What answers are waited for.
+    asked: BTreeMap<u64, Asked>,
+    /// Our transfers by the daemon's numbers.
+    by_daemon: BTreeMap<u64, u64>,
+    /// Of transfers whose flows have begun or ended.
+    times: BTreeMap<u64, Times>,
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    Start(u64),
+    Offer(u64),
+    Withdraw,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        mut client: Client,
+        schedule: Schedule,
+        workload: &Workload,
+        me: HostId,
+        scheme: Scheme,
+        args: &'a WorkloadArgs,
+    ) -> anyhow::Result<Self> {
+        let greeting = client.call(Operation::Hello(Hello { version: VERSION }), None)?;
+        let host = schedule.hosts().get(me);
+        ensure!(
+            greeting["address"] == json!(host.address),
+            "--self {}: it has {} in the list of hosts, but here is {}",
+            host.name,
+            json!(host.address),
+            greeting["address"]
+        );
+        let listen = Listen {
+            scheme,
+            port: None,
+            into: Into::Discard,
+            announce: true,
+            progress: false,
+        };
+        let listening = client.call(Operation::Listen(listen), None)?;
+        let epoch_ns = args.start_at_ns.context("--start-at-ns is missing")?;
+        let fingerprint = workload.fingerprint();
+        record::print_json(&json!({
+            "event": "ready",
+            "scheme": scheme,
+            "local": listening["local"],
+            "host": host.name,
+            "workload": format!("{fingerprint:016x}"),
+        }));
+        Ok(Self {
+            client,
+            runner: Runner::new(schedule, me, epoch_ns, args.lead_ns),
+            tally: Tally::default(),
+            args,
+            me,
+            scheme,
+            link_rate_bps: workload.link_rate_bps,
+            epoch_ns,
+            prefix: format!("w{fingerprint:016x}-"),
+            asked: BTreeMap::new(),
+            by_daemon: BTreeMap::new(),
+            times: BTreeMap::new(),
+        })
+    }
+
+    fn run(mut self) -> anyhow::Result<bool> {
+        let stopped = loop {
+            let now_ns = clock::now().as_nanos();
+            while let Some(action) = self.runner.poll_action(now_ns) {
+                self.act(action)?;
+            }
+            let gives_up = self.runner.gives_up_at_ns(self.args.patience_ns);
+            if self.runner.is_done() || gives_up.is_some_and(|at_ns| at_ns <= now_ns) {
+                break false;
+            }
+            let deadline = self.runner.next_deadline_ns().into_iter().chain(gives_up);
+            let patience = deadline
+                .min()
+                .map(|at_ns| Duration::from_nanos(at_ns.saturating_sub(now_ns)));
+            match self.client.wait(patience)? {
+                Waited::Message(ToClient::Event(event)) => self.event(event),
+                Waited::Message(ToClient::Reply(reply)) => self.reply(reply),
+                Waited::TimedOut => {}
+                Waited::Ended => break true,
+            }
+        };
+        self.finish(stopped);
+        if stopped {
+            bail!("stopped before the workload was over");
+        }
+        Ok(self.tally.is_good())
+    }
+
+    fn act(&mut self, action: Action) -> anyhow::Result<()> {
+        let (operation, asked) = match action {
+            Action::Send { transfer, at_ns } => {
+                let send = Send {
+                    scheme: self.scheme,
+                    to: self.addresses(&transfer.destinations),
+                    name: self.name(transfer.id),
+                    generate: Some(generate(&transfer)),
+                    priority: transfer.priority,
+                    group: None,
+                    unicast: false,
+                    start_at_ns: Some(at_ns),
+                    progress: false,
+                };
+                (Operation::Send(send), Asked::Start(transfer.id))
+            }
+            Action::Fetch { transfer } => {
+                let asked_at_ns = clock::now().as_nanos();
+                let times = Times {
+                    started_at_ns: asked_at_ns,
+                    finished_at_ns: asked_at_ns,
+                };
+                self.times.insert(transfer.id, times);
+                let fetch = Fetch {
+                    scheme: self.scheme,
+                    name: self.name(transfer.id),
+                    from: self.addresses(&transfer.sources),
+                    priority: transfer.priority,
+                    timeout_ms: Some(self.args.patience_ns / 1_000_000),
+                    progress: false,
+                };
+                (Operation::Fetch(fetch), Asked::Start(transfer.id))
+            }
+            Action::Offer { transfer } => {
+                let offer = crate::api::message::Offer {
+                    name: self.name(transfer.id),
+                    generate: Some(generate(&transfer)),
+                };
+                (Operation::Offer(offer), Asked::Offer(transfer.id))
+            }
+            Action::Withdraw { id } => {
+                let name = self.name(id);
+                (Operation::Withdraw(Name { name }), Asked::Withdraw)
+            }
+        };
+        let request = self.client.submit(operation)?;
+        self.asked.insert(request, asked);
+        Ok(())
+    }
+
+    fn name(&self, id: u64) -> String {
+        format!("{}{id}", self.prefix)
+    }
+
+    /// The transfer that an object of this run belongs to.
+    fn id_of(&self, name: &Value) -> Option<u64> {
+        name.as_str()?.strip_prefix(&self.prefix)?.parse().ok()
+    }
+
+    fn addresses(&self, ids: &[HostId]) -> Vec<Host> {
+        let hosts = self.runner.schedule().hosts();
+        let addresses = ids.iter().filter_map(|&id| hosts.get(id).address);
+        addresses
+            .map(|address| Host {
+                address,
+                port: None,
+            })
+            .collect()
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        let asked = self.asked.remove(&reply.id);
+        match (asked, reply.result) {
+            (Some(Asked::Start(id)), Outcome::Ok(value)) => {
+                if let Some(transfer) = value["transfer"].as_u64() {
+                    self.by_daemon.insert(transfer, id);
+                }
+            }
+            (Some(Asked::Start(id) | Asked::Offer(id)), Outcome::Error(error)) => {
+                self.end(id, false, Some(&error.to_string()));
+            }
+            (Some(Asked::Withdraw), Outcome::Error(error)) => {
+                tracing::debug!("withdraw: {error}");
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Incoming { name, .. } => {
+                if let Some(id) = self.id_of(&Value::from(name)) {
+                    self.runner.handle_begun(clock::now().as_nanos(), id);
+                }
+            }
+            Event::Flow { transfer, record } => self.flow(transfer, record),
+            Event::End { transfer, ending } => {
+                if let Some(id) = self.by_daemon.remove(&transfer) {
+                    match ending {
+                        Ending::Finished => self.end(id, true, None),
+                        Ending::Failed(reason) => self.end(id, false, Some(&reason)),
+                    }
+                }
+            }
+            Event::Progress { .. } => {}
+        }
+    }
+
+    /// A flow has ended. Those that this host started end their transfer with [`Event::End`].
+    fn flow(&mut self, daemon_transfer: u64, record: Value) {
+        let of_ours = self.by_daemon.get(&daemon_transfer).copied();
+        let id = of_ours.or_else(|| self.id_of(&record["name"]));
+        let open = id.and_then(|id| self.runner.open(id)).cloned();
+        let good = record["status"] == "finished" && record["sha256_ok"] != false;
+        let mut line = Map::new();
+        line.insert("event".to_owned(), json!("flow"));
+        if let Some(open) = &open {
+            let ends_at_ns = record["finished_at_ns"].as_u64();
+            let starts_at_ns = record["started_at_ns"].as_u64();
+            if let (Part::Start, Some(started), Some(finished)) =
+                (open.part, starts_at_ns, ends_at_ns)
+            {
+                let times = self.times.entry(open.transfer.id).or_insert(Times {
+                    started_at_ns: started,
+                    finished_at_ns: finished,
+                });
+                times.finished_at_ns = times.finished_at_ns.max(finished);
+            }
+            let times = self.times.get(&open.transfer.id);
+            describe(&mut line, open, times, ends_at_ns.filter(|_| good));
+        }
+        if let Value::Object(record) = record {
+            line.extend(record);
+        }
+        record::print_json(&Value::Object(line));
+        if let Some(open) = open
+            && open.part != Part::Start
+        {
+            self.end(open.transfer.id, good, None);
+        }
+    }
+
+    /// A transfer has ended. `reason`: why it failed, where no flow tells it.
+    fn end(&mut self, id: u64, good: bool, reason: Option<&str>) {
+        let now_ns = clock::now().as_nanos();
+        let Some(open) = self.runner.handle_end(now_ns, id, good) else {
+            return;
+        };
+        let times = self.times.remove(&id);
+        if let Some(reason) = reason {
+            self.print_transfer(&open, "failed", Some(reason));
+        }
+        self.tally.ended(&open, good, now_ns, times);
+    }
+
+    fn print_transfer(&self, open: &Open, status: &str, reason: Option<&str>) {
+        let mut line = Map::new();
+        line.insert("event".to_owned(), json!("transfer"));
+        describe(&mut line, open, None, None);
+        line.insert("status".to_owned(), json!(status));
+        if let Some(reason) = reason {
+            line.insert("reason".to_owned(), json!(reason));
+        }
+        record::print_json(&Value::Object(line));
+    }
+
+    fn finish(&mut self, stopped: bool) {
+        let (open, not_started) = self.runner.take_rest();
+        for open in &open {
+            self.print_transfer(open, "unfinished", None);
+        }
+        for open in &not_started {
+            self.print_transfer(open, "not-started", None);
+        }
+        self.tally.rest(&open, &not_started);
+        let base_rtt_ns = self.args.base_rtt_ns;
+        let mut line = Map::new();
+        let hosts = self.runner.schedule().hosts();
+        line.insert("event".to_owned(), json!("summary"));
+        line.insert("host".to_owned(), json!(hosts.get(self.me).name));
+        line.insert("scheme".to_owned(), json!(self.scheme));
+        line.insert("stopped".to_owned(), json!(stopped));
+        let summary = self
+            .tally
+            .summary(self.link_rate_bps, base_rtt_ns, self.epoch_ns);
+        if let Value::Object(summary) = summary {
+            line.extend(summary);
+        }
+        record::print_json(&Value::Object(line));
+    }
+}
+
+/// The same bytes at every host that has them.
+fn generate(transfer: &Transfer) -> Generate {
+    Generate {
+        bytes: transfer.bytes,
+        seed: transfer.id,
+    }
+}
+
+fn describe(
+    line: &mut Map<String, Value>,
+    open: &Open,
+    times: Option<&Times>,
+    finished_at_ns: Option<u64>,
+) {
+    let transfer = &open.transfer;
+    let part = match open.part {
+        Part::Start => "start",
+        Part::Serve => "serve",
+        Part::Receive => "receive",
+    };
+    let kind: Kind = transfer.kind;
+    let since_offered = |at_ns: Option<u64>| Some(at_ns?.saturating_sub(open.offered_at_ns?));
+    let started_at_ns = times.map(|times| times.started_at_ns);
+    let late_ns = since_offered(started_at_ns.filter(|_| open.part == Part::Start));
+    for (key, value) in [
+        ("transfer", json!(transfer.id)),
+        ("job", json!(transfer.job)),
+        ("traffic", json!(&*transfer.traffic)),
+        ("kind", json!(kind)),
+        ("part", json!(part)),
+        ("bytes", json!(transfer.bytes)),
+        ("offered_at_ns", json!(open.offered_at_ns)),
+        ("late_ns", json!(late_ns)),
+        ("fct_ns", json!(since_offered(finished_at_ns))),
+    ] {
+        line.insert(key.to_owned(), value);
+    }
+}
