@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use ebb_transport::Scheme;
 
 use crate::api::message::Host;
-use crate::bench::ListArgs;
+use crate::bench::{BenchArgs, ListArgs};
 
 /// 115 days after the machine was started.
 const MAX_START_NS: u64 = 10_000_000_000_000_000;
@@ -32,6 +32,8 @@ pub enum Command {
     Fetch(FetchArgs),
     /// Receive objects until SIGINT or SIGTERM
     Recv(RecvArgs),
+    /// Measure what goes to a host, or run this host's share of a workload
+    Bench(BenchArgs),
     /// Print the transfers of a workload as JSON lines (docs/workloads.md)
     Workload(ListArgs),
     /// Pace the traffic of a host as a bump in the wire (HULL), until SIGINT or SIGTERM

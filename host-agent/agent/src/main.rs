@@ -56,6 +56,7 @@ fn main() -> ExitCode {
         cli::Command::Fetch(args) => fetch::run(&args),
         cli::Command::Recv(args) => receive::run(&args),
         cli::Command::Send(args) => send::run(&args),
+        cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Workload(args) => bench::list(&args),
         cli::Command::Pace(args) => pace::run(&args),
         cli::Command::Params(args) => print_params(&args),

@@ -41,6 +41,15 @@ impl Output {
         }
     }
 
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// For people.
+    pub fn text(&self, line: &str) {
+        self.print(line.to_owned());
+    }
+
     pub fn wants_progress(&self) -> bool {
         self.bar.is_some()
     }

@@ -120,6 +120,7 @@ fn listen(
         scheme,
         port,
         into: directory.map_or(Into::Discard, |_| Into::Directory),
+        announce: false,
         progress: output.wants_progress(),
     };
     let answer = client.call(Operation::Listen(listen), directory.map(AsFd::as_fd))?;

@@ -58,6 +58,11 @@ pub fn print_flow(record: &Value) {
     print_line(flow_line(record));
 }
 
+/// Any other line.
+pub fn print_json(line: &Value) {
+    print_line(line.to_string());
+}
+
 /// The line of a flow.
 pub fn flow_line(record: &Value) -> String {
     to_text(&Line::Flow { record })

@@ -4,14 +4,24 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
-use rustix::event::{PollFd, PollFlags};
+use ebb_units::Duration;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 use super::VERSION;
 use super::message::{Event, Hello, Operation, Outcome, Request, ToClient};
 use super::socket::Connection;
+use crate::clock;
 use crate::signals::Signals;
 use crate::waker::Waker;
+
+/// What [`Client::wait`] has waited for.
+pub enum Waited {
+    Message(ToClient),
+    TimedOut,
+    /// The daemon has ended, or a signal asks this process to.
+    Ended,
+}
 
 pub struct Client {
     connection: Connection,
@@ -46,15 +56,7 @@ impl Client {
         operation: Operation,
         descriptor: Option<BorrowedFd<'_>>,
     ) -> anyhow::Result<Value> {
-        self.last_id += 1;
-        let request = Request {
-            id: self.last_id,
-            operation,
-        };
-        let text = serde_json::to_vec(&request)?;
-        self.connection
-            .send(&text, descriptor)
-            .context("the daemon has gone")?;
+        self.request(operation, descriptor)?;
         loop {
             match self.receive()? {
                 Some(ToClient::Event(event)) => self.events.push_back(event),
@@ -68,6 +70,76 @@ impl Client {
                 None => bail!("stopped before the answer came"),
             }
         }
+    }
+
+    /// Asks for something that needs no descriptor; [`wait`](Self::wait) brings the answer, which has
+    /// the number that is returned.
+    pub fn submit(&mut self, operation: Operation) -> anyhow::Result<u64> {
+        self.request(operation, None)?;
+        Ok(self.last_id)
+    }
+
+    fn request(
+        &mut self,
+        operation: Operation,
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> anyhow::Result<()> {
+        self.last_id += 1;
+        let request = Request {
+            id: self.last_id,
+            operation,
+        };
+        let text = serde_json::to_vec(&request)?;
+        self.connection
+            .send(&text, descriptor)
+            .context("the daemon has gone")
+    }
+
+    /// The next event or answer, unless `patience` ends before.
+    pub fn wait(&mut self, patience: Option<Duration>) -> anyhow::Result<Waited> {
+        if let Some(event) = self.events.pop_front() {
+            return Ok(Waited::Message(ToClient::Event(event)));
+        }
+        if !self.poll(patience)? {
+            return Ok(match self.asked_to_end() {
+                true => Waited::Ended,
+                false => Waited::TimedOut,
+            });
+        }
+        Ok(match self.read()? {
+            Some(message) => Waited::Message(message),
+            None => Waited::Ended,
+        })
+    }
+
+    fn asked_to_end(&self) -> bool {
+        let signals = self.signals.as_ref();
+        signals.is_some_and(|(signals, _)| signals.asked_to_end())
+    }
+
+    /// Waits until there is something to read. False: the time is over, or a signal came.
+    fn poll(&self, patience: Option<Duration>) -> anyhow::Result<bool> {
+        let end = patience.map(|patience| clock::now() + patience);
+        let connection = PollFd::from_borrowed_fd(self.connection.as_fd(), PollFlags::IN);
+        let signal = self
+            .signals
+            .as_ref()
+            .map(|(_, waker)| PollFd::new(waker, PollFlags::IN));
+        let mut polled: Vec<PollFd<'_>> = std::iter::once(connection).chain(signal).collect();
+        while !self.asked_to_end() {
+            let left = end.map(|end| end.since(clock::now()).as_nanos());
+            let left = left.map(|ns| Timespec {
+                tv_sec: (ns / 1_000_000_000) as i64,
+                tv_nsec: (ns % 1_000_000_000) as i64,
+            });
+            match rustix::event::poll(&mut polled, left.as_ref()) {
+                Ok(0) => return Ok(false),
+                Ok(_) if !polled[0].revents().is_empty() => return Ok(true),
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error).context("cannot wait for the daemon"),
+            }
+        }
+        Ok(false)
     }
 
     /// The next event. `None`: the daemon has ended, or a signal asks this process to.
@@ -85,23 +157,14 @@ impl Client {
     }
 
     fn receive(&mut self) -> anyhow::Result<Option<ToClient>> {
-        if let Some((signals, waker)) = &self.signals {
-            let connection = self.connection.as_fd();
-            let mut polled = [
-                PollFd::from_borrowed_fd(connection, PollFlags::IN),
-                PollFd::new(waker, PollFlags::IN),
-            ];
-            while !signals.asked_to_end() {
-                match rustix::event::poll(&mut polled, None) {
-                    Ok(_) if !polled[0].revents().is_empty() => break,
-                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                    Err(error) => return Err(error).context("cannot wait for the daemon"),
-                }
-            }
-            if signals.asked_to_end() {
-                return Ok(None);
-            }
+        // Without signals of its own the read itself waits.
+        if self.signals.is_some() && !self.poll(None)? {
+            return Ok(None);
         }
+        self.read()
+    }
+
+    fn read(&mut self) -> anyhow::Result<Option<ToClient>> {
         let mut descriptor = None;
         match self.connection.receive(&mut self.buffer, &mut descriptor) {
             Ok(true) => {}

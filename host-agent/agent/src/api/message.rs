@@ -169,6 +169,9 @@ pub struct Listen {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     pub into: Into,
+    /// Tell of every object when it begins to arrive; with [`Into::Ask`] that is always so.
+    #[serde(default)]
+    pub announce: bool,
     #[serde(default)]
     pub progress: bool,
 }

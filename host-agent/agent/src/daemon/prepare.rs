@@ -17,7 +17,7 @@ use crate::next_hop::NextHops;
 use crate::objects::{FileSource, OpenError};
 
 const THREADS: usize = 4;
-/// Hashes of served files that are remembered.
+/// Hashes that are remembered.
 const MAX_KNOWN: usize = 1024;
 
 /// Where the content of an object comes from.
@@ -48,15 +48,24 @@ pub struct Task {
 /// The object, unless none was asked for.
 pub type Prepared = Result<Option<Arc<Envelope>>, Error>;
 
-/// What a file was when it was hashed: device, inode, length, times of change in ns.
-type Version = (u64, u64, u64, i128, i128);
+/// Content that will not be other content later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Version {
+    /// A file as it was when it was hashed: device, inode, length, times of change in ns.
+    File(u64, u64, u64, i128, i128),
+    /// Length and seed.
+    Generated(u64, u64),
+}
 
 #[derive(Default)]
 struct Shared {
     tasks: Mutex<VecDeque<Task>>,
     changed: Condvar,
-    known: Mutex<BTreeMap<Version, [u8; 32]>>,
+    known: Mutex<Hashes>,
 }
+
+/// Of what has been sent before.
+type Hashes = BTreeMap<Version, [u8; 32]>;
 
 pub struct Preparer(Arc<Shared>);
 
@@ -99,7 +108,7 @@ fn next(shared: &Shared) -> Task {
     }
 }
 
-fn prepare(task: Task, hops: &NextHops, known: &Mutex<BTreeMap<Version, [u8; 32]>>) -> Prepared {
+fn prepare(task: Task, hops: &NextHops, known: &Mutex<Hashes>) -> Prepared {
     let io = |error: &dyn std::fmt::Display| {
         Error::new(
             ErrorCode::Io,
@@ -110,41 +119,45 @@ fn prepare(task: Task, hops: &NextHops, known: &Mutex<BTreeMap<Version, [u8; 32]
         hops.resolve(host)
             .map_err(|error| Error::new(ErrorCode::Io, format!("{error:#}")))?;
     }
-    let content: Arc<dyn ObjectSource> = match task.source {
+    let (content, version): (Arc<dyn ObjectSource>, _) = match task.source {
         Source::None => return Ok(None),
         Source::Ready(envelope) => return Ok(Some(envelope)),
-        Source::Generated(Generate { bytes, seed }) => Arc::new(GeneratedSource { seed, bytes }),
+        Source::Generated(Generate { bytes, seed }) => {
+            let version = Version::Generated(bytes, seed);
+            (Arc::new(GeneratedSource { seed, bytes }), Some(version))
+        }
+        // The application may write to it again at any time.
         Source::Descriptor(descriptor) => {
             let source = FileSource::new(descriptor).map_err(|error| io(&format!("{error:#}")))?;
-            Arc::new(source)
+            (Arc::new(source), None)
         }
         Source::Directories(directories) => {
             let source = open_in(&directories, &task.name)?;
             let version = source.version().map_err(|error| io(&error))?;
-            let hash = lock(known).get(&version).copied();
-            let source: Arc<dyn ObjectSource> = Arc::new(source);
-            let envelope = match hash {
-                Some(sha256) => {
-                    let header = EnvelopeHeader {
-                        name: task.name.clone(),
-                        content_bytes: source.len(),
-                        sha256,
-                    };
-                    Envelope::with_header(header, source).map_err(|error| io(&error))?
-                }
-                None => hash_all(&task.name, source, task.cancelled).map_err(|error| io(&error))?,
-            };
-            let mut known = lock(known);
-            while known.len() >= MAX_KNOWN {
-                known.pop_first();
-            }
-            known.insert(version, envelope.header().sha256);
-            return Ok(Some(Arc::new(envelope)));
+            (Arc::new(source), Some(version))
         }
     };
-    hash_all(&task.name, content, task.cancelled)
-        .map(|envelope| Some(Arc::new(envelope)))
-        .map_err(|error| io(&error))
+    let hash = version.and_then(|version| lock(known).get(&version).copied());
+    let envelope = match hash {
+        Some(sha256) => {
+            let header = EnvelopeHeader {
+                name: task.name.clone(),
+                content_bytes: content.len(),
+                sha256,
+            };
+            Envelope::with_header(header, content)
+        }
+        None => hash_all(&task.name, content, task.cancelled),
+    };
+    let envelope = envelope.map_err(|error| io(&error))?;
+    if let Some(version) = version {
+        let mut known = lock(known);
+        while known.len() >= MAX_KNOWN {
+            known.pop_first();
+        }
+        known.insert(version, envelope.header().sha256);
+    }
+    Ok(Some(Arc::new(envelope)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -195,7 +208,7 @@ impl FileSource {
     fn version(&self) -> io::Result<Version> {
         let metadata = self.metadata()?;
         let ns = |seconds: i64, ns: i64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        Ok((
+        Ok(Version::File(
             metadata.dev(),
             metadata.ino(),
             metadata.len(),

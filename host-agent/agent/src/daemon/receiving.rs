@@ -143,10 +143,15 @@ impl Service {
             }
         };
         let undecided = matches!(target, Target::Undecided);
-        if undecided && let (Some(listener), Some(transfer)) = (listener, transfer) {
-            self.announce(transfer, listener, scheme, (port, peer), &header);
-            let at = now + DECISION_PATIENCE;
-            self.timers.set(at, Timer::Patience(transfer));
+        if let (Some(listener), Some(transfer)) = (listener, transfer) {
+            let announced = self.listeners.get(&listener).is_some_and(|l| l.announce);
+            if undecided || announced {
+                self.announce(transfer, listener, scheme, (port, peer), &header);
+            }
+            if undecided {
+                let at = now + DECISION_PATIENCE;
+                self.timers.set(at, Timer::Patience(transfer));
+            }
         }
         let (sink, backlog) = self.sinks.open(target);
         self.by_sink.insert(sink, (scheme, flow));

@@ -308,6 +308,7 @@ impl Service {
                 port,
                 into: listen.into,
                 directory,
+                announce: listen.announce,
                 progress: listen.progress,
             },
         );

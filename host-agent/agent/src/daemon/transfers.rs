@@ -123,6 +123,7 @@ pub struct Listener {
     pub port: u16,
     pub into: Into,
     pub directory: Option<Arc<std::os::fd::OwnedFd>>,
+    pub announce: bool,
     pub progress: bool,
 }
 
