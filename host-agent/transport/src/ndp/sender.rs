@@ -15,6 +15,9 @@ use crate::record::Counters;
 
 /// A receiver of which nothing arrives whole in so many windows is not worth sending to.
 const FUTILE_WINDOWS: u64 = 64;
+/// Copies of packets sent after one timeout, and to a peer that was never heard.
+const MAX_PROBES: u32 = 8;
+const MAX_PROBES_UNVERIFIED: u32 = 4;
 
 pub struct Sender {
     source: Arc<dyn ObjectSource>,
@@ -40,8 +43,8 @@ pub struct Sender {
     restarts: u32,
     /// Copies of packets in flight to be sent to a silent receiver.
     probes: u32,
-    /// And how many after one timeout.
-    max_probes: u32,
+    /// The receiver was heard. Until then it may be one that never asked for anything.
+    verified: bool,
     /// Packets sent since one was acknowledged.
     futile: u64,
     retry: Retry,
@@ -79,7 +82,7 @@ impl Sender {
             last_return: (now, Duration::ZERO),
             restarts: 0,
             probes: 0,
-            max_probes: params.initial_window_packets,
+            verified: false,
             futile: 0,
             retry: Retry::new(now, Ndp::retry(params)),
             last_sent: now,
@@ -202,6 +205,7 @@ impl SenderSession for Sender {
             }
         }
         self.retry.heard(now);
+        self.verified = true;
         self.probes = 0;
         self.returned.heard();
         self.restarts = 0;
@@ -328,7 +332,11 @@ impl SenderSession for Sender {
         } else {
             // Is the receiver still there? Every copy takes another path, so with each timeout more
             // of them ask.
-            self.probes = self.retry.silent().min(self.max_probes);
+            let most = match self.verified {
+                true => MAX_PROBES,
+                false => MAX_PROBES_UNVERIFIED,
+            };
+            self.probes = self.retry.silent().min(most);
         }
     }
 

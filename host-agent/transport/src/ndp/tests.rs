@@ -202,6 +202,69 @@ fn duplicated_pulls_never_make_the_sender_send_more() {
 }
 
 #[test]
+fn reordered_and_lost_pulls_never_make_the_sender_send_more() {
+    for seed in 0..10 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut net = network(2);
+        net.fate = Box::new(move |_, header| match header.packet_type {
+            PacketType::Pull if rng.random_bool(0.1) => Fate::Drop,
+            PacketType::Pull if rng.random_bool(0.1) => Fate::Duplicate,
+            PacketType::Pull => Fate::Late(Duration::from_micros(rng.random_range(0..500))),
+            _ => Fate::Pass,
+        });
+        net.send(0, 1, 200 * SYMBOL);
+        net.run();
+        let (sent, received) = net.pair(0, 1);
+        assert_eq!(sent.counters.packets_sent, 200, "seed {seed}");
+        assert_eq!(sent.counters.timeouts, 0);
+        // One more for each time that it waited in vain after repeating the last one.
+        assert!(received.counters.pulls_sent <= 188 + received.counters.timeouts);
+    }
+}
+
+/// The receiver forgets a session when no honest sender can ask any more, not before: the last
+/// sign of life that the sender can have had is the answer to its last packet.
+#[test]
+fn an_ended_session_is_remembered_until_its_sender_must_have_given_up() {
+    let mut net = network(2);
+    net.send(0, 1, 5 * SYMBOL);
+    net.run_until(Instant::from_micros(1_000));
+    let first = net
+        .log
+        .iter()
+        .find(|(_, _, h)| h.packet_type == PacketType::Data);
+    let first = first.unwrap().2;
+    assert_eq!(net.records.len(), 2);
+    let patience = 550_000;
+    for round in 1..=3 {
+        net.run_until(Instant::from_micros(1_000 + round * patience));
+        let mut late = Vec::new();
+        Ipv4Header::new(address(0), address(1), Protocol::EBB, 12, Ecn::NotEct)
+            .emit(EbbHeader::BYTES, &mut late);
+        let header = EbbHeader {
+            flags: first.flags | EbbFlags::TRIMMED,
+            payload_bytes: 0,
+            ..first
+        };
+        header.emit(&[], &mut late);
+        net.log.clear();
+        net.inject(1, &late);
+        net.run_until(Instant::from_micros(1_100 + round * patience));
+        let answers: Vec<_> = net
+            .log
+            .iter()
+            .map(|(_, _, h)| (h.packet_type, h.symbol))
+            .collect();
+        assert_eq!(answers, [(PacketType::Ack, first.symbol)]);
+        assert!(net.transport(1).is_active());
+    }
+    net.run();
+    assert!(!net.transport(1).is_active());
+    assert_eq!(net.records.len(), 2, "a second session was opened");
+    assert!(net.now < Instant::from_micros(1_100 + 3 * patience + 631_000));
+}
+
+#[test]
 fn a_lost_last_ack_is_repeated() {
     let mut net = network(2);
     let mut acks = 0;

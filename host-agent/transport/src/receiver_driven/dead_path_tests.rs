@@ -43,7 +43,7 @@ fn half_of_the_entropies(seed: u64) -> FateOf {
 }
 
 fn all_end_well<T: Transport + 'static>(make: fn(HostConfig) -> T) {
-    for (packets, seeds) in [(1, 200), (3, 100), (12, 60), (40, 60), (300, 10)] {
+    for (packets, seeds) in [(1, 150), (3, 60), (12, 40), (40, 30), (300, 4)] {
         for seed in 0..seeds {
             for fate in [any_packet(seed), half_of_the_entropies(seed)] {
                 let mut net = Network::new(2, PortParams::default(), make);

@@ -187,3 +187,45 @@ fn an_urgent_session_is_pulled_first() {
         assert!(urgent < normal * 3 / 5, "{urgent} {normal}");
     }
 }
+
+/// The first packet of a session decides; what later ones say cannot reorder the pull queue.
+#[test]
+fn a_session_keeps_the_priority_that_its_first_packet_announced() {
+    let mut net = network_of(4, ndp);
+    let data = |session, number, priority| {
+        let header = EbbHeader {
+            flags: EbbFlags::SYN,
+            session,
+            symbol: number,
+            priority,
+            pull: 12,
+            object_bytes: 100 * 1432,
+            symbol_bytes: 1432,
+            payload_bytes: 1432,
+            ..EbbHeader::new(PacketType::Data, 50_000, PORT)
+        };
+        let mut packet = Vec::new();
+        Ipv4Header::new(address(0), address(1), Protocol::EBB, 10, Ecn::NotEct)
+            .emit(EbbHeader::BYTES + 1432, &mut packet);
+        header.emit(&[0; 1432], &mut packet);
+        packet
+    };
+    // The NIC is busy with ACKs, so that the pulls of all of these wait together.
+    for (session, number, priority) in [
+        (1, 0, 2),
+        (2, 0, 5),
+        (3, 0, 2),
+        (1, 1, 7),
+        (2, 1, 0),
+        (3, 1, 0),
+    ] {
+        net.inject(1, &data(session, number, priority));
+    }
+    net.run_until(ebb_units::Instant::from_micros(300));
+    let pulls = net
+        .log
+        .iter()
+        .filter(|(_, _, h)| h.packet_type == PacketType::Pull);
+    let order: Vec<u32> = pulls.map(|(_, _, h)| h.session).collect();
+    assert_eq!(order[..6], [2, 2, 1, 3, 1, 3]);
+}

@@ -17,6 +17,8 @@ use crate::record::{Counters, GroupSummary};
 
 /// More copies of a symbol do not help a silent receiver.
 const MAX_PROBES: u32 = 8;
+/// The same for one that may never have asked for anything.
+const MAX_PROBES_UNVERIFIED: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
@@ -464,7 +466,11 @@ impl SenderSession for Sender {
         self.counters.timeouts += 1;
         if self.retry.expired(now) {
             // Every copy takes another path, so with each timeout more of them ask.
-            self.probes = self.retry.silent().min(MAX_PROBES);
+            let most = match self.counters.pulls_received {
+                0 => MAX_PROBES_UNVERIFIED,
+                _ => MAX_PROBES,
+            };
+            self.probes = self.retry.silent().min(most);
         } else {
             self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
         }
