@@ -312,7 +312,7 @@ impl Network {
         {
             match entry.remove() {
                 Arrival::Switch(packet) => self.switch(packet),
-                Arrival::Queue(i, packet) => self.to_port(i, packet),
+                Arrival::Queue(i, packet) => self.enqueue_at(i, packet),
                 Arrival::Host(i, packet) => {
                     if !self.hosts[i].unplugged {
                         self.hosts[i].transport.handle_packet(self.now, &packet);
@@ -422,22 +422,22 @@ impl Network {
 
     fn enqueue(&mut self, port: usize, packet: Vec<u8>, fate: Fate) {
         match fate {
-            Fate::Pass => self.to_port(port, packet),
+            Fate::Pass => self.enqueue_at(port, packet),
             Fate::Drop => {}
-            Fate::Trim => self.to_port(port, switch::trim(&packet)),
+            Fate::Trim => self.enqueue_at(port, switch::trim(&packet)),
             Fate::Return => {
                 let returned = switch::turn_round(&switch::trim(&packet));
                 self.back_to_sender(returned.expect("this is no packet that goes back"));
             }
             Fate::Duplicate => {
-                self.to_port(port, packet.clone());
-                self.to_port(port, packet);
+                self.enqueue_at(port, packet.clone());
+                self.enqueue_at(port, packet);
             }
             Fate::Late(by) => self.schedule(self.now + by, Arrival::Queue(port, packet)),
         }
     }
 
-    fn to_port(&mut self, port: usize, packet: Vec<u8>) {
+    fn enqueue_at(&mut self, port: usize, packet: Vec<u8>) {
         if let Some(returned) = self.ports[port].enqueue(self.now, packet) {
             self.back_to_sender(returned);
         }
