@@ -27,7 +27,6 @@ def run(context: Context) -> Section:
             "decode MB/s",
             "decode us/block",
             "encoder us/block",
-            "with plan us/block",
             "repair us/symbol",
         ),
         rows=[
@@ -37,7 +36,6 @@ def run(context: Context) -> Section:
                 row["decode_mb_per_s"],
                 row["decode_us"],
                 row["encoder_us"],
-                row["encoder_with_plan_us"],
                 row["repair_symbol_us"],
             )
             for row in result["rows"]

@@ -1,9 +1,9 @@
 //! From a destination to the MAC address of the next hop: the routes and neighbours of our
-//! interface, read once. Hosts on our own link are learned from their frames.
+//! interface, as the kernel knew them lately. Hosts on our own link are learned from their frames.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -15,6 +15,9 @@ use crate::ip_command::query;
 
 /// How long the kernel gets to resolve an address that it does not know yet.
 const ARP_PATIENCE: Duration = Duration::from_secs(2);
+/// What was read longer ago is read again before somebody sends: a gateway may have been replaced,
+/// or the interface been down, which takes its routes away.
+const FRESH: Duration = Duration::from_secs(5);
 const DISCARD_PORT: u16 = 9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +33,39 @@ struct Route {
 #[derive(Clone)]
 pub struct NextHops {
     interface: Arc<str>,
+    table: Arc<RwLock<Table>>,
+}
+
+struct Table {
     /// Longest prefix first.
-    routes: Arc<[Route]>,
-    neighbours: Arc<RwLock<HashMap<Ipv4Addr, MacAddress>>>,
+    routes: Vec<Route>,
+    neighbours: HashMap<Ipv4Addr, MacAddress>,
+    read_at: Instant,
+}
+
+impl Table {
+    fn read(interface: &str) -> anyhow::Result<Self> {
+        let routes = query(&["-4", "route", "show", "dev", interface])?;
+        Ok(Table::new(
+            routes.iter().filter_map(Route::parse).collect(),
+            read_neighbours(interface)?,
+        ))
+    }
+
+    fn new(mut routes: Vec<Route>, neighbours: HashMap<Ipv4Addr, MacAddress>) -> Self {
+        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix_bits));
+        Table {
+            routes,
+            neighbours,
+            read_at: Instant::now(),
+        }
+    }
+
+    /// The address on our link to which packets for `destination` go.
+    fn next_hop(&self, destination: Ipv4Addr) -> Option<Ipv4Addr> {
+        let route = self.routes.iter().find(|route| route.covers(destination))?;
+        Some(route.gateway.unwrap_or(destination))
+    }
 }
 
 impl Route {
@@ -61,28 +94,16 @@ impl Route {
 impl NextHops {
     pub fn read(interface: &Interface) -> anyhow::Result<Self> {
         let name = interface.name.as_str();
-        let mut routes: Vec<Route> = query(&["-4", "route", "show", "dev", name])?
-            .iter()
-            .filter_map(Route::parse)
-            .collect();
-        if routes.is_empty() {
+        let table = Table::read(name)?;
+        if table.routes.is_empty() {
             bail!(
                 "there is no IPv4 route through `{name}`; ip route add default via .. dev {name}"
             );
         }
-        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix_bits));
-        let neighbours = read_neighbours(name)?;
         Ok(NextHops {
             interface: name.into(),
-            routes: routes.into(),
-            neighbours: Arc::new(RwLock::new(neighbours)),
+            table: Arc::new(RwLock::new(table)),
         })
-    }
-
-    /// The address on our link to which packets for `destination` go.
-    fn next_hop(&self, destination: Ipv4Addr) -> Option<Ipv4Addr> {
-        let route = self.routes.iter().find(|route| route.covers(destination))?;
-        Some(route.gateway.unwrap_or(destination))
     }
 
     /// The MAC address for packets to `destination`, if it is known.
@@ -90,31 +111,56 @@ impl NextHops {
         if destination.is_multicast() {
             return Some(MacAddress::of_group(destination));
         }
-        self.neighbour(self.next_hop(destination)?)
+        let table = self.table();
+        let hop = table.next_hop(destination)?;
+        table.neighbours.get(&hop).copied()
     }
 
     /// A frame from `source` arrived: if that is on our link, its MAC address is `mac`.
     pub fn learn(&self, source: Ipv4Addr, mac: MacAddress) {
-        if self.next_hop(source) == Some(source) && self.neighbour(source).is_none() {
-            self.extend([(source, mac)]);
+        let table = self.table();
+        let news =
+            table.next_hop(source) == Some(source) && !table.neighbours.contains_key(&source);
+        drop(table);
+        if news {
+            self.table_mut().neighbours.insert(source, mac);
         }
     }
 
-    fn neighbour(&self, hop: Ipv4Addr) -> Option<MacAddress> {
-        let neighbours = self.neighbours.read();
-        let neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
-        neighbours.get(&hop).copied()
+    fn table(&self) -> RwLockReadGuard<'_, Table> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn extend(&self, more: impl IntoIterator<Item = (Ipv4Addr, MacAddress)>) {
-        let neighbours = self.neighbours.write();
-        let mut neighbours = neighbours.unwrap_or_else(PoisonError::into_inner);
-        neighbours.extend(more);
+    fn table_mut(&self) -> RwLockWriteGuard<'_, Table> {
+        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the kernel's tables again. What it has forgotten of the neighbours stays; so do the
+    /// routes if there is none left, as while the interface is down.
+    fn refresh(&self) -> anyhow::Result<()> {
+        let read = Table::read(&self.interface)?;
+        let mut table = self.table_mut();
+        if !read.routes.is_empty() {
+            table.routes = read.routes;
+        }
+        table.neighbours.extend(read.neighbours);
+        table.read_at = read.read_at;
+        Ok(())
+    }
+
+    /// The next hop to `destination` and whether its MAC address is known.
+    fn known(&self, destination: Ipv4Addr) -> anyhow::Result<(Ipv4Addr, bool)> {
+        let (table, name) = (self.table(), &self.interface);
+        let hop = table
+            .next_hop(destination)
+            .with_context(|| format!("no route through `{name}` leads to {destination}"))?;
+        Ok((hop, table.neighbours.contains_key(&hop)))
     }
 
     /// Makes sure that all gateways can be reached.
     pub fn resolve_gateways(&self) -> anyhow::Result<()> {
         let gateways: Vec<Ipv4Addr> = self
+            .table()
             .routes
             .iter()
             .filter_map(|route| route.gateway)
@@ -126,11 +172,13 @@ impl NextHops {
 
     /// Makes sure that `destination` can be reached; waits for that, but not for long.
     pub fn resolve(&self, destination: Ipv4Addr) -> anyhow::Result<()> {
-        let name = &*self.interface;
-        let hop = self
-            .next_hop(destination)
-            .with_context(|| format!("no route through `{name}` leads to {destination}"))?;
-        if self.neighbour(hop).is_some() {
+        let name = &self.interface;
+        let age = self.table().read_at.elapsed();
+        if age > FRESH {
+            self.refresh()?;
+        }
+        let (hop, known) = self.known(destination)?;
+        if known {
             return Ok(());
         }
         let deadline = Instant::now() + ARP_PATIENCE;
@@ -140,8 +188,8 @@ impl NextHops {
                 let _ = socket.send_to(&[], SocketAddrV4::new(hop, DISCARD_PORT));
             }
             std::thread::sleep(Duration::from_millis(50));
-            self.extend(read_neighbours(name)?);
-            if self.neighbour(hop).is_some() {
+            self.refresh()?;
+            if self.known(destination)?.1 {
                 return Ok(());
             }
         }
@@ -170,17 +218,11 @@ mod tests {
     use serde_json::json;
 
     fn hops(routes: Value) -> NextHops {
-        let mut routes: Vec<Route> = routes
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter_map(Route::parse)
-            .collect();
-        routes.sort_by_key(|route| std::cmp::Reverse(route.prefix_bits));
+        let routes = routes.as_array().unwrap().iter().filter_map(Route::parse);
+        let table = Table::new(routes.collect(), HashMap::new());
         NextHops {
             interface: "h1-eth1".into(),
-            routes: routes.into(),
-            neighbours: Arc::default(),
+            table: Arc::new(RwLock::new(table)),
         }
     }
 
@@ -191,7 +233,12 @@ mod tests {
             {"dst": "10.0.0.0/24"},
             {"dst": "10.0.0.1"},
         ]));
-        let to = |text: &str| hops.next_hop(text.parse().unwrap()).unwrap().to_string();
+        let to = |text: &str| {
+            hops.table()
+                .next_hop(text.parse().unwrap())
+                .unwrap()
+                .to_string()
+        };
         assert_eq!(to("10.3.1.2"), "10.0.0.1");
         assert_eq!(to("10.0.0.7"), "10.0.0.7");
         assert_eq!(to("10.0.0.1"), "10.0.0.1");
@@ -221,6 +268,6 @@ mod tests {
     #[test]
     fn no_route_is_no_next_hop() {
         let hops = hops(json!([{"dst": "10.0.0.0/24"}]));
-        assert_eq!(hops.next_hop("10.1.0.1".parse().unwrap()), None);
+        assert_eq!(hops.table().next_hop("10.1.0.1".parse().unwrap()), None);
     }
 }

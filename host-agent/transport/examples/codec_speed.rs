@@ -9,7 +9,6 @@ use std::hint::black_box;
 
 use raptorq::{
     EncodingPacket, ObjectTransmissionInformation, SourceBlockDecoder, SourceBlockEncoder,
-    SourceBlockEncodingPlan,
 };
 use serde_json::json;
 
@@ -42,8 +41,7 @@ fn measure(block_symbols: u16, missing: u32, seconds: f64) -> serde_json::Value 
     let bytes = u64::from(block_symbols) * u64::from(SYMBOL_BYTES);
     let block: Vec<u8> = (0..bytes).map(|i| (i * 31 % 251) as u8).collect();
     let config = ObjectTransmissionInformation::new(bytes, SYMBOL_BYTES, 1, 1, 1);
-    let plan = SourceBlockEncodingPlan::generate(block_symbols);
-    let encoder = SourceBlockEncoder::with_encoding_plan(0, &config, &block, &plan);
+    let encoder = SourceBlockEncoder::new(0, &config, &block);
     let repair = encoder.repair_packets(0, missing + OVERHEAD);
     // Missing ones are spread over the block.
     let step = u32::from(block_symbols) / missing;
@@ -59,13 +57,9 @@ fn measure(block_symbols: u16, missing: u32, seconds: f64) -> serde_json::Value 
         let decoded = decoder.decode(arrived.iter().cloned());
         assert_eq!(decoded.map(|bytes| bytes.len()), Some(block.len()));
     });
+    // The crate keeps the encoding plans of the block sizes that it met lately.
     let encoder_time = time_of(seconds / 2.0, || {
         black_box(SourceBlockEncoder::new(0, &config, &block));
-    });
-    let with_plan = time_of(seconds / 2.0, || {
-        black_box(SourceBlockEncoder::with_encoding_plan(
-            0, &config, &block, &plan,
-        ));
     });
     let repair_symbol = time_of(seconds / 4.0, || {
         black_box(encoder.repair_packets(7, 1));
@@ -76,7 +70,6 @@ fn measure(block_symbols: u16, missing: u32, seconds: f64) -> serde_json::Value 
         "decode_mb_per_s": bytes as f64 / 1e6 / decode,
         "decode_us": decode * 1e6,
         "encoder_us": encoder_time * 1e6,
-        "encoder_with_plan_us": with_plan * 1e6,
         "repair_symbol_us": repair_symbol * 1e6,
     })
 }

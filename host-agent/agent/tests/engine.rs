@@ -1,0 +1,87 @@
+//! How the engine takes what happens to a host, between two hosts. Needs root; says so if it skips.
+
+#[allow(dead_code)] // of these helpers, some are for the other tests
+mod hosts;
+
+use std::time::{Duration, Instant};
+
+use hosts::{Hosts, ip, record};
+
+/// Trims, losses, copies, late and damaged packets, in both directions at once.
+#[test]
+fn objects_survive_every_fault() {
+    let Some(hosts) = Hosts::new() else { return };
+    let rates =
+        r#"{"trim": 0.02, "drop": 0.005, "duplicate": 0.01, "reorder": 0.01, "corrupt": 0.005}"#;
+    let faults = format!(r#"{{"seed": 7, "leaving": {rates}, "arriving": {rates}}}"#);
+    let params = format!(r#"{{"nic": {{"rate_bps": 100000000}}, "faults": {faults}}}"#);
+    std::fs::write(hosts.dir.join("params.json"), params).unwrap();
+    for scheme in ["ndp", "scdp", "dctcp"] {
+        let receiving = hosts.receive(&format!("--scheme {scheme} --count 1"));
+        let output = hosts.send(&format!("--scheme {scheme} --generate 3000000"));
+        let sent = record(&output);
+        assert!(output.status.success(), "{scheme}: {sent}");
+        let (records, good) = receiving.end();
+        assert!(good, "{scheme}: {records:?}");
+        assert_eq!(records[0]["sha256_ok"], true, "{scheme}");
+        // 2095 packets or more, each trimmed with a probability of 4 %.
+        let trimmed = records[0]["trimmed"].as_u64().unwrap();
+        match scheme {
+            "dctcp" => assert_eq!(trimmed, 0),
+            _ => assert!((30..200).contains(&trimmed), "{scheme}: {trimmed}"),
+        }
+        assert!(sent["packets_sent"].as_u64().unwrap() > 2095, "{sent}");
+    }
+}
+
+#[test]
+fn a_deleted_interface_ends_the_agents_with_a_record_and_a_reason() {
+    let Some(hosts) = Hosts::new() else { return };
+    let dir = hosts.dir.join("received");
+    let mut receiving = hosts.receive(&format!("--scheme ndp --dir {}", dir.display()));
+    let sender = hosts
+        .agent("a", "send --scheme ndp --generate 50000000 10.0.0.3:7000")
+        .spawn()
+        .unwrap();
+    hosts.wait_for_bytes();
+    ip(&format!("-n {}-a link delete eth1", hosts.name));
+    let output = sender.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("eth1"), "{text}");
+    assert!(text.contains("does it still exist?"), "{text}");
+    assert_eq!(record(&output)["status"], "failed");
+    // The peer of a veth goes with it.
+    assert_eq!(receiving.child.wait().unwrap().code(), Some(2));
+    let (records, _) = receiving.end();
+    assert_eq!(records[0]["status"], "failed");
+    assert!(hosts.received().is_empty(), "{:?}", hosts.received());
+}
+
+#[test]
+fn many_flows_end_at_once_when_their_receiver_is_told_to() {
+    const FLOWS: usize = 20;
+    let Some(hosts) = Hosts::new() else { return };
+    for scheme in ["scdp", "dctcp"] {
+        let dir = hosts.dir.join("received");
+        let receiving = hosts.receive(&format!("--scheme {scheme} --dir {}", dir.display()));
+        let args = format!("send --scheme {scheme} --generate 20000000 10.0.0.3:7000");
+        let senders: Vec<_> = (0..FLOWS)
+            .map(|_| hosts.agent("a", &args).spawn().unwrap())
+            .collect();
+        hosts.wait_for_bytes();
+        let told = Instant::now();
+        receiving.signal(libc::SIGTERM);
+        let (records, _) = receiving.end();
+        assert!(told.elapsed() < Duration::from_secs(5), "{scheme}");
+        assert!(!records.is_empty(), "{scheme}");
+        assert!(records.iter().all(|record| record["status"] == "failed"));
+        for sender in senders {
+            let output = sender.wait_with_output().unwrap();
+            let sent = record(&output);
+            assert_eq!(output.status.code(), Some(1), "{scheme}: {sent}");
+            assert_eq!(sent["status"], "failed", "{scheme}");
+        }
+        assert!(hosts.received().is_empty(), "{:?}", hosts.received());
+    }
+}
