@@ -24,7 +24,9 @@ struct Rack {
     hosts: Vec<TcpEndpoint>,
     nic_free: Vec<Instant>,
     port_free: Vec<Instant>,
-    arrivals: Vec<(Instant, usize, Vec<u8>)>,
+    /// By time, and by order of sending where that is the same.
+    arrivals: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    forwarded: u64,
     mark_above: u64,
     capacity: u64,
     dead: Vec<bool>,
@@ -56,7 +58,8 @@ impl Rack {
             hosts: (0..hosts).map(endpoint).collect(),
             nic_free: vec![Instant::ZERO; hosts],
             port_free: vec![Instant::ZERO; hosts],
-            arrivals: Vec::new(),
+            arrivals: BTreeMap::new(),
+            forwarded: 0,
             mark_above: u64::MAX,
             capacity: u64::MAX,
             dead: vec![false; hosts],
@@ -85,7 +88,9 @@ impl Rack {
 
     fn forward(&mut self, mut packet: Vec<u8>) {
         let header = Ipv4Header::parse(&packet).unwrap().header;
-        let port = usize::from(header.dst.octets()[3]) - 2;
+        let Some(port) = (0..self.hosts.len()).find(|&host| address(host) == header.dst) else {
+            return;
+        };
         let queue = RATE.bytes_in(self.port_free[port].since(self.now));
         self.max_queue = self.max_queue.max(queue);
         if queue > self.capacity {
@@ -104,16 +109,16 @@ impl Rack {
         }
         let departure = self.port_free[port].max(self.now) + RATE.time_for(packet.len() as u64);
         self.port_free[port] = departure;
+        self.forwarded += 1;
+        let arrival = departure + Duration::from_micros(20);
         self.arrivals
-            .push((departure + Duration::from_micros(20), port, packet));
+            .insert((arrival, self.forwarded), (port, packet));
     }
 
     fn step(&mut self) {
         let now = self.now;
-        let (due, waiting): (Vec<_>, Vec<_>) =
-            self.arrivals.drain(..).partition(|(at, ..)| *at <= now);
-        self.arrivals = waiting;
-        for (_, host, packet) in due {
+        while let Some(entry) = self.arrivals.first_entry().filter(|e| e.key().0 <= now) {
+            let (host, packet) = entry.remove();
             if !self.dead[host] {
                 self.hosts[host].handle_packet(now, &packet);
             }
@@ -159,7 +164,7 @@ impl Rack {
                 .filter_map(|(host, _)| host.next_deadline())
                 .filter(|&at| at > self.now)
                 .chain(nics)
-                .chain(self.arrivals.iter().map(|(at, ..)| *at))
+                .chain(self.arrivals.first_key_value().map(|(&(at, _), _)| at))
                 .min();
             match next {
                 Some(at) if at <= limit => self.now = at,
@@ -567,3 +572,6 @@ proptest! {
         }
     }
 }
+
+#[path = "endpoint_pressure_tests.rs"]
+mod pressure;

@@ -1,0 +1,128 @@
+//! Sequences of hostile packets and of what else can happen, against hosts with live sessions.
+
+use std::net::Ipv4Addr;
+
+use arbitrary::{Result, Unstructured};
+use ebb_transport::Scheme;
+use ebb_units::Duration;
+
+use crate::forge;
+use crate::world::{PEER, VICTIM, World};
+
+/// More steps tell nothing new.
+const MAX_OPERATIONS: usize = 300;
+/// Longer than any flow lives on without its peer, with all its timeouts and its linger.
+const LONG: Duration = Duration::from_secs(60);
+/// A stranger's packet may cost the retransmissions of an answer and the pulls of a session; what
+/// exactly is in the page of each scheme.
+const PACKETS_PER_STRANGE_PACKET: u64 = 40;
+
+/// The sources of strange packets.
+const STRANGERS: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(10, 9, 9, 1),
+    Ipv4Addr::new(10, 9, 9, 2),
+    Ipv4Addr::new(192, 0, 2, 77),
+];
+
+fn pass_time(u: &mut Unstructured<'_>, world: &mut World) -> Result<()> {
+    let us = match u.int_in_range(0..=3)? {
+        0 => 0,
+        1 => u64::from(u.arbitrary::<u8>()?),
+        2 => u64::from(u.arbitrary::<u16>()?),
+        _ => 4 * u64::from(u.arbitrary::<u16>()?),
+    };
+    let until = world.now + Duration::from_micros(us);
+    world.run_until(until);
+    Ok(())
+}
+
+/// Strangers, who see nothing of the sessions, send what they like to a host.
+pub fn blind(scheme: Scheme, bytes: &[u8]) {
+    let mut world = World::new(scheme);
+    let mut packets = 0;
+    let mut u = Unstructured::new(bytes);
+    let mut step = |world: &mut World, packets: &mut u64| -> Result<()> {
+        let from = *u.choose(&STRANGERS)?;
+        let packet = match u.int_in_range(0..=9)? {
+            0 => return pass_time(&mut u, world),
+            1 => {
+                let length = u.int_in_range(0..=100)?;
+                u.bytes(length.min(u.len()))?.to_vec()
+            }
+            _ => forge::packet(&mut u, scheme, from, VICTIM)?,
+        };
+        *packets += 1;
+        world.inject(0, &packet);
+        // Two of the open flows may be our own.
+        assert!(world.open_at_victim <= 16, "more flows than the limit");
+        Ok(())
+    };
+    for _ in 0..MAX_OPERATIONS {
+        if step(&mut world, &mut packets).is_err() {
+            break;
+        }
+    }
+    let end = world.now + LONG;
+    world.run_until(end);
+    world.check_that_all_arrived();
+    assert!(world.is_quiet(), "something is left behind");
+    assert!(
+        world.packets_to_strangers <= PACKETS_PER_STRANGE_PACKET * packets,
+        "{} packets in answer to {packets}",
+        world.packets_to_strangers
+    );
+}
+
+/// Somebody on the path repeats, changes and loses packets of the sessions, while the applications
+/// pause, abort and send.
+pub fn on_path(scheme: Scheme, bytes: &[u8]) {
+    let mut world = World::new(scheme);
+    let mut u = Unstructured::new(bytes);
+    let mut step = |world: &mut World| -> Result<()> {
+        let host = u.int_in_range(0..=1)?;
+        match u.int_in_range(0..=15)? {
+            0..=2 => pass_time(&mut u, world)?,
+            3 => world.lose = world.lose.saturating_add(u.int_in_range(0..=20)?),
+            4 => {
+                let index = u.arbitrary()?;
+                if let Some(flow) = world.flow(host, index) {
+                    world.pause(host, flow, u.arbitrary()?);
+                }
+            }
+            5 if u.ratio(1, 8)? => {
+                let index = u.arbitrary()?;
+                if let Some(flow) = world.flow(host, index) {
+                    world.hosts[host].abort(world.now, flow, "fuzz");
+                    world.settle(host);
+                }
+            }
+            6 => world.send(host, u64::from(u.arbitrary::<u16>()?) % 20_000),
+            7 => {
+                let (from, to) = [(PEER, VICTIM), (VICTIM, PEER)][host];
+                let packet = forge::packet(&mut u, scheme, from, to)?;
+                world.inject(host, &packet);
+            }
+            _ if !world.captured.is_empty() => {
+                let index = u.choose_index(world.captured.len())?;
+                let packet = forge::damaged(&mut u, &world.captured[index])?;
+                // Usually to whom it was meant for.
+                let meant = usize::from(packet[16..20] == PEER.octets());
+                world.inject(meant, &packet);
+            }
+            _ => {}
+        }
+        Ok(())
+    };
+    for _ in 0..MAX_OPERATIONS {
+        if step(&mut world).is_err() {
+            break;
+        }
+    }
+    // Applications that have paused go on: what a paused flow holds is theirs to give up.
+    for (host, flow) in std::mem::take(&mut world.paused) {
+        world.pause(host, flow, false);
+    }
+    let end = world.now + LONG;
+    world.run_until(end);
+    assert!(world.is_quiet(), "something is left behind");
+}

@@ -1,0 +1,19 @@
+//! What hostile input must not do to the hosts, as functions of arbitrary bytes.
+//!
+//! The same functions are called by the fuzz targets (`host-agent/fuzz`) and, with fewer inputs, by
+//! `cargo test` (`tests/`). Each panics when an invariant breaks:
+//!
+//! | function | bytes become | invariants |
+//! |---|---|---|
+//! | [`wire`] | one packet | no parser panics; what parses survives being written and read again |
+//! | [`stream_head`] | the beginning of a stream, in pieces | no panic; no content from what is no envelope; pieces do not matter |
+//! | [`blind`] | packets of strangers to a host with sessions of its own | no panic, bounded answers, its sessions arrive unharmed, and nothing is left behind |
+//! | [`on_path`] | damage to the packets of its sessions, pauses, aborts | no panic, bounded output, every session ends, and nothing is left behind |
+
+mod attack;
+mod forge;
+mod parsers;
+mod world;
+
+pub use attack::{blind, on_path};
+pub use parsers::{stream_head, wire};

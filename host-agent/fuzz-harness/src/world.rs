@@ -1,0 +1,287 @@
+//! Two hosts of one scheme, a wire of 20 us between them, and a clock that jumps.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use ebb_transport::object::{GeneratedSource, ObjectSource};
+use ebb_transport::{
+    EPHEMERAL_PORTS, Event, FlowId, Job, Scheme, SendRequest, Status, Suite, Transport,
+};
+use ebb_units::{Duration, Instant};
+use ebb_wire::Ipv4Header;
+
+pub const PORT: u16 = 7000;
+pub const VICTIM: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+pub const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
+const ONE_WAY: Duration = Duration::from_micros(20);
+/// A host that has more to say than this without time passing would never stop.
+const MAX_PACKETS_AT_ONCE: usize = 5_000;
+const MAX_STEPS: usize = 200_000;
+/// Packets kept to be damaged and sent again.
+const MAX_CAPTURED: usize = 64;
+
+/// What became of one object that was sent between the two hosts.
+struct Transfer {
+    from: usize,
+    to: usize,
+    flow: FlowId,
+    expected: Vec<u8>,
+    end: Option<Status>,
+}
+
+pub struct World {
+    pub now: Instant,
+    pub hosts: [Box<dyn Transport + Send>; 2],
+    arrivals: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    packets: u64,
+    transfers: Vec<Transfer>,
+    /// What receivers got, by host, flow, and peer that sent it.
+    received: BTreeMap<(usize, FlowId), (SocketAddrV4, Vec<u8>)>,
+    finished: Vec<(usize, FlowId)>,
+    /// Flows that have been opened at the victim and not ended.
+    pub open_at_victim: usize,
+    /// What the hosts sent to addresses that are not theirs.
+    pub bytes_to_strangers: u64,
+    pub packets_to_strangers: u64,
+    pub captured: Vec<Vec<u8>>,
+    /// Honest packets that are yet to be lost.
+    pub lose: u8,
+    steps: usize,
+    pub paused: Vec<(usize, FlowId)>,
+}
+
+/// Both hosts and all limits small, so that a fuzzer reaches them.
+fn suite() -> Suite {
+    let mut suite = Suite::default();
+    suite.tcp.max_flows = 16;
+    suite.tcp.max_half_open = 4;
+    suite.tcp.receive_buffer_bytes = 60_000;
+    suite.ndp.max_flows = 16;
+    suite.ndp.max_flows_per_peer = 8;
+    suite.ndp.reorder_buffer_packets = 32;
+    suite.scdp.max_flows = 16;
+    suite.scdp.max_flows_per_peer = 8;
+    suite.scdp.block_symbols = 8;
+    suite
+}
+
+impl World {
+    /// With one object on its way in each direction.
+    pub fn new(scheme: Scheme) -> Self {
+        let suite = suite();
+        let host = |address, seed| {
+            let mut host = scheme
+                .transport(address, &suite, EPHEMERAL_PORTS, seed)
+                .expect("valid parameters");
+            host.listen(PORT).expect("a port");
+            host
+        };
+        let mut world = World {
+            now: Instant::from_micros(1_000_000),
+            hosts: [host(VICTIM, 1), host(PEER, 2)],
+            arrivals: BTreeMap::new(),
+            packets: 0,
+            transfers: Vec::new(),
+            received: BTreeMap::new(),
+            finished: Vec::new(),
+            open_at_victim: 0,
+            bytes_to_strangers: 0,
+            packets_to_strangers: 0,
+            captured: Vec::new(),
+            lose: 0,
+            steps: 0,
+            paused: Vec::new(),
+        };
+        world.send(0, 40_000);
+        world.send(1, 50_000);
+        world
+    }
+
+    /// Host `from` sends an object to the other.
+    pub fn send(&mut self, from: usize, bytes: u64) {
+        let source = GeneratedSource {
+            seed: self.transfers.len() as u64,
+            bytes,
+        };
+        let mut expected = vec![0; bytes as usize];
+        source.read_at(0, &mut expected).expect("generated");
+        let request = SendRequest {
+            to: SocketAddrV4::new([PEER, VICTIM][from], PORT),
+            source_port: None,
+            source: Arc::new(source),
+            priority: 0,
+            part: None,
+        };
+        // As many flows as the limits allow may be open.
+        if let Ok(flow) = self.hosts[from].send(self.now, request) {
+            self.transfers.push(Transfer {
+                from,
+                to: 1 - from,
+                flow,
+                expected,
+                end: None,
+            });
+        }
+        self.settle(from);
+    }
+
+    /// A flow of the host, if it has any that is of ours.
+    pub fn flow(&self, host: usize, index: u8) -> Option<FlowId> {
+        let sent = self
+            .transfers
+            .iter()
+            .filter(|t| t.from == host)
+            .map(|t| t.flow);
+        let received = self
+            .received
+            .keys()
+            .filter(|(h, _)| *h == host)
+            .map(|(_, flow)| *flow);
+        let flows: Vec<FlowId> = sent.chain(received).collect();
+        (!flows.is_empty()).then(|| flows[usize::from(index) % flows.len()])
+    }
+
+    pub fn pause(&mut self, host: usize, flow: FlowId, paused: bool) {
+        self.hosts[host].set_paused(self.now, flow, paused);
+        self.paused.retain(|entry| *entry != (host, flow));
+        if paused {
+            self.paused.push((host, flow));
+        }
+        self.settle(host);
+    }
+
+    /// Hands a packet to a host at once, whoever it claims to be from.
+    pub fn inject(&mut self, host: usize, packet: &[u8]) {
+        let now = self.now;
+        self.hosts[host].handle_packet(now, packet);
+        self.settle(host);
+    }
+
+    /// Everything that the host does now.
+    pub fn settle(&mut self, host: usize) {
+        let now = self.now;
+        let transport = &mut self.hosts[host];
+        transport.handle_timeout(now);
+        let mut jobs = 0;
+        while let Some(Job::Decode(job)) = transport.poll_job() {
+            transport.handle_job(now, job.run());
+            jobs += 1;
+            assert!(jobs < 1000, "jobs without end");
+        }
+        while let Some(event) = transport.poll_event() {
+            match event {
+                Event::Opened { flow, peer, .. } => {
+                    self.received.insert((host, flow), (peer, Vec::new()));
+                    self.open_at_victim += usize::from(host == 0);
+                }
+                Event::Delivered { flow, bytes } => {
+                    let (_, received) = self
+                        .received
+                        .get_mut(&(host, flow))
+                        .expect("delivered before it was opened");
+                    received.extend_from_slice(&bytes);
+                    assert!(received.len() < 10_000_000, "more than anybody sent");
+                    transport.recycle(bytes);
+                }
+                Event::Finished { flow, record } | Event::Failed { flow, record } => {
+                    assert!(
+                        !self.finished.contains(&(host, flow)),
+                        "{flow} of host {host} ended twice"
+                    );
+                    self.finished.push((host, flow));
+                    if self.received.contains_key(&(host, flow)) {
+                        self.open_at_victim -= usize::from(host == 0);
+                    }
+                    let transfer = self.transfers.iter_mut();
+                    for transfer in transfer.filter(|t| (t.from, t.flow) == (host, flow)) {
+                        transfer.end = Some(record.status.clone());
+                    }
+                }
+                Event::Detached { .. } => {}
+            }
+        }
+        let mut packet = Vec::new();
+        for sent in 0.. {
+            assert!(
+                sent < MAX_PACKETS_AT_ONCE,
+                "host {host} never stops sending"
+            );
+            if self.hosts[host].poll_transmit(now, &mut packet).is_none() {
+                break;
+            }
+            self.forward(&packet);
+        }
+    }
+
+    fn forward(&mut self, packet: &[u8]) {
+        let header = Ipv4Header::parse(packet)
+            .expect("hosts send valid packets")
+            .header;
+        let to = match header.dst {
+            VICTIM => 0,
+            PEER => 1,
+            _ => {
+                self.packets_to_strangers += 1;
+                self.bytes_to_strangers += packet.len() as u64;
+                return;
+            }
+        };
+        if self.captured.len() == MAX_CAPTURED {
+            self.captured.remove(0);
+        }
+        self.captured.push(packet.to_vec());
+        if self.lose > 0 {
+            self.lose -= 1;
+            return;
+        }
+        self.packets += 1;
+        self.arrivals
+            .insert((self.now + ONE_WAY, self.packets), (to, packet.to_vec()));
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let deadlines = self.hosts.iter().filter_map(|host| host.next_deadline());
+        let arrival = self.arrivals.first_key_value().map(|(&(at, _), _)| at);
+        deadlines.chain(arrival).min().map(|at| at.max(self.now))
+    }
+
+    /// Lets time pass until `limit` at the latest, or until nothing is left to happen.
+    pub fn run_until(&mut self, limit: Instant) {
+        while let Some(at) = self.next_event().filter(|at| *at <= limit) {
+            self.steps += 1;
+            assert!(self.steps < MAX_STEPS, "no end at {:?}", self.now);
+            self.now = at;
+            while let Some(entry) = self.arrivals.first_entry().filter(|e| e.key().0 <= at) {
+                let (host, packet) = entry.remove();
+                self.hosts[host].handle_packet(at, &packet);
+            }
+            self.settle(0);
+            self.settle(1);
+        }
+        self.now = self.now.max(limit);
+    }
+
+    /// True when nothing is open and nothing lingers.
+    pub fn is_quiet(&self) -> bool {
+        !self.hosts.iter().any(|host| host.is_active())
+    }
+
+    /// Panics unless every object has arrived and its sender knows.
+    pub fn check_that_all_arrived(&self) {
+        for transfer in &self.transfers {
+            assert_eq!(
+                transfer.end,
+                Some(Status::Finished),
+                "{} of host {}",
+                transfer.flow,
+                transfer.from
+            );
+            let from = [VICTIM, PEER][transfer.from];
+            let arrived = self.received.iter().any(|((host, _), (peer, bytes))| {
+                *host == transfer.to && *peer.ip() == from && *bytes == transfer.expected
+            });
+            assert!(arrived, "an object to host {} is damaged", transfer.to);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! The harness with random bytes. What the fuzzer found and a person reduced is in `found.rs`.
+
+use ebb_fuzz_harness::{blind, on_path, stream_head, wire};
+use ebb_transport::Scheme;
+use proptest::prelude::*;
+
+fn any_scheme() -> impl Strategy<Value = Scheme> {
+    prop::sample::select(vec![
+        Scheme::Ndp,
+        Scheme::Scdp,
+        Scheme::Reno,
+        Scheme::Dctcp,
+        Scheme::Hull,
+    ])
+}
+
+/// Long enough for a few dozen operations.
+fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..most)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn parsers_take_anything(bytes in bytes(200)) {
+        wire(&bytes);
+        stream_head(&bytes);
+        let mut envelope = vec![bytes.len() as u8];
+        envelope.extend_from_slice(b"EBB1\0\x01\0\0\0\0\0\0\0");
+        envelope.extend_from_slice(&bytes);
+        stream_head(&envelope);
+    }
+
+    #[test]
+    fn strangers_do_no_harm(scheme in any_scheme(), bytes in bytes(1500)) {
+        blind(scheme, &bytes);
+    }
+
+    #[test]
+    fn whatever_happens_on_the_path_ends(scheme in any_scheme(), bytes in bytes(1500)) {
+        on_path(scheme, &bytes);
+    }
+}
