@@ -111,7 +111,7 @@ lint: $(BUILD)/p4runtime.fds controller/ebb_controller/ebb_tm_pb2.py ## formatti
 	@$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
-	@$(PYTHON) -m mypy topologies/ebb_topologies controller/ebb_controller experiments/ebb_experiments
+	@$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies controller/ebb_controller experiments/ebb_experiments
 	@MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests
 
 clean: ## remove everything that was built (not .venv, not target/)

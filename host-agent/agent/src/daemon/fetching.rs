@@ -37,7 +37,7 @@ impl Service {
         transports: &mut Transports,
     ) -> Result<Option<Value>, Error> {
         check_priority(fetch.priority)?;
-        check_hosts(&fetch.from)?;
+        check_hosts(&fetch.from, self.address())?;
         if fetch.from.len() > usize::from(MAX_SENDERS) {
             let message = format!("an object can be fetched from at most {MAX_SENDERS} hosts");
             return Err(Error::new(ErrorCode::NotPossible, message));

@@ -53,8 +53,15 @@ pub(super) fn check_priority(priority: u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// Each host once.
-pub(super) fn check_hosts(hosts: &[crate::api::message::Host]) -> Result<(), Error> {
+/// Each host once, and none of them this one.
+pub(super) fn check_hosts(
+    hosts: &[crate::api::message::Host],
+    own: Ipv4Addr,
+) -> Result<(), Error> {
+    if hosts.iter().any(|host| host.address == own) {
+        let message = format!("{own} is this host itself; a transfer needs another one");
+        return Err(Error::new(ErrorCode::NotPossible, message));
+    }
     let different: BTreeSet<Ipv4Addr> = hosts.iter().map(|host| host.address).collect();
     if hosts.is_empty() || different.len() != hosts.len() {
         let message = "one or more hosts are needed, each of them once";
@@ -88,7 +95,7 @@ impl Service {
         transports: &mut Transports,
     ) -> Result<Option<Value>, Error> {
         check_priority(send.priority)?;
-        check_hosts(&send.to)?;
+        check_hosts(&send.to, self.address())?;
         let source = source(descriptor, send.generate)?;
         let scheme = send.scheme;
         open(transports, scheme)?;

@@ -1,0 +1,38 @@
+"""What can go wrong. Messages are those of the daemon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ebb_agent.transfer import Flow
+
+
+class AgentError(Exception):
+    """Every error of this package."""
+
+
+class AgentGoneError(AgentError):
+    """No daemon answers, or it has ended."""
+
+
+class RequestError(AgentError):
+    """The daemon refuses a request: nothing was tried."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        """`bad-request`, `unknown`, `in-use`, `too-many`, `not-possible`, `io`, `bad-version`"""
+
+
+class TransferError(AgentError):
+    """A transfer failed."""
+
+    def __init__(self, message: str, flows: tuple[Flow, ...] = ()) -> None:
+        super().__init__(message)
+        self.flows = flows
+        """The flows of the transfer that have ended, good ones too."""
+
+
+class TimedOutError(AgentError, TimeoutError):
+    """It took longer than the caller allows; the transfer was cancelled."""

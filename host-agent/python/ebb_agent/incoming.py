@@ -1,0 +1,159 @@
+"""Objects that other hosts send to this one."""
+
+from __future__ import annotations
+
+import io
+import os
+import queue
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ebb_agent.content import Destination, Target
+from ebb_agent.errors import AgentGoneError, TimedOutError
+from ebb_agent.transfer import Transfer
+
+if TYPE_CHECKING:
+    from ebb_agent.agent import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingObject:
+    """An object that has been announced. It waits, 30 s at most, for one of the methods."""
+
+    name: str
+    object_bytes: int
+    sha256: str
+    scheme: str
+    peer: str
+    local: str
+    transfer: Transfer = field(repr=False)
+    _agent: Agent = field(repr=False)
+
+    def read(self, timeout: float | None = None) -> bytes:
+        """Takes it into memory."""
+        target = Target(None)
+        try:
+            self._accept(target.descriptor)
+            self.transfer.wait(timeout)
+            return target.keep() or b""
+        finally:
+            target.close()
+
+    def save(self, into: Destination, timeout: float | None = None) -> None:
+        """Takes it into a file, which appears when it is complete; into a file of its name, if
+        `into` is a directory; or into an open file, pipe or socket."""
+        target = Target(into)
+        try:
+            self._accept(target.descriptor)
+            self.transfer.wait(timeout)
+            target.keep()
+        finally:
+            target.close()
+
+    def open(self) -> IncomingStream:
+        """Takes it as a stream, which is read at the caller's own pace."""
+        reader, writer = os.pipe()
+        try:
+            self._accept(writer)
+        except BaseException:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
+        return IncomingStream(reader, self.transfer)
+
+    def discard(self) -> None:
+        """Takes it to nowhere; its hash is checked."""
+        self._accept(None)
+
+    def refuse(self, reason: str) -> None:
+        """The sender is told that it is not wanted."""
+        self._agent.call("refuse", {"transfer": self.transfer.number, "reason": reason})
+
+    def _accept(self, descriptor: int | None) -> None:
+        self._agent.call("accept", {"transfer": self.transfer.number}, descriptor)
+
+
+class IncomingStream(io.FileIO):
+    """The content as it arrives. That it was right is known at the end: leaving the `with` block,
+    or `verify`, raises `TransferError` if not."""
+
+    def __init__(self, descriptor: int, transfer: Transfer) -> None:
+        super().__init__(descriptor, "r")
+        self.transfer = transfer
+
+    def verify(self, timeout: float | None = None) -> None:
+        """Waits for the end of the transfer. To be called when all has been read."""
+        self.transfer.wait(timeout)
+
+    def __enter__(self) -> IncomingStream:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None or self.read(1):
+            # The rest is not wanted.
+            self.close()
+            self.transfer.cancel()
+            return
+        self.close()
+        self.verify()
+
+
+class Listener:
+    """An iterator over the objects that arrive at a port."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._objects: queue.SimpleQueue[IncomingObject | None] = queue.SimpleQueue()
+        self._closed = False
+        self.number = 0
+        self.local = ""
+
+    def __iter__(self) -> Iterator[IncomingObject]:
+        return self
+
+    def __next__(self) -> IncomingObject:
+        if self._closed:
+            raise StopIteration
+        return self.get()
+
+    def get(self, timeout: float | None = None) -> IncomingObject:
+        """The next object. Raises `TimedOutError` after `timeout` seconds."""
+        try:
+            found = self._objects.get(timeout=timeout)
+        except queue.Empty:
+            raise TimedOutError(f"nothing has come to {self.local} in {timeout} s") from None
+        if found is None:
+            # For the next one who asks.
+            self._objects.put(None)
+            raise AgentGoneError("the daemon has ended, or the listener was closed")
+        return found
+
+    def close(self) -> None:
+        """Objects that come from now on are refused."""
+        if not self._closed:
+            self._closed = True
+            self._objects.put(None)
+            self._agent.unlisten(self)
+
+    def __enter__(self) -> Listener:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def put(self, found: IncomingObject | None) -> None:
+        """The reading thread has one; None: there will be no more."""
+        self._objects.put(found)

@@ -1,0 +1,131 @@
+"""A transfer under way, and the records of its flows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from ebb_agent.errors import AgentGoneError, TimedOutError, TransferError
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A flow that has ended: docs/agent-records.md."""
+
+    role: str
+    """`sender` or `receiver`: this host"""
+    scheme: str
+    local: str
+    peer: str
+    name: str | None
+    object_bytes: int | None
+    stream_bytes: int
+    duration_ns: int
+    sha256_ok: bool | None
+    status: str
+    """`finished` or `failed`"""
+    reason: str | None
+    """Only when failed; for people."""
+    record: dict[str, Any] = field(repr=False)
+    """All that the daemon tells."""
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Flow:
+        names = ("role", "scheme", "local", "peer", "name", "object_bytes", "stream_bytes")
+        more = ("duration_ns", "sha256_ok", "status", "reason")
+        return cls(**{key: record.get(key) for key in (*names, *more)}, record=record)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a transfer is, in bytes of its streams (envelope and content)."""
+
+    done_bytes: int
+    total_bytes: int | None
+    """None: not known yet."""
+
+
+class Transfer:
+    """What `Agent.start_send`, `Agent.start_fetch` and `IncomingObject.accept` return."""
+
+    def __init__(self, number: int, cancel: Callable[[int], None]) -> None:
+        self.number = number
+        self._cancel = cancel
+        self._changed = threading.Condition()
+        self._flows: list[Flow] = []
+        self._progress: Progress | None = None
+        self._end: dict[str, Any] | None = None
+        self._gone = False
+
+    def __enter__(self) -> Transfer:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self.done:
+            self.cancel()
+
+    @property
+    def done(self) -> bool:
+        """It has ended, whether well or not."""
+        with self._changed:
+            return self._end is not None or self._gone
+
+    @property
+    def progress(self) -> Progress | None:
+        """The last news; None before the first, which comes within 0.2 s."""
+        with self._changed:
+            return self._progress
+
+    def cancel(self) -> None:
+        """Gives it up; `wait` then raises `TransferError`. Harmless if it has ended."""
+        self._cancel(self.number)
+
+    def wait(self, timeout: float | None = None) -> tuple[Flow, ...]:
+        """Waits for the end; returns its flows.
+
+        Raises `TransferError` if it failed, `TimedOutError` after `timeout` seconds: then it is
+        cancelled.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while self._end is None and not self._gone:
+                rest = None if deadline is None else deadline - time.monotonic()
+                if rest is not None and rest <= 0:
+                    break
+                self._changed.wait(rest)
+            end, gone, flows = self._end, self._gone, tuple(self._flows)
+        if end is None and gone:
+            raise AgentGoneError("the daemon ended before the transfer did")
+        if end is None:
+            self.cancel()
+            raise TimedOutError(f"the transfer has not ended in {timeout} s")
+        if end["status"] != "finished":
+            raise TransferError(end.get("reason", "failed"), flows)
+        return flows
+
+    def handle(self, event: dict[str, Any]) -> None:
+        """The reading thread has something of it."""
+        with self._changed:
+            match event["event"]:
+                case "flow":
+                    self._flows.append(Flow.of(event))
+                case "progress":
+                    self._progress = Progress(event["done_bytes"], event["total_bytes"])
+                case "end":
+                    self._end = event
+            self._changed.notify_all()
+
+    def gone(self) -> None:
+        """The daemon has ended."""
+        with self._changed:
+            self._gone = True
+            self._changed.notify_all()

@@ -1,0 +1,233 @@
+"""The client against real daemons."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_hosts import Host
+from ebb_agent import (
+    AgentGoneError,
+    IncomingObject,
+    RequestError,
+    TimedOutError,
+    Transfer,
+    TransferError,
+)
+
+SCHEMES = ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"]
+SECONDS = 20.0
+
+
+def test_what_is_sent_is_received(hosts: list[Host], tmp_path: Path) -> None:
+    a, b, _ = hosts
+    path = tmp_path / "file.bin"
+    content = os.urandom(300_000)
+    path.write_bytes(content)
+    with a.agent() as sender, b.agent() as receiver:
+        for scheme in SCHEMES:
+            with receiver.listen(scheme) as listener:
+                transfer = sender.start_send(path, b.address, scheme=scheme, priority=3)
+                found = listener.get(SECONDS)
+                assert (found.name, found.object_bytes) == ("file.bin", len(content))
+                assert found.sha256 == hashlib.sha256(content).hexdigest()
+                assert found.read(SECONDS) == content
+                (flow,) = transfer.wait(SECONDS)
+                assert (flow.role, flow.scheme, flow.status) == ("sender", scheme, "finished")
+
+
+def test_an_object_goes_to_files_streams_and_nowhere(hosts: list[Host], tmp_path: Path) -> None:
+    a, b, _ = hosts
+    content = os.urandom(2_000_000)
+    with a.agent() as sender, b.agent() as receiver, receiver.listen("ndp") as listener:
+
+        def next_object() -> tuple[Transfer, IncomingObject]:
+            transfer = sender.start_send(content, b.address, name="x", scheme="ndp")
+            return transfer, listener.get(SECONDS)
+
+        transfer, found = next_object()
+        found.save(tmp_path / "saved", SECONDS)
+        assert (tmp_path / "saved").read_bytes() == content
+        transfer.wait(SECONDS)
+        transfer, found = next_object()
+        found.save(tmp_path, SECONDS)
+        assert (tmp_path / "x").read_bytes() == content
+        transfer, found = next_object()
+        with found.open() as stream:
+            assert b"".join(iter(lambda: stream.read(10_000), b"")) == content
+        transfer, found = next_object()
+        found.discard()
+        found.transfer.wait(SECONDS)
+        transfer, found = next_object()
+        found.refuse("not today")
+        with pytest.raises(TransferError, match="abort"):
+            transfer.wait(SECONDS)
+        assert not list(tmp_path.glob(".ebb-*"))
+
+
+def test_one_to_many(hosts: list[Host]) -> None:
+    a, b, c = hosts
+    content = os.urandom(500_000)
+    with a.agent() as sender, b.agent() as first, c.agent() as second:  # noqa: SIM117
+        with first.listen() as one, second.listen() as two:
+            to = [b.address, c.address]
+            transfer = sender.start_send(content, to, name="x")
+            got: dict[str, bytes] = {}
+            both = [("b", one), ("c", two)]
+            threads = [
+                threading.Thread(
+                    target=lambda k, n: got.update({k: n.get(SECONDS).read(SECONDS)}), args=pair
+                )
+                for pair in both
+            ]
+            for thread in threads:
+                thread.start()
+            flows = transfer.wait(SECONDS)
+            for thread in threads:
+                thread.join()
+            assert got == {"b": content, "c": content}
+            assert flows[0].peer.startswith("239.")
+            with pytest.raises(RequestError, match="one-to-many") as error:
+                sender.send(content, to, name="x", scheme="ndp")
+            assert error.value.code == "not-possible"
+
+
+def test_fetch_from_one(hosts: list[Host], tmp_path: Path) -> None:
+    a, b, _ = hosts
+    content = os.urandom(400_000)
+    served = tmp_path / "served"
+    served.mkdir()
+    (served / "file").write_bytes(content)
+    with a.agent() as client, b.agent() as server:
+        server.serve(served)
+        server.offer("offered", b"small")
+        for scheme in SCHEMES:
+            assert client.fetch("file", b.address, scheme=scheme, timeout=SECONDS) == content
+            assert client.fetch("offered", b.address, scheme=scheme, timeout=SECONDS) == b"small"
+        assert client.fetch("file", b.address, into=tmp_path, timeout=SECONDS) is None
+        assert (tmp_path / "file").read_bytes() == content
+        with pytest.raises(
+            TransferError, match=r"10\.9\.0\.2 refuses: there is no object `nothing`"
+        ):
+            client.fetch("nothing", b.address, timeout=SECONDS)
+        server.withdraw("offered")
+        with pytest.raises(TransferError, match="there is no object"):
+            client.fetch("offered", b.address, timeout=SECONDS)
+        with pytest.raises(RequestError, match="single path component"):
+            client.fetch("../file", b.address)
+
+
+def test_fetch_from_two(hosts: list[Host]) -> None:
+    a, b, c = hosts
+    content = os.urandom(3_000_000)
+    both = [b.address, c.address]
+    with a.agent() as client, b.agent() as one, c.agent() as two:
+        one.offer("x", content)
+        two.offer("x", content)
+        assert client.fetch("x", both, timeout=SECONDS) == content
+        assert two.statistics()["schemes"]["scdp"]["requests_served"] == 1
+        two.withdraw("x")
+        with pytest.raises(TransferError, match=r"10\.9\.0\.3 refuses"):
+            client.fetch("x", both, timeout=SECONDS)
+        two.offer("x", content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(TransferError, match="SHA-256"):
+            client.fetch("x", both, timeout=SECONDS)
+
+
+def test_a_reader_that_sleeps_holds_up_its_own_flow_only(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    size = 60_000_000
+    with a.agent() as sender, b.agent() as receiver:
+        for scheme in ["ndp", "scdp", "dctcp"]:
+            with receiver.listen(scheme) as listener:
+                slow = sender.start_send(bytes(size), b.address, name="slow", scheme=scheme)
+                found = listener.get(SECONDS)
+                with found.open() as stream:
+                    assert len(stream.read(1000)) > 0
+                    time.sleep(1.0)
+                    waiting = receiver.statistics()["backlog_bytes"]
+                    assert 0 < waiting < 8 << 20, scheme
+                    quick = sender.start_send(b"quick", b.address, name="quick", scheme=scheme)
+                    assert listener.get(SECONDS).read(SECONDS) == b"quick"
+                    quick.wait(SECONDS)
+                    assert not slow.done
+                    total = 1000
+                    while part := stream.read(1 << 20):
+                        total += len(part)
+                assert total == size
+                slow.wait(SECONDS)
+
+
+def test_many_at_once(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    with a.agent() as sender, b.agent() as receiver, receiver.listen("ndp") as listener:
+        transfers = [
+            sender.start_send(str(i).encode(), b.address, name=f"n{i}", scheme="ndp")
+            for i in range(200)
+        ]
+        names = set()
+        for _ in transfers:
+            found = listener.get(SECONDS)
+            assert found.read(SECONDS).decode() == found.name[1:]
+            names.add(found.name)
+        for transfer in transfers:
+            transfer.wait(SECONDS)
+        assert len(names) == 200
+        assert sender.flows() == []
+
+
+def test_who_goes_takes_his_transfers_along(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    with a.agent() as sender, b.agent() as other:
+        receiver = b.agent()
+        listener = receiver.listen("ndp")
+        transfer = sender.start_send(bytes(50_000_000), b.address, name="x", scheme="ndp")
+        listener.get(SECONDS).discard()
+        with pytest.raises(RequestError, match="another client listens on port 7000"):
+            other.listen("ndp")
+        receiver.close()
+        with pytest.raises(TransferError, match="abort"):
+            transfer.wait(SECONDS)
+        with other.listen("ndp") as again:
+            transfer = sender.start_send(b"y", b.address, name="y", scheme="ndp")
+            assert again.get(SECONDS).read(SECONDS) == b"y"
+            # The daemon itself goes.
+            transfer = sender.start_send(bytes(50_000_000), b.address, name="x", scheme="ndp")
+            again.get(SECONDS).discard()
+            b.stop(signal.SIGKILL)
+            with pytest.raises(AgentGoneError):
+                again.get(SECONDS)
+            with pytest.raises(TransferError):
+                transfer.wait(SECONDS)
+    b.start()
+    with a.agent() as sender, b.agent() as receiver, receiver.listen("ndp") as listener:
+        sender.start_send(b"z", b.address, name="z", scheme="ndp")
+        assert listener.get(SECONDS).read(SECONDS) == b"z"
+
+
+def test_what_cannot_work_is_explained(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    wrong: list[tuple[dict[str, Any], str, str]] = [
+        ({"to": "10.9.0.2:0"}, "bad-request", "is no host"),
+        ({"to": b.address, "scheme": "udp"}, "bad-request", "unknown variant `udp`"),
+        ({"to": b.address, "priority": 8}, "bad-request", "0 (normal) to 7"),
+        ({"to": b.address, "name": "../x"}, "io", "single path component"),
+        ({"to": "10.9.0.77"}, "io", "nobody answers ARP for 10.9.0.77"),
+        ({"to": a.address}, "not-possible", "is this host itself"),
+        ({"to": []}, "bad-request", "one or more hosts"),
+    ]
+    with a.agent() as agent:
+        for arguments, code, message in wrong:
+            with pytest.raises(RequestError) as error:
+                agent.send(b"x", **{"name": "x", **arguments})
+            assert error.value.code == code and message in str(error.value), str(error.value)
+        with pytest.raises(TransferError, match=r"nobody listens|abort"):
+            agent.send(b"x", b.address, name="x", scheme="ndp", timeout=SECONDS)
+        with pytest.raises(TimedOutError), b.agent() as receiver, receiver.listen("ndp"):
+            agent.send(b"x" * 20_000_000, b.address, name="x", scheme="ndp", timeout=0.3)
