@@ -110,7 +110,7 @@ class TwoHosts:
         with self._agent("b", "recv", "--port", str(PORT), "--count", "1", *common) as receiver:
             _wait_ready(receiver)
             to = f"{ADDRESSES['b']}:{PORT}"
-            args = ("send", "--to", to, "--generate", str(object_bytes))
+            args = ("send", "--generate", str(object_bytes), to)
             with self._agent("a", *args, *common) as sender:
                 sent, sender_cpu_s = _end(sender)
             received, receiver_cpu_s = _end(receiver)
