@@ -211,6 +211,11 @@ impl Sender {
     }
 
     /// Offset after the FIN.
+    /// Something has never been sent, and nobody but us has to do something about it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.next < self.stream_end()
+    }
+
     fn stream_end(&self) -> u64 {
         1 + self.stream.len()
     }

@@ -316,7 +316,7 @@ impl Synchronized {
     /// When we only wait for its FIN, it may have nothing to say because its application is slow; so
     /// we ask (RFC 9293 3.8.4), and give up when the last question has gone unanswered too.
     fn idle_deadline(&self) -> Option<Instant> {
-        if self.sender.next_deadline().is_some() {
+        if self.sender.next_deadline().is_some() || self.sender.has_unsent() {
             return None;
         }
         let patience = match self.state() {
