@@ -54,10 +54,7 @@ pub(super) fn check_priority(priority: u8) -> Result<(), Error> {
 }
 
 /// Each host once, and none of them this one.
-pub(super) fn check_hosts(
-    hosts: &[crate::api::message::Host],
-    own: Ipv4Addr,
-) -> Result<(), Error> {
+pub(super) fn check_hosts(hosts: &[crate::api::message::Host], own: Ipv4Addr) -> Result<(), Error> {
     if hosts.iter().any(|host| host.address == own) {
         let message = format!("{own} is this host itself; a transfer needs another one");
         return Err(Error::new(ErrorCode::NotPossible, message));
