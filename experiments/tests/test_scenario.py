@@ -49,6 +49,16 @@ def test_only_trimmable_queues_deflect() -> None:
         assert bool(deflecting) == bool(fabric.trimming), name
 
 
+@pytest.mark.parametrize("name", [n for n in known_schemes() if n != "ndp-return"])
+def test_tcp_of_priority_is_served_before_best_effort(name: str) -> None:
+    """DSCP 34 (docs/wire-format.md, "Classes"): strictly, and not by weight."""
+    fabric = load_scheme(name).fabric
+    queues = {c.dscp: c.queue for c in fabric.classes}
+    assert queues[34] > queues[0]
+    for group in fabric.ports.group:
+        assert (queues[34] in group.queues) == (queues[0] in group.queues)
+
+
 def test_roles_are_distinct_hosts_and_fill_up_small_topologies() -> None:
     for hosts in range(10, 17):
         topology = from_table({"single_rack": {"hosts": hosts}}, "test")
