@@ -519,3 +519,52 @@ fn one_peer_cannot_open_more_flows_than_allowed() {
         .filter(|(_, _, r)| r.status == Status::Finished);
     assert_eq!(finished.count(), 6);
 }
+
+/// Sender and receiver back to back; every 1000th packet is trimmed.
+#[test]
+#[ignore = "takes half a minute; cargo test -p ebb-transport -- --ignored packet_numbers"]
+fn packet_numbers_go_on_above_24_bits() {
+    use crate::receiver_driven::{Ending, Outbox, ReceiverSession, SenderSession};
+    let bytes = (1 << 24) + 5_000;
+    let params = NdpParams::default();
+    let mut now = Instant::from_micros(1);
+    let source = Arc::new(crate::object::GeneratedSource { seed: 1, bytes });
+    let mut sender = sender::Sender::new(now, &params, 1, source);
+    let (mut receiver, mut out) = (None, crate::receiver_driven::Outbox::default());
+    let (mut payload, mut received, mut highest) = (Vec::new(), 0, 0);
+    for n in 0u64.. {
+        now += Duration::from_micros(1);
+        payload.clear();
+        let header = sender.next_packet(now, &mut payload).unwrap();
+        highest = highest.max(header.block);
+        let receiver = receiver.get_or_insert_with(|| {
+            receiver::Receiver::new(now, &params, StreamShape::of(&header), header.pull).unwrap()
+        });
+        let whole = n % 1000 != 7;
+        receiver.handle_data(now, &header, whole.then_some(&payload[..]), &mut out);
+        let Outbox {
+            control,
+            delivered,
+            buffers,
+            pulls,
+            ..
+        } = &mut out;
+        for answer in control.drain(..) {
+            sender.handle_control(now, 0, &answer);
+        }
+        for bytes in delivered.drain(..) {
+            received += bytes.len() as u64;
+            buffers.give(bytes);
+        }
+        for _ in 0..std::mem::take(pulls) {
+            sender.handle_control(now, 0, &receiver.next_pull(now).unwrap());
+        }
+        if let Some(ending) = receiver.ending() {
+            assert_eq!((ending, received), (Ending::Finished, bytes));
+            assert_eq!(sender.ending(), Some(Ending::Finished));
+            assert_eq!(highest, 1);
+            break;
+        }
+        assert!(sender.can_send(), "stuck after {n}");
+    }
+}
