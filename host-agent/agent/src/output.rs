@@ -32,6 +32,14 @@ impl Output {
         }
     }
 
+    /// For a command that shows no progress.
+    pub fn without_bar(json: bool) -> Self {
+        Output {
+            bar: None,
+            ..Output::new(json)
+        }
+    }
+
     /// For a command whose stdout gets the content.
     pub fn on_stderr(json: bool) -> Self {
         Output {

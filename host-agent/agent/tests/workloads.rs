@@ -66,7 +66,7 @@ impl Hosts {
             .unwrap();
         }
         hosts.write("hosts.toml", &list);
-        hosts.write("params.json", r#"{"nic": {"rate_bps": 100000000}}"#);
+        hosts.write("params.json", r#"{"nic": {"rate_bps": 50000000}}"#);
         Some(hosts)
     }
 
@@ -165,10 +165,14 @@ fn check(transfers: &[Value], printed: &[Vec<Value>]) {
     }
     let host = |name: &str| -> usize { name[1..].parse().unwrap() };
     let mut take = |host: usize, id: u64, part: &str| -> Value {
-        let found = flows
-            .remove(&(host, id, part.to_owned()))
-            .unwrap_or_default();
-        assert_eq!(found.len(), 1, "h{host}: {part} of {id}: {found:?}");
+        let key = (host, id, part.to_owned());
+        let found = flows.remove(&key).unwrap_or_default();
+        // On a busy machine a receiver of a group may fall behind, and gets a flow of its own.
+        let detached = found
+            .iter()
+            .filter_map(|flow| flow["receivers_detached"].as_u64());
+        let expected = 1 + detached.max().unwrap_or(0);
+        assert_eq!(found.len() as u64, expected, "h{host}: {key:?}: {found:?}");
         found[0].clone()
     };
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
@@ -308,7 +312,7 @@ fn from_host_to_host_and_back() {
         assert_eq!(result["content_bytes"], bytes, "{result}");
         // Not faster than the NIC is allowed to be.
         let goodput_bps = result["goodput_bps"].as_f64().unwrap();
-        assert!((1e5..1e8).contains(&goodput_bps), "{result}");
+        assert!((1e5..5e7).contains(&goodput_bps), "{result}");
         assert!(result["cpu_cores"].as_f64().unwrap() > 0.0);
         assert_eq!(lines.len() as u64, result["objects"].as_u64().unwrap() + 1);
     }

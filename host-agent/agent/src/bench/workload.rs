@@ -89,6 +89,7 @@ struct Run<'a> {
     by_daemon: BTreeMap<u64, u64>,
     /// Of transfers whose flows have begun or ended.
     times: BTreeMap<u64, Times>,
+    warned: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -146,6 +147,7 @@ impl<'a> Run<'a> {
             asked: BTreeMap::new(),
             by_daemon: BTreeMap::new(),
             times: BTreeMap::new(),
+            warned: false,
         })
     }
 
@@ -291,6 +293,7 @@ impl<'a> Run<'a> {
         let id = of_ours.or_else(|| self.id_of(&record["name"]));
         let open = id.and_then(|id| self.runner.open(id)).cloned();
         let good = record["status"] == "finished" && record["sha256_ok"] != false;
+        self.warn_of_another_run(&record);
         let mut line = Map::new();
         line.insert("event".to_owned(), json!("flow"));
         if let Some(open) = &open {
@@ -316,6 +319,23 @@ impl<'a> Run<'a> {
             && open.part != Part::Start
         {
             self.end(open.transfer.id, good, None);
+        }
+    }
+
+    /// Hosts that do not run the same schedule would wait for each other in vain.
+    fn warn_of_another_run(&mut self, record: &Value) {
+        let is_of_a_run = |name: &str| {
+            let digits = name.strip_prefix('w').and_then(|rest| rest.split_once('-'));
+            digits.is_some_and(|(digits, _)| u64::from_str_radix(digits, 16).is_ok())
+        };
+        let name = record["name"].as_str().unwrap_or_default();
+        if is_of_a_run(name) && !name.starts_with(&self.prefix) && !self.warned {
+            self.warned = true;
+            tracing::warn!(
+                "{} runs another workload than this host (`{name}` is none of it): give all hosts \
+                 the same files, --seed and --duration-ns",
+                record["peer"]
+            );
         }
     }
 
