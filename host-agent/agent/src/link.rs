@@ -35,6 +35,8 @@ pub struct LinkCounters {
     pub down: u64,
     /// Longer than the interface's MTU, which has become smaller since we started.
     pub too_long: u64,
+    /// Arrived faster than we took them: the socket's buffer was full.
+    pub overrun: u64,
 }
 
 pub struct Link {
@@ -105,8 +107,10 @@ impl Link {
         self.interface.address
     }
 
-    pub fn counters(&self) -> LinkCounters {
-        self.counters
+    /// Since the last call.
+    pub fn take_counters(&mut self) -> LinkCounters {
+        self.counters.overrun += self.socket.take_kernel_drops().unwrap_or(0);
+        std::mem::take(&mut self.counters)
     }
 
     /// Lets only these packets through from now on.

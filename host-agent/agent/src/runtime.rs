@@ -164,7 +164,7 @@ impl Runtime {
             }
             self.sleep(Some(end))?;
         }
-        let lost = self.link.counters();
+        let lost = self.link.take_counters();
         if lost.unroutable > 0 {
             tracing::warn!(
                 "{} packets had no known next hop and were dropped",
@@ -206,8 +206,12 @@ impl Runtime {
             }
         }
         while let Some((scheme, result)) = self.workers.poll_result() {
-            if let Some(transport) = self.transports.get(scheme) {
-                transport.handle_job(clock::now(), result);
+            let Some(transport) = self.transports.get(scheme) else {
+                continue;
+            };
+            match result {
+                Ok(result) => transport.handle_job(clock::now(), result),
+                Err(flow) => transport.abort(clock::now(), flow, "the decoder panicked"),
             }
         }
     }

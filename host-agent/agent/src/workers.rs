@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use ebb_transport::{DecodeResult, FlowId, Job};
@@ -31,10 +32,14 @@ impl Shared {
     }
 }
 
+/// What became of a job: its result, or the flow whose job panicked. A peer chose what was to be
+/// decoded; whatever it found in the codec shall cost it this flow, and us no thread.
+pub type Done = Result<DecodeResult, FlowId>;
+
 /// The threads and what they have done. Dropping it lets them end after the job they are at.
 pub struct Workers {
     shared: Arc<Shared>,
-    results: mpsc::Receiver<(Scheme, DecodeResult)>,
+    results: mpsc::Receiver<(Scheme, Done)>,
 }
 
 impl Workers {
@@ -57,7 +62,7 @@ impl Workers {
     }
 
     /// The next result, in the order in which the jobs ended.
-    pub fn poll_result(&self) -> Option<(Scheme, DecodeResult)> {
+    pub fn poll_result(&self) -> Option<(Scheme, Done)> {
         self.results.try_recv().ok()
     }
 
@@ -79,7 +84,7 @@ impl Drop for Workers {
     }
 }
 
-fn work(shared: &Shared, results: &mpsc::Sender<(Scheme, DecodeResult)>, waker: &Waker) {
+fn work(shared: &Shared, results: &mpsc::Sender<(Scheme, Done)>, waker: &Waker) {
     loop {
         let mut queue = shared.lock();
         let (scheme, job) = loop {
@@ -95,11 +100,17 @@ fn work(shared: &Shared, results: &mpsc::Sender<(Scheme, DecodeResult)>, waker: 
                 .unwrap_or_else(PoisonError::into_inner);
         };
         drop(queue);
-        if results.send((scheme, run(job))).is_err() {
+        let flow = job.flow();
+        if results.send((scheme, guard(flow, || run(job)))).is_err() {
             return;
         }
         waker.wake();
     }
+}
+
+fn guard<T>(flow: FlowId, work: impl FnOnce() -> T) -> Result<T, FlowId> {
+    // What a panic leaves half done is dropped with the job.
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| flow)
 }
 
 fn run(job: Job) -> DecodeResult {
@@ -109,4 +120,16 @@ fn run(job: Job) -> DecodeResult {
     };
     result.cpu_time = Duration::from_nanos(clock::thread_cpu_ns() - before);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_costs_the_flow_and_not_the_thread() {
+        let flow = FlowId(7);
+        assert_eq!(guard(flow, || 5), Ok(5));
+        assert_eq!(guard(flow, || -> i32 { panic!("on purpose") }), Err(flow));
+    }
 }
