@@ -380,3 +380,73 @@ proptest! {
         prop_assert_eq!(sent, out);
     }
 }
+
+/// Equation (4), computed by a test that only knows what went in and what was queued: R at the end
+/// of every T_r, for arrivals at random, and the packets in it are never more than the bucket and R
+/// allow.
+#[test]
+fn the_rate_is_the_recurrence_of_equation_4() {
+    use rand::Rng;
+    let params = PacerParams {
+        association_probability: 1.0,
+        ..PacerParams::default()
+    };
+    let (eta, beta) = (params.eta, params.beta_hz);
+    let period_seconds = params.update_period_ns as f64 * 1e-9;
+    for seed in 0..5 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut p: Pacer<u32, usize> = Pacer::new(&params, seed);
+        let (mut rate, mut allowed, mut left) = (0.0, f64::from(params.bucket_bytes), 0.0);
+        let mut intensity = 3;
+        for period in 0..2000u64 {
+            let start = Instant::from_nanos(period * params.update_period_ns);
+            if rng.random_bool(0.02) {
+                intensity = rng.random_range(0..8);
+            }
+            let clump = if rng.random_bool(0.01) { 30 } else { 0 };
+            let mut offsets: Vec<u64> = (0..clump + rng.random_range(0..=intensity))
+                .map(|_| rng.random_range(1..params.update_period_ns))
+                .collect();
+            offsets.sort_unstable();
+            let mut measured = 0;
+            for offset in offsets {
+                let now = start + Duration::from_nanos(offset);
+                let bytes = rng.random_range(60..1500);
+                p.on_ecn_echo(now, 1);
+                // Flow 2 is not paced, but counts for M_r.
+                match p.enqueue(now, bytes, bytes, rng.random_range(1..=2)) {
+                    Admission::Full(_) => {}
+                    Admission::Pass(_) | Admission::Queued => measured += bytes,
+                }
+                while let Some(bytes) = p.poll(now) {
+                    left += bytes as f64;
+                }
+            }
+            let end = start + Duration::from_nanos(params.update_period_ns);
+            // Q at the update: just before it, nothing else happens.
+            let before = end - Duration::from_picos(1);
+            p.handle_timeout(before);
+            while let Some(bytes) = p.poll(before) {
+                left += bytes as f64;
+            }
+            let backlog = p.backlog_bytes() as f64;
+            allowed += rate * period_seconds;
+            rate = (1.0 - eta) * rate + eta * measured as f64 / period_seconds + beta * backlog;
+            let seen = p.rate_bytes_per_second(end);
+            assert!(
+                (seen - rate).abs() <= 1e-6 * rate.max(1.0),
+                "seed {seed}, period {period}: {seen} for {rate}"
+            );
+            assert!(
+                left <= allowed + 1.0,
+                "seed {seed}, period {period}: {left} > {allowed}"
+            );
+        }
+        assert!(left > 1e6, "{left}");
+        assert!(
+            p.counters().max_backlog_bytes > 10_000,
+            "{:?}",
+            p.counters()
+        );
+    }
+}

@@ -400,7 +400,7 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
 /// The packets are TCP as others know it: what ECN and handshake look like on the wire.
 #[test]
 fn the_wire_shows_rfc_3168_negotiation() {
-    // RFC 8257 3.5 wants ECT on SYN and SYN-ACK too; RFC 3168 does not.
+    // RFC 8257 3.6 wants ECT on SYN and SYN-ACK too; RFC 3168 does not.
     for (algorithm, ecn) in [(reno(), false), (dctcp(), true)] {
         let mut rack = Rack::new(2, algorithm.clone(), false);
         rack.hosts[1].listen(PORT).unwrap();

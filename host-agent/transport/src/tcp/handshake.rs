@@ -137,7 +137,7 @@ impl Handshake {
                 sack_permitted: agreed.map_or(params.sack, |a| a.sack),
                 ..TcpOptions::default()
             },
-            // RFC 8257 3.5, against RFC 3168 6.1.1: where marking is low, a switch may drop what is
+            // RFC 8257 3.6, against RFC 3168 6.1.1: where marking is low, a switch may drop what is
             // not ECT.
             ect: mode == EcnMode::Dctcp,
             ..Segment::default()

@@ -230,3 +230,56 @@ fn each_waiting_ack_keeps_its_own_blocks() {
     let third = r.take_ack().unwrap();
     assert_eq!(third.sack_blocks[..], [(1 + 3 * MSS, 1 + 4 * MSS)]);
 }
+
+/// RFC 8257 3.2, figure 1, with delayed ACKs of up to `m` segments: every state (the CE state, and how
+/// many segments wait for an ACK) with every arrival (CE or not, CWR or not).
+#[test]
+fn the_dctcp_state_machine_in_full() {
+    for m in 1..=4u64 {
+        let params = TcpParams {
+            ack_every_packets: m as u32,
+            ..TcpParams::default()
+        };
+        let mut rows = 0;
+        for (state, pending) in [false, true]
+            .iter()
+            .flat_map(|s| (0..m).map(move |p| (*s, p)))
+        {
+            for (ce, cwr) in [(false, false), (false, true), (true, false), (true, true)] {
+                let mut r = Receiver::new(&params, EcnMode::Dctcp, 1);
+                let mut next = 0;
+                let mut arrive = |r: &mut Receiver, ce, cwr| {
+                    let arrival = Arrival {
+                        cwr,
+                        ..data(next, ce)
+                    };
+                    r.on_arrival(Instant::ZERO, arrival);
+                    next += 1;
+                };
+                // A change of state acknowledges at once: nothing is pending after it.
+                if state {
+                    arrive(&mut r, true, false);
+                }
+                for _ in 0..pending {
+                    arrive(&mut r, state, false);
+                }
+                acks(&mut r);
+                let before = u64::from(state) + pending;
+                arrive(&mut r, ce, cwr);
+                let new = (before + 1, ce);
+                let expected = match (ce == state, pending) {
+                    (true, pending) if pending + 1 < m => vec![],
+                    (true, _) | (false, 0) => vec![new],
+                    (false, _) => vec![(before, state), new],
+                };
+                let row = format!("m {m}, state {state}, pending {pending}, CE {ce}, CWR {cwr}");
+                assert_eq!(acks(&mut r), expected, "{row}");
+                assert_eq!(r.ack_state().ece, ce, "{row}: the state follows CE");
+                let waits = expected.is_empty();
+                assert_eq!(r.next_deadline().is_some(), waits, "{row}");
+                rows += 1;
+            }
+        }
+        assert_eq!(rows, 8 * m);
+    }
+}

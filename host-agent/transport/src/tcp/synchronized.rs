@@ -416,7 +416,7 @@ impl Synchronized {
                 rst: true,
                 ..Flags::default()
             },
-            // RFC 8257 3.5, as for SYN.
+            // RFC 8257 3.6, as for SYN.
             ect: self.agreement.ecn == EcnMode::Dctcp,
             ..Segment::default()
         }

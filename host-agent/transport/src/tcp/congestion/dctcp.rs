@@ -89,7 +89,7 @@ impl CongestionControl for DctcpControl {
         false
     }
 
-    /// RFC 8257 3.4: loss is answered as by any conventional TCP.
+    /// RFC 8257 3.5: loss is answered as by any conventional TCP.
     fn on_loss(&mut self, flight_bytes: u64, next: u64) {
         self.window.halve(flight_bytes);
         self.reduced_until = next;
