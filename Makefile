@@ -24,6 +24,7 @@ SCHEMES ?=
 DILATION ?=
 SWITCH ?= ebb
 CLI ?=
+SCENARIO ?= experiments/scenarios/sim/permutation.toml
 
 # The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
 # Each has an output directory of its own, because either's output runs on either switch.
@@ -37,7 +38,7 @@ endif
 
 # What is missing or half written is made again, whatever else looks new.
 .DELETE_ON_ERROR:
-BINARIES := ebb-p4c ebb-switch ebb-agent
+BINARIES := ebb-p4c ebb-switch ebb-agent ebb-simulator
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(BINARIES)))),$(words $(BINARIES)))
   $(shell rm -f $(BUILD)/.binaries)
 endif
@@ -45,7 +46,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run bench test test-rust test-python test-ptf test-e2e lint clean
+.PHONY: help setup build run sim bench test test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -87,6 +88,9 @@ run: build ## fat-tree up, every scheme run and compared (about a minute)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli)
+
+sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
+	@$(PYTHON) -m ebb_experiments.sim.cli '$(SCENARIO)'
 
 bench: build ## what the agent achieves on this machine (two minutes; docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)

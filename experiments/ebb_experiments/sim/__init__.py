@@ -1,0 +1,1 @@
+"""Scenarios in virtual time: compiled P4, traffic managers and transports, simulated."""

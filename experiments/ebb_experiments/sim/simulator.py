@@ -1,0 +1,250 @@
+"""`ebb-simulator` as a context manager: a network that stands still until it is told to run.
+
+While it stands still its switches serve P4Runtime like real ones, so the controller configures
+them as it does on Mininet. Everything here is in the simulator's units: slowed by the dilation.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ebb_controller.parameters import FabricParameters
+from ebb_topologies.model import Topology
+from ebb_topologies.targets import CPU_PORT, DROP_PORT
+from ebb_topologies.traffic_manager import traffic_manager_config
+
+Line = dict[str, Any]
+
+
+class SimulatorError(Exception):
+    """The simulator ended or said something unexpected; the message has its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSpec:
+    """One object that one host sends to another."""
+
+    id: int
+    source: str
+    destination: str
+    bytes: int
+    start_at_ns: int
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    at_ns: int
+    packet_hops: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Where the clock stopped, and what it took so far."""
+
+    at_ns: int
+    packet_hops: int
+    events: int
+    unfinished: int
+    seconds: float
+    """Real time for which the clock has run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything there is to tell at the end of a run."""
+
+    trace_hash: str
+    switches: list[Line]
+    """Statistics of every switch: the report of `ebb-switch --report json`."""
+
+
+@dataclass
+class Simulator:
+    """A network in virtual time."""
+
+    binary: Path
+    topology: Topology
+    transport: str
+    parameters: dict[str, Any]
+    """Of the agents: `ebb-agent params`."""
+    queues: FabricParameters
+    """Only the queues are used before the controller comes."""
+    flows: Sequence[FlowSpec]
+    directory: Path
+    """For the network file and the simulator's log."""
+    seed: int = 1
+    threads: int = 0
+    """0: as many as there are processors. The result does not depend on it."""
+    records: list[Line] = field(default_factory=list)
+    """Ended flows, at both ends, in the simulator's units."""
+    _process: subprocess.Popen[str] | None = None
+
+    def network(self) -> dict[str, Any]:
+        """The network file."""
+        switches = [
+            {
+                "name": switch.name,
+                "device_id": switch.device_id,
+                "grpc_server_addr": f"127.0.0.1:{switch.grpc_port}",
+                "cpu_port": CPU_PORT,
+                "drop_port": DROP_PORT,
+                "traffic_manager": traffic_manager_config(self.topology, switch, self.queues.ports),
+            }
+            for switch in self.topology.switches
+        ]
+        hosts = [
+            {"name": h.name, "ip": h.ip, "mac": h.mac, "gateway_mac": h.gateway_mac}
+            for h in self.topology.hosts
+        ]
+        links = [
+            [
+                {"node": end.node, "port": 0 if self.topology.is_host(end.node) else end.port}
+                for end in link.ends
+            ]
+            for link in self.topology.links
+        ]
+        flows = [
+            {
+                "id": flow.id,
+                "from": flow.source,
+                "to": flow.destination,
+                "bytes": flow.bytes,
+                "start_at_ns": flow.start_at_ns,
+                "priority": flow.priority,
+            }
+            for flow in self.flows
+        ]
+        return {
+            "scheme": self.transport,
+            "params": self.parameters,
+            "seed": self.seed,
+            "switches": switches,
+            "hosts": hosts,
+            "links": links,
+            "flows": flows,
+        }
+
+    def __enter__(self) -> Simulator:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        file = self.directory / "network.json"
+        file.write_text(json.dumps(self.network()))
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                [str(self.binary), "--threads", str(self.threads), str(file)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        try:
+            self._next("ready")
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    def run(
+        self,
+        until_ns: int,
+        *,
+        until_flows_end: bool = False,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> Pause:
+        """Lets the clock run until then, or until shortly after the last flow has ended."""
+        self._order({"do": "run", "until_ns": until_ns, "flows": until_flows_end})
+        for line in self._lines():
+            match line.pop("event"):
+                case "progress":
+                    on_progress(Progress(**line))
+                case "flow":
+                    self.records.append(line)
+                case "paused":
+                    return Pause(**line)
+                case other:
+                    raise SimulatorError(f"the simulator said `{other}` while it was running")
+        raise self._died()
+
+    def report(self) -> Report:
+        self._order({"do": "report"})
+        switches = []
+        for line in self._lines():
+            match line.pop("event"):
+                case "switch":
+                    switches.append(line)
+                case "end":
+                    return Report(line["trace_hash"], switches)
+                case other:
+                    raise SimulatorError(f"the simulator said `{other}` instead of a report")
+        raise self._died()
+
+    @property
+    def _log(self) -> Path:
+        return self.directory / "simulator.log"
+
+    @property
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            raise SimulatorError("the simulator has not been started")
+        return self._process
+
+    def _order(self, order: dict[str, Any]) -> None:
+        stdin = self._running.stdin
+        assert stdin is not None
+        try:
+            stdin.write(json.dumps(order) + "\n")
+            stdin.flush()
+        except BrokenPipeError:
+            raise self._died() from None
+
+    def _lines(self) -> Iterator[Line]:
+        stdout = self._running.stdout
+        assert stdout is not None
+        for text in stdout:
+            yield json.loads(text)
+
+    def _next(self, event: str) -> Line:
+        for line in self._lines():
+            if line.get("event") == event:
+                return line
+            raise SimulatorError(f"the simulator said {line} instead of `{event}`")
+        raise self._died()
+
+    def _died(self) -> SimulatorError:
+        self._end()
+        words = self._log.read_text().strip().splitlines()
+        return SimulatorError(f"the simulator ended: {words[-1] if words else 'no last words'}")
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def summary(pause: Pause) -> dict[str, float]:
+    """What a run cost, for tables."""
+    return asdict(pause) | {"packet_hops_per_second": pause.packet_hops / max(pause.seconds, 1e-9)}

@@ -1,0 +1,42 @@
+//! `ebb-simulator`: runs a network in virtual time. It is told what to do on stdin and answers on
+//! stdout, a JSON object per line; `ebb-sim` (Python) is the command for people.
+//!
+//! While the clock stands still, before the first `run` and between two, every switch serves
+//! P4Runtime at its address, as it would under the wall clock.
+
+mod host;
+mod network;
+mod session;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+#[derive(Parser, Debug)]
+#[command(name = "ebb-simulator", version)]
+struct Options {
+    /// Network file (JSON)
+    network: PathBuf,
+    /// Threads; the result is the same with any number. 0: as many as there are processors
+    #[arg(long, default_value_t = 0)]
+    threads: usize,
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let options = Options::parse();
+    match session::run(&options.network, options.threads) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ebb-simulator: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
