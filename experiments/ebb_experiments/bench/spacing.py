@@ -1,0 +1,378 @@
+"""How evenly paced packets leave at 100 Mbit/s, and what the bump in the wire adds to others.
+
+Packets are full (1500 bytes), so one every 120 us is ideal. Times are the kernel's, at the receiving
+end of the veth.
+The sender becomes associated by an ACK of the receiver that is sent once more with ECN-Echo.
+
+```
+ agent:  a (ebb-agent send --scheme hull) ──veth── b (ebb-agent recv)
+ bump:   a (kernel TCP) ──veth── p (ebb-agent pace) ──veth── b (kernel TCP)
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ebb_topologies.files import InputError
+from ebb_topologies.processes import uninterrupted
+
+from ebb_experiments.bench.section import Cell, Context, Section
+from ebb_experiments.bench.wiretap import Frame, Wiretap, inside, require_root, with_ecn_echo
+
+TARGET_US = 60.0
+RATE_BPS = 100_000_000
+PACKET_BYTES = 1500
+RUN_SECONDS = 4.0
+WARM_UP_SECONDS = 0.5
+CLUMP_BYTES = 14_480
+"""Ten full packets of kernel TCP, which leave together."""
+CLUMP_SECONDS = 10 * PACKET_BYTES * 8 / RATE_BPS
+EXTRA_CLUMPS = 3
+"""Sent at once when the flow is associated. So there is always something to pace, although the
+clumps come late now and then."""
+ECHOES = 10
+"""At most. One is enough, but a sender does not look at one that comes too late."""
+TOGETHER_US = 40.0
+"""Packets that are not paced come closer than this."""
+AHEAD_BYTES = 8 * 1448
+"""Less than what is on its way, more than what is acknowledged while Python makes the echo."""
+ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
+PORT = 7000
+
+PACER: dict[str, Any] = {
+    "update_period_ns": 640_000,
+    "eta": 0.0125,
+    "beta_hz": 0.004,
+    "bucket_bytes": PACKET_BYTES,
+    "association_probability": 1.0,
+    "association_timeout_ns": 60_000_000_000,
+}
+"""A steady rate, so that the ideal is known: a memory of 51 ms where HULL's testbed, dilated by
+ten, has 5 ms (eta = 0.125, beta_hz = 1.6). A bucket of one packet, because two let two go together.
+One ECN-Echo associates."""
+
+AGENT: dict[str, Any] = {
+    "nic": {"rate_bps": 1_000_000_000, "mtu_bytes": PACKET_BYTES},
+    "tcp": {"max_window_packets": 21, "dctcp_initial_alpha": 0.0},
+    "faults": {"reorder_delay_ns": 2_400_000, "arriving": {"reorder": 1.0}},
+}
+"""A round trip of 2.4 ms, by delaying every ACK on arrival, and a window that fills it, of
+which the one echo takes nothing."""
+
+WAKING: dict[str, dict[str, int]] = {
+    "sleeping": {},
+    "spin_us = 50": {"spin_us": 50},
+    "realtime_priority = 50": {"realtime_priority": 50},
+    "realtime_priority = 50, spin_us = 50": {"realtime_priority": 50, "spin_us": 50},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spacing:
+    """Of the packets of one run."""
+
+    gaps_us: list[float]
+    cpu_share: float
+    """Of one processor, by the process that paces."""
+
+    @property
+    def mean_us(self) -> float:
+        return sum(self.gaps_us) / len(self.gaps_us)
+
+    def errors_us(self) -> list[float]:
+        """Ideal is one packet after the other at the rate of the run."""
+        return sorted(abs(gap - self.mean_us) for gap in self.gaps_us)
+
+    def row(self, who: str, waking: str) -> tuple[Cell, ...]:
+        errors = self.errors_us()
+        return (
+            f"{who}, {waking}",
+            len(errors),
+            PACKET_BYTES * 8 / self.mean_us,
+            percentile(errors, 0.5),
+            percentile(errors, 0.99),
+            percentile(errors, 0.999),
+            100 * self.cpu_share,
+        )
+
+
+def run(context: Context) -> Section:
+    """Own flows and those of the kernel, by how the process waits for the next departure."""
+    require_root()
+    seconds = 1.0 if context.quick else RUN_SECONDS
+    rows: list[tuple[Cell, ...]] = []
+    verdicts: list[str] = []
+    details: dict[str, Any] = {}
+    for who, measure in (("agent", own_flow), ("bump", bump)):
+        for waking, engine in WAKING.items():
+            spacing = measure(context, engine, seconds)
+            rows.append(spacing.row(who, waking))
+            details[f"{who}, {waking}"] = spacing.gaps_us
+            if not engine or waking == list(WAKING)[-1]:
+                worst = percentile(spacing.errors_us(), 0.99)
+                verdict = "reached" if worst <= TARGET_US else "missed"
+                verdicts.append(
+                    f"{who}, {waking}: p99 {worst:.0f} us from even; "
+                    f"the target is {TARGET_US:.0f}: {verdict}"
+                )
+    for name, added in latencies(context).items():
+        verdicts.append(
+            f"unpaced, {name}: {percentile(added, 0.5):.0f} us median, "
+            f"{percentile(added, 0.99):.0f} us p99"
+        )
+    return Section(
+        title="Spacing of paced packets at 100 Mbit/s: distance from even",
+        parameters={"pacer": PACER, "agent": AGENT, "clump_bytes": CLUMP_BYTES},
+        columns=(
+            "who paces, waiting by",
+            "packets",
+            "Mbit/s",
+            "median us",
+            "p99 us",
+            "p99.9 us",
+            "CPU %",
+        ),
+        rows=rows,
+        verdicts=verdicts,
+        details=details,
+    )
+
+
+def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
+    """An object that takes as long as asked for; `hull`, that is DCTCP with the pacer."""
+    object_bytes = int((seconds + 2 * WARM_UP_SECONDS) * 12_500_000)
+    with Line(("a", "b")) as line:
+        tap = Wiretap(line.namespace("b"), "eth1")
+        params = line.parameters(context, {"pacer": PACER, "engine": engine, **AGENT})
+        plain = line.parameters(context, {"engine": engine})
+        flow = ("--interface", "eth1", "--scheme", "hull", "--params")
+        receive = ("recv", "--port", str(PORT), "--count", "1", *flow, plain)
+        send = ("send", "--to", f"{ADDRESSES['b']}:{PORT}", "--generate", str(object_bytes))
+        with line.agent(context, "b", receive) as receiver:
+            _ready(receiver)
+            with line.agent(context, "a", (*send, *flow, params)) as sender:
+                associate(tap, ahead_bytes=AHEAD_BYTES)
+                spacing = collect(tap, sender, lambda: sender.poll() is None)
+            receiver.wait()
+    return spacing
+
+
+def bump(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
+    """Kernel TCP that sends clumps, through `ebb-agent pace`."""
+    with Line(("a", "p", "b")) as line:
+        tap = Wiretap(line.namespace("b"), "eth1")
+        with line.pace(context, {"pacer": PACER, "engine": engine}) as pace:
+            clumps = Clumps(line, seconds + 2 * WARM_UP_SECONDS)
+            associate(tap)
+            clumps.extra = EXTRA_CLUMPS
+            spacing = collect(tap, pace, clumps.is_alive)
+            clumps.join()
+    return spacing
+
+
+def latencies(context: Context) -> dict[str, list[float]]:
+    """How long UDP packets take from host to host in us, with and without the bump."""
+    added = {}
+    for name, parts in (("without the bump", ("a", "b")), ("with the bump", ("a", "p", "b"))):
+        with Line(parts) as line, contextlib.ExitStack() as stack:
+            if "p" in parts:
+                stack.enter_context(line.pace(context, {}))
+            taps = [Wiretap(line.namespace(side), "eth1") for side in ("a", "b")]
+            time.sleep(0.2)
+            host = inside(line.namespace("a"), lambda: socket.socket(type=socket.SOCK_DGRAM))
+            for number in range(500):
+                host.sendto(number.to_bytes(4, "big").ljust(200), (ADDRESSES["b"], 9))
+                time.sleep(0.002)
+            sent, arrived = (
+                {f.bytes[42:46]: f.at_ns for f in tap.frames() if f.bytes[23] == 17} for tap in taps
+            )
+        added[name] = sorted((at - sent[key]) / 1e3 for key, at in arrived.items() if key in sent)
+    return added
+
+
+def associate(tap: Wiretap, ahead_bytes: int = 0) -> None:
+    """Sends an ACK that just left `b` again with ECN-Echo, until the flow is seen to be paced."""
+    time.sleep(WARM_UP_SECONDS)
+    tap.frames()
+    for _ in range(ECHOES):
+        time.sleep(0.001)
+        acks = [f for f in tap.frames() if f.outgoing and f.is_tcp and f.packet_bytes < 100]
+        if acks:
+            tap.send(with_ecn_echo(acks[-1].bytes, ahead_bytes))
+        time.sleep(WARM_UP_SECONDS / ECHOES)
+        gaps = gaps_us(tap.frames())
+        if gaps and sum(gap < TOGETHER_US for gap in gaps) < len(gaps) / 4:
+            return
+    raise InputError("the flow does not become associated")
+
+
+def gaps_us(frames: Sequence[Frame]) -> list[float]:
+    """Between full packets that arrive."""
+    arrived = [f for f in frames if not f.outgoing and f.is_tcp]
+    times = [f.at_ns for f in arrived if f.packet_bytes == PACKET_BYTES]
+    return [(b - a) / 1e3 for a, b in zip(times, times[1:], strict=False)]
+
+
+def collect(tap: Wiretap, pacer: subprocess.Popen[str], goes_on: Callable[[], bool]) -> Spacing:
+    """Leaves the frames in the kernel while the flow goes on."""
+    start, cpu_before = time.monotonic(), _cpu_s(pacer)
+    end, cpu = start, cpu_before
+    while goes_on():
+        with contextlib.suppress(OSError):
+            end, cpu = time.monotonic(), _cpu_s(pacer)
+        time.sleep(0.05)
+    gaps = gaps_us(tap.frames())
+    # The last of them leave when nothing comes any more that keeps the rate up.
+    gaps = gaps[: int(len(gaps) * 0.95)]
+    if len(gaps) < 1000:
+        raise InputError(f"only {len(gaps)} full packets were seen")
+    return Spacing(gaps_us=gaps, cpu_share=(cpu - cpu_before) / (end - start))
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
+
+
+class Clumps(threading.Thread):
+    """Kernel TCP from a to b: one clump after the other, each at its time."""
+
+    def __init__(self, line: Line, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self.extra = 0
+        self._server = inside(
+            line.namespace("b"), lambda: socket.create_server((ADDRESSES["b"], PORT))
+        )
+        self._client = inside(line.namespace("a"), socket.socket)
+        self._client.connect((ADDRESSES["b"], PORT))
+        self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._peer, _ = self._server.accept()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.start()
+
+    def run(self) -> None:
+        # Not what is measured, so it shall not wait for a processor.
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(60))
+        clump = bytes(CLUMP_BYTES)
+        start = time.monotonic()
+        for number in range(int(self._seconds / CLUMP_SECONDS)):
+            due = start + number * CLUMP_SECONDS
+            time.sleep(max(0.0, due - time.monotonic()))
+            extra, self.extra = self.extra, 0
+            self._client.sendall(clump * (1 + extra))
+        self._client.close()
+        self._reader.join()
+        self._peer.close()
+        self._server.close()
+
+    def _read(self) -> None:
+        while self._peer.recv(1 << 20):
+            pass
+
+
+class Line:
+    """Namespaces joined to a line by veths; the ends have addresses. A context manager."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self.parts = parts
+        self.name = f"ebb-spacing-{os.getpid()}"
+        self._files = 0
+
+    def namespace(self, part: str) -> str:
+        return f"{self.name}-{part}"
+
+    def __enter__(self) -> Line:
+        try:
+            with uninterrupted():
+                self._create()
+        except BaseException:
+            self._delete()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with uninterrupted():
+            self._delete()
+
+    def _create(self) -> None:
+        for part in self.parts:
+            _ip("netns", "add", self.namespace(part))
+            quiet = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+            _ip("netns", "exec", self.namespace(part), *quiet)
+        for left, right in zip(self.parts, self.parts[1:], strict=False):
+            # Towards the left there is `in`, towards the right `out`; an end has `eth1`.
+            names = ("out" if left == "p" else "eth1", "in" if right == "p" else "eth1")
+            here, there = self.namespace(left), self.namespace(right)
+            peer = ("peer", "name", names[1], "netns", there)
+            _ip("-n", here, "link", "add", names[0], "type", "veth", *peer)
+            _ip("-n", here, "link", "set", names[0], "up")
+            _ip("-n", there, "link", "set", names[1], "up")
+        for end, address in ADDRESSES.items():
+            _ip("-n", self.namespace(end), "address", "add", f"{address}/24", "dev", "eth1")
+
+    def _delete(self) -> None:
+        for part in self.parts:
+            with contextlib.suppress(InputError):
+                _ip("netns", "delete", self.namespace(part))
+
+    def parameters(self, context: Context, parameters: dict[str, Any]) -> str:
+        self._files += 1
+        file = context.directory / f"spacing-{self._files}.json"
+        file.write_text(json.dumps(parameters))
+        return str(file)
+
+    @contextlib.contextmanager
+    def agent(
+        self, context: Context, part: str, args: Sequence[str]
+    ) -> Iterator[subprocess.Popen[str]]:
+        command = ("ip", "netns", "exec", self.namespace(part), str(context.agent), *args)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+
+    @contextlib.contextmanager
+    def pace(
+        self, context: Context, parameters: dict[str, Any]
+    ) -> Iterator[subprocess.Popen[str]]:
+        ends = ("--inside", "in", "--outside", "out")
+        params = ("--params", self.parameters(context, parameters))
+        with self.agent(context, "p", ("pace", "--json", *ends, *params)) as process:
+            _ready(process)
+            yield process
+
+
+def _ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    if '"ready"' not in process.stdout.readline():
+        assert process.stderr is not None
+        raise InputError(f"an agent does not start: {process.stderr.read().strip()}")
+
+
+def _cpu_s(process: subprocess.Popen[str]) -> float:
+    """Processor time so far."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _ip(*args: str) -> None:
+    done = subprocess.run(["ip", *args], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"ip {' '.join(args)} failed: {done.stderr.strip()}")

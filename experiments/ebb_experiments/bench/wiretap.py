@@ -1,0 +1,142 @@
+"""Sees the frames of an interface in another network namespace, with the kernel's times of arrival."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ebb_topologies.files import InputError
+
+T = TypeVar("T")
+
+ETH_P_ALL = 3
+ETHERNET_BYTES = 14
+TCP_PROTOCOL = 6
+TCP_ACK = 0x10
+TCP_ECE = 0x40
+_CLONE_NEWNET = 0x40000000
+# From the kernel's headers: Python does not export them.
+_SO_TIMESTAMPNS = 35
+_SO_RCVBUFFORCE = 33
+_TIMESPEC = struct.Struct("qq")
+_SNAP_BYTES = 256
+_BUFFER_BYTES = 256 << 20
+
+
+def inside(namespace: str, run: Callable[[], T]) -> T:
+    """Runs on a thread that has entered the network namespace. Sockets opened there stay there."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            libc = ctypes.CDLL(None, use_errno=True)
+            with (Path("/run/netns") / namespace).open() as file:
+                if libc.setns(file.fileno(), _CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), f"cannot enter namespace {namespace}")
+            results.append(run())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=enter)
+    thread.start()
+    thread.join()
+    if errors:
+        raise InputError(f"in namespace {namespace}: {errors[0]}") from errors[0]
+    return results[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    at_ns: int
+    """CLOCK_REALTIME when the kernel got it."""
+    outgoing: bool
+    bytes: bytes
+    """The first of them."""
+
+    @property
+    def is_tcp(self) -> bool:
+        return self.bytes[12:14] == b"\x08\x00" and self.bytes[23] == TCP_PROTOCOL
+
+    @property
+    def packet_bytes(self) -> int:
+        """Of the IPv4 packet."""
+        return int.from_bytes(self.bytes[16:18], "big")
+
+
+class Wiretap:
+    """Frames wait in the kernel until they are asked for, so that looking disturbs nothing."""
+
+    def __init__(self, namespace: str, interface: str) -> None:
+        def tap() -> socket.socket:
+            tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            tap.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+            tap.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
+            tap.bind((interface, ETH_P_ALL))
+            tap.setblocking(False)
+            return tap
+
+        self._socket = inside(namespace, tap)
+
+    def frames(self) -> list[Frame]:
+        """Those since the last call."""
+        return list(self._read())
+
+    def _read(self) -> Iterator[Frame]:
+        while True:
+            with contextlib.suppress(InterruptedError):
+                try:
+                    data, notes, _, address = self._socket.recvmsg(_SNAP_BYTES, 64)
+                except BlockingIOError:
+                    return
+                for level, kind, value in notes:
+                    if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS:
+                        seconds, ns = _TIMESPEC.unpack(value[: _TIMESPEC.size])
+                        outgoing = address[2] == socket.PACKET_OUTGOING
+                        yield Frame(seconds * 1_000_000_000 + ns, outgoing, data)
+
+    def send(self, frame: bytes) -> None:
+        self._socket.send(frame)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def with_ecn_echo(ack: bytes, ahead_bytes: int = 0) -> bytes:
+    """The same ACK again, with ECN-Echo: as a receiver sends it that has seen a mark.
+
+    A sender looks only at an ACK that is not older than the last one it got: to be sure, it can
+    acknowledge some bytes more, which are on their way.
+    """
+    ip_bytes = (ack[ETHERNET_BYTES] & 0x0F) * 4
+    end = ETHERNET_BYTES + int.from_bytes(ack[16:18], "big")
+    tcp_at = ETHERNET_BYTES + ip_bytes
+    tcp = bytearray(ack[tcp_at:end])
+    tcp[13] |= TCP_ECE
+    number = int.from_bytes(tcp[8:12], "big") + ahead_bytes
+    tcp[8:12] = (number % 2**32).to_bytes(4, "big")
+    tcp[16:18] = b"\0\0"
+    pseudo = ack[26:34] + struct.pack("!HH", TCP_PROTOCOL, len(tcp))
+    tcp[16:18] = _checksum(pseudo + bytes(tcp)).to_bytes(2, "big")
+    return ack[:tcp_at] + bytes(tcp)
+
+
+def _checksum(data: bytes) -> int:
+    data += b"\0" * (len(data) % 2)
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def require_root() -> None:
+    if os.geteuid() != 0:
+        raise InputError("network namespaces need root: run it as root")
