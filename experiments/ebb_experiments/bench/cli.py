@@ -12,13 +12,14 @@ from pathlib import Path
 from ebb_topologies.files import InputError
 from rich.console import Console
 
-from ebb_experiments.bench import allocations, codec, goodput, hiding, machine
+from ebb_experiments.bench import allocations, codec, goodput, hiding, machine, spacing
 from ebb_experiments.bench.section import Context, Section
 
 SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "goodput": goodput.run,
     "hiding": hiding.run,
     "codec": codec.run,
+    "spacing": spacing.run,
     "allocations": allocations.run,
 }
 """By name, in the order in which they run."""

@@ -1,7 +1,7 @@
 """How evenly paced packets leave at 100 Mbit/s, and what the bump in the wire adds to others.
 
-Packets are full (1500 bytes), so one every 120 us is ideal. Times are the kernel's, at the receiving
-end of the veth.
+Packets are full (1500 bytes), so one every 120 us is ideal. Times are the kernel's, at the
+receiving end of the veth.
 The sender becomes associated by an ACK of the receiver that is sent once more with ECN-Echo.
 
 ```
@@ -19,8 +19,9 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,32 +29,32 @@ from ebb_topologies.files import InputError
 from ebb_topologies.processes import uninterrupted
 
 from ebb_experiments.bench.section import Cell, Context, Section
-from ebb_experiments.bench.wiretap import Frame, Wiretap, inside, require_root, with_ecn_echo
+from ebb_experiments.bench.wiretap import Frame, Wiretap, inside, require_root
 
 TARGET_US = 60.0
 RATE_BPS = 100_000_000
 PACKET_BYTES = 1500
 RUN_SECONDS = 4.0
-WARM_UP_SECONDS = 0.5
+WARM_UP_SECONDS = 1.0
+PATIENCE_SECONDS = 10.0
+"""For the association of a flow, if processors are short."""
 CLUMP_BYTES = 14_480
 """Ten full packets of kernel TCP, which leave together."""
 CLUMP_SECONDS = 10 * PACKET_BYTES * 8 / RATE_BPS
 EXTRA_CLUMPS = 3
 """Sent at once when the flow is associated. So there is always something to pace, although the
 clumps come late now and then."""
-ECHOES = 10
-"""At most. One is enough, but a sender does not look at one that comes too late."""
-TOGETHER_US = 40.0
-"""Packets that are not paced come closer than this."""
-AHEAD_BYTES = 8 * 1448
-"""Less than what is on its way, more than what is acknowledged while Python makes the echo."""
+ECHOES = 5
+"""One is enough, but a sender does not look at one that comes too late."""
+REAL_TIME = (os.SCHED_FIFO, os.sched_param(60))
+"""For what is not measured and shall not wait for a processor."""
 ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
 PORT = 7000
 
 PACER: dict[str, Any] = {
     "update_period_ns": 640_000,
     "eta": 0.0125,
-    "beta_hz": 0.004,
+    "beta_hz": 0.1,
     "bucket_bytes": PACKET_BYTES,
     "association_probability": 1.0,
     "association_timeout_ns": 60_000_000_000,
@@ -63,12 +64,15 @@ ten, has 5 ms (eta = 0.125, beta_hz = 1.6). A bucket of one packet, because two 
 One ECN-Echo associates."""
 
 AGENT: dict[str, Any] = {
+    "pacer": {**PACER, "beta_hz": 1.0},
     "nic": {"rate_bps": 1_000_000_000, "mtu_bytes": PACKET_BYTES},
     "tcp": {"max_window_packets": 21, "dctcp_initial_alpha": 0.0},
     "faults": {"reorder_delay_ns": 2_400_000, "arriving": {"reorder": 1.0}},
 }
 """A round trip of 2.4 ms, by delaying every ACK on arrival, and a window that fills it, of
-which the one echo takes nothing."""
+which few echoes take little. TCP sends what is
+acknowledged, so the rate measures itself; after a disturbance only beta brings it back, so it is
+larger."""
 
 WAKING: dict[str, dict[str, int]] = {
     "sleeping": {},
@@ -151,20 +155,22 @@ def run(context: Context) -> Section:
 
 def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
     """An object that takes as long as asked for; `hull`, that is DCTCP with the pacer."""
-    object_bytes = int((seconds + 2 * WARM_UP_SECONDS) * 12_500_000)
+    object_bytes = int((seconds + PATIENCE_SECONDS) * RATE_BPS / 8)
     with Line(("a", "b")) as line:
         tap = Wiretap(line.namespace("b"), "eth1")
-        params = line.parameters(context, {"pacer": PACER, "engine": engine, **AGENT})
-        plain = line.parameters(context, {"engine": engine})
+        params = line.parameters(context, {"engine": engine, **AGENT})
+        # The other end shall be there in time, but not look all the time.
+        plain = line.parameters(context, {"engine": {**engine, "spin_us": 0}})
         flow = ("--interface", "eth1", "--scheme", "hull", "--params")
         receive = ("recv", "--port", str(PORT), "--count", "1", *flow, plain)
         send = ("send", "--to", f"{ADDRESSES['b']}:{PORT}", "--generate", str(object_bytes))
         with line.agent(context, "b", receive) as receiver:
             _ready(receiver)
             with line.agent(context, "a", (*send, *flow, params)) as sender:
-                associate(tap, ahead_bytes=AHEAD_BYTES)
-                spacing = collect(tap, sender, lambda: sender.poll() is None)
-            receiver.wait()
+                associate(tap)
+                spacing = collect(tap, sender, seconds)
+                sender.terminate()
+                _check(sender, "ce_marks")
     return spacing
 
 
@@ -173,11 +179,13 @@ def bump(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
     with Line(("a", "p", "b")) as line:
         tap = Wiretap(line.namespace("b"), "eth1")
         with line.pace(context, {"pacer": PACER, "engine": engine}) as pace:
-            clumps = Clumps(line, seconds + 2 * WARM_UP_SECONDS)
+            clumps = Clumps(line)
             associate(tap)
             clumps.extra = EXTRA_CLUMPS
-            spacing = collect(tap, pace, clumps.is_alive)
-            clumps.join()
+            spacing = collect(tap, pace, seconds)
+            clumps.stop()
+            pace.terminate()
+            _check(pace, "paced_segments")
     return spacing
 
 
@@ -201,41 +209,33 @@ def latencies(context: Context) -> dict[str, list[float]]:
     return added
 
 
-def associate(tap: Wiretap, ahead_bytes: int = 0) -> None:
-    """Sends an ACK that just left `b` again with ECN-Echo, until the flow is seen to be paced."""
+def associate(tap: Wiretap) -> None:
+    """Echoes congestion a few times when the flow is under way."""
+    time.sleep(WARM_UP_SECONDS)
+    usual = os.sched_getscheduler(0), os.sched_getparam(0)
+    os.sched_setscheduler(0, *REAL_TIME)
+    for _ in range(ECHOES):
+        tap.echo_congestion(1.0)
+        time.sleep(0.01)
+    os.sched_setscheduler(0, *usual)
     time.sleep(WARM_UP_SECONDS)
     tap.frames()
-    for _ in range(ECHOES):
-        time.sleep(0.001)
-        acks = [f for f in tap.frames() if f.outgoing and f.is_tcp and f.packet_bytes < 100]
-        if acks:
-            tap.send(with_ecn_echo(acks[-1].bytes, ahead_bytes))
-        time.sleep(WARM_UP_SECONDS / ECHOES)
-        gaps = gaps_us(tap.frames())
-        if gaps and sum(gap < TOGETHER_US for gap in gaps) < len(gaps) / 4:
-            return
-    raise InputError("the flow does not become associated")
 
 
 def gaps_us(frames: Sequence[Frame]) -> list[float]:
     """Between full packets that arrive."""
     arrived = [f for f in frames if not f.outgoing and f.is_tcp]
     times = [f.at_ns for f in arrived if f.packet_bytes == PACKET_BYTES]
-    return [(b - a) / 1e3 for a, b in zip(times, times[1:], strict=False)]
+    return [(b - a) / 1e3 for a, b in pairwise(times)]
 
 
-def collect(tap: Wiretap, pacer: subprocess.Popen[str], goes_on: Callable[[], bool]) -> Spacing:
+def collect(tap: Wiretap, pacer: subprocess.Popen[str], seconds: float) -> Spacing:
     """Leaves the frames in the kernel while the flow goes on."""
     start, cpu_before = time.monotonic(), _cpu_s(pacer)
-    end, cpu = start, cpu_before
-    while goes_on():
-        with contextlib.suppress(OSError):
-            end, cpu = time.monotonic(), _cpu_s(pacer)
-        time.sleep(0.05)
+    time.sleep(seconds)
+    end, cpu = time.monotonic(), _cpu_s(pacer)
     gaps = gaps_us(tap.frames())
-    # The last of them leave when nothing comes any more that keeps the rate up.
-    gaps = gaps[: int(len(gaps) * 0.95)]
-    if len(gaps) < 1000:
+    if len(gaps) < 100:
         raise InputError(f"only {len(gaps)} full packets were seen")
     return Spacing(gaps_us=gaps, cpu_share=(cpu - cpu_before) / (end - start))
 
@@ -247,9 +247,9 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 class Clumps(threading.Thread):
     """Kernel TCP from a to b: one clump after the other, each at its time."""
 
-    def __init__(self, line: Line, seconds: float) -> None:
+    def __init__(self, line: Line) -> None:
         super().__init__()
-        self._seconds = seconds
+        self._stopped = threading.Event()
         self.extra = 0
         self._server = inside(
             line.namespace("b"), lambda: socket.create_server((ADDRESSES["b"], PORT))
@@ -263,19 +263,21 @@ class Clumps(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        # Not what is measured, so it shall not wait for a processor.
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(60))
+        os.sched_setscheduler(0, *REAL_TIME)
         clump = bytes(CLUMP_BYTES)
-        start = time.monotonic()
-        for number in range(int(self._seconds / CLUMP_SECONDS)):
-            due = start + number * CLUMP_SECONDS
-            time.sleep(max(0.0, due - time.monotonic()))
+        due = time.monotonic()
+        while not self._stopped.wait(max(0.0, due - time.monotonic())):
+            due += CLUMP_SECONDS
             extra, self.extra = self.extra, 0
             self._client.sendall(clump * (1 + extra))
         self._client.close()
         self._reader.join()
         self._peer.close()
         self._server.close()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self.join()
 
     def _read(self) -> None:
         while self._peer.recv(1 << 20):
@@ -349,9 +351,7 @@ class Line:
                 process.wait()
 
     @contextlib.contextmanager
-    def pace(
-        self, context: Context, parameters: dict[str, Any]
-    ) -> Iterator[subprocess.Popen[str]]:
+    def pace(self, context: Context, parameters: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
         ends = ("--inside", "in", "--outside", "out")
         params = ("--params", self.parameters(context, parameters))
         with self.agent(context, "p", ("pace", "--json", *ends, *params)) as process:
@@ -364,6 +364,14 @@ def _ready(process: subprocess.Popen[str]) -> None:
     if '"ready"' not in process.stdout.readline():
         assert process.stderr is not None
         raise InputError(f"an agent does not start: {process.stderr.read().strip()}")
+
+
+def _check(process: subprocess.Popen[str], counter: str) -> None:
+    """Its last line must say that the flow was associated."""
+    output, errors = process.communicate(timeout=30)
+    lines = output.splitlines() or ["{}"]
+    if not json.loads(lines[-1]).get(counter):
+        raise InputError(f"the flow was not paced: {lines[-1]} {errors.strip()}")
 
 
 def _cpu_s(process: subprocess.Popen[str]) -> float:

@@ -1,4 +1,4 @@
-"""Sees the frames of an interface in another network namespace, with the kernel's times of arrival."""
+"""Sees the frames of an interface in another network namespace, with their times of arrival."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,17 @@ class Wiretap:
                         outgoing = address[2] == socket.PACKET_OUTGOING
                         yield Frame(seconds * 1_000_000_000 + ns, outgoing, data)
 
+    def echo_congestion(self, seconds: float) -> None:
+        """Sends the next pure ACK that leaves here again, with ECN-Echo, at once: a sender does not
+        look at one that is older than the last it got."""
+        end = time.monotonic() + seconds
+        self.frames()
+        while time.monotonic() < end:
+            for frame in self._read():
+                if frame.outgoing and frame.is_tcp and frame.packet_bytes < 100:
+                    return self.send(with_ecn_echo(frame.bytes))
+        raise InputError("no ACK is seen: the flow is not under way")
+
     def send(self, frame: bytes) -> None:
         self._socket.send(frame)
 
@@ -110,19 +122,13 @@ class Wiretap:
         self._socket.close()
 
 
-def with_ecn_echo(ack: bytes, ahead_bytes: int = 0) -> bytes:
-    """The same ACK again, with ECN-Echo: as a receiver sends it that has seen a mark.
-
-    A sender looks only at an ACK that is not older than the last one it got: to be sure, it can
-    acknowledge some bytes more, which are on their way.
-    """
+def with_ecn_echo(ack: bytes) -> bytes:
+    """The same ACK again, with ECN-Echo: as a receiver sends it that has seen a mark."""
     ip_bytes = (ack[ETHERNET_BYTES] & 0x0F) * 4
     end = ETHERNET_BYTES + int.from_bytes(ack[16:18], "big")
     tcp_at = ETHERNET_BYTES + ip_bytes
     tcp = bytearray(ack[tcp_at:end])
     tcp[13] |= TCP_ECE
-    number = int.from_bytes(tcp[8:12], "big") + ahead_bytes
-    tcp[8:12] = (number % 2**32).to_bytes(4, "big")
     tcp[16:18] = b"\0\0"
     pseudo = ack[26:34] + struct.pack("!HH", TCP_PROTOCOL, len(tcp))
     tcp[16:18] = _checksum(pseudo + bytes(tcp)).to_bytes(2, "big")
@@ -131,7 +137,7 @@ def with_ecn_echo(ack: bytes, ahead_bytes: int = 0) -> bytes:
 
 def _checksum(data: bytes) -> int:
     data += b"\0" * (len(data) % 2)
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
