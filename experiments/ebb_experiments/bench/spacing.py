@@ -76,9 +76,12 @@ larger."""
 
 WAKING: dict[str, dict[str, int]] = {
     "sleeping": {},
-    "spin_us = 50": {"spin_us": 50},
+    "spin_microseconds = 50": {"spin_microseconds": 50},
     "realtime_priority = 50": {"realtime_priority": 50},
-    "realtime_priority = 50, spin_us = 50": {"realtime_priority": 50, "spin_us": 50},
+    "realtime_priority = 50, spin_microseconds = 50": {
+        "realtime_priority": 50,
+        "spin_microseconds": 50,
+    },
 }
 
 
@@ -160,10 +163,10 @@ def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacin
         tap = Wiretap(line.namespace("b"), "eth1")
         params = line.parameters(context, {"engine": engine, **AGENT})
         # The other end shall be there in time, but not look all the time.
-        plain = line.parameters(context, {"engine": {**engine, "spin_us": 0}})
-        flow = ("--interface", "eth1", "--scheme", "hull", "--params")
+        plain = line.parameters(context, {"engine": {**engine, "spin_microseconds": 0}})
+        flow = ("--interface", "eth1", "--json", "--scheme", "hull", "--params")
         receive = ("recv", "--port", str(PORT), "--count", "1", *flow, plain)
-        send = ("send", "--to", f"{ADDRESSES['b']}:{PORT}", "--generate", str(object_bytes))
+        send = ("send", "--generate", str(object_bytes), f"{ADDRESSES['b']}:{PORT}")
         with line.agent(context, "b", receive) as receiver:
             _ready(receiver)
             with line.agent(context, "a", (*send, *flow, params)) as sender:

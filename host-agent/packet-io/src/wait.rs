@@ -100,12 +100,14 @@ pub fn wake_up_on_time() {
 }
 
 /// Lets this thread run before all others of the machine (SCHED_FIFO), with priority 1 (lowest) to
-/// 99. Needs CAP_SYS_NICE. A thread that never sleeps then starves the rest of its processor.
+/// 99; threads that it starts do not. Needs CAP_SYS_NICE. A thread that never sleeps then starves
+/// the rest of its processor.
 pub fn run_in_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority,
     };
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
     // SAFETY: the pointer is to a local that outlives the call; 0 is the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) })?;
+    check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) })?;
     Ok(())
 }
