@@ -64,7 +64,6 @@ fn ndp_flows_end_well_at_both_ends() {
 }
 
 #[test]
-#[ignore = "SCDP's closing is next"]
 fn scdp_flows_end_well_at_both_ends() {
     all_end_well(scdp);
 }

@@ -243,6 +243,11 @@ impl Block {
         bytes
     }
 
+    #[cfg(test)]
+    pub fn buffered_bytes(&self) -> usize {
+        self.symbols.buffered_bytes()
+    }
+
     /// The buffer of a block that nobody waits for any more.
     pub fn release(&mut self, buffers: &mut Buffers) {
         buffers.give(self.symbols.take_buffer());

@@ -17,7 +17,11 @@ mod symbols;
 #[cfg(test)]
 mod group_tests;
 #[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod many_tests;
+#[cfg(test)]
+mod pipeline_tests;
 #[cfg(test)]
 mod returned_tests;
 #[cfg(test)]

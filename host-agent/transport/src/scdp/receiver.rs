@@ -491,6 +491,13 @@ impl ReceiverSession for Receiver {
     }
 }
 
+#[cfg(test)]
+impl Receiver {
+    pub fn buffered_bytes(&self) -> usize {
+        self.open.iter().map(Block::buffered_bytes).sum()
+    }
+}
+
 impl Receiver {
     /// A detached receiver learns from their numbers how many repair symbols were sent for it.
     fn note_repairs_sent(&mut self, from: usize, header: &EbbHeader) {

@@ -105,6 +105,11 @@ impl Symbols {
         self.repairs.clear();
     }
 
+    #[cfg(test)]
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
     pub fn take_buffer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }

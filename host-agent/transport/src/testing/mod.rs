@@ -20,8 +20,8 @@ use crate::object::GeneratedSource;
 use crate::object::ObjectSource;
 use crate::record::{FlowRecord, Role, Status};
 use crate::{
-    DscpParams, Event, ExpectRequest, FlowId, GroupRequest, HostConfig, Job, Part, SendRequest,
-    Transport,
+    DecodeResult, DscpParams, Event, ExpectRequest, FlowId, GroupRequest, HostConfig, Job, Part,
+    SendRequest, Transport,
 };
 pub(crate) use switch::{Port, PortParams};
 
@@ -61,6 +61,7 @@ enum Arrival {
     Switch(Vec<u8>),
     Queue(usize, Vec<u8>),
     Host(usize, Vec<u8>),
+    Job(usize, Box<DecodeResult>),
 }
 
 pub(crate) struct Network {
@@ -83,6 +84,9 @@ pub(crate) struct Network {
     /// Decides about each copy of a packet that is on its way to the port of a host.
     pub fate_to: FateOfCopy,
     pub detached: Vec<(FlowId, SocketAddrV4)>,
+    /// How long the n-th decoding takes.
+    pub job_takes: Box<dyn FnMut(u64) -> Duration>,
+    pub jobs: u64,
     /// Whoever receives objects finds all of them wrong.
     pub refuse_content: bool,
     /// Only this host does.
@@ -140,6 +144,8 @@ impl Network {
             groups: BTreeMap::new(),
             fate_to: Box::new(|_, _| Fate::Pass),
             detached: Vec::new(),
+            job_takes: Box::new(|_| Duration::ZERO),
+            jobs: 0,
             refuse_content: false,
             refuse_content_at: None,
         }
@@ -313,6 +319,10 @@ impl Network {
             match entry.remove() {
                 Arrival::Switch(packet) => self.switch(packet),
                 Arrival::Queue(i, packet) => self.enqueue_at(i, packet),
+                Arrival::Job(i, result) => {
+                    self.hosts[i].transport.handle_job(self.now, *result);
+                    self.serve_host(i);
+                }
                 Arrival::Host(i, packet) => {
                     if !self.hosts[i].unplugged {
                         self.hosts[i].transport.handle_packet(self.now, &packet);
@@ -340,14 +350,24 @@ impl Network {
     }
 
     fn schedule(&mut self, at: Instant, arrival: Arrival) {
-        self.sequence += 1;
         self.arrivals.insert((at, self.sequence), arrival);
+        self.sequence += 1;
     }
 
     fn serve_host(&mut self, i: usize) {
         let host = &mut self.hosts[i];
         while let Some(Job::Decode(job)) = host.transport.poll_job() {
-            host.transport.handle_job(self.now, job.run());
+            let result = job.run();
+            let takes = (self.job_takes)(self.jobs);
+            self.jobs += 1;
+            if takes == Duration::ZERO {
+                host.transport.handle_job(self.now, result);
+            } else {
+                let entry = (self.now + takes, self.sequence);
+                self.sequence += 1;
+                self.arrivals
+                    .insert(entry, Arrival::Job(i, Box::new(result)));
+            }
         }
         while let Some(event) = host.transport.poll_event() {
             match event {
