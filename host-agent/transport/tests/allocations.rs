@@ -14,6 +14,7 @@ use ebb_transport::ndp::{NdpHost, NdpParams};
 use ebb_transport::nic::{Nic, NicParams};
 use ebb_transport::object::GeneratedSource;
 use ebb_transport::pacer::PacerParams;
+use ebb_transport::scdp::{ScdpHost, ScdpParams};
 use ebb_transport::tcp::{Algorithm, Dctcp, Reno, TcpEndpoint, TcpParams};
 use ebb_transport::{
     DscpParams, EPHEMERAL_PORTS, Event, HostConfig, Job, SendRequest, Status, Transport,
@@ -300,6 +301,40 @@ fn ndp_does_not_allocate_per_packet() {
         // While pulls are queued a session needs no timer: a place for one may be made late.
         assert!(measured.allocations <= 1, "{flows} flows: {measured:?}");
     }
+}
+
+#[test]
+fn scdp_does_not_allocate_per_packet_without_loss() {
+    for flows in [1, 20] {
+        let ends = [1, 2].map(|number| -> Box<dyn Transport> {
+            Box::new(ScdpHost::new(host(number), ScdpParams::default()))
+        });
+        let bytes = 15_000_000 / flows as u64;
+        let measured = steady_state(ends, flows, bytes, 8_000, |_, _| {});
+        measured.print(&format!("SCDP, {flows} flows"));
+        assert_eq!(measured.finished, 2 * flows);
+        assert!(measured.packets > 5_000, "{measured:?}");
+        assert_eq!(measured.allocations, 0, "{flows} flows: {measured:?}");
+    }
+}
+
+/// A block with a loss takes an encoder, a job and its result; a packet of it takes nothing more
+/// but the encoder's repair symbol.
+#[test]
+fn scdp_with_trims_allocates_by_block_and_repair_symbol() {
+    let ends = [1, 2].map(|number| -> Box<dyn Transport> {
+        Box::new(ScdpHost::new(host(number), ScdpParams::default()))
+    });
+    let touch = |n: u64, packet: &mut Vec<u8>| {
+        if n.is_multiple_of(400) {
+            trim(packet);
+        }
+    };
+    let measured = steady_state(ends, 1, 15_000_000, 4_000, touch);
+    measured.print("SCDP, one packet of 400 trimmed");
+    assert_eq!(measured.finished, 2);
+    assert!(measured.allocations > 0);
+    assert!(measured.allocations < 3 * measured.packets, "{measured:?}");
 }
 
 #[test]
