@@ -30,6 +30,8 @@ impl<K: Copy + Ord> Timers<K> {
     pub(crate) fn open_slot(&mut self) -> usize {
         self.free_slots.pop().unwrap_or_else(|| {
             self.positions.push(None);
+            // Room for all, so that a first deadline late in a flow's life takes no memory.
+            self.heap.reserve(self.positions.len() - self.heap.len());
             self.positions.len() - 1
         })
     }
