@@ -6,11 +6,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use ebb_transport::Scheme;
 
+use crate::api::MAX_START_NS;
 use crate::api::message::Host;
 use crate::bench::{BenchArgs, ListArgs};
-
-/// 115 days after the machine was started.
-const MAX_START_NS: u64 = 10_000_000_000_000_000;
 
 #[derive(Parser, Debug)]
 #[command(

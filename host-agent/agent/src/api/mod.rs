@@ -9,6 +9,8 @@ pub mod socket;
 pub const VERSION: u32 = 1;
 /// Of one message.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
+/// The latest start of a transfer: 115 days after the machine was started.
+pub const MAX_START_NS: u64 = 10_000_000_000_000_000;
 
 /// Where a host waits for flows of `scheme`, unless it is told otherwise.
 pub fn service_port(scheme: ebb_transport::Scheme) -> u16 {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::file::WorkloadFile;
+use crate::api::MAX_START_NS;
 use crate::api::message::Host;
 use crate::cli::CommonArgs;
 
@@ -17,6 +18,8 @@ pub struct BenchArgs {
     #[command(flatten)]
     pub workload: WorkloadArgs,
 }
+
+const DAY_NS: u64 = 86_400_000_000_000;
 
 /// From this host to another one.
 #[derive(Args, Debug)]
@@ -59,15 +62,15 @@ pub struct WorkloadArgs {
     pub me: Option<String>,
     /// The time of CLOCK_MONOTONIC, in ns, that the workload calls 0; the same on all hosts, and
     /// late enough that all of them are ready
-    #[arg(long, value_name = "T", requires = "workload")]
+    #[arg(long, value_name = "T", requires = "workload", value_parser = clap::value_parser!(u64).range(..MAX_START_NS))]
     pub start_at_ns: Option<u64>,
     #[command(flatten)]
     pub file: WorkloadFile,
     /// End when nothing has begun or ended for so long
-    #[arg(long, value_name = "NS", default_value_t = 10_000_000_000)]
+    #[arg(long, value_name = "NS", default_value_t = 10_000_000_000, value_parser = clap::value_parser!(u64).range(1..DAY_NS))]
     pub patience_ns: u64,
     /// How long before its start a transfer is prepared: content and its hash
-    #[arg(long, value_name = "NS", default_value_t = 1_000_000_000)]
+    #[arg(long, value_name = "NS", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(..DAY_NS))]
     pub lead_ns: u64,
     /// Added to the ideal time that a slowdown is measured against: bytes at the link's rate
     #[arg(long, value_name = "NS", default_value_t = 0)]

@@ -17,7 +17,7 @@ use super::service::Service;
 use super::timers::Timer;
 use super::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
 use crate::api::message::{Error, ErrorCode, Generate, Send};
-use crate::api::service_port;
+use crate::api::{MAX_START_NS, service_port};
 use crate::transports::Transports;
 
 /// The highest priority of a transfer.
@@ -67,6 +67,16 @@ pub(super) fn check_hosts(hosts: &[crate::api::message::Host], own: Ipv4Addr) ->
     Ok(())
 }
 
+fn check_start(at_ns: Option<u64>) -> Result<(), Error> {
+    match at_ns {
+        Some(at_ns) if at_ns > MAX_START_NS => {
+            let message = format!("start_at_ns is {at_ns}; expected at most {MAX_START_NS}");
+            Err(Error::new(ErrorCode::BadRequest, message))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The file of the application, or what is made here.
 pub(super) fn source(
     descriptor: Option<OwnedFd>,
@@ -93,6 +103,7 @@ impl Service {
     ) -> Result<Option<Value>, Error> {
         check_priority(send.priority)?;
         check_hosts(&send.to, self.address())?;
+        check_start(send.start_at_ns)?;
         let source = source(descriptor, send.generate)?;
         let scheme = send.scheme;
         open(transports, scheme)?;
