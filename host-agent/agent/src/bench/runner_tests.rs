@@ -35,6 +35,7 @@ fn run(runners: &mut [Runner]) -> Vec<(u64, Transfer)> {
         let deadlines = runners.iter().filter_map(Runner::next_deadline_ns);
         let arrivals = under_way.first().map(|&(at, _)| at);
         let Some(now) = deadlines.chain(arrivals).min() else {
+            assert!(offered.is_empty(), "not withdrawn: {offered:?}");
             return started;
         };
         while let Some(&(at, id)) = under_way.first()
