@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from pathlib import Path
@@ -33,6 +33,7 @@ from ebb_controller.statistics import show, snapshot
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
+from ebb_topologies.processes import Process
 from ebb_topologies.targets import target
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
@@ -61,29 +62,36 @@ KINDS = [
 
 GROUP = "239.1.2.3"
 RECEIVE = f"""
-import socket, struct, sys
+import socket, sys
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 receiver.bind(("", 7001))
 member = socket.inet_aton("{GROUP}") + socket.inet_aton(sys.argv[1])
 receiver.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
-receiver.settimeout(2)
+print("joined", flush=True)
 try:
     while True:
-        data = receiver.recv(100)
-        print(data.decode(), flush=True)
-        receiver.settimeout(0.5)
+        data = receiver.recv(100).decode()
+        if data == "end":
+            receiver.settimeout(1)  # for what took a longer way
+        else:
+            print(data, flush=True)
 except TimeoutError:
     pass
 """
 SEND = f"""
 import socket, sys
+own, *others = sys.argv[1:]
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 8)
 sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
-sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(sys.argv[1]))
+sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
 for number in range(3):
     sender.sendto(str(number).encode(), ("{GROUP}", 7001))
+for other in others:
+    sender.sendto(b"end", (other, 7001))
 """
+BUSY_SECONDS = 20.0
+"""What a busy machine may take for something that is usually instant."""
 
 
 @pytest.fixture(autouse=True)
@@ -128,19 +136,30 @@ def unreachable(net: FabricNet) -> list[str]:
 
 def multicast_deliveries(net: FabricNet, sender: str) -> dict[str, list[str]]:
     """Sends 0, 1, 2 to the group; what every other host received of it."""
-
-    def python(host: str, program: str) -> list[str]:
-        command = ["python3", "-c", program, net.topology.host(host).ip]
-        code, output = net.run_on(host, command, timeout=10)
+    ips = {host.name: str(host.ip) for host in net.topology.hosts}
+    others = [name for name in ips if name != sender]
+    receivers: dict[str, Process] = {}
+    printed = {host: net.run_dir / f"received-{host}" for host in others}
+    for host, path in printed.items():
+        with path.open("wb") as sink:
+            command = ["python3", "-c", RECEIVE, ips[host]]
+            receivers[host] = net.spawn_on(host, f"receive-{host}", command, stdout=sink)
+    try:
+        wait_until(lambda: all(path.read_text() for path in printed.values()), "not all joined")
+        command = ["python3", "-c", SEND, ips[sender], *(ips[host] for host in others)]
+        code, output = net.run_on(sender, command, timeout=BUSY_SECONDS)
         assert code == 0, output
-        return output.split()
+        wait_until(lambda: not any(p.running for p in receivers.values()), "no end arrived")
+    finally:
+        net.processes.stop(list(receivers.values()))
+    return {host: path.read_text().split()[1:] for host, path in printed.items()}
 
-    others = [host.name for host in net.topology.hosts if host.name != sender]
-    with ThreadPoolExecutor(len(others)) as pool:
-        received = {host: pool.submit(python, host, RECEIVE) for host in others}
-        time.sleep(0.7)  # until all have joined
-        python(sender, SEND)
-        return {host: result.result() for host, result in received.items()}
+
+def wait_until(condition: Callable[[], bool], problem: str) -> None:
+    deadline = time.monotonic() + BUSY_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, problem
+        time.sleep(0.02)
 
 
 async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> None:
@@ -218,4 +237,4 @@ def test_every_scheme_on_real_switches(kind: str, tmp_path: Path) -> None:
                 await managers.close()
 
     with FabricNet(topology(), chosen, tmp_path) as net:
-        asyncio.run(asyncio.wait_for(run(net), 60))
+        asyncio.run(asyncio.wait_for(run(net), 120))
