@@ -141,6 +141,11 @@ impl Connection {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn iss(&self) -> u32 {
+        self.iss
+    }
+
     pub fn failure(&self) -> Option<Failure> {
         self.failure
     }

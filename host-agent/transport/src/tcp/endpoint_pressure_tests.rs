@@ -345,3 +345,40 @@ fn data_with_an_impossible_acknowledgment_is_challenged_not_taken() {
     rack.run();
     assert!(delivered(&rack, 1) == generated(0, 3_000_000));
 }
+
+/// Whoever is on the path can stop a connection; it must end then, not stay for ever with one end
+/// probing a window that the other believes open. Found by the fuzzer.
+#[test]
+fn a_forged_shut_window_fails_the_flow_instead_of_hanging_it() {
+    let (mut rack, sender, _) = under_way(3_000_000, 3_000);
+    let flow = &rack.hosts[0].flows[&sender];
+    let acked = flow.connection.acked_bytes() as u32;
+    let receiver_next = rack.hosts[1]
+        .flows
+        .values()
+        .next()
+        .unwrap()
+        .connection
+        .iss()
+        .wrapping_add(1);
+    let header = TcpHeader {
+        source_port: PORT,
+        destination_port: flow.local.port(),
+        // Ahead of the receiver, so that its own word is older from now on (RFC 9293, SND.WL1).
+        seq: receiver_next.wrapping_add(1000),
+        ack: flow.session.wrapping_add(1).wrapping_add(acked),
+        flags: TcpFlags::ACK,
+        window: 0,
+        options: Default::default(),
+    };
+    let mut packet = Vec::new();
+    Ipv4Header::new(address(1), address(0), Protocol::TCP, 0, Ecn::NotEct)
+        .emit(header.emitted_bytes(), &mut packet);
+    header.emit(address(1), address(0), b"", &mut packet);
+    let now = rack.now;
+    rack.hosts[0].handle_packet(now, &packet);
+    rack.run_until(now + Duration::from_secs(5));
+    assert!(rack.failure(Role::Receiver).starts_with("nothing heard"));
+    assert!(rack.failure(Role::Sender).contains("reset"));
+    assert!(rack.hosts.iter().all(|host| !host.is_active()));
+}

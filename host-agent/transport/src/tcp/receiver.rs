@@ -107,6 +107,11 @@ impl Receiver {
         self.capacity - self.reassembly.unread_bytes() as u64
     }
 
+    /// The peer cannot send a full segment: too much waits for the application.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.window() < 2 * self.mss
+    }
+
     pub(crate) fn last_ack(&self) -> u64 {
         self.last_ack
     }
