@@ -94,6 +94,11 @@ class Spacing:
     """Of one processor, by the process that paces."""
 
     @property
+    def is_usable(self) -> bool:
+        """Not if the processes got so little of the machine that the flow stood still."""
+        return len(self.gaps_us) >= 100
+
+    @property
     def mean_us(self) -> float:
         return sum(self.gaps_us) / len(self.gaps_us)
 
@@ -102,6 +107,8 @@ class Spacing:
         return sorted(abs(gap - self.mean_us) for gap in self.gaps_us)
 
     def row(self, who: str, waking: str) -> tuple[Cell, ...]:
+        if not self.is_usable:
+            return (f"{who}, {waking}", len(self.gaps_us), None, None, None, None, None)
         errors = self.errors_us()
         return (
             f"{who}, {waking}",
@@ -126,7 +133,7 @@ def run(context: Context) -> Section:
             spacing = measure(context, engine, seconds)
             rows.append(spacing.row(who, waking))
             details[f"{who}, {waking}"] = spacing.gaps_us
-            if not engine or waking == list(WAKING)[-1]:
+            if spacing.is_usable and (not engine or waking == list(WAKING)[-1]):
                 worst = percentile(spacing.errors_us(), 0.99)
                 verdict = "reached" if worst <= TARGET_US else "missed"
                 verdicts.append(
@@ -238,8 +245,6 @@ def collect(tap: Wiretap, pacer: subprocess.Popen[str], seconds: float) -> Spaci
     time.sleep(seconds)
     end, cpu = time.monotonic(), _cpu_s(pacer)
     gaps = gaps_us(tap.frames())
-    if len(gaps) < 100:
-        raise InputError(f"only {len(gaps)} full packets were seen")
     return Spacing(gaps_us=gaps, cpu_share=(cpu - cpu_before) / (end - start))
 
 
