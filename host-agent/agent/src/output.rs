@@ -103,6 +103,11 @@ impl Output {
         }
     }
 
+    /// A transfer without a flow has failed.
+    pub fn failed(&self, name: &str, reason: &str) {
+        let _ = writeln!(std::io::stderr(), "ebb-agent: {name}: {reason}");
+    }
+
     fn print(&self, line: String) {
         let print = || {
             if self.to_stderr {

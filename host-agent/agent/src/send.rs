@@ -88,9 +88,13 @@ fn send(
 
 /// Shows the only transfer of this client until it has ended; whether that was good.
 pub fn follow(client: &mut Client, name: &str, output: &Output) -> anyhow::Result<bool> {
+    let mut flows = 0;
     while let Some(event) = client.next_event()? {
         match event {
-            Event::Flow { record, .. } => output.flow(&record),
+            Event::Flow { record, .. } => {
+                flows += 1;
+                output.flow(&record);
+            }
             Event::Progress {
                 done_bytes,
                 total_bytes,
@@ -98,6 +102,10 @@ pub fn follow(client: &mut Client, name: &str, output: &Output) -> anyhow::Resul
             } => output.progress(name, done_bytes, total_bytes),
             Event::End { ending, .. } => {
                 output.end();
+                // The record of a flow has its reason; a fetch may end without a flow.
+                if let (Ending::Failed(reason), 0) = (&ending, flows) {
+                    output.failed(name, reason);
+                }
                 return Ok(ending == Ending::Finished);
             }
             Event::Incoming { .. } => {}

@@ -23,8 +23,10 @@ use crate::transports::Transports;
 /// How long an application may think about an object that was announced.
 const DECISION_PATIENCE: Duration = Duration::from_millis(30_000);
 /// How long the engine waits for the verdict on an object that has been delivered, so that a sender
-/// can still be told that it was of no use. Usually it is there after some ten microseconds.
-const VERDICT_PATIENCE: Wait = Wait::from_millis(10);
+/// can still be told that it was of no use. Usually it is there after some ten microseconds. If it
+/// is not, the disk is slow, and nothing is waited for until `SLOW_DISK` has passed.
+const VERDICT_PATIENCE: Wait = Wait::from_millis(50);
+const SLOW_DISK: Duration = Duration::from_millis(1_000);
 /// Packets delivered between two looks at the buffers that are done with.
 const RECYCLE_INTERVAL: u64 = 32;
 
@@ -321,13 +323,17 @@ impl Service {
     ) {
         let (answer, verdict) = sync_channel(1);
         self.sinks.end(sink, answer);
+        if now < self.no_verdicts_until {
+            return;
+        }
         match verdict.recv_timeout(VERDICT_PATIENCE) {
             Ok(Verdict::Done) => self.written(key),
             Ok(Verdict::Failed(reason)) => {
                 transport.abort(now, key.1, &reason);
                 self.fail_delivered(key.0, key.1, &reason, Some(false));
             }
-            Ok(Verdict::Checked) | Err(_) => {}
+            Ok(Verdict::Checked) => {}
+            Err(_) => self.no_verdicts_until = now + SLOW_DISK,
         }
     }
 
@@ -420,7 +426,10 @@ impl Service {
         match update {
             Update::Drained => transport.set_paused(now, flow, false),
             Update::Done => self.written((scheme, flow)),
-            Update::Failed(reason) => self.abort_flow(now, scheme, flow, &reason, transport),
+            Update::Failed(reason) => {
+                transport.abort(now, flow, &reason);
+                self.fail_delivered(scheme, flow, &reason, Some(false));
+            }
         }
     }
 

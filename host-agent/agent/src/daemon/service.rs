@@ -86,6 +86,8 @@ pub struct Service {
     /// Buffers on their way back to a transport.
     pub(super) returned: Vec<Vec<u8>>,
     pub(super) deliveries: u64,
+    /// The sinks are slow: the engine waits for none of them.
+    pub(super) no_verdicts_until: Instant,
 }
 
 impl Service {
@@ -115,6 +117,7 @@ impl Service {
             stopping: false,
             returned: Vec::new(),
             deliveries: 0,
+            no_verdicts_until: Instant::ZERO,
         })
     }
 

@@ -1,0 +1,280 @@
+//! The commands among three hosts, with engines of their own and as clients of daemons.
+
+mod bridge;
+
+use std::io::Read;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use bridge::{Hosts, Running, names, record, run, stderr, wait_until, write_random};
+
+#[test]
+fn one_object_goes_to_several_hosts() {
+    let Some(hosts) = Hosts::new() else { return };
+    let content = write_random(&hosts.dir.join("file.bin"), 500_000);
+    let receivers = ["b", "c"].map(|side| {
+        let dir = hosts.make_dir(side);
+        let args = format!("recv --count 1 --dir {}", dir.display());
+        (Running::ready(hosts.agent(side, &args), 1), dir)
+    });
+    let send = "send file.bin 10.0.0.3 10.0.0.4";
+    let output = hosts.agent("a", send).output().unwrap();
+    let sent = record(&output);
+    assert!(output.status.success(), "{sent}");
+    // SHA-256 of 0a000003 0a000004, as the document says.
+    assert_eq!(sent["peer"], "239.95.91.193:7001");
+    assert_eq!(sent["receivers_finished"], 2);
+    for (receiver, dir) in receivers {
+        assert!(receiver.end());
+        assert!(std::fs::read(dir.join("file.bin")).unwrap() == content);
+    }
+    // The other schemes send to each of them.
+    let receivers = ["b", "c"]
+        .map(|side| Running::ready(hosts.agent(side, "recv --scheme dctcp --count 1"), 1));
+    let send = "send --unicast --scheme dctcp --generate 100000 10.0.0.3 10.0.0.4";
+    let output = hosts.agent("a", send).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
+    assert!(receivers.into_iter().all(Running::end));
+}
+
+#[test]
+fn an_object_is_fetched_from_one_host_or_several() {
+    let Some(hosts) = Hosts::new() else { return };
+    let served = hosts.make_dir("served");
+    let content = write_random(&served.join("file.bin"), 2_000_000);
+    let server = format!("recv --serve {}", served.display());
+    let _servers = ["b", "c"].map(|side| Running::ready(hosts.agent(side, &server), 1));
+
+    let fetch = |args: &str| {
+        let output = hosts.agent("a", &format!("fetch {args}")).output().unwrap();
+        (output.status.code(), output)
+    };
+    let (code, output) = fetch("file.bin --from 10.0.0.3 -o here.bin");
+    assert_eq!(code, Some(0), "{}", stderr(&output));
+    assert_eq!(record(&output)["sha256_ok"], true);
+    assert!(std::fs::read(hosts.dir.join("here.bin")).unwrap() == content);
+    let (code, output) = fetch("file.bin --from 10.0.0.3 10.0.0.4");
+    assert_eq!(code, Some(0), "{}", stderr(&output));
+    assert!(std::fs::read(hosts.dir.join("file.bin")).unwrap() == content);
+    let (code, output) = fetch("file.bin --from 10.0.0.3 -o -");
+    assert_eq!(code, Some(0), "{}", stderr(&output));
+    assert!(output.stdout == content);
+    assert!(stderr(&output).contains(r#""sha256_ok":true"#));
+
+    let (code, output) = fetch("nothing --from 10.0.0.3");
+    assert_eq!(code, Some(1));
+    let text = stderr(&output);
+    assert!(
+        text.contains("10.0.0.3 refuses: there is no object `nothing` here"),
+        "{text}"
+    );
+    let (code, output) = fetch("file.bin --from 10.0.0.3:7009");
+    assert_eq!(code, Some(1));
+    assert!(
+        stderr(&output).contains("the request to 10.0.0.3 failed"),
+        "{}",
+        stderr(&output)
+    );
+    let (code, output) = fetch("file.bin --scheme ndp --from 10.0.0.3 10.0.0.4");
+    assert_eq!(code, Some(2));
+    assert!(
+        stderr(&output).contains("no many-to-one"),
+        "{}",
+        stderr(&output)
+    );
+    let left = names(&hosts.dir);
+    assert_eq!(left, ["file.bin", "here.bin", "params.json", "served"]);
+}
+
+#[test]
+fn servers_that_disagree_or_die_fail_the_fetch() {
+    let Some(hosts) = Hosts::new() else { return };
+    let mut servers = Vec::new();
+    for (side, byte) in [("b", 0u8), ("c", 1)] {
+        let dir = hosts.make_dir(side);
+        let mut content = write_random(&dir.join("file.bin"), 6_000_000);
+        content[999_999] ^= byte;
+        std::fs::write(dir.join("file.bin"), content).unwrap();
+        let file = std::fs::File::create(dir.join("large.bin")).unwrap();
+        file.set_len(20_000_000).unwrap();
+        let args = format!("recv --serve {}", dir.display());
+        servers.push(Running::ready(hosts.agent(side, &args), 1));
+    }
+    let fetch = "fetch file.bin --from 10.0.0.3 10.0.0.4";
+    let output = hosts.agent("a", fetch).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let failed = record(&output);
+    assert_eq!(failed["status"], "failed");
+    assert_eq!(failed["sha256_ok"], false, "{failed}");
+    assert!(failed["reason"].as_str().unwrap().contains("SHA-256"));
+
+    let received = hosts.make_dir("received");
+    let mut fetch = hosts.agent("a", "fetch large.bin --from 10.0.0.3");
+    let fetching = Running::start({
+        fetch.current_dir(&received);
+        fetch
+    });
+    wait_until("something arrives", || !names(&received).is_empty());
+    servers[0].signal(libc::SIGKILL);
+    let output = {
+        let mut fetching = fetching;
+        let failed = fetching.line();
+        assert_eq!(failed["status"], "failed", "{failed}");
+        fetching.end()
+    };
+    assert!(!output);
+    assert!(names(&received).is_empty());
+}
+
+#[test]
+fn both_sides_hear_of_a_full_disk_and_of_a_wrong_hash() {
+    let Some(hosts) = Hosts::new() else { return };
+    let small = hosts.make_dir("small");
+    let _mounted = SmallDisk::mount(&small);
+    let file = hosts.dir.join("file.bin");
+    write_random(&file, 4_000_000);
+    for scheme in ["ndp", "scdp", "dctcp"] {
+        let args = format!("recv --scheme {scheme} --dir {}", small.display());
+        let mut receiver = Running::ready(hosts.agent("b", &args), 1);
+        let send = format!("send --scheme {scheme} file.bin 10.0.0.3");
+        let output = hosts.agent("a", &send).output().unwrap();
+        let sent = record(&output);
+        assert_eq!(sent["status"], "failed", "{scheme}: {sent}");
+        let received = receiver.line();
+        assert_eq!(received["status"], "failed", "{scheme}: {received}");
+        let reason = received["reason"].as_str().unwrap();
+        assert!(reason.contains("No space left"), "{scheme}: {reason}");
+        assert!(names(&small).is_empty());
+        // Others are unharmed.
+        let send = format!("send --scheme {scheme} --generate 1000 10.0.0.3");
+        let output = hosts.agent("a", &send).output().unwrap();
+        assert!(output.status.success(), "{}", record(&output));
+        assert_eq!(receiver.line()["sha256_ok"], true);
+        std::fs::remove_file(small.join("generated-1000-0.bin")).unwrap();
+
+        // The file changes while it is being sent.
+        let dir = hosts.make_dir(&format!("received-{scheme}"));
+        let args = format!("recv --scheme {scheme} --port 7009 --dir {}", dir.display());
+        let mut receiver = Running::ready(hosts.agent("b", &args), 1);
+        let send = format!("send --scheme {scheme} file.bin 10.0.0.3:7009");
+        let mut sender = Running::start(hosts.agent("a", &send));
+        wait_until("something arrives", || !names(&dir).is_empty());
+        let open = std::fs::OpenOptions::new().write(true).open(&file);
+        open.unwrap().write_all_at(&[0; 1000], 3_999_000).unwrap();
+        let received = receiver.line();
+        assert_eq!(received["sha256_ok"], false, "{scheme}: {received}");
+        let sent = sender.line();
+        assert_eq!(sent["status"], "failed", "{scheme}: {sent}");
+        assert!(names(&dir).is_empty());
+        write_random(&file, 4_000_000);
+    }
+}
+
+/// A file system of 1 MiB.
+struct SmallDisk<'a>(&'a Path);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(at: &'a Path) -> Self {
+        let args = format!("-t tmpfs -o size=1m ebb-test {}", at.display());
+        run("mount", &args);
+        SmallDisk(at)
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        // Lazily: a receiver of a test that failed may still use it.
+        run("umount", &format!("-l {}", self.0.display()));
+    }
+}
+
+#[test]
+fn commands_use_the_daemon_of_their_host() {
+    let Some(hosts) = Hosts::new() else { return };
+    let received = hosts.make_dir("received");
+    let mut daemon = Running::ready(hosts.agent("b", "run"), 6);
+    let _other = Running::ready(hosts.agent("a", "run"), 6);
+    let output = hosts.client("b", "run").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("a daemon runs at @ebb-agent already"));
+    // Nobody listens: the daemon refuses.
+    let send = "send --scheme ndp --generate 1000 10.0.0.3";
+    let output = hosts.client("a", send).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let args = format!("recv --scheme ndp --dir {} --count 2", received.display());
+    let mut receiver = Running::ready(hosts.client("b", &args), 1);
+    let output = hosts.client("b", "recv --scheme ndp").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("another client listens on port 7000"));
+    let output = hosts.client("a", send).output().unwrap();
+    assert!(output.status.success(), "{}", record(&output));
+    assert_eq!(receiver.line()["sha256_ok"], true);
+    assert_eq!(names(&received), ["generated-1000-0.bin"]);
+    // A client that is killed takes its flow along, and nothing else.
+    let send = "send --scheme ndp --generate 40000000 10.0.0.3";
+    let sender = Running::start(hosts.client("a", send));
+    wait_until("something arrives", || names(&received).len() == 2);
+    sender.signal(libc::SIGKILL);
+    assert_eq!(receiver.line()["status"], "failed");
+    assert!(!receiver.end());
+    assert_eq!(names(&received), ["generated-1000-0.bin"]);
+    // So does one that is asked to end.
+    let receiver = Running::ready(hosts.client("b", "recv --scheme ndp"), 1);
+    let mut sender = Running::start(hosts.client("a", send));
+    std::thread::sleep(Duration::from_millis(300));
+    receiver.signal(libc::SIGTERM);
+    assert!(receiver.end());
+    assert_eq!(sender.line()["status"], "failed");
+    // A daemon that is stopped tells everybody.
+    let mut receiver = Running::ready(hosts.client("b", "recv --scheme ndp"), 1);
+    let mut sender = Running::start(hosts.client("a", send));
+    std::thread::sleep(Duration::from_millis(300));
+    daemon.signal(libc::SIGTERM);
+    assert_eq!(receiver.line()["status"], "failed");
+    assert_eq!(sender.line()["status"], "failed");
+    wait_until("the daemon ends", || {
+        daemon.child.try_wait().unwrap().is_some()
+    });
+}
+
+/// Memory of a process, in bytes.
+fn resident_bytes(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("VmRSS:"))
+        .unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib << 10
+}
+
+#[test]
+fn a_reader_that_sleeps_costs_no_memory() {
+    let Some(hosts) = Hosts::new() else { return };
+    let served = hosts.make_dir("served");
+    let size = 60_000_000;
+    let file = std::fs::File::create(served.join("large")).unwrap();
+    file.set_len(size).unwrap();
+    for scheme in ["ndp", "scdp", "dctcp"] {
+        // Without a limit of the rate, all of it would come while we sleep.
+        let serve = format!("recv --serve {} --scheme {scheme}", served.display());
+        let _server = Running::ready(hosts.client("b", &serve), 1);
+        let fetch = format!("fetch large --from 10.0.0.3 -o - --scheme {scheme}");
+        let mut fetching = Running::start(hosts.client("a", &fetch));
+        let mut part = [0; 10_000];
+        fetching.lines.read_exact(&mut part).unwrap();
+        let before = resident_bytes(fetching.child.id());
+        std::thread::sleep(Duration::from_millis(1500));
+        let after = resident_bytes(fetching.child.id());
+        assert!(
+            after < before + (12 << 20),
+            "{scheme}: {before} then {after}"
+        );
+        let mut rest = Vec::new();
+        fetching.lines.read_to_end(&mut rest).unwrap();
+        assert_eq!((part.len() + rest.len()) as u64, size, "{scheme}");
+        assert!(fetching.end(), "{scheme}");
+    }
+}
