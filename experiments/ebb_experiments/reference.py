@@ -19,6 +19,23 @@ A *scenario* (`experiments/scenarios/*.toml`) says what is run; a *scheme*
 the unit is in the name of each key. An unknown key or a value outside its range is an error
 that names the key and what is valid. This page is made from the code:
 `python -m ebb_experiments.reference > docs/scenarios.md`.
+
+Every scheme runs the phases `file` and `incast`. `storage`, where the scenario has it, is run by
+`ndp` and `scdp`: an object is written from the first host to replicas in different pods while
+other hosts send to the first of them, then read back from all at once. SCDP uses one multicast
+session for the write and one session with a sender per replica for the read. NDP has neither: it
+writes with a flow to each replica (all in one process, so that they share the host's link) and
+reads a part of the object from each (one process again: one pull queue). Goodput counts the object
+once, until the last host has it. Files are compared with what was sent by SHA-256, apart from the
+agents' own check.
+
+| file in `experiments/scenarios` | what for |
+|---|---|
+| `tour.toml` | `make run` |
+| `smoke.toml` | `make test-e2e`: small and quick |
+| `return-to-sender.toml` | NDP with a control queue that overflows: headers are returned |
+
+`python -m ebb_experiments.cli --scenario FILE` runs one.
 """
 
 
