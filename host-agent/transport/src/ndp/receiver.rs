@@ -13,6 +13,8 @@ use crate::record::Counters;
 
 /// More copies of a pull do not help a silent sender.
 const MAX_COPIES: u32 = 8;
+/// And a peer that has not answered a pull yet may never have sent anything: its address is forged.
+const MAX_COPIES_UNVERIFIED: u32 = 4;
 
 pub struct Receiver {
     shape: StreamShape,
@@ -21,6 +23,10 @@ pub struct Receiver {
     limits: (u32, u64),
     reassembly: Reassembly,
     credit: PullCredit,
+    /// Packets that come without a pull.
+    window: u32,
+    /// Something came that only a pull can have brought.
+    verified: bool,
     retry: Retry,
     /// When something last arrived or a pull was sent.
     last_activity: Instant,
@@ -49,6 +55,8 @@ impl Receiver {
             limits: (params.reorder_buffer_packets, params.reorder_total_bytes),
             reassembly: Reassembly::new(shape, packets),
             credit: PullCredit::new(u64::from(window), shape.packets()),
+            window,
+            verified: false,
             retry: Retry::new(now, Ndp::retry(params)),
             last_activity: now,
             paused: false,
@@ -94,6 +102,7 @@ impl ReceiverSession for Receiver {
             return;
         }
         let number = number_of(header);
+        self.verified |= number >= self.window;
         self.retry.heard(now);
         self.last_activity = now;
         if self.reassembly.has(number) {
@@ -188,7 +197,11 @@ impl ReceiverSession for Receiver {
         }
         // The last pull may be lost. Its counter is cumulative, so repeating it is harmless, and
         // every copy takes another path.
-        let copies = self.retry.silent().min(MAX_COPIES);
+        let most = match self.verified {
+            true => MAX_COPIES,
+            false => MAX_COPIES_UNVERIFIED,
+        };
+        let copies = self.retry.silent().min(most);
         out.control.extend((0..copies).map(|_| self.pull()));
     }
 
