@@ -162,7 +162,7 @@ fn peak(blocks: u64) -> usize {
     assert_eq!(offset, bytes);
     assert_eq!(
         decodes,
-        blocks.div_ceil(20) - u64::from(blocks % 20 < 8 && blocks % 20 > 0)
+        blocks.div_ceil(20) - u64::from((1..8).contains(&(blocks % 20)))
     );
     PEAK.load(Relaxed) - before
 }

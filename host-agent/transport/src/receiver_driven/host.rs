@@ -4,7 +4,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::sync::Arc;
 
 use ebb_units::Instant;
 use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
@@ -12,16 +11,15 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::expected::Expected;
-use super::pull_queue::{MAX_PRIORITY, PullQueue};
+use super::pull_queue::PullQueue;
 use super::session::{Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession, SenderSummary};
 use super::tombstones::{Epitaph, SessionKey, Tombstone, Tombstones};
 use super::{DscpParams, ResetReason};
 use crate::nic::NicParams;
-use crate::object::ObjectSource;
 use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
 use crate::timers::Timers;
 use crate::transport::{
-    DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind, Part,
+    DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind,
     Progress, SendError, SendRequest, Transport, TxInfo,
 };
 
@@ -120,10 +118,10 @@ impl<T> Open<T> {
 pub struct Host<S: Scheme> {
     pub(super) config: HostConfig,
     pub(super) params: S::Params,
-    rng: SmallRng,
+    pub(super) rng: SmallRng,
     pub(super) listening: BTreeSet<u16>,
     last_flow: u64,
-    last_port: u16,
+    pub(super) last_port: u16,
     pub(super) senders: BTreeMap<FlowId, Open<S::Sender>>,
     /// By receiver and session id, with the receiver's place in `Open::peers`.
     pub(super) senders_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
@@ -132,7 +130,7 @@ pub struct Host<S: Scheme> {
     pub(super) receivers_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
     pub(super) expected: BTreeMap<FlowId, Expected>,
     /// Local ports in use, by peer.
-    ports: BTreeSet<(SocketAddrV4, u16)>,
+    pub(super) ports: BTreeSet<(SocketAddrV4, u16)>,
     pub(super) tombstones: Tombstones,
     pub(super) control: VecDeque<(FlowId, Path, EbbHeader)>,
     pulls: PullQueue,
@@ -196,111 +194,6 @@ impl<S: Scheme> Host<S> {
     pub(super) fn new_flow(&mut self) -> FlowId {
         self.last_flow += 1;
         FlowId(self.last_flow)
-    }
-
-    fn choose_port(&mut self, to: SocketAddrV4, wanted: Option<u16>) -> Result<u16, SendError> {
-        let in_use = |host: &Self, port| host.ports.contains(&(to, port));
-        if let Some(port) = wanted {
-            return if port == 0 {
-                Err(SendError::PortZero)
-            } else if in_use(self, port) {
-                Err(SendError::PortInUse { port, to })
-            } else {
-                Ok(port)
-            };
-        }
-        let (first, last) = self.config.source_ports;
-        for _ in first..=last {
-            self.last_port = if self.last_port == last {
-                first
-            } else {
-                self.last_port + 1
-            };
-            if !in_use(self, self.last_port) {
-                return Ok(self.last_port);
-            }
-        }
-        Err(SendError::NoFreePort { to })
-    }
-
-    pub(super) fn check_destination(&self, address: Ipv4Addr) -> Result<(), SendError> {
-        let nobody = address == self.config.address
-            || address.is_multicast()
-            || address.is_broadcast()
-            || address.is_unspecified();
-        if nobody {
-            return Err(SendError::BadDestination { address });
-        }
-        Ok(())
-    }
-
-    /// Opens a session that sends to `to`; pulls come from `peers`.
-    fn start(
-        &mut self,
-        now: Instant,
-        to: SocketAddrV4,
-        source_port: Option<u16>,
-        source: Arc<dyn ObjectSource>,
-        peers: Vec<SocketAddrV4>,
-        priority: u8,
-        cast: Cast,
-    ) -> Result<FlowId, SendError> {
-        if to.port() == 0 {
-            return Err(SendError::PortZero);
-        }
-        let limit = S::max_object_bytes(&self.params, self.symbol_bytes());
-        let bytes = source.len();
-        if bytes > limit {
-            return Err(SendError::TooLarge { bytes, limit });
-        }
-        let open = self.senders.len();
-        if open >= S::limits(&self.params).max_flows {
-            return Err(SendError::TooManyFlows { open });
-        }
-        let local_port = self.choose_port(to, source_port)?;
-        let taken = |host: &Self, session| {
-            let mut keys = peers.iter().map(|peer| (*peer.ip(), session));
-            keys.any(|key| host.senders_by_key.contains_key(&key))
-        };
-        let session = match cast {
-            Cast::Part(Part { session, .. }) if taken(self, session) => {
-                return Err(SendError::SessionInUse { session });
-            }
-            Cast::Part(Part { session, .. }) => session,
-            Cast::Unicast | Cast::Group { .. } => {
-                let mut session = self.rng.random();
-                while taken(self, session) {
-                    session = self.rng.random();
-                }
-                session
-            }
-        };
-        let flow = self.new_flow();
-        let state = S::sender(now, &self.params, self.symbol_bytes(), source, cast);
-        let path = Path {
-            peer: to,
-            local_port,
-            session,
-        };
-        let keys: Vec<_> = (0..)
-            .zip(&peers)
-            .map(|(index, peer)| ((*peer.ip(), session), (flow, index)))
-            .collect();
-        let open = Open {
-            path,
-            peers,
-            state,
-            started: now,
-            stream_bytes: bytes,
-            priority: Some(priority.min(MAX_PRIORITY)),
-            timer: self.timers.open_slot(),
-            ready: false,
-        };
-        self.ports.insert((to, local_port));
-        self.senders.insert(flow, open);
-        self.senders_by_key.extend(keys);
-        self.after_sender(now, flow);
-        Ok(flow)
     }
 
     /// Writes the packet that carries `header`.
@@ -651,15 +544,8 @@ impl<S: Scheme> Transport for Host<S> {
             }
             Some(part) => Cast::Part(part),
         };
-        self.start(
-            now,
-            request.to,
-            request.source_port,
-            request.source,
-            vec![request.to],
-            request.priority,
-            cast,
-        )
+        let peers = vec![request.to];
+        self.start(now, request, peers, cast)
     }
 
     fn send_group(&mut self, now: Instant, request: GroupRequest) -> Result<FlowId, SendError> {
@@ -681,15 +567,14 @@ impl<S: Scheme> Transport for Host<S> {
         let receivers = peers.len();
         let port = request.group.port();
         let peers = peers.into_iter().map(|ip| SocketAddrV4::new(ip, port));
-        self.start(
-            now,
-            request.group,
-            request.source_port,
-            request.source,
-            peers.collect(),
-            0,
-            Cast::Group { receivers },
-        )
+        let request = SendRequest {
+            to: request.group,
+            source_port: request.source_port,
+            source: request.source,
+            priority: 0,
+            part: None,
+        };
+        self.start(now, request, peers.collect(), Cast::Group { receivers })
     }
 
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {

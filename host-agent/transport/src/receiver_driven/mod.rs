@@ -9,6 +9,7 @@ mod credit;
 mod expected;
 mod host;
 mod inbound;
+mod opening;
 mod pull_queue;
 mod retry;
 mod returned;

@@ -1,0 +1,122 @@
+//! Sessions that this host opens: checks, port and session id.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ebb_units::Instant;
+use rand::Rng;
+
+use super::host::{Host, Open, Path};
+use super::pull_queue::MAX_PRIORITY;
+use super::session::{Cast, Scheme};
+use crate::transport::{FlowId, Part, SendError, SendRequest};
+
+impl<S: Scheme> Host<S> {
+    fn choose_port(&mut self, to: SocketAddrV4, wanted: Option<u16>) -> Result<u16, SendError> {
+        let in_use = |host: &Self, port| host.ports.contains(&(to, port));
+        if let Some(port) = wanted {
+            return if port == 0 {
+                Err(SendError::PortZero)
+            } else if in_use(self, port) {
+                Err(SendError::PortInUse { port, to })
+            } else {
+                Ok(port)
+            };
+        }
+        let (first, last) = self.config.source_ports;
+        for _ in first..=last {
+            self.last_port = if self.last_port == last {
+                first
+            } else {
+                self.last_port + 1
+            };
+            if !in_use(self, self.last_port) {
+                return Ok(self.last_port);
+            }
+        }
+        Err(SendError::NoFreePort { to })
+    }
+
+    pub(super) fn check_destination(&self, address: Ipv4Addr) -> Result<(), SendError> {
+        let nobody = address == self.config.address
+            || address.is_multicast()
+            || address.is_broadcast()
+            || address.is_unspecified();
+        if nobody {
+            return Err(SendError::BadDestination { address });
+        }
+        Ok(())
+    }
+
+    /// Opens a session; its pulls come from `peers`.
+    pub(super) fn start(
+        &mut self,
+        now: Instant,
+        request: SendRequest,
+        peers: Vec<SocketAddrV4>,
+        cast: Cast,
+    ) -> Result<FlowId, SendError> {
+        let SendRequest {
+            to,
+            source_port,
+            source,
+            priority,
+            part: _,
+        } = request;
+        if to.port() == 0 {
+            return Err(SendError::PortZero);
+        }
+        let limit = S::max_object_bytes(&self.params, self.symbol_bytes());
+        let bytes = source.len();
+        if bytes > limit {
+            return Err(SendError::TooLarge { bytes, limit });
+        }
+        let open = self.senders.len();
+        if open >= S::limits(&self.params).max_flows {
+            return Err(SendError::TooManyFlows { open });
+        }
+        let local_port = self.choose_port(to, source_port)?;
+        let taken = |host: &Self, session| {
+            let mut keys = peers.iter().map(|peer| (*peer.ip(), session));
+            keys.any(|key| host.senders_by_key.contains_key(&key))
+        };
+        let session = match cast {
+            Cast::Part(Part { session, .. }) if taken(self, session) => {
+                return Err(SendError::SessionInUse { session });
+            }
+            Cast::Part(Part { session, .. }) => session,
+            Cast::Unicast | Cast::Group { .. } => {
+                let mut session = self.rng.random();
+                while taken(self, session) {
+                    session = self.rng.random();
+                }
+                session
+            }
+        };
+        let flow = self.new_flow();
+        let state = S::sender(now, &self.params, self.symbol_bytes(), source, cast);
+        let path = Path {
+            peer: to,
+            local_port,
+            session,
+        };
+        let keys: Vec<_> = (0..)
+            .zip(&peers)
+            .map(|(index, peer)| ((*peer.ip(), session), (flow, index)))
+            .collect();
+        let open = Open {
+            path,
+            peers,
+            state,
+            started: now,
+            stream_bytes: bytes,
+            priority: Some(priority.min(MAX_PRIORITY)),
+            timer: self.timers.open_slot(),
+            ready: false,
+        };
+        self.ports.insert((to, local_port));
+        self.senders.insert(flow, open);
+        self.senders_by_key.extend(keys);
+        self.after_sender(now, flow);
+        Ok(flow)
+    }
+}
