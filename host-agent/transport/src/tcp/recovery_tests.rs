@@ -238,6 +238,33 @@ fn a_receiver_that_does_not_read_stops_the_sender_and_probes_resume_it() {
     net.run_and_check();
 }
 
+/// RFC 5681 4.1: what the window was before a pause says nothing about the network after it.
+#[test]
+fn after_a_pause_the_sender_starts_with_its_initial_window() {
+    let mut net = network(TcpParams {
+        receive_buffer_bytes: 300_000,
+        ..TcpParams::default()
+    });
+    net.transfer(3_000_000);
+    net.run_until(Instant::from_micros(10_000));
+    let window = |net: &Network| net.pairs[0].left.statistics().summary.window_bytes;
+    assert!(window(&net) > 100 * 1460, "{}", window(&net));
+    net.pairs[0].read = false;
+    net.run_until(Instant::from_micros(300_000));
+    let before = net.sent.len();
+    net.pairs[0].read = true;
+    net.run_and_check();
+    let first = net.sent[before..]
+        .iter()
+        .find(|(_, s)| !s.payload.is_empty());
+    let resumed = first.unwrap().0;
+    let burst = net.sent[before..]
+        .iter()
+        .filter(|(at, s)| *at == resumed && !s.payload.is_empty())
+        .count();
+    assert_eq!(burst, 10);
+}
+
 #[test]
 fn segments_outside_the_window_do_not_matter() {
     let mut net = network(TcpParams::default());
@@ -347,6 +374,10 @@ fn timestamps_measure_and_protect() {
     old.options.timestamps = Some((0x9000_0000, 0));
     right.handle_segment(now, &old);
     assert_eq!(right.statistics().receiver.duplicates, 1);
+    assert_eq!(right.statistics().receiver.packets, before + 1);
+    // Without a timestamp it is not ours at all (RFC 7323 3.2).
+    old.options.timestamps = None;
+    right.handle_segment(now, &old);
     assert_eq!(right.statistics().receiver.packets, before + 1);
     net.run_and_check();
     let rtt = net.pairs[0].left.statistics().summary.srtt_ns.unwrap();

@@ -35,6 +35,37 @@ fn three_segments_above_make_a_hole_a_loss() {
     assert_eq!(board.next_lost(), None);
 }
 
+/// RFC 6675 4: the other half of IsLost(), which small segments need.
+#[test]
+fn three_separate_ranges_above_make_a_hole_a_loss() {
+    let mut board = Scoreboard::default();
+    for i in 0..10 {
+        board.on_sent(1 + i, 2 + i, Instant::from_micros(i));
+    }
+    board.on_ack(1, &[(2, 3), (4, 5)]);
+    assert!(!board.mark_lost(3, MSS));
+    board.on_ack(1, &[(5, 6)]);
+    assert!(!board.mark_lost(3, MSS), "the same range");
+    board.on_ack(1, &[(8, 9)]);
+    assert!(board.mark_lost(3, MSS));
+    assert_eq!(board.next_lost(), Some((1, 2)));
+}
+
+#[test]
+fn what_the_network_dropped_goes_again_each_time_it_says_so() {
+    let mut board = sent(4);
+    assert!(board.mark_dropped(offset(2) + 5));
+    assert!(!board.mark_dropped(offset(2)), "known already");
+    assert_eq!(board.next_lost(), Some((offset(2), offset(3))));
+    board.on_retransmitted(offset(2), Instant::from_micros(9));
+    assert!(board.mark_dropped(offset(2)), "the retransmission too");
+    board.on_ack(1, &[(offset(1), offset(2))]);
+    for at in [0, offset(1), offset(4), u64::MAX] {
+        assert!(!board.mark_dropped(at), "{at} is not in flight");
+    }
+    assert_eq!(board.pipe(), 2 * MSS);
+}
+
 #[test]
 fn every_hole_with_enough_above_is_found() {
     let mut board = sent(10);

@@ -137,6 +137,11 @@ impl Synchronized {
     }
 
     pub(crate) fn handle_segment(&mut self, now: Instant, segment: &Segment<'_>) -> Step {
+        // RFC 7323 3.2: where timestamps are in use, all but a RST have one.
+        let timed = segment.options.timestamps.is_some() || segment.flags.rst;
+        if self.recent_timestamp.is_some() && !timed {
+            return Step::Continue;
+        }
         let expected = self.receiver.next();
         let length = u64::from(segment.sequence_length());
         let offset = unwrap_sequence(segment.seq, self.agreement.irs, expected);
@@ -269,13 +274,11 @@ impl Synchronized {
         }
     }
 
-    /// PAWS (RFC 7323 5.3): a segment older than the newest seen in order is from another age. Where
-    /// timestamps are in use, all but a RST must have one (3.2).
+    /// PAWS (RFC 7323 5.3): a segment older than the newest seen in order is from another age.
     fn timestamp_is_fresh(&self, segment: &Segment<'_>) -> bool {
         match (self.recent_timestamp, segment.options.timestamps) {
             (Some(recent), Some((value, _))) => (value.wrapping_sub(recent) as i32) >= 0,
-            (Some(_), None) => segment.flags.rst,
-            (None, _) => true,
+            _ => true,
         }
     }
 
