@@ -24,6 +24,11 @@ impl Buffers {
         self.take(len)
     }
 
+    /// A buffer that is held has grown by as much.
+    pub fn grow(&mut self, bytes: usize) {
+        self.held_bytes += bytes as u64;
+    }
+
     /// A buffer of `len` bytes that was held is delivered or given back.
     pub fn let_go(&mut self, len: usize) {
         self.held_bytes = self.held_bytes.saturating_sub(len as u64);

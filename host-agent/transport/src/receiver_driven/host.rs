@@ -704,7 +704,7 @@ impl<S: Scheme> Transport for Host<S> {
     fn handle_job(&mut self, now: Instant, result: DecodeResult) {
         let flow = result.flow();
         let Some(open) = self.receivers.get_mut(&flow) else {
-            self.out.buffers.give(result.into_buffer());
+            result.release(&mut self.out.buffers);
             return;
         };
         open.state.handle_job(now, result, &mut self.out);

@@ -237,8 +237,8 @@ impl Block {
     }
 
     /// The bytes of a complete block, `len` without padding.
-    pub fn take_bytes(&mut self, len: usize) -> Vec<u8> {
-        let mut bytes = self.symbols.take_buffer();
+    pub fn take_bytes(&mut self, len: usize, buffers: &mut Buffers) -> Vec<u8> {
+        let mut bytes = self.symbols.take_buffer(buffers);
         bytes.truncate(len);
         bytes
     }
@@ -250,7 +250,8 @@ impl Block {
 
     /// The buffer of a block that nobody waits for any more.
     pub fn release(&mut self, buffers: &mut Buffers) {
-        buffers.give(self.symbols.take_buffer());
+        let buffer = self.symbols.take_buffer(buffers);
+        buffers.give(buffer);
     }
 }
 
@@ -275,7 +276,10 @@ mod tests {
         }
         assert!(block.decode(FlowId(1), 0).is_none());
         assert!(block.is_complete());
-        assert_eq!(block.take_bytes(11), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]);
+        assert_eq!(
+            block.take_bytes(11, &mut buffers),
+            [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use raptorq::{EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBl
 
 use super::symbols::Symbols;
 use crate::FlowId;
+use crate::receiver_driven::Buffers;
 
 /// Sub-blocks are not used, so the alignment of RFC 6330 has no effect on the code.
 const SYMBOL_ALIGNMENT: u8 = 1;
@@ -41,9 +42,10 @@ impl DecodeResult {
         self.flow
     }
 
-    /// The buffer of a flow that has ended meanwhile.
-    pub(crate) fn into_buffer(mut self) -> Vec<u8> {
-        self.symbols.take_buffer()
+    /// Of a flow that has ended meanwhile: the buffer can serve others.
+    pub(crate) fn release(mut self, buffers: &mut Buffers) {
+        let buffer = self.symbols.take_buffer(buffers);
+        buffers.give(buffer);
     }
 }
 
@@ -95,7 +97,6 @@ pub(super) fn transmission_information(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::receiver_driven::Buffers;
     use rand::rngs::SmallRng;
     use rand::seq::SliceRandom;
     use rand::{Rng, SeedableRng};
@@ -144,7 +145,10 @@ mod tests {
             kept.extend(&pool[..missing]);
             let mut result = job(k, t, kept.into_iter()).run();
             match result.outcome {
-                Outcome::Decoded => assert!(result.symbols.take_buffer() == block, "wrong bytes"),
+                Outcome::Decoded => {
+                    let bytes = result.symbols.take_buffer(&mut Buffers::default());
+                    assert!(bytes == block, "wrong bytes");
+                }
                 Outcome::NotEnough => failed += 1,
             }
         }

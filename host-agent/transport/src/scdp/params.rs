@@ -36,6 +36,9 @@ pub struct ScdpParams {
     pub linger_ns: u64,
     /// Blocks that a receiver holds at a time.
     pub max_open_blocks: u32,
+    /// Symbols that all flows of a host may hold, in bytes. Beyond it only the first open block of a
+    /// flow takes more; what else arrives counts as trimmed.
+    pub max_buffer_bytes: u64,
     /// Flows open at a host, in each direction.
     pub max_flows: u32,
     /// Flows open from one peer.
@@ -58,6 +61,7 @@ impl Default for ScdpParams {
             expect_timeout_ns: 30_000_000_000,
             linger_ns: 200_000_000,
             max_open_blocks: 16,
+            max_buffer_bytes: 1 << 30,
             max_flows: 4096,
             max_flows_per_peer: 1024,
         }

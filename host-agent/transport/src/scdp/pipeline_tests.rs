@@ -240,6 +240,25 @@ fn pulls_of_equal_sessions_are_shared_out_evenly() {
 }
 
 #[test]
+fn a_host_short_of_memory_takes_one_block_of_each_flow_at_a_time() {
+    let params = ScdpParams {
+        max_buffer_bytes: 200 * SYMBOL,
+        ..ScdpParams::default()
+    };
+    let mut net = with_params(4, params);
+    net.fate = Box::new(|_, header| one_of_each_block(header));
+    // Longer than a block, so that there would be many.
+    net.job_takes = Box::new(|_| Duration::from_millis(10));
+    for sender in 0..3 {
+        net.send(sender, 3, 600 * SYMBOL);
+    }
+    net.run();
+    for sender in 0..3 {
+        net.pair(sender, 3);
+    }
+}
+
+#[test]
 fn an_ended_session_is_forgotten_only_after_it_has_lingered() {
     let mut net = network(2);
     net.send(0, 1, 50 * SYMBOL);

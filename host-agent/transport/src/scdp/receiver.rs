@@ -24,6 +24,7 @@ pub struct Receiver {
     /// Blocks that may be asked for, from the first that is not delivered on.
     pub(super) max_open_blocks: u32,
     progress_timeout: Duration,
+    max_buffer_bytes: u64,
     pub(super) membership: Membership,
     /// Every block below has been delivered.
     pub(super) next_delivered: u32,
@@ -90,6 +91,7 @@ impl Receiver {
             overhead_symbols: params.overhead_symbols,
             max_open_blocks: params.max_open_blocks.max(spanned),
             progress_timeout: Duration::from_nanos(params.progress_timeout_ns),
+            max_buffer_bytes: params.max_buffer_bytes,
             membership: if first.flags.contains(EbbFlags::MULTICAST) {
                 Membership::InGroup
             } else {
@@ -181,7 +183,10 @@ impl Receiver {
             return Effect::TooLate;
         };
         let block = &mut self.open[index];
-        match payload {
+        // Where memory is short a symbol is as good as trimmed, but for the block whose turn it is.
+        let more = u64::from(self.blocks.shape.symbol_bytes);
+        let room = index == 0 || buffers.held() + more <= self.max_buffer_bytes;
+        match payload.filter(|_| room) {
             Some(bytes) => block.receive(from, header.symbol, bytes, buffers),
             None => block.receive_trimmed(from, header.symbol),
         }
@@ -261,7 +266,8 @@ impl Receiver {
                 break;
             };
             let (_, len) = self.blocks.block_extent(self.next_delivered);
-            out.delivered.push(block.take_bytes(len));
+            let bytes = block.take_bytes(len, &mut out.buffers);
+            out.delivered.push(bytes);
             self.spare.push(block);
             self.next_delivered += 1;
         }
@@ -400,7 +406,7 @@ impl ReceiverSession for Receiver {
         self.last_progress = now;
         let index = result.block.checked_sub(self.next_delivered);
         let Some(block) = index.and_then(|index| self.open.get_mut(index as usize)) else {
-            out.buffers.give(result.into_buffer());
+            result.release(&mut out.buffers);
             return;
         };
         block.decoded(result);

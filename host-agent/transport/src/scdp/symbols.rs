@@ -11,6 +11,8 @@ pub struct Symbols {
     /// As long as what has arrived requires: a peer that announces large blocks gets no memory
     /// for the announcement alone.
     buffer: Vec<u8>,
+    /// Of which so many bytes are counted in [`Buffers::held`].
+    held: usize,
     present: Bits,
     sources_present: u16,
     /// ESIs of the repair symbols, in the order in which they are in the buffer.
@@ -72,6 +74,8 @@ impl Symbols {
         }
         let range = self.range(slot);
         if self.buffer.len() < range.end {
+            buffers.grow(range.end - self.buffer.len());
+            self.held += range.end - self.buffer.len();
             self.buffer.resize(range.end, 0);
         }
         let (bytes, padding) = self.buffer[range].split_at_mut(payload.len());
@@ -110,7 +114,9 @@ impl Symbols {
         self.buffer.len()
     }
 
-    pub fn take_buffer(&mut self) -> Vec<u8> {
+    /// The buffer, which is held no longer.
+    pub fn take_buffer(&mut self, buffers: &mut Buffers) -> Vec<u8> {
+        buffers.let_go(std::mem::take(&mut self.held));
         std::mem::take(&mut self.buffer)
     }
 }
@@ -146,6 +152,12 @@ mod tests {
         assert_eq!(symbols.count(), 4);
         symbols.complete(&[8; 12]);
         assert!(symbols.has_all_sources());
-        assert_eq!(symbols.take_buffer(), [0, 0, 1, 8, 8, 8, 8, 8, 8, 3, 0, 0]);
+        // Six symbols, of which the last two were repair symbols.
+        assert_eq!(buffers.held(), 18);
+        assert_eq!(
+            symbols.take_buffer(&mut buffers),
+            [0, 0, 1, 8, 8, 8, 8, 8, 8, 3, 0, 0]
+        );
+        assert_eq!(buffers.held(), 0);
     }
 }
