@@ -9,14 +9,46 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use anyhow::{Context, bail};
+use ebb_wire::Protocol;
 use rand::Rng;
 
-/// Source ports are above the kernel's own ephemeral ports (32768..60999 unless changed), so that
-/// hiding ours from the kernel hides nothing of its. Port 65535, for which Linux takes no policy
-/// rule (`kernel_rules`), is beyond the last block.
-const FIRST_SOURCE_PORT: u16 = 61_000;
 const BLOCK_PORTS: u16 = 64;
-const BLOCKS: u16 = (u16::MAX - FIRST_SOURCE_PORT) / BLOCK_PORTS;
+
+/// The source ports of a protocol, in blocks.
+#[derive(Clone, Copy)]
+struct Pool {
+    first: u16,
+    blocks: u16,
+}
+
+/// Above the kernel's own ephemeral ports (32768..60999 unless changed), so that hiding ours from
+/// the kernel hides nothing of its. Port 65535, for which Linux takes no policy rule
+/// (`kernel_rules`), is beyond the last block.
+const TCP: Pool = Pool {
+    first: 61_000,
+    blocks: (u16::MAX - 61_000) / BLOCK_PORTS,
+};
+/// The kernel has no ports of this protocol: from the first ephemeral port of RFC 6335 on.
+const RECEIVER_DRIVEN: Pool = Pool {
+    first: 49_152,
+    blocks: (TCP.first - 49_152) / BLOCK_PORTS,
+};
+
+impl Pool {
+    fn of(protocol: Protocol) -> Self {
+        match protocol {
+            Protocol::EBB => RECEIVER_DRIVEN,
+            _ => TCP,
+        }
+    }
+
+    fn range(self, block: u16, blocks: u16) -> PortRange {
+        PortRange {
+            first: self.first + block * BLOCK_PORTS,
+            last: self.first + (block + blocks) * BLOCK_PORTS - 1,
+        }
+    }
+}
 
 /// First and last port of a range that is ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,13 +92,20 @@ impl PortLock {
     }
 
     /// At least `count` ports in a row to send from.
-    pub fn take_sources(address: Ipv4Addr, count: u16) -> anyhow::Result<Self> {
-        let blocks = count.max(1).div_ceil(BLOCK_PORTS).min(BLOCKS);
-        // From anywhere, so that a peer does not take the next process for the last one.
-        let places = BLOCKS - blocks + 1;
-        let start = rand::rng().random_range(0..places);
-        for place in (start..places).chain(0..start) {
-            if let Some(lock) = Self::try_blocks(address, place, blocks)? {
+    pub fn take_sources(address: Ipv4Addr, protocol: Protocol, count: u16) -> anyhow::Result<Self> {
+        let pool = Pool::of(protocol);
+        let blocks = count.max(1).div_ceil(BLOCK_PORTS).min(pool.blocks);
+        // From anywhere, so that a peer does not take the next process for the last one; but side by
+        // side with others of the same size as long as there is room, so that no gaps are wasted.
+        let places = pool.blocks - blocks + 1;
+        let sides = pool.blocks / blocks;
+        let (side, place) = {
+            let mut rng = rand::rng();
+            (rng.random_range(0..sides), rng.random_range(0..places))
+        };
+        let side_by_side = (side..sides).chain(0..side).map(|side| side * blocks);
+        for place in side_by_side.chain(place..places).chain(0..place) {
+            if let Some(lock) = Self::try_blocks(address, pool, place, blocks)? {
                 return Ok(lock);
             }
         }
@@ -85,22 +124,22 @@ impl PortLock {
         }
     }
 
-    fn try_blocks(address: Ipv4Addr, first: u16, blocks: u16) -> anyhow::Result<Option<Self>> {
-        let range = PortRange {
-            first: FIRST_SOURCE_PORT + first * BLOCK_PORTS,
-            last: FIRST_SOURCE_PORT + (first + blocks) * BLOCK_PORTS - 1,
-        };
+    fn try_blocks(
+        address: Ipv4Addr,
+        pool: Pool,
+        first: u16,
+        blocks: u16,
+    ) -> anyhow::Result<Option<Self>> {
         let mut sockets = Vec::new();
         for block in first..first + blocks {
-            let port = FIRST_SOURCE_PORT + block * BLOCK_PORTS;
-            let name = format!("{port}-{}", port + BLOCK_PORTS - 1);
-            let Some(socket) = try_lock(address, &name)? else {
+            let PortRange { first, last } = pool.range(block, 1);
+            let Some(socket) = try_lock(address, &format!("{first}-{last}"))? else {
                 return Ok(None);
             };
             sockets.push(socket);
         }
         Ok(Some(PortLock {
-            range,
+            range: pool.range(first, blocks),
             _sockets: sockets,
         }))
     }
@@ -123,28 +162,40 @@ mod tests {
     /// Any address will do: the locks are names.
     const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
+    fn take(count: u16) -> anyhow::Result<PortLock> {
+        PortLock::take_sources(ADDRESS, Protocol::TCP, count)
+    }
+
     #[test]
-    fn no_sender_gets_the_port_that_cannot_be_hidden() {
-        let last = FIRST_SOURCE_PORT + BLOCKS * BLOCK_PORTS - 1;
+    fn no_sender_gets_the_port_that_cannot_be_hidden_or_one_of_the_kernel() {
+        let PortRange { first, last } = TCP.range(0, TCP.blocks);
         assert!(last < u16::MAX && u16::MAX - last <= BLOCK_PORTS);
+        assert!(first > 60_999);
+        // The locks of the protocols are of one kind.
+        assert!(RECEIVER_DRIVEN.range(0, RECEIVER_DRIVEN.blocks).last < first);
     }
 
     #[test]
     fn ranges_of_several_processes_do_not_overlap() {
         let mut locks = Vec::new();
-        let mut free = BLOCKS;
-        while let Ok(lock) = PortLock::take_sources(ADDRESS, 500) {
+        let mut free = TCP.blocks;
+        while let Ok(lock) = take(500) {
             assert_eq!(lock.range.last - lock.range.first + 1, 512);
             locks.push(lock);
             free -= 8;
         }
         // Wherever the first ones fell: 8 free blocks in a row are no longer there.
-        assert!(locks.len() >= usize::from(BLOCKS / 15), "{}", locks.len());
+        assert!(
+            locks.len() >= usize::from(TCP.blocks / 15),
+            "{}",
+            locks.len()
+        );
         for _ in 0..free {
-            locks.push(PortLock::take_sources(ADDRESS, 1).unwrap());
+            locks.push(take(1).unwrap());
         }
-        let error = PortLock::take_sources(ADDRESS, 1).err().unwrap();
+        let error = take(1).err().unwrap();
         assert!(error.to_string().contains("no 64 free source ports"));
+        PortLock::take_sources(ADDRESS, Protocol::EBB, 1000).unwrap();
         let mut ranges: Vec<_> = locks
             .iter()
             .map(|lock| (lock.range.first, lock.range.last))
@@ -152,7 +203,16 @@ mod tests {
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|pair| pair[0].1 < pair[1].0));
         drop(locks);
-        PortLock::take_sources(ADDRESS, 512).unwrap();
+        take(512).unwrap();
+    }
+
+    #[test]
+    fn ranges_of_one_size_leave_no_gaps() {
+        let address = Ipv4Addr::new(192, 0, 2, 2);
+        let take = || PortLock::take_sources(address, Protocol::TCP, 768);
+        let locks: Vec<_> = (0..TCP.blocks / 12).map(|_| take().unwrap()).collect();
+        assert_eq!(locks.len(), 5);
+        assert!(take().is_err());
     }
 
     #[test]

@@ -16,9 +16,6 @@ use crate::objects::{open_directory, remove_leftovers};
 use crate::output::Output;
 use crate::session::{self, Needs};
 
-/// Source ports of each scheme of a daemon, whose applications may have many flows to one host.
-const DAEMON_SOURCE_PORTS: u16 = 512;
-
 /// The directories of a receiver.
 struct Directories {
     receive: Option<OwnedFd>,
@@ -65,7 +62,7 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
     let output = Output::new(args.engine.json);
     let listener = bind(&args.engine)?;
     let mut runtime = session::open(&args.engine)?;
-    session::open_all(&mut runtime, DAEMON_SOURCE_PORTS)?;
+    session::open_all(&mut runtime)?;
     let address = runtime.address();
     let accept = |service: &crate::daemon::Service| {
         let mailbox = service.mailbox();

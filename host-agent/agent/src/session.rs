@@ -3,6 +3,7 @@
 
 use anyhow::Context;
 use ebb_transport::Scheme;
+use ebb_wire::Protocol;
 use serde_json::Value;
 
 use crate::api::client::Client;
@@ -125,9 +126,19 @@ where
     })
 }
 
+/// Source ports of a scheme of a daemon: as many flows can it have to one port of one host. There
+/// are four TCP schemes, and other processes of the host need TCP ports as well.
+fn daemon_source_ports(scheme: Scheme) -> u16 {
+    match scheme.protocol() {
+        Protocol::EBB => 2048,
+        _ => 768,
+    }
+}
+
 /// Opens all schemes, so that requests find this host.
-pub fn open_all(runtime: &mut Runtime, source_ports: u16) -> anyhow::Result<()> {
+pub fn open_all(runtime: &mut Runtime) -> anyhow::Result<()> {
     for scheme in Scheme::ALL {
+        let source_ports = daemon_source_ports(scheme);
         runtime.transports().open(scheme, source_ports)?;
         runtime.transports().listen(scheme, service_port(scheme))?;
     }

@@ -65,7 +65,7 @@ impl Transports {
         if self.find(scheme).is_some() {
             return Ok(());
         }
-        let lock = PortLock::take_sources(self.address, source_ports)?;
+        let lock = PortLock::take_sources(self.address, scheme.protocol(), source_ports)?;
         let rule = hide(scheme, lock.range)?;
         let transport = scheme.transport(
             self.address,

@@ -59,6 +59,9 @@ pub(super) struct Counts {
     pub requests_refused: u64,
 }
 
+/// How long an agent that ends waits for its disk.
+const LAST_WRITES: std::time::Duration = std::time::Duration::from_millis(500);
+
 pub struct Service {
     pub(super) inbox: mpsc::Receiver<Command>,
     pub(super) mailbox: Mailbox,
@@ -577,6 +580,7 @@ impl Application for Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
+        self.sinks.settle(LAST_WRITES);
         for outbox in self.clients.values() {
             outbox.finish();
         }

@@ -66,6 +66,8 @@ enum Order {
     Decide(SinkId, Target),
     End(SinkId, SyncSender<Verdict>),
     Drop(SinkId),
+    /// Everything before this is done.
+    Settle(SyncSender<()>),
 }
 
 /// Orders for one thread.
@@ -173,6 +175,23 @@ impl Sinks {
         self.urgent(sink, Order::Drop(sink));
     }
 
+    /// Waits until all orders are carried out, but not for a disk or a reader that is stuck: a
+    /// process that ends before its flows are dropped leaves their temporary files.
+    pub fn settle(&self, patience: Duration) {
+        let (done, all_done) = std::sync::mpsc::sync_channel(THREADS);
+        for queue in &self.queues {
+            queue.push(Order::Settle(done.clone()), true);
+        }
+        let end = Instant::now() + patience;
+        for _ in &self.queues {
+            let left = end.saturating_duration_since(Instant::now());
+            if all_done.recv_timeout(left).is_err() {
+                tracing::warn!("a file is not written: its disk or its reader is stuck");
+                return;
+            }
+        }
+    }
+
     /// Bytes that wait to be written, of all flows.
     pub fn backlog_bytes(&self) -> u64 {
         self.shared.total_bytes.load(Ordering::Relaxed)
@@ -273,6 +292,9 @@ impl Worker {
             }
             Order::End(id, answer) => self.end(id, &answer),
             Order::Drop(id) => self.close(id),
+            Order::Settle(done) => {
+                let _ = done.send(());
+            }
         }
     }
 
