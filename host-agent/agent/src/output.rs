@@ -1,11 +1,14 @@
 //! What a command shows: a line per flow, for people on a terminal and as JSON otherwise, and a
 //! progress bar on a terminal.
 
+use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddrV4;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use ebb_transport::Scheme;
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::Value;
 
 use crate::record;
@@ -14,29 +17,19 @@ pub struct Output {
     json: bool,
     /// The content goes to stdout, so the lines do not.
     to_stderr: bool,
-    bar: Option<ProgressBar>,
+    wants_progress: bool,
+    /// While something is under way.
+    bar: Mutex<Option<ProgressBar>>,
 }
 
 impl Output {
     /// `json`: also on a terminal.
     pub fn new(json: bool) -> Self {
-        let bar = (!json && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::new_spinner();
-            bar.set_style(style("{spinner} {msg} {bytes} {bytes_per_sec}"));
-            bar
-        });
         Output {
             json: json || !std::io::stdout().is_terminal(),
             to_stderr: false,
-            bar,
-        }
-    }
-
-    /// For a command that shows no progress.
-    pub fn without_bar(json: bool) -> Self {
-        Output {
-            bar: None,
-            ..Output::new(json)
+            wants_progress: !json && std::io::stderr().is_terminal(),
+            bar: Mutex::new(None),
         }
     }
 
@@ -59,7 +52,7 @@ impl Output {
     }
 
     pub fn wants_progress(&self) -> bool {
-        self.bar.is_some()
+        self.wants_progress
     }
 
     pub fn ready(&self, scheme: Scheme, local: SocketAddrV4) {
@@ -82,13 +75,12 @@ impl Output {
     }
 
     pub fn progress(&self, name: &str, done_bytes: u64, total_bytes: Option<u64>) {
-        let Some(bar) = &self.bar else { return };
-        if let Some(total) = total_bytes
-            && bar.length() != Some(total)
-        {
-            bar.set_style(style(
-                "{msg} {wide_bar} {percent:>3} % {bytes}/{total_bytes} {bytes_per_sec} ETA {eta}",
-            ));
+        if !self.wants_progress {
+            return;
+        }
+        let mut bar = self.bar();
+        let bar = bar.get_or_insert_with(|| new_bar(total_bytes));
+        if let Some(total) = total_bytes {
             bar.set_length(total);
         }
         bar.set_message(name.to_owned());
@@ -97,10 +89,13 @@ impl Output {
 
     /// The bar goes when the transfer has ended.
     pub fn end(&self) {
-        if let Some(bar) = &self.bar {
+        if let Some(bar) = self.bar().take() {
             bar.finish_and_clear();
-            bar.reset();
         }
+    }
+
+    fn bar(&self) -> MutexGuard<'_, Option<ProgressBar>> {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A transfer without a flow has failed.
@@ -116,15 +111,43 @@ impl Output {
                 let _ = writeln!(std::io::stdout(), "{line}");
             }
         };
-        match &self.bar {
+        match &*self.bar() {
             Some(bar) => bar.suspend(print),
             None => print(),
         }
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+/// Rate and remaining time are those of the mean since the beginning: what the last fifth of a
+/// second brought says little.
+fn new_bar(total_bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total_bytes {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{msg} {wide_bar} {percent:>3} % {bytes}/{total_bytes} {rate} ETA {left}",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {msg} {bytes} {rate}"),
+    };
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = write!(out, "{}/s", HumanBytes(mean_rate(state) as u64));
+        })
+        .with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let rest = state.len().unwrap_or(0).saturating_sub(state.pos());
+            let seconds = rest as f64 / mean_rate(state).max(1.0);
+            let _ = write!(
+                out,
+                "{}",
+                HumanDuration(Duration::from_secs(seconds as u64))
+            );
+        });
+    bar.with_style(style)
+}
+
+/// Bytes per second.
+fn mean_rate(state: &ProgressState) -> f64 {
+    state.pos() as f64 / state.elapsed().as_secs_f64().max(1e-3)
 }
 
 /// A flow in one line.

@@ -4,7 +4,6 @@
 use anyhow::Context;
 use ebb_transport::Scheme;
 use ebb_wire::Protocol;
-use serde_json::Value;
 
 use crate::api::client::Client;
 use crate::api::service_port;
@@ -61,7 +60,7 @@ fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
     let other = args
         .interface
         .as_ref()
-        .is_some_and(|interface| greeting["interface"] != Value::from(interface.as_str()));
+        .is_some_and(|interface| greeting["interface"] != interface.as_str());
     if other && args.socket.is_some() {
         anyhow::bail!("the daemon at {address} is on {}", greeting["interface"]);
     }

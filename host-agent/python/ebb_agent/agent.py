@@ -127,18 +127,42 @@ class Agent:
         """
         target = Target(into)
         try:
-            fields: dict[str, Any] = {
-                "scheme": scheme,
-                "name": name,
-                "from": as_list(hosts),
-                "priority": priority,
-            }
-            if timeout is not None:
-                fields["timeout_ms"] = max(1, int(timeout * 1000))
-            self._start("fetch", fields, target.descriptor).wait(timeout)
+            transfer = self.start_fetch(
+                name,
+                hosts,
+                target.descriptor,
+                scheme=scheme,
+                priority=priority,
+                answer_timeout=timeout,
+            )
+            transfer.wait(timeout)
             return target.keep()
         finally:
             target.close()
+
+    def start_fetch(
+        self,
+        name: str,
+        hosts: Hosts,
+        into: int,
+        *,
+        scheme: str = DEFAULT_SCHEME,
+        priority: int = 0,
+        answer_timeout: float | None = None,
+        progress: bool = False,
+    ) -> Transfer:
+        """As `fetch`, but returns when the servers have been asked. `into` is the descriptor of a
+        file, pipe, socket or directory; `answer_timeout` is for the first byte (default 60 s)."""
+        fields: dict[str, Any] = {
+            "scheme": scheme,
+            "name": name,
+            "from": as_list(hosts),
+            "priority": priority,
+            "progress": progress,
+        }
+        if answer_timeout is not None:
+            fields["timeout_ms"] = max(1, int(answer_timeout * 1000))
+        return self._start("fetch", fields, into)
 
     def listen(self, scheme: str = DEFAULT_SCHEME, port: int | None = None) -> Listener:
         """Takes objects that others send to `port`, by default the service port of the scheme."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_hosts import Host
+from agent_hosts import BINARY, Host
 from ebb_agent import (
     AgentGoneError,
     IncomingObject,
@@ -231,3 +236,87 @@ def test_what_cannot_work_is_explained(hosts: list[Host]) -> None:
             agent.send(b"x", b.address, name="x", scheme="ndp", timeout=SECONDS)
         with pytest.raises(TimedOutError), b.agent() as receiver, receiver.listen("ndp"):
             agent.send(b"x" * 20_000_000, b.address, name="x", scheme="ndp", timeout=0.3)
+
+
+def test_a_server_serves_one_host_only_so_much(hosts: list[Host]) -> None:
+    a, b, c = hosts
+    with a.agent() as client, b.agent() as server, c.agent() as other:
+        server.offer("large", bytes(8_000_000))
+        pipes = [os.pipe() for _ in range(33)]
+        transfers = [
+            client.start_fetch("large", b.address, writer, scheme="ndp") for _, writer in pipes
+        ]
+        for _, writer in pipes:
+            os.close(writer)
+        # Nobody reads: all but one are held, and that one is refused.
+        refused: list[Transfer] = []
+        deadline = time.monotonic() + SECONDS
+        while not refused and time.monotonic() < deadline:
+            refused = [transfer for transfer in transfers if transfer.done]
+            time.sleep(0.05)
+        assert len(refused) == 1
+        with pytest.raises(TransferError, match="as many as it may"):
+            refused[0].wait(SECONDS)
+        # Other hosts are not concerned.
+        assert other.fetch("large", b.address, scheme="ndp", timeout=SECONDS) == bytes(8_000_000)
+        for reader, _ in pipes:
+            os.close(reader)
+        for transfer in transfers:
+            with pytest.raises(TransferError):
+                transfer.wait(SECONDS)
+        assert client.fetch("large", b.address, timeout=SECONDS) == bytes(8_000_000)
+
+
+def test_what_is_no_request_harms_nobody(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    with a.agent() as agent:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+            stranger.connect(str(a.socket))
+            for text in [b"\0", b"{}", b"[1]", b'{"id": 7, "op": "send"}', b'{"id": -1, "op": 3}']:
+                stranger.send(text)
+                answer = json.loads(stranger.recv(1 << 16))
+                assert answer["error"]["code"] == "bad-request", answer
+            # Too long: the connection ends.
+            stranger.send(b" " * 100_000)
+            assert stranger.recv(1 << 16) == b""
+        # One that never reads loses its transfers, if not its place.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as deaf:
+            deaf.connect(str(a.socket))
+            deaf.settimeout(1.0)
+            with contextlib.suppress(OSError):
+                for number in range(40_000):
+                    deaf.send(b'{"id": %d, "op": "statistics"}' % number)
+            with b.agent() as receiver, receiver.listen("ndp") as listener:
+                transfer = agent.start_send(b"x", b.address, name="x", scheme="ndp")
+                assert listener.get(SECONDS).read(SECONDS) == b"x"
+                transfer.wait(SECONDS)
+        assert agent.statistics()["clients"] <= 3
+
+
+def test_other_users_are_turned_away(hosts: list[Host]) -> None:
+    a, _, _ = hosts
+    a.stop()
+    # In the abstract namespace, where no file mode keeps anybody out.
+    command = ["ip", "netns", "exec", a.namespace, str(BINARY), "run"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdout is not None
+        assert b"ready" in daemon.stdout.readline()
+        nobody = ["ip", "netns", "exec", a.namespace, "setpriv", "--reuid=65534", "--clear-groups"]
+        connect = """
+import socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.connect("\\0ebb-agent")
+s.settimeout(10)
+try:
+    s.send(b'{"id": 1, "op": "hello", "version": 1}')
+    print(s.recv(65536))
+except (BrokenPipeError, ConnectionResetError):
+    print(b"")
+"""
+        args = [*nobody, sys.executable, "-c", connect]
+        try:
+            assert subprocess.check_output(args, timeout=SECONDS).strip() == b"b''"
+            args = ["ip", "netns", "exec", a.namespace, sys.executable, "-c", connect]
+            assert b"10.9.0.1" in subprocess.check_output(args, timeout=SECONDS)
+        finally:
+            daemon.terminate()

@@ -46,7 +46,9 @@ impl Client {
             signals,
             buffer: Vec::new(),
         };
-        let greeting = client.call(Operation::Hello(Hello { version: VERSION }), None)?;
+        let greeting = client
+            .call(Operation::Hello(Hello { version: VERSION }), None)
+            .context("the daemon does not greet; only its own user and root may use it")?;
         Ok((client, greeting))
     }
 

@@ -33,7 +33,7 @@ pub fn run(args: &BenchArgs, host: Host) -> anyhow::Result<bool> {
         Some(count) => End::After(count),
         None => End::At(clock::now() + Duration::from_nanos((seconds * 1e9) as u64)),
     };
-    let output = Output::without_bar(args.common.engine.json);
+    let output = Output::new(args.common.engine.json);
     let needs = Needs {
         linger: args.point.fetch.is_some(),
         ..Needs::default()

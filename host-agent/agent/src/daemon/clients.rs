@@ -131,13 +131,21 @@ fn read(
     mailbox: &Mailbox,
 ) -> io::Result<()> {
     let (mut message, mut descriptor) = (Vec::new(), None);
+    let (seen, is_seen) = sync_channel(1);
     while connection.receive(&mut message, &mut descriptor)? {
         match serde_json::from_slice::<Request>(&message) {
-            Ok(request) => mailbox.send(Command::Request {
-                client,
-                request,
-                descriptor: descriptor.take(),
-            }),
+            Ok(request) => {
+                mailbox.send(Command::Request {
+                    client,
+                    request,
+                    descriptor: descriptor.take(),
+                    seen: seen.clone(),
+                });
+                // However fast it asks, it has one request in the mailbox.
+                if is_seen.recv().is_err() {
+                    return Ok(());
+                }
+            }
             Err(error) => {
                 let id = serde_json::from_slice::<serde_json::Value>(&message)
                     .ok()

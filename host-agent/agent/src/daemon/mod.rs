@@ -46,6 +46,8 @@ pub enum Command {
         client: ClientId,
         request: Request,
         descriptor: Option<OwnedFd>,
+        /// Told when the engine has seen it: a client has one request waiting at a time.
+        seen: mpsc::SyncSender<()>,
     },
     Prepared {
         ticket: u64,
@@ -80,6 +82,10 @@ impl Mailbox {
     fn send(&self, command: Command) {
         // Fails only when the engine has ended, and then the process ends.
         let _ = self.commands.send(command);
+        self.waker.wake();
+    }
+
+    fn wake(&self) {
         self.waker.wake();
     }
 

@@ -223,8 +223,8 @@ impl Service {
     ) -> Result<Value, Error> {
         self.own_undecided(client, transfer)?;
         let target = self.target(descriptor);
-        let flows = self.flows.values_mut();
-        let object = flows.filter_map(|flow| match flow {
+        let mut flows = self.flows.values_mut();
+        let object = flows.find_map(|flow| match flow {
             Flow::Incoming(incoming) if incoming.transfer == Some(transfer) => {
                 match &mut incoming.stage {
                     Stage::Object(object) => Some(object),
@@ -233,10 +233,9 @@ impl Service {
             }
             _ => None,
         });
-        for object in object {
+        if let Some(object) = object {
             object.undecided = false;
             self.sinks.decide(object.sink, target);
-            break;
         }
         Ok(json!({}))
     }

@@ -32,6 +32,8 @@ use crate::transports::Transports;
 const MAX_TRANSFERS: usize = 4096;
 /// How often clients hear of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+/// Handled before packets have their turn again.
+const COMMANDS_PER_TURN: usize = 256;
 /// Flows in one answer to `flows`, so that it fits into a message.
 const FLOWS_PER_MESSAGE: usize = 100;
 
@@ -168,7 +170,9 @@ impl Service {
                 client,
                 request: Request { id, operation },
                 descriptor,
+                seen,
             } => {
+                let _ = seen.try_send(());
                 let shutdown = matches!(operation, Operation::Shutdown(_));
                 let result = self.request(now, client, id, operation, descriptor, transports);
                 if let Some(result) = result.transpose() {
@@ -557,9 +561,14 @@ impl Application for Service {
     }
 
     fn handle_wake(&mut self, now: Instant, transports: &mut Transports) -> ControlFlow<()> {
-        while let Ok(command) = self.inbox.try_recv() {
-            self.follow(now, command, transports)?;
+        for _ in 0..COMMANDS_PER_TURN {
+            match self.inbox.try_recv() {
+                Ok(command) => self.follow(now, command, transports)?,
+                Err(_) => return ControlFlow::Continue(()),
+            }
         }
+        // The rest has its turn after the packets.
+        self.mailbox.wake();
         ControlFlow::Continue(())
     }
 
