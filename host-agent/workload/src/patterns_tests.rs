@@ -1,6 +1,7 @@
 use super::*;
 use crate::testing::{fat_tree, schedule, star};
 use crate::transfer::Transfer;
+use crate::transfer::{Kind, Moment};
 
 fn run(traffic: &str, hosts: &[crate::Host]) -> (crate::Schedule, Vec<Transfer>) {
     let mut schedule = schedule(traffic, hosts).unwrap();
