@@ -430,3 +430,51 @@ fn the_initial_windows_are_most_urgent() {
         assert_eq!((header.senders, header.pull), (3, 6));
     }
 }
+
+/// Headers with right checksums and wrong contents, both ways.
+#[test]
+fn no_header_makes_a_many_to_one_session_panic_or_last_for_ever() {
+    use ebb_wire::{Ecn, Ipv4Header, Protocol};
+    for seed in 0..15 {
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut net = network(4);
+        net.fetch(0, &[1, 2, 3], 300 * SYMBOL);
+        net.run_until(Instant::from_micros(50));
+        for _ in 0..300 {
+            let now = net.now;
+            net.run_until(now + Duration::from_micros(10));
+            let (_, src, genuine) = net.log[rng.random_range(0..net.log.len())];
+            let mut header = genuine;
+            let value: u32 = match rng.random_range(0..3) {
+                0 => rng.random_range(0..8),
+                1 => rng.random_range(0..400),
+                _ => rng.random(),
+            };
+            match rng.random_range(0..9) {
+                0 => header.flags = EbbFlags(value as u8),
+                1 => header.block = value,
+                2 => header.symbol = value % EbbHeader::SYMBOL_LIMIT,
+                3 => header.pull = value,
+                4 => header.object_bytes = u64::from(value) << (value % 20),
+                5 => header.block_symbols = value as u16,
+                6 => header.sender = value as u8 & 15,
+                7 => header.senders = value as u8 & 15,
+                _ => header.symbol_bytes = value as u16,
+            }
+            let to = if src == address(0) {
+                rng.random_range(1..4)
+            } else {
+                0
+            };
+            let payload = vec![0; usize::from(genuine.payload_bytes)];
+            let dscp = if rng.random_bool(0.5) { 12 } else { 10 };
+            let mut packet = Vec::new();
+            Ipv4Header::new(src, address(to), Protocol::EBB, dscp, Ecn::NotEct)
+                .emit(EbbHeader::BYTES + payload.len(), &mut packet);
+            header.emit(&payload, &mut packet);
+            net.inject(to, &packet);
+        }
+        net.run();
+        assert!((0..4).all(|i| !net.transport(i).is_active()), "seed {seed}");
+    }
+}
