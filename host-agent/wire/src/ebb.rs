@@ -215,9 +215,12 @@ impl EbbHeader {
         })
     }
 
-    /// Appends header and payload. The payload is as long as `payload_bytes` says.
+    /// Appends header and payload. The payload is as long as `payload_bytes` says, or TRIMMED is set.
     pub fn emit(&self, payload: &[u8], out: &mut Vec<u8>) {
-        debug_assert_eq!(payload.len(), usize::from(self.payload_bytes));
+        debug_assert!(
+            payload.len() == usize::from(self.payload_bytes)
+                || self.flags.contains(EbbFlags::TRIMMED)
+        );
         let start = out.len();
         out.push(VERSION << 4 | self.packet_type as u8);
         out.extend_from_slice(&[

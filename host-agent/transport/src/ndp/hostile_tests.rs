@@ -69,6 +69,9 @@ fn a_peer_that_says_nothing_gets_a_window_and_the_retries() {
         let retries = u64::from(NdpParams::default().max_retries);
         let probes: u64 = (1..=retries).map(|timeout| timeout.min(4)).sum();
         assert_eq!(record.counters.packets_sent, packets.min(WINDOW) + probes);
+        // All but the window are headers.
+        let window_bytes = packets.min(WINDOW) * SYMBOL;
+        assert_eq!(record.counters.payload_bytes_sent, window_bytes);
         assert!(record.duration_ns <= 551_000_000);
     }
 }

@@ -250,6 +250,9 @@ impl SenderSession for Sender {
             number = self.flight.send_waiting(now);
         }
         let is_new = number.is_none() && self.credit > 0 && self.may_send_new();
+        // Beyond the window a stranger, who may never have asked for anything, gets headers only:
+        // they say as much as if a switch had cut them, and a forged request earns no flood.
+        let bare = number.is_none() && !is_new && !self.verified;
         let number = match number {
             Some(number) => {
                 self.credit -= 1;
@@ -276,10 +279,13 @@ impl SenderSession for Sender {
             ));
         }
         let (offset, len) = self.shape.extent(u64::from(number));
-        payload.resize(len, 0);
-        self.source.read_at(offset, payload)?;
+        if !bare {
+            payload.resize(len, 0);
+            self.source.read_at(offset, payload)?;
+        }
         let mut header = EbbHeader {
-            flags: EbbFlags::SYN.when(number < self.window)
+            flags: EbbFlags::TRIMMED.when(bare)
+                | EbbFlags::SYN.when(number < self.window)
                 | EbbFlags::FIN.when(number + 1 == self.packets)
                 | EbbFlags::RETRANSMIT.when(!is_new),
             pull: self.window,

@@ -493,7 +493,8 @@ impl<S: Scheme> Host<S> {
                     };
                     let path = open.path;
                     self.after_sender(now, flow);
-                    self.emit(&path, header, true, packet);
+                    let whole = !header.flags.contains(EbbFlags::TRIMMED);
+                    self.emit(&path, header, whole, packet);
                     return Some(TxInfo {
                         flow,
                         kind: PacketKind::Data,

@@ -386,6 +386,7 @@ impl SenderSession for Sender {
             next => next,
         };
         let syn = EbbFlags::SYN.when(in_window);
+        let mut bare = false;
         let (block, esi, flags) = match next {
             Some(Next::Again(block, esi)) => {
                 self.to_resend.pop_front();
@@ -411,6 +412,9 @@ impl SenderSession for Sender {
                 } else {
                     symbols + first
                 };
+                // Beyond the window a stranger, who may never have asked for anything, gets headers
+                // only: they say as much as if a switch had cut them.
+                bare = self.counters.pulls_received == 0;
                 self.symbol(0, esi, payload)?;
                 (0, esi, EbbFlags::SYN | EbbFlags::RETRANSMIT)
             }
@@ -428,12 +432,17 @@ impl SenderSession for Sender {
         } else {
             ScdpParams::level(&self.mlfq_thresholds_bytes, self.bytes_sent)
         };
-        self.bytes_sent += payload.len() as u64;
+        if !bare {
+            self.bytes_sent += payload.len() as u64;
+        }
         self.counters.unneeded += self.audience.finished();
         let repair = esi >= self.blocks.source_symbols(block).into();
-        let flags = flags | EbbFlags::REPAIR.when(repair);
+        let flags = flags | EbbFlags::REPAIR.when(repair) | EbbFlags::TRIMMED.when(bare);
         let mut header = self.header(flags, level, (block, esi));
         header.payload_bytes = payload.len() as u16;
+        if bare {
+            payload.clear();
+        }
         Ok(header)
     }
 
