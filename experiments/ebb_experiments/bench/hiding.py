@@ -13,9 +13,9 @@ OBJECT_BYTES = 50_000_000
 TRIM = 0.01
 TARGET_PERCENT = 5.0
 REPEATS = 5
-NIC_RATE_BPS = 250_000_000
+NIC_RATE_BPS = 500_000_000
 """Leaves both agents room beside their work: the question is whether a decoder holds them up."""
-WINDOW_PACKETS = 48
+WINDOW_PACKETS = 128
 
 
 def parameters(trim: float, seed: int) -> dict[str, dict[str, Any]]:
