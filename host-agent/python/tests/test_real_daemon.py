@@ -140,9 +140,39 @@ def test_fetch_from_two(hosts: list[Host]) -> None:
         two.withdraw("x")
         with pytest.raises(TransferError, match=r"10\.9\.0\.3 refuses"):
             client.fetch("x", both, timeout=SECONDS)
-        two.offer("x", content[:-1] + bytes([content[-1] ^ 1]))
+        # Half of it comes from either.
+        two.offer("x", content[::-1])
         with pytest.raises(TransferError, match="SHA-256"):
             client.fetch("x", both, timeout=SECONDS)
+
+
+def test_a_server_that_dies(hosts: list[Host]) -> None:
+    a, b, c = hosts
+    content = os.urandom(30_000_000)
+    with a.agent() as client, b.agent() as one, c.agent() as two:
+        one.offer("x", content)
+        two.offer("x", content)
+        reader, writer = os.pipe()
+        transfer = client.start_fetch("x", [b.address, c.address], writer)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as stream:
+            got = stream.read(1_000_000)
+            c.stop(signal.SIGKILL)
+            got += stream.read()
+        # The other one sends what it owes.
+        transfer.wait(SECONDS)
+        assert got == content
+        with b.agent() as dying:
+            dying.offer("y", content)
+            reader, writer = os.pipe()
+            transfer = client.start_fetch("y", b.address, writer)
+            os.close(writer)
+            with os.fdopen(reader, "rb") as stream:
+                assert stream.read(1000) == content[:1000]
+                b.stop(signal.SIGKILL)
+                assert len(stream.read()) < len(content)
+            with pytest.raises(TransferError):
+                transfer.wait(SECONDS)
 
 
 def test_a_reader_that_sleeps_holds_up_its_own_flow_only(hosts: list[Host]) -> None:

@@ -188,3 +188,95 @@ fn write_now(stream: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
         result => result,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ebb_transport::object::{Envelope, GeneratedSource, ObjectSource};
+    use std::io::Read;
+
+    fn stream(bytes: u64) -> Vec<u8> {
+        let content = Arc::new(GeneratedSource { seed: 1, bytes });
+        let envelope = Envelope::new("a.bin", content).unwrap();
+        let mut stream = vec![0; envelope.len() as usize];
+        envelope.read_at(0, &mut stream).unwrap();
+        stream
+    }
+
+    /// Pushes a stream in packets; writes after each.
+    fn fill(sink: &mut Sink, stream: &[u8]) -> anyhow::Result<(Progress, usize)> {
+        let mut returned = 0;
+        let mut progress = Progress::Idle;
+        for packet in stream.chunks(1432) {
+            sink.push(packet.to_vec())?;
+            progress = sink.write(&mut |_| returned += 1)?;
+        }
+        Ok((progress, returned))
+    }
+
+    #[test]
+    fn a_full_pipe_blocks_until_somebody_reads() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let mut sink = Sink::new(Target::Descriptor(writer.into()));
+        let stream = stream(200_000);
+        let (progress, returned) = fill(&mut sink, &stream).unwrap();
+        assert_eq!(progress, Progress::Blocked);
+        // A pipe holds 16 pages, with one or two packets in each.
+        assert!((30..60).contains(&returned), "{returned}");
+        sink.end().unwrap();
+        assert!(!sink.is_complete());
+        let mut content = Vec::new();
+        while !sink.is_complete() {
+            let mut part = [0; 10_000];
+            let n = reader.read(&mut part).unwrap();
+            content.extend_from_slice(&part[..n]);
+            sink.write(&mut |_| ()).unwrap();
+        }
+        sink.keep().unwrap();
+        reader.read_to_end(&mut content).unwrap();
+        assert!(content == stream[stream.len() - 200_000..]);
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_is_an_error() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut sink = Sink::new(Target::Descriptor(writer.into()));
+        let error = fill(&mut sink, &stream(10)).unwrap_err();
+        assert!(error.to_string().contains("Broken pipe"), "{error}");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut sink = Sink::new(Target::Descriptor(full.into()));
+        let error = fill(&mut sink, &stream(10)).unwrap_err();
+        assert!(error.to_string().contains("No space left"), "{error}");
+    }
+
+    #[test]
+    fn content_waits_for_the_decision() {
+        let mut sink = Sink::new(Target::Undecided);
+        let (progress, returned) = fill(&mut sink, &stream(5000)).unwrap();
+        assert_eq!((progress, returned), (Progress::Undecided, 0));
+        sink.end().unwrap();
+        assert!(!sink.is_complete());
+        sink.decide(Target::Discard);
+        let mut returned = 0;
+        let progress = sink.write(&mut |_| returned += 1).unwrap();
+        assert_eq!((progress, returned), (Progress::Idle, 4));
+        assert!(sink.is_complete());
+    }
+
+    #[test]
+    fn what_is_not_what_was_announced_is_an_error() {
+        let mut stream = stream(5000);
+        *stream.last_mut().unwrap() ^= 1;
+        let mut sink = Sink::new(Target::Discard);
+        fill(&mut sink, &stream).unwrap();
+        let error = sink.end().unwrap_err();
+        assert!(error.to_string().contains("SHA-256"), "{error}");
+        let mut sink = Sink::new(Target::Discard);
+        assert!(fill(&mut sink, &[&stream[..], b"x"].concat()).is_err());
+    }
+}
