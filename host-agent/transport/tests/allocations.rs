@@ -296,6 +296,12 @@ fn ndp_does_not_allocate_per_packet() {
             }
         };
         let measured = steady_state(ends, flows, bytes, 4_000, touch);
+        let trims = if trim_one_in == u64::MAX {
+            "no"
+        } else {
+            "some"
+        };
+        measured.print(&format!("NDP, {flows} flows, {trims} trims"));
         assert_eq!(measured.finished, 2 * flows);
         assert!(measured.packets > 15_000, "{measured:?}");
         // While pulls are queued a session needs no timer: a place for one may be made late.
