@@ -1,4 +1,4 @@
-"""Virtual time, end to end: the controller configures simulated switches, hosts talk through them."""
+"""Virtual time, end to end: the controller configures simulated switches, hosts talk."""
 
 from __future__ import annotations
 

@@ -8,6 +8,9 @@ use super::{DecodeJob, DecodeResult};
 use crate::FlowId;
 use crate::receiver_driven::Buffers;
 
+/// With these, and no overhead, a block of good symbols is given up once in 10^18 times.
+const MAX_FAILED_DECODINGS: u32 = 8;
+
 #[derive(Debug, Default)]
 pub struct Block {
     symbols: Symbols,
@@ -234,6 +237,18 @@ impl Block {
                 State::Receiving
             }
         };
+    }
+
+    /// So many decodings in a row have failed: not by chance, as every symbol more makes that 256
+    /// times less likely (RFC 6330). Somebody sends symbols that are not of this block.
+    pub fn is_hopeless(&self) -> bool {
+        self.extra > MAX_FAILED_DECODINGS
+    }
+
+    /// It has had more symbols than it takes to decode it.
+    pub fn is_saturated(&self) -> bool {
+        let enough = u32::from(self.symbols.source_symbols()) + self.overhead + self.extra;
+        self.is_receiving() && self.symbols.count() > enough
     }
 
     /// The bytes of a complete block, `len` without padding.

@@ -80,11 +80,24 @@ fn a_pull_gives_credit_for_two_windows_and_the_retries_at_most() {
 fn pulls_for_many_blocks_are_remembered_within_bounds() {
     let mut sender = sender(10_000 * K);
     drain(&mut sender, now());
+    sender.handle_control(now(), 0, &pull(1, 0, K));
+    drain(&mut sender, now());
     for block in 0..10_000 {
-        sender.handle_control(now(), 0, &pull(0, block, K + 1));
+        sender.handle_control(now(), 0, &pull(1, block, K + 1));
     }
     assert_eq!(sender.counters().rejected, 10_000 - 4096);
     assert_eq!(drain(&mut sender, now()), 0, "no credit");
+}
+
+/// Found by fuzzing: one damaged pull made a sender send repair symbols of one block for ever.
+#[test]
+fn more_repair_symbols_than_pulls_are_not_believed() {
+    let mut sender = sender(10_000);
+    drain(&mut sender, now());
+    sender.handle_control(now(), 0, &pull(3, 0, K + 4));
+    assert_eq!(sender.counters().rejected, 1);
+    sender.handle_control(now(), 0, &pull(3, 0, K + 3));
+    assert_eq!(sender.counters().rejected, 1);
 }
 
 #[test]

@@ -220,7 +220,10 @@ impl Receiver {
             return;
         }
         self.counters.unneeded += u64::from(effect == Effect::TooLate);
-        if whole {
+        // More of a block than it can need is no progress, however much of it comes.
+        let of_use = |at: u32| !self.open.get(at as usize).is_some_and(Block::is_saturated);
+        let at = header.block.checked_sub(self.next_delivered);
+        if whole && effect == Effect::Stored && at.is_some_and(of_use) {
             self.last_progress = now;
         }
         let supplier = &mut self.suppliers[from];
@@ -409,7 +412,14 @@ impl ReceiverSession for Receiver {
             result.release(&mut out.buffers);
             return;
         };
+        let number = result.block;
         block.decoded(result);
+        if block.is_hopeless() {
+            self.ending = Some(Ending::Failed(format!(
+                "block {number} does not decode: symbols arrived that are not of this object"
+            )));
+            return;
+        }
         self.deliver(out);
         self.enqueue_all(out);
     }

@@ -159,7 +159,10 @@ impl Sender {
             listener.advance(now, header.pull, finishing);
         }
         let repairs = header.symbol.saturating_sub(symbols.into());
-        if repairs > 0 && !listener.want(header.block, repairs) {
+        // One pull, one symbol: nobody can have asked for more, but for what others had sent.
+        let sent = self.repair_sent.get(&header.block).copied().unwrap_or(0);
+        let possible = repairs <= sent.saturating_add(header.pull);
+        if repairs > 0 && !(possible && listener.want(header.block, repairs)) {
             self.counters.rejected += 1;
         }
         listener.has_all_before(self.blocks.within(header.object_bytes));
