@@ -35,9 +35,7 @@ def simulate(
     file.write_text(workload)
     scenario = SimScenario(topology="", schemes=[scheme], workload=str(file))
     listed = transfers(BINARIES, topology, file, directory)
-    return run_scheme(
-        BINARIES, scenario, topology, load_scheme(scheme), listed, directory, threads
-    )
+    return run_scheme(BINARIES, scenario, topology, load_scheme(scheme), listed, directory, threads)
 
 
 @pytest.mark.parametrize("scheme", ["dctcp", "ndp", "scdp"])
