@@ -14,6 +14,7 @@ from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
+from ebb_topologies.hosts import host_list
 from ebb_topologies.model import Topology
 
 from ebb_experiments.agents import agent_parameters
@@ -60,13 +61,9 @@ def transfers(
 
     `directory` gets the list of hosts that the workload is drawn for.
     """
-    rows = [
-        {"name": host.name, "address": host.ip, **_labels(topology, host.name)}
-        for host in topology.hosts
-    ]
     directory.mkdir(parents=True, exist_ok=True)
     hosts = directory / "hosts.json"
-    hosts.write_text(json.dumps({"host": rows}))
+    hosts.write_text(json.dumps(host_list(topology)))
     done = subprocess.run(
         [str(binaries.agent), "workload", str(workload), "--hosts", str(hosts)],
         capture_output=True,
@@ -76,13 +73,6 @@ def transfers(
     if done.returncode != 0:
         raise InputError(done.stderr.strip().removeprefix("ebb-agent: "))
     return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def _labels(topology: Topology, host: str) -> dict[str, str]:
-    """Rack: the switch a host hangs on. Pod: what its name begins with in a fat-tree."""
-    rack = topology.attachment(topology.host(host)).node
-    pod = rack.split("e")[0] if rack.startswith("p") else rack
-    return {"rack": rack, "pod": pod}
 
 
 def flow_specs(listed: list[dict[str, Any]], dilation: Dilation) -> list[FlowSpec]:

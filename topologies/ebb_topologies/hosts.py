@@ -1,0 +1,48 @@
+"""The hosts of a topology as workloads want them: name, address, rack, pod (docs/workloads.md).
+
+`python -m ebb_topologies.hosts TOPOLOGY` prints them for `ebb-agent workload --hosts FILE.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology, load_topology
+
+
+def host_list(topology: Topology) -> dict[str, list[dict[str, str]]]:
+    """The content of a hosts file."""
+    return {"host": [_host(topology, host.name) for host in topology.hosts]}
+
+
+def _host(topology: Topology, name: str) -> dict[str, str]:
+    """Rack: the switch that the host hangs on. Pod: in a fat-tree what comes before its edge."""
+    host = topology.host(name)
+    rack = topology.attachment(host).node
+    pod, edge, _ = rack.partition("e")
+    return {
+        "name": name,
+        "address": host.ip,
+        "rack": rack,
+        "pod": pod if edge and pod.startswith("p") else rack,
+    }
+
+
+def main() -> int:
+    try:
+        (path,) = sys.argv[1:]
+        print(json.dumps(host_list(load_topology(Path(path))), indent=1))
+    except ValueError:
+        print("usage: python -m ebb_topologies.hosts TOPOLOGY", file=sys.stderr)
+        return 2
+    except InputError as error:
+        print(f"ebb: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
