@@ -198,7 +198,7 @@ impl World {
                         transfer.end = Some(record.status.clone());
                     }
                 }
-                Event::Detached { .. } => {}
+                Event::Heard { .. } | Event::Detached { .. } => {}
             }
         }
         let mut packet = Vec::new();

@@ -272,13 +272,14 @@ def test_a_server_serves_one_host_only_so_much(hosts: list[Host]) -> None:
     a, b, c = hosts
     with a.agent() as client, b.agent() as server, c.agent() as other:
         server.offer("large", bytes(8_000_000))
-        pipes = [os.pipe() for _ in range(33)]
+        # 32 are served at a time, 128 wait.
+        pipes = [os.pipe() for _ in range(161)]
         transfers = [
             client.start_fetch("large", b.address, writer, scheme="ndp") for _, writer in pipes
         ]
         for _, writer in pipes:
             os.close(writer)
-        # Nobody reads: all but one are held, and that one is refused.
+        # Nobody reads: all but one are held or wait, and that one is refused.
         refused: list[Transfer] = []
         deadline = time.monotonic() + SECONDS
         while not refused and time.monotonic() < deadline:
@@ -295,6 +296,32 @@ def test_a_server_serves_one_host_only_so_much(hosts: list[Host]) -> None:
             with pytest.raises(TransferError):
                 transfer.wait(SECONDS)
         assert client.fetch("large", b.address, timeout=SECONDS) == bytes(8_000_000)
+
+
+def test_a_hundred_fetches_of_a_stranger_are_not_held_up(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    content = os.urandom(20_000)
+    for scheme in ["ndp", "scdp", "reno"]:
+        with a.agent() as client, b.agent() as server:
+            server.offer("small", content)
+            started = time.monotonic()
+            readers, transfers = [], []
+            for _ in range(100):
+                reader, writer = os.pipe()
+                transfers.append(client.start_fetch("small", b.address, writer, scheme=scheme))
+                os.close(writer)
+                readers.append(reader)
+            for transfer in transfers:
+                transfer.wait(SECONDS)
+            # 2 MB, much of it in the time of one timeout of any scheme if nothing had to wait.
+            assert time.monotonic() - started < 2.0, scheme
+            for reader in readers:
+                with os.fdopen(reader, "rb") as pipe:
+                    assert pipe.read() == content
+        # Forgotten by both, so that they are strangers again.
+        for host in [a, b]:
+            host.stop()
+            host.start()
 
 
 def test_what_is_no_request_harms_nobody(hosts: list[Host]) -> None:

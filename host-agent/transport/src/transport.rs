@@ -176,6 +176,10 @@ pub enum Event {
         local: SocketAddrV4,
         peer: SocketAddrV4,
     },
+    /// The peer has answered something that only who gets our packets can know of: the TCP
+    /// handshake is done, or a first pull or acknowledgment came to a sender (of a group: from any
+    /// receiver). Told once per flow. A reset is no such answer: who never asked sends it.
+    Heard { flow: FlowId, peer: Ipv4Addr },
     /// The next bytes of the stream, in order and without gaps.
     Delivered { flow: FlowId, bytes: Vec<u8> },
     /// Sender: the peer has confirmed everything. Receiver: everything has been delivered.

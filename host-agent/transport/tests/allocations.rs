@@ -185,7 +185,7 @@ fn steady_state(
                         measured.finished += 1;
                     }
                     Event::Failed { record, .. } => panic!("{record:?}"),
-                    Event::Opened { .. } | Event::Detached { .. } => {}
+                    Event::Opened { .. } | Event::Heard { .. } | Event::Detached { .. } => {}
                 }
             }
             end.held_until = None;

@@ -137,7 +137,7 @@ fn peak(blocks: u64) -> usize {
                         finished += 1;
                     }
                     Event::Failed { record, .. } => panic!("{record:?}"),
-                    Event::Opened { .. } | Event::Detached { .. } => {}
+                    Event::Opened { .. } | Event::Heard { .. } | Event::Detached { .. } => {}
                 }
             }
             while nics[here].is_free(now) && ends[here].poll_transmit(now, &mut packet).is_some() {

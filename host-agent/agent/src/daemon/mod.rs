@@ -7,6 +7,7 @@
 //!  timers ──────────────────┘    (wakes)   (engine) └── outbox thread of each client
 //! ```
 
+mod askers;
 mod clients;
 mod fetching;
 mod prepare;
@@ -62,6 +63,10 @@ pub enum Command {
     Requested {
         scheme: Scheme,
         request: FetchRequest,
+        peer: Ipv4Addr,
+    },
+    /// There may be room for what `peer` has asked for and waits for.
+    Answer {
         peer: Ipv4Addr,
     },
 }

@@ -403,6 +403,7 @@ impl Service {
             transfer: id,
             header: envelope.header().clone(),
             peer,
+            heard: false,
         };
         self.flows.insert((scheme, flow), Flow::Outgoing(outgoing));
     }
@@ -421,6 +422,7 @@ impl Service {
             transfer: of.transfer,
             header: of.header.clone(),
             peer,
+            heard: false,
         };
         if let Some(transfer) = self.transfers.get_mut(&outgoing.transfer) {
             transfer.flows.insert(straggler);

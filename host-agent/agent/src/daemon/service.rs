@@ -15,6 +15,7 @@ use ebb_units::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::askers::Askers;
 use super::clients::{ClientId, Outbox};
 use super::prepare::Preparer;
 use super::sink::Target;
@@ -81,6 +82,7 @@ pub struct Service {
     pub(super) by_sink: BTreeMap<SinkId, (Scheme, FlowId)>,
     pub(super) offers: BTreeMap<String, Offered>,
     pub(super) directories: Vec<(ClientId, Arc<OwnedFd>)>,
+    pub(super) askers: Askers,
     /// Ports where the answers to fetches come.
     pub(super) reply_ports: BTreeSet<(Scheme, u16)>,
     /// The source port used last.
@@ -115,6 +117,7 @@ impl Service {
             by_sink: BTreeMap::new(),
             offers: BTreeMap::new(),
             directories: Vec::new(),
+            askers: Askers::default(),
             reply_ports: BTreeSet::new(),
             last_ports: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -192,6 +195,7 @@ impl Service {
                 request,
                 peer,
             } => self.requested(now, scheme, request, peer, transports),
+            Command::Answer { peer } => self.answer_waiting(now, peer, transports),
             Command::Timer(Timer::Start(transfer)) => self.start_send(now, transfer, transports),
             Command::Timer(Timer::Patience(transfer)) => {
                 self.patience_ended(now, transfer, transports);
@@ -364,7 +368,11 @@ impl Service {
         if let Kind::Waiting(waiting) = &transfer.kind {
             waiting.cancelled.store(true, Ordering::Relaxed);
             let (client, request) = (transfer.client, waiting.request);
+            let asker = waiting.what.asker();
             self.transfers.remove(&id);
+            if let Some(peer) = asker {
+                self.answer_next(peer);
+            }
             if let Some(client) = client {
                 self.reply(client, request, Err(Error::new(ErrorCode::Io, reason)));
             }
@@ -547,10 +555,17 @@ impl Application for Service {
             Event::Delivered { flow, bytes } => {
                 self.delivered(now, (scheme, flow), bytes, transport);
             }
+            Event::Heard { flow, peer } => self.heard(now, (scheme, flow), peer),
             Event::Finished { flow, record } => {
+                let asker = self.answer_ends(now, (scheme, flow));
                 self.finished(now, (scheme, flow), record, transport);
+                asker.into_iter().for_each(|peer| self.answer_next(peer));
             }
-            Event::Failed { flow, record } => self.failed((scheme, flow), &record, now, transport),
+            Event::Failed { flow, record } => {
+                let asker = self.answer_ends(now, (scheme, flow));
+                self.failed((scheme, flow), &record, now, transport);
+                asker.into_iter().for_each(|peer| self.answer_next(peer));
+            }
             Event::Detached {
                 flow,
                 straggler,

@@ -1,17 +1,20 @@
 //! Objects that other hosts may fetch from this one.
 //!
-//! A request costs its sender one packet, and anybody can write any source address into it. So what
-//! a request can make this host send unasked is bounded by the initial window of a flow, and the
+//! A request costs its sender one packet, and anybody can write any source address into it. So an
+//! address that has not been heard gets one answer at a time, of which no more than the initial
+//! window has content, and after one that it did not answer nothing but a refusal for a while. The
 //! number of flows to one address, and to all, is limited.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme};
+use ebb_transport::{FetchRequest, FlowId, Part, Refusal, RefusalCode, Scheme};
 use ebb_units::Instant;
 use serde_json::{Value, json};
 
+use super::Command;
+use super::askers::{Asked, Standing};
 use super::clients::ClientId;
 use super::prepare::Source;
 use super::sending::{Outbound, Preparation, source};
@@ -111,7 +114,7 @@ impl Service {
         }
     }
 
-    /// Another host asks for an object.
+    /// Another host asks for an object, or somebody in its name.
     pub(super) fn requested(
         &mut self,
         now: Instant,
@@ -120,15 +123,69 @@ impl Service {
         peer: Ipv4Addr,
         transports: &mut Transports,
     ) {
-        let to = SocketAddrV4::new(peer, request.reply_port);
-        let (own, all) = self.serves(peer);
-        let found = if own >= MAX_SERVES_PER_PEER || all >= MAX_SERVES {
-            let message = "this host serves as many as it may; try again later";
-            Err((RefusalCode::Busy, message.to_owned()))
-        } else {
-            self.find_offered(&request.name)
-        };
-        match found {
+        let reply_port = request.reply_port;
+        if let Err(asked) = self.askers.wait(peer, Asked { scheme, request }) {
+            // To a stranger that is more than there is room for.
+            if self.is_heard(now, peer) {
+                let to = SocketAddrV4::new(peer, reply_port);
+                self.refuse_busy(now, asked.scheme, to, transports);
+            }
+        }
+        self.answer_waiting(now, peer, transports);
+    }
+
+    /// Answers what `peer` has asked for, in order, as long as there is room: to one that has not
+    /// been heard lately, one answer at a time is on its way.
+    pub(super) fn answer_waiting(
+        &mut self,
+        now: Instant,
+        peer: Ipv4Addr,
+        transports: &mut Transports,
+    ) {
+        while self.askers.is_waiting(peer) {
+            let heard = self.is_heard(now, peer);
+            let (own, all) = self.serves(peer);
+            let has_room = match heard {
+                true => own < MAX_SERVES_PER_PEER,
+                false => own + self.refusals(peer) == 0,
+            };
+            if !has_room {
+                return;
+            }
+            let Some(Asked { scheme, request }) = self.askers.next(peer) else {
+                return;
+            };
+            let to = SocketAddrV4::new(peer, request.reply_port);
+            // Who was silent gets one packet; if it answers that, it can have what else it wants.
+            let silent = !heard && self.askers.standing(now, peer) == Standing::Silent;
+            if all >= MAX_SERVES || silent {
+                self.refuse_busy(now, scheme, to, transports);
+            } else {
+                self.answer(now, scheme, request, to, transports);
+            }
+        }
+    }
+
+    fn refuse_busy(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        to: SocketAddrV4,
+        transports: &mut Transports,
+    ) {
+        let message = "this host serves as many as it may; try again later".to_owned();
+        self.refuse(now, scheme, RefusalCode::Busy, message, to, transports);
+    }
+
+    fn answer(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        request: FetchRequest,
+        to: SocketAddrV4,
+        transports: &mut Transports,
+    ) {
+        match self.find_offered(&request.name) {
             Ok((client, source)) => {
                 let name = request.name.clone();
                 let what = Wanted::Serve(request, to);
@@ -139,11 +196,67 @@ impl Service {
                     progress: false,
                     name,
                     source,
-                    hosts: vec![peer],
+                    hosts: vec![*to.ip()],
                 };
                 self.prepare(what, preparation);
             }
             Err((code, message)) => self.refuse(now, scheme, code, message, to, transports),
+        }
+    }
+
+    /// Has the engine look for what `peer` waits for, at once but not now.
+    pub(super) fn answer_next(&self, peer: Ipv4Addr) {
+        if self.askers.is_waiting(peer) {
+            self.mailbox.send(Command::Answer { peer });
+        }
+    }
+
+    /// The peer of a flow answers: it is there, and gets what we send.
+    pub(super) fn heard(&mut self, now: Instant, key: (Scheme, FlowId), peer: Ipv4Addr) {
+        if let Some(Flow::Outgoing(outgoing)) = self.flows.get_mut(&key) {
+            outgoing.heard = true;
+        }
+        self.askers.heard(now, peer);
+        self.answer_next(peer);
+    }
+
+    /// Whether `peer` was heard lately, or something is still on its way to it that it has answered.
+    fn is_heard(&self, now: Instant, peer: Ipv4Addr) -> bool {
+        let answers = |flow: &Flow| {
+            let Flow::Outgoing(outgoing) = flow else {
+                return false;
+            };
+            outgoing.heard && *outgoing.peer.ip() == peer
+        };
+        self.askers.standing(now, peer) == Standing::Heard || self.flows.values().any(answers)
+    }
+
+    /// A flow is about to end. If it is an answer: whose.
+    pub(super) fn answer_ends(&mut self, now: Instant, key: (Scheme, FlowId)) -> Option<Ipv4Addr> {
+        match self.flows.get(&key)? {
+            Flow::Outgoing(outgoing) => {
+                let (peer, heard) = (*outgoing.peer.ip(), outgoing.heard);
+                let transfer = self.transfers.get(&outgoing.transfer)?;
+                if !matches!(transfer.kind, Kind::Serve { .. }) {
+                    return None;
+                }
+                if heard {
+                    return Some(peer);
+                }
+                self.askers.silent(now, peer);
+                Some(peer)
+            }
+            Flow::Message {
+                transfer: None,
+                peer,
+            } => {
+                let peer = *peer;
+                if !self.is_heard(now, peer) {
+                    self.askers.forget_waiting(peer);
+                }
+                Some(peer)
+            }
+            _ => None,
         }
     }
 
@@ -252,10 +365,7 @@ impl Service {
         transports: &mut Transports,
     ) {
         self.counts.entry(scheme).or_default().requests_refused += 1;
-        let on_their_way = self.flows.values().filter(
-            |flow| matches!(flow, Flow::Message { transfer: None, peer } if peer == to.ip()),
-        );
-        if on_their_way.count() >= MAX_REFUSALS_PER_PEER {
+        if self.refusals(*to.ip()) >= MAX_REFUSALS_PER_PEER {
             return;
         }
         let refusal = Refusal { code, message };
@@ -273,7 +383,20 @@ impl Service {
                 };
                 self.flows.insert((scheme, flow), message);
             }
-            Err(error) => tracing::debug!("cannot refuse a request of {to}: {error}"),
+            Err(error) => {
+                tracing::debug!("cannot refuse a request of {to}: {error}");
+                self.answer_next(*to.ip());
+            }
         }
+    }
+
+    /// How many refusals are on their way to `peer`.
+    fn refusals(&self, peer: Ipv4Addr) -> usize {
+        let flows = self.flows.values();
+        flows
+            .filter(
+                |flow| matches!(flow, Flow::Message { transfer: None, peer: to } if *to == peer),
+            )
+            .count()
     }
 }

@@ -58,6 +58,16 @@ pub enum Wanted {
     Serve(FetchRequest, SocketAddrV4),
 }
 
+impl Wanted {
+    /// Who asked, if it was another host.
+    pub fn asker(&self) -> Option<Ipv4Addr> {
+        match self {
+            Wanted::Serve(_, to) => Some(*to.ip()),
+            _ => None,
+        }
+    }
+}
+
 pub struct Fetching {
     pub name: String,
     pub from: Vec<Host>,
@@ -85,6 +95,8 @@ pub struct Outgoing {
     pub transfer: TransferId,
     pub header: EnvelopeHeader,
     pub peer: SocketAddrV4,
+    /// The peer has answered.
+    pub heard: bool,
 }
 
 pub struct Incoming {

@@ -357,3 +357,37 @@ proptest! {
         prop_assert!(sent < 3 * 1200, "{} packets", sent);
     }
 }
+
+#[test]
+fn a_peer_is_heard_once_and_by_what_only_it_can_answer() {
+    let mut net = network(2);
+    let flow = net.send(0, 1, 100 * SYMBOL);
+    net.run();
+    assert_eq!(net.heard, [(0, flow, address(1))]);
+
+    // One packet; its acknowledgment ends the flow.
+    let mut net = network(2);
+    let flow = net.send(0, 1, 1);
+    net.run();
+    assert_eq!(net.heard, [(0, flow, address(1))]);
+
+    // Silence.
+    let mut net = network(2);
+    net.unplug(1);
+    net.send(0, 1, SYMBOL);
+    net.run();
+    assert_eq!(net.heard, []);
+
+    // A reset is what strangers answer; an acknowledgment of what was not sent is forged.
+    for packet_type in [PacketType::Reset, PacketType::Ack] {
+        let mut net = network(2);
+        net.unplug(1);
+        net.send(0, 1, SYMBOL);
+        net.run_until(Instant::from_micros(1000));
+        let mut forged = answer(&sent_data(&net)[0], packet_type);
+        forged.symbol = 77;
+        net.inject(0, &packet(address(1), address(0), 0, &forged, &[]));
+        net.run();
+        assert_eq!(net.heard, []);
+    }
+}

@@ -130,6 +130,7 @@ impl<S: Scheme> Host<S> {
             priority: None,
             timer: expected.timer,
             ready: false,
+            heard: false,
         };
         self.receivers.insert(flow, open);
         if expected.paused {

@@ -101,6 +101,8 @@ pub(super) struct Open<T> {
     pub timer: usize,
     /// It is in `Host::ready`.
     pub ready: bool,
+    /// Sender: [`Event::Heard`] has been told.
+    pub heard: bool,
 }
 
 impl<T> Open<T> {
@@ -273,6 +275,7 @@ impl<S: Scheme> Host<S> {
             priority: open.priority,
             timer: self.timers.open_slot(),
             ready: false,
+            heard: false,
         };
         let straggler = self.new_flow();
         self.senders.insert(straggler, alone);

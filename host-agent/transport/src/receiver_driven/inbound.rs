@@ -185,6 +185,7 @@ impl<S: Scheme> Host<S> {
                 priority: None,
                 timer: self.timers.open_slot(),
                 ready: false,
+                heard: false,
             },
         );
         self.receivers_by_key
@@ -210,7 +211,12 @@ impl<S: Scheme> Host<S> {
             return;
         };
         open.state.counters().ce_marks += u64::from(ce);
+        let rejected = open.state.counters().rejected;
         open.state.handle_control(now, index, header);
+        if !open.heard && open.state.counters().rejected == rejected {
+            open.heard = true;
+            self.events.push_back(Event::Heard { flow, peer: src });
+        }
         self.after_sender(now, flow);
     }
 

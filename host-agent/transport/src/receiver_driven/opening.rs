@@ -112,6 +112,7 @@ impl<S: Scheme> Host<S> {
             priority: Some(priority.min(MAX_PRIORITY)),
             timer: self.timers.open_slot(),
             ready: false,
+            heard: false,
         };
         self.ports.insert((to, local_port));
         self.senders.insert(flow, open);

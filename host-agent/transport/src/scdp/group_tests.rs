@@ -430,3 +430,25 @@ fn a_group_that_makes_no_sense_is_not_sent_to() {
     assert!(matches!(own, SendError::BadDestination { .. }));
     assert_eq!(send("239.0.0.1:0", &["10.0.0.3"]), SendError::PortZero);
 }
+
+#[test]
+fn a_group_is_heard_with_the_first_of_its_receivers() {
+    let mut net = network(3);
+    net.unplug(1);
+    let flow = net.send_to_all(100 * SYMBOL);
+    net.run();
+    assert_eq!(net.heard[0], (0, flow, address(2)));
+    assert_eq!(net.heard.len(), 1);
+
+    let mut net = network(3);
+    net.unplug(1);
+    net.unplug(2);
+    net.send_to_all(100 * SYMBOL);
+    net.run();
+    assert_eq!(net.heard, []);
+
+    let mut net = network(2);
+    let flow = net.send(0, 1, 1);
+    net.run();
+    assert_eq!(net.heard, [(0, flow, address(1))]);
+}

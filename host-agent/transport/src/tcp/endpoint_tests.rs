@@ -224,13 +224,18 @@ fn an_object_is_delivered_with_its_events_and_records() {
             Event::Finished { .. } => kinds.push((*host, "finished", true)),
             Event::Failed { .. } => kinds.push((*host, "failed", true)),
             Event::Detached { .. } => kinds.push((*host, "detached", true)),
+            Event::Heard { peer, .. } => {
+                kinds.push((*host, "heard", *peer == address(1 - *host)));
+            }
         }
     }
     assert!(received == expected);
     assert_eq!(
         kinds,
         [
+            (0, "heard", true),
             (1, "opened", true),
+            (1, "heard", true),
             (1, "finished", true),
             (0, "finished", true)
         ]
@@ -575,3 +580,17 @@ proptest! {
 
 #[path = "endpoint_pressure_tests.rs"]
 mod pressure;
+
+#[test]
+fn a_reset_or_silence_is_nothing_heard() {
+    // Nobody listens; or nobody is there.
+    for dead in [false, true] {
+        let mut rack = Rack::new(2, reno(), false);
+        rack.dead[1] = dead;
+        rack.send(0, 1, 5000);
+        rack.run();
+        let is_heard = |(_, event): &(usize, Event)| matches!(event, Event::Heard { .. });
+        assert!(!rack.events.iter().any(is_heard));
+        assert!(matches!(rack.events[..], [(0, Event::Failed { .. })]));
+    }
+}

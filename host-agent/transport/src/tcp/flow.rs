@@ -120,6 +120,8 @@ impl Flow {
                     peer: self.peer,
                 });
             }
+            let peer = *self.peer.ip();
+            events.push_back(Event::Heard { flow: id, peer });
         }
         self.deliver(id, buffers, events);
         if self.ending == Ending::Reported {

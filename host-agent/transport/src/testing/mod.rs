@@ -84,6 +84,8 @@ pub(crate) struct Network {
     /// Decides about each copy of a packet that is on its way to the port of a host.
     pub fate_to: FateOfCopy,
     pub detached: Vec<(FlowId, SocketAddrV4)>,
+    /// At which host, of which flow, who.
+    pub heard: Vec<(usize, FlowId, Ipv4Addr)>,
     /// How long the n-th decoding takes.
     pub job_takes: Box<dyn FnMut(u64) -> Duration>,
     pub jobs: u64,
@@ -144,6 +146,7 @@ impl Network {
             groups: BTreeMap::new(),
             fate_to: Box::new(|_, _| Fate::Pass),
             detached: Vec::new(),
+            heard: Vec::new(),
             job_takes: Box::new(|_| Duration::ZERO),
             jobs: 0,
             refuse_content: false,
@@ -374,6 +377,7 @@ impl Network {
                 Event::Opened { flow, .. } => {
                     self.delivered.insert((i, flow), Vec::new());
                 }
+                Event::Heard { flow, peer } => self.heard.push((i, flow, peer)),
                 Event::Detached {
                     straggler, peer, ..
                 } => {
