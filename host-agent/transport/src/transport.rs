@@ -150,6 +150,8 @@ pub struct GroupRequest {
     pub source_port: Option<u16>,
     /// The byte stream: an envelope and its content (see [`crate::object`]).
     pub source: Arc<dyn ObjectSource>,
+    /// As [`SendRequest::priority`], at every receiver, stragglers included.
+    pub priority: u8,
 }
 
 /// What a polled packet is to the stages behind the transport.

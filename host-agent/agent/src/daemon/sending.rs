@@ -253,10 +253,6 @@ impl Service {
     ) -> Result<(), Error> {
         let port = service_port(send.scheme);
         let grouped = send.group.is_some() || (send.to.len() > 1 && !send.unicast);
-        if grouped && send.priority > 0 {
-            let message = "a one-to-many flow has no priority; leave it 0, or send by unicast";
-            return Err(Error::new(ErrorCode::NotPossible, message));
-        }
         if grouped {
             let flow = self.start_group(now, send, envelope, transports)?;
             let group = flow.1;
@@ -307,6 +303,7 @@ impl Service {
                     receivers: receivers.clone(),
                     source_port: Some(source_port),
                     source: source.clone(),
+                    priority: send.priority,
                 },
             )
         })?;

@@ -575,7 +575,7 @@ impl<S: Scheme> Transport for Host<S> {
             to: request.group,
             source_port: request.source_port,
             source: request.source,
-            priority: 0,
+            priority: request.priority,
             part: None,
         };
         self.start(now, request, peers.collect(), Cast::Group { receivers })

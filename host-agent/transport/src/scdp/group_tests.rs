@@ -418,6 +418,7 @@ fn a_group_that_makes_no_sense_is_not_sent_to() {
             receivers: receivers.iter().map(|r| r.parse().unwrap()).collect(),
             source_port: None,
             source: Arc::new(vec![0u8; 10]),
+            priority: 0,
         };
         net.transport(0).send_group(now, request).unwrap_err()
     };
@@ -451,4 +452,34 @@ fn a_group_is_heard_with_the_first_of_its_receivers() {
     let flow = net.send(0, 1, 1);
     net.run();
     assert_eq!(net.heard, [(0, flow, address(1))]);
+}
+
+#[test]
+fn an_urgent_group_is_pulled_first_by_all_its_receivers_and_stragglers() {
+    // Host 3 sends to host 1 as well; its flow is the older one.
+    let ends = |priority| {
+        let mut net = network(4);
+        net.send(3, 1, 1_000_000);
+        net.send_to_with_priority(&[1, 2], 1_000_000, priority);
+        net.run();
+        let symbols = net.log.iter().filter(|(_, src, _)| *src == address(0));
+        let mut symbols = symbols.filter(|(_, _, h)| is_symbol(h));
+        assert!(symbols.all(|(_, _, h)| h.priority == priority));
+        let times = [of_group(&net), net.finished(Role::Sender, 3, 1)];
+        times.map(|record| record.duration_ns)
+    };
+    let ([group, other], [urgent, held_up]) = (ends(0), ends(6));
+    assert!(urgent * 3 < group * 2, "{urgent} {group}");
+    assert!(held_up + held_up / 10 > other, "{held_up} {other}");
+
+    // Host 2 does not pull, and gets a flow of its own.
+    let mut net = network(3);
+    net.unplug(2);
+    net.send_to_with_priority(&[1, 2], 100 * SYMBOL, 6);
+    net.run();
+    assert_eq!(net.detached.len(), 1);
+    let mut symbols = net.log.iter().filter(|(_, _, h)| is_symbol(h));
+    assert!(symbols.any(|(_, _, h)| !h.flags.contains(EbbFlags::MULTICAST)));
+    let mut symbols = net.log.iter().filter(|(_, _, h)| is_symbol(h));
+    assert!(symbols.all(|(_, _, h)| h.priority == 6));
 }

@@ -208,12 +208,17 @@ impl Network {
 
     /// The same to some.
     pub fn send_to(&mut self, members: &[usize], bytes: u64) -> FlowId {
+        self.send_to_with_priority(members, bytes, 0)
+    }
+
+    pub fn send_to_with_priority(&mut self, members: &[usize], bytes: u64, priority: u8) -> FlowId {
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 0, 0, 1), PORT);
         let request = GroupRequest {
             group,
             receivers: members.iter().map(|&i| address(i)).collect(),
             source_port: None,
             source: Arc::new(GeneratedSource { seed: bytes, bytes }),
+            priority,
         };
         self.groups.insert(*group.ip(), members.to_vec());
         let flow = self.hosts[0]
