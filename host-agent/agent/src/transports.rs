@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::Context;
 use ebb_transport::{PacketKind, Transport, TxInfo};
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Protocol};
 
 use crate::kernel_rules::KernelRule;
@@ -14,6 +14,9 @@ use ebb_transport::Scheme;
 
 /// One block of source ports: enough for a command.
 pub const FEW_SOURCE_PORTS: u16 = 1;
+
+/// How often a port that is to be given back is looked at.
+const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the packets of one of our port ranges look like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +34,10 @@ pub struct Transports {
     /// Whose turn it is, an index into `slots`.
     turn: usize,
     changed: bool,
+    /// Ports that are not listened on any more, and are given back when nothing uses them.
+    closing: Vec<(Scheme, u16)>,
+    /// When to look at those.
+    look_at: Instant,
 }
 
 struct Slot {
@@ -38,6 +45,7 @@ struct Slot {
     transport: Box<dyn Transport + Send>,
     /// The first one has the source ports, the others are for services.
     ports: Vec<PortLock>,
+    /// One for each of them.
     rules: Vec<KernelRule>,
     /// The packet that leaves when this scheme's turn comes. With one scheme only it is taken the
     /// moment it leaves; several must all show theirs, so that control packets go first.
@@ -56,6 +64,8 @@ impl Transports {
             slots: Vec::new(),
             turn: 0,
             changed: false,
+            closing: Vec::new(),
+            look_at: Instant::ZERO,
         }
     }
 
@@ -100,7 +110,42 @@ impl Transports {
             self.changed = true;
         }
         let index = self.find(scheme).context("owns a port")?;
+        self.closing.retain(|closing| *closing != (scheme, port));
         Ok(self.slots[index].transport.listen(port)?)
+    }
+
+    /// Accepts no more flows to `port`. A port of its own (not one of the source ports) is free for
+    /// others when the last flow to it has ended and answers no more late packets.
+    pub fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16) {
+        let Some(index) = self.find(scheme) else {
+            return;
+        };
+        self.slots[index].transport.unlisten(port);
+        let is_own = self.slots[index].own_port(port).is_some();
+        if is_own && !self.closing.contains(&(scheme, port)) {
+            self.closing.push((scheme, port));
+            self.look_at = now;
+            self.give_back(now);
+        }
+    }
+
+    fn give_back(&mut self, now: Instant) {
+        if self.closing.is_empty() || now < self.look_at {
+            return;
+        }
+        self.look_at = now + GIVE_BACK_INTERVAL;
+        for (scheme, port) in std::mem::take(&mut self.closing) {
+            let slot = self.slots.iter_mut().find(|slot| slot.scheme == scheme);
+            let Some(slot) = slot else { continue };
+            if slot.transport.uses_port(port) {
+                self.closing.push((scheme, port));
+            } else if let Some(index) = slot.own_port(port) {
+                // As long as the rule is there, the port is ours.
+                slot.rules.remove(index);
+                slot.ports.remove(index);
+                self.changed = true;
+            }
+        }
     }
 
     /// The transport of `scheme`, if it is open.
@@ -162,12 +207,15 @@ impl Transports {
                 slot.transport.handle_timeout(now);
             }
         }
+        self.give_back(now);
     }
 
     pub fn deadlines(&self) -> impl Iterator<Item = Instant> {
-        self.slots
-            .iter()
+        let look_at = (!self.closing.is_empty()).then_some(self.look_at);
+        let slots = self.slots.iter();
+        slots
             .filter_map(|slot| slot.transport.next_deadline())
+            .chain(look_at)
     }
 
     /// To be called when something happened, before the first
@@ -211,6 +259,13 @@ impl Transports {
 impl Slot {
     fn has(&self, port: u16) -> bool {
         self.ports.iter().any(|lock| lock.range.contains(port))
+    }
+
+    /// The place of a port that is not one of the source ports, in `ports` and in `rules`.
+    fn own_port(&self, port: u16) -> Option<usize> {
+        let mut services = self.ports.iter().skip(1);
+        let index = services.position(|lock| lock.range == PortRange::one(port))?;
+        Some(index + 1)
     }
 
     fn owns(&self, scheme: Scheme, port: u16) -> bool {

@@ -18,6 +18,10 @@ impl Transport for Fake {
     fn listen(&mut self, _: u16) -> Result<(), ListenError> {
         Ok(())
     }
+    fn unlisten(&mut self, _: u16) {}
+    fn uses_port(&self, _: u16) -> bool {
+        false
+    }
     fn send(&mut self, _: Instant, _: SendRequest) -> Result<FlowId, SendError> {
         Err(SendError::PortZero)
     }

@@ -82,7 +82,7 @@ def test_one_to_many(hosts: list[Host]) -> None:
     with a.agent() as sender, b.agent() as first, c.agent() as second:  # noqa: SIM117
         with first.listen() as one, second.listen() as two:
             to = [b.address, c.address]
-            transfer = sender.start_send(content, to, name="x")
+            transfer = sender.start_send(content, to, name="x", priority=4)
             got: dict[str, bytes] = {}
             both = [("b", one), ("c", two)]
             threads = [
@@ -348,6 +348,40 @@ def test_what_is_no_request_harms_nobody(hosts: list[Host]) -> None:
                 assert listener.get(SECONDS).read(SECONDS) == b"x"
                 transfer.wait(SECONDS)
         assert agent.statistics()["clients"] <= 3
+
+
+def test_a_port_nobody_listens_on_is_free_again(hosts: list[Host]) -> None:
+    a, b, _ = hosts
+    rule = ["ip", "-n", b.namespace, "rule", "show", "ipproto", "tcp", "dport"]
+    for scheme, port in [("scdp", 9000), ("reno", 9001)]:
+        command = ["ip", "netns", "exec", b.namespace, str(BINARY), "recv", "--scheme", scheme]
+        command += ["--port", str(port), "--count", "1"]
+        with a.agent() as sender, b.agent() as agent:
+            to = f"{b.address}:{port}"
+            with agent.listen(scheme, port=port) as listener:
+                sender.start_send(b"x", to, name="x", scheme=scheme)
+                listener.get(SECONDS).discard()
+                taken = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+                assert taken.returncode == 2 and "in use" in taken.stderr, taken.stderr
+            # It is, when the flow that came answers no more late packets.
+            deadline = time.monotonic() + SECONDS
+            while True:
+                process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                assert process.stdout is not None
+                if b"ready" in process.stdout.readline():
+                    break
+                process.communicate(timeout=SECONDS)
+                assert time.monotonic() < deadline
+            sender.send(b"y", to, name="y", scheme=scheme, timeout=SECONDS)
+            process.communicate(timeout=SECONDS)
+            assert process.returncode == 0
+            # The daemon may have it again, and the kernel, too.
+            assert not subprocess.check_output([*rule, str(port)])
+            with agent.listen(scheme, port=port) as listener:
+                assert bool(subprocess.check_output([*rule, str(port)])) == (scheme == "reno")
+                transfer = sender.start_send(b"z", to, name="z", scheme=scheme)
+                assert listener.get(SECONDS).read(SECONDS) == b"z"
+                transfer.wait(SECONDS)
 
 
 def test_other_users_are_turned_away(hosts: list[Host]) -> None:

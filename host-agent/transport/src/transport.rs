@@ -17,6 +17,13 @@ pub trait Transport {
     /// Accept flows to `port`. Listening twice on the same port is not an error.
     fn listen(&mut self, port: u16) -> Result<(), ListenError>;
 
+    /// Accept no more flows to `port`. Those that are open go on.
+    fn unlisten(&mut self, port: u16);
+
+    /// True while a flow is open from or to this port of ours, or an ended one still answers late
+    /// packets: they must keep coming.
+    fn uses_port(&self, port: u16) -> bool;
+
     /// Start to send an object. The flow ends with [`Event::Finished`] or [`Event::Failed`].
     fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError>;
 

@@ -237,7 +237,7 @@ impl Service {
                 .map(Some),
             Operation::Unlisten(message::ListenerId { listener }) => {
                 self.own_listener(client, listener)?;
-                self.listeners.remove(&listener);
+                self.end_listener(now, listener, transports);
                 Ok(Some(json!({})))
             }
             Operation::Accept(message::TransferId { transfer }) => {
@@ -339,6 +339,17 @@ impl Service {
         }
     }
 
+    fn end_listener(&mut self, now: Instant, id: u64, transports: &mut Transports) {
+        let Some(listener) = self.listeners.remove(&id) else {
+            return;
+        };
+        let (scheme, port) = (listener.scheme, listener.port);
+        // Requests still come to a service port.
+        if port != service_port(scheme) && !self.reply_ports.contains(&(scheme, port)) {
+            transports.unlisten(now, scheme, port);
+        }
+    }
+
     pub(super) fn own_transfer(
         &mut self,
         client: ClientId,
@@ -383,8 +394,14 @@ impl Service {
 
     fn client_gone(&mut self, now: Instant, client: ClientId, transports: &mut Transports) {
         self.clients.remove(&client);
-        self.listeners
-            .retain(|_, listener| listener.client != client);
+        let own = self.listeners.iter();
+        let own: Vec<u64> = own
+            .filter(|(_, listener)| listener.client == client)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in own {
+            self.end_listener(now, id, transports);
+        }
         self.offers.retain(|_, offered| offered.client != client);
         self.directories.retain(|(owner, _)| *owner != client);
         let own = self.transfers.iter();

@@ -13,7 +13,7 @@ use crate::record::{Counters, Role};
 use crate::transport::{ExpectRequest, FlowId, SendError};
 
 pub(super) struct Expected {
-    local_port: u16,
+    pub(super) local_port: u16,
     session: u32,
     /// In the order of their numbers, with the reason why one will not send.
     senders: Vec<(Ipv4Addr, Option<String>)>,

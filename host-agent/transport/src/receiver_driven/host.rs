@@ -535,6 +535,23 @@ impl<S: Scheme> Transport for Host<S> {
         Ok(())
     }
 
+    fn unlisten(&mut self, port: u16) {
+        self.listening.remove(&port);
+    }
+
+    fn uses_port(&self, port: u16) -> bool {
+        let senders = self.senders.values().map(|open| &open.path);
+        let receivers = self.receivers.values().map(|open| &open.path);
+        let waiting = self.control.iter().map(|(_, path, _)| path);
+        let mut paths = senders
+            .chain(receivers)
+            .chain(waiting)
+            .chain(self.tombstones.paths());
+        let mut expected = self.expected.values();
+        paths.any(|path| path.local_port == port)
+            || expected.any(|expected| expected.local_port == port)
+    }
+
     fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError> {
         let address = *request.to.ip();
         self.check_destination(address)?;

@@ -1,5 +1,6 @@
 //! What holds for NDP and SCDP alike.
 
+use ebb_units::Duration;
 use ebb_wire::{EbbFlags, EbbHeader, Ecn, Ipv4Header, PacketType, Protocol};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -228,4 +229,24 @@ fn a_session_keeps_the_priority_that_its_first_packet_announced() {
         .filter(|(_, _, h)| h.packet_type == PacketType::Pull);
     let order: Vec<u32> = pulls.map(|(_, _, h)| h.session).collect();
     assert_eq!(order[..6], [2, 2, 1, 3, 1, 3]);
+}
+
+/// An open flow goes on, an ended one answers late packets, and then the port is free.
+#[test]
+fn a_port_can_be_given_up() {
+    for mut net in [network(ndp), network(scdp)] {
+        assert!(!net.transport(1).uses_port(PORT));
+        net.send(0, 1, 50_000);
+        net.run_until(net.now + Duration::from_micros(100));
+        net.transport(1).unlisten(PORT);
+        assert!(net.records.is_empty() && net.transport(1).uses_port(PORT));
+        let late = net.send(0, 1, 1000);
+        net.run_until(net.now + Duration::from_millis(20));
+        net.finished(Role::Receiver, 0, 1);
+        let late = net.records.iter().find(|(_, flow, _)| *flow == late);
+        assert!(matches!(&late.unwrap().2.status, Status::Failed(why) if why.contains("listen")));
+        assert!(net.transport(1).uses_port(PORT), "late packets");
+        net.run();
+        assert!(!net.transport(1).uses_port(PORT));
+    }
 }

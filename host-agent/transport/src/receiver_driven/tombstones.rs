@@ -82,6 +82,10 @@ impl Tombstones {
         stones.filter(move |stone| stone.flow == flow)
     }
 
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.stones.values().map(|(_, stone)| &stone.path)
+    }
+
     pub fn expire(&mut self, now: Instant) {
         while self.expiries.first().is_some_and(|(at, _)| *at <= now) {
             self.remove_first();

@@ -383,6 +383,15 @@ impl Transport for TcpEndpoint {
         Ok(())
     }
 
+    fn unlisten(&mut self, port: u16) {
+        self.listening.remove(&port);
+    }
+
+    fn uses_port(&self, port: u16) -> bool {
+        let mut resets = self.resets.iter();
+        self.by_address.keys().any(|(own, _)| *own == port) || resets.any(|(own, ..)| *own == port)
+    }
+
     fn send(&mut self, now: Instant, request: SendRequest) -> Result<FlowId, SendError> {
         let SendRequest {
             to,

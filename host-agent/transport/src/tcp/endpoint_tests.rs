@@ -594,3 +594,39 @@ fn a_reset_or_silence_is_nothing_heard() {
         assert!(matches!(rack.events[..], [(0, Event::Failed { .. })]));
     }
 }
+
+#[test]
+fn a_port_can_be_given_up() {
+    let mut rack = Rack::new(2, reno(), false);
+    rack.hosts[1].listen(PORT).unwrap();
+    rack.send(0, 1, 5000);
+    rack.run();
+    let now = rack.now;
+    rack.hosts[1].unlisten(PORT);
+    assert!(!rack.hosts[1].uses_port(PORT));
+    rack.send(0, 1, 5000);
+    // Nobody answers but with a reset, which is on its way for some time.
+    rack.run();
+    assert!(rack.now > now && !rack.hosts[1].uses_port(PORT));
+    let ends = |(host, event): &(usize, Event)| {
+        (*host == 0).then(|| matches!(event, Event::Failed { .. }))
+    };
+    assert_eq!(
+        rack.events
+            .iter()
+            .filter_map(ends)
+            .filter(|failed| *failed)
+            .count(),
+        1
+    );
+
+    // A connection that is open uses it.
+    rack.hosts[1].listen(PORT).unwrap();
+    rack.send(0, 1, 5_000_000);
+    rack.run_until(rack.now + Duration::from_millis(1));
+    rack.hosts[1].unlisten(PORT);
+    assert!(rack.hosts[1].uses_port(PORT));
+    rack.run();
+    let finished = |(_, event): &&(usize, Event)| matches!(event, Event::Finished { .. });
+    assert_eq!(rack.events.iter().filter(finished).count(), 4);
+}
