@@ -124,7 +124,7 @@ impl SimHost {
                     let id = self.open.remove(&flow);
                     self.ended.push(Ended { id, record });
                 }
-                Event::Opened { .. } | Event::Detached { .. } => {}
+                Event::Opened { .. } | Event::Heard { .. } | Event::Detached { .. } => {}
             }
         }
     }
