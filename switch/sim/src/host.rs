@@ -95,7 +95,9 @@ impl SimHost {
     }
 
     fn start_flows(&mut self, now: Instant) {
-        while let Some(start) = self.starts.pop_front_if(|start| start.at <= now) {
+        while self.starts.front().is_some_and(|start| start.at <= now)
+            && let Some(start) = self.starts.pop_front()
+        {
             let request = SendRequest {
                 to: SocketAddrV4::new(start.to, PORT),
                 source_port: None,
