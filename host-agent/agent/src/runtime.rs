@@ -30,6 +30,11 @@ use crate::workers::Workers;
 /// How long an agent that ends waits for its last packets to leave.
 const LAST_PACKETS: Duration = Duration::from_millis(500);
 
+/// Who has not looked at the link for so long has slept, or others had the processor: what waits in
+/// the socket is read before any timer runs, up to this many batches of it.
+const LATE: Duration = Duration::from_millis(5);
+const CATCH_UP_BATCHES: u32 = 64;
+
 /// What uses the transports. Flow ids are unique per scheme only.
 pub trait Application {
     /// Break: the agent has done its work.
@@ -60,6 +65,9 @@ pub struct Runtime {
     spin: Duration,
     /// When there was last something to do.
     last_work: Instant,
+    /// When the link was last looked at, and for how many batches more no timer runs.
+    last_receive: Instant,
+    catching_up: u32,
     /// Some of it is left: no time to sleep.
     busy: bool,
     /// Frames wait for room in the kernel.
@@ -93,6 +101,8 @@ impl Runtime {
             waker,
             signals,
             last_work: clock::now(),
+            last_receive: clock::now(),
+            catching_up: 0,
             busy: false,
             stuck: false,
             held_until: None,
@@ -186,7 +196,6 @@ impl Runtime {
             self.link.filter(&selectors)?;
         }
         self.receive()?;
-        self.transports.handle_timeout(clock::now());
         self.work();
         let before = self.tell(application);
         self.transmit()?;
@@ -237,6 +246,10 @@ impl Runtime {
 
     fn receive(&mut self) -> anyhow::Result<()> {
         let now = clock::now();
+        if now > self.last_receive + LATE {
+            self.catching_up = CATCH_UP_BATCHES;
+        }
+        self.last_receive = now;
         let (transports, mut any) = (&mut self.transports, false);
         let more = self.link.receive(now, |packet| {
             any = true;
@@ -245,6 +258,15 @@ impl Runtime {
         self.busy |= more;
         if any {
             self.last_work = now;
+        }
+        // If this process had no processor for a while, what came meanwhile has not been silence.
+        self.catching_up = match more {
+            true => self.catching_up.saturating_sub(1),
+            false => 0,
+        };
+        if self.catching_up == 0 {
+            // The time at which we looked, not after another pause.
+            self.transports.handle_timeout(now);
         }
         Ok(())
     }

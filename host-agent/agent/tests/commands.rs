@@ -73,7 +73,7 @@ fn an_object_is_fetched_from_one_host_or_several() {
     let (code, output) = fetch("file.bin --from 10.0.0.3:7009");
     assert_eq!(code, Some(1));
     assert!(
-        stderr(&output).contains("the request to 10.0.0.3 failed"),
+        stderr(&output).contains("10.0.0.3 does not take the request: "),
         "{}",
         stderr(&output)
     );
@@ -86,6 +86,63 @@ fn an_object_is_fetched_from_one_host_or_several() {
     );
     let left = names(&hosts.dir);
     assert_eq!(left, ["file.bin", "here.bin", "params.json", "served"]);
+}
+
+/// One has no such object, one is not there, one dies meanwhile: the other sends all of it.
+#[test]
+fn a_server_that_does_not_send_is_done_without() {
+    let Some(hosts) = Hosts::new() else { return };
+    let with = hosts.make_dir("with");
+    let content = write_random(&with.join("file.bin"), 3_000_000);
+    let without = hosts.make_dir("without");
+    let serve = |side, dir: &std::path::Path| {
+        let args = format!("recv --serve {}", dir.display());
+        Running::ready(hosts.agent(side, &args), 1)
+    };
+    let _good = serve("b", &with);
+    let fetch = |from: &str| {
+        let fetch = format!("fetch file.bin --from {from} -o got.bin");
+        let output = hosts.agent("a", &fetch).output().unwrap();
+        let got = std::fs::read(hosts.dir.join("got.bin")).unwrap_or_default();
+        let _ = std::fs::remove_file(hosts.dir.join("got.bin"));
+        (output, got)
+    };
+    let bad = serve("c", &without);
+    for (from, why) in [
+        ("10.0.0.3 10.0.0.4", "refuses: there is no object"),
+        ("10.0.0.4 10.0.0.3", "refuses: there is no object"),
+        // Nothing listens there, and no such host is.
+        ("10.0.0.3 10.0.0.4:7009", ""),
+        ("10.0.0.9 10.0.0.3", ""),
+    ] {
+        let (output, got) = fetch(from);
+        let done = record(&output);
+        assert!(output.status.success(), "{from}: {done}");
+        assert!(got == content, "{from}");
+        let senders = done["senders"].to_string();
+        assert!(senders.contains(why), "{from}: {senders}");
+    }
+    let (output, got) = fetch("10.0.0.4 10.0.0.4:7009");
+    assert_eq!(
+        (output.status.code(), got.len()),
+        (Some(2), 0),
+        "twice one host"
+    );
+    drop(bad);
+
+    let dying = serve("c", &with);
+    let large = std::fs::File::create(with.join("large.bin")).unwrap();
+    large.set_len(10_000_000).unwrap();
+    let received = hosts.make_dir("received");
+    let mut fetching = hosts.agent("a", "fetch large.bin --from 10.0.0.3 10.0.0.4");
+    fetching.current_dir(&received);
+    let mut fetching = Running::start(fetching);
+    wait_until("something arrives", || !names(&received).is_empty());
+    dying.signal(libc::SIGKILL);
+    let done = fetching.line();
+    assert_eq!(done["status"], "finished", "{done}");
+    assert!(fetching.end());
+    assert_eq!(names(&received), ["large.bin"]);
 }
 
 #[test]

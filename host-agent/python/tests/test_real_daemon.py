@@ -138,8 +138,11 @@ def test_fetch_from_two(hosts: list[Host]) -> None:
         assert client.fetch("x", both, timeout=SECONDS) == content
         assert two.statistics()["schemes"]["scdp"]["requests_served"] == 1
         two.withdraw("x")
-        with pytest.raises(TransferError, match=r"10\.9\.0\.3 refuses"):
+        assert client.fetch("x", both, timeout=SECONDS) == content
+        one.withdraw("x")
+        with pytest.raises(TransferError, match=r"10\.9\.0\.3: refuses"):
             client.fetch("x", both, timeout=SECONDS)
+        one.offer("x", content)
         # Half of it comes from either.
         two.offer("x", content[::-1])
         with pytest.raises(TransferError, match="SHA-256"):

@@ -131,6 +131,7 @@ impl Service {
             name: fetch.name.clone(),
             from: fetch.from.clone(),
             reply_port,
+            expected,
             requests: BTreeSet::new(),
             target: Some(target),
             answered: false,
@@ -257,8 +258,26 @@ impl Service {
             Status::Failed(reason) => reason,
             Status::Finished => return,
         };
-        let reason = format!("the request to {peer} failed: {why}");
-        self.abort_transfer(now, id, &reason, transport);
+        let reason = format!("does not take the request: {why}");
+        self.lose_server(now, id, peer, &reason, transport);
+    }
+
+    /// One server less. Others may have the object; the transport ends the flow when none is left.
+    fn lose_server(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        peer: Ipv4Addr,
+        reason: &str,
+        transport: &mut dyn Transport,
+    ) {
+        match self.fetching(id).and_then(|fetching| fetching.expected) {
+            Some(flow) => {
+                transport.drop_sender(now, flow, peer, reason);
+                self.end_if_done(id);
+            }
+            None => self.abort_transfer(now, id, &format!("{peer} {reason}"), transport),
+        }
     }
 
     /// A server has told why it does not send the object.
@@ -275,7 +294,7 @@ impl Service {
         if let Some(transfer) = self.transfers.get_mut(&id) {
             transfer.flows.remove(&flow);
         }
-        let reason = format!("{peer} refuses: {}", refusal.message);
-        self.abort_transfer(now, id, &reason, transport);
+        let reason = format!("refuses: {}", refusal.message);
+        self.lose_server(now, id, peer, &reason, transport);
     }
 }

@@ -39,7 +39,7 @@ pub struct Task {
     pub ticket: u64,
     pub name: String,
     pub source: Source,
-    /// Hosts that have to be reachable.
+    /// Hosts that have to be reachable; one of them, if there is nothing to send.
     pub hosts: Vec<Ipv4Addr>,
     /// Nobody wants the result any more.
     pub cancelled: Arc<AtomicBool>,
@@ -115,9 +115,13 @@ fn prepare(task: Task, hops: &NextHops, known: &Mutex<Hashes>) -> Prepared {
             format!("cannot send `{}`: {error}", task.name.escape_debug()),
         )
     };
-    for host in task.hosts {
-        hops.resolve(host)
-            .map_err(|error| Error::new(ErrorCode::Io, format!("{error:#}")))?;
+    let resolved = task.hosts.iter().map(|host| hops.resolve(*host));
+    let (reachable, unreachable): (Vec<_>, Vec<_>) = resolved.partition(Result::is_ok);
+    let is_fetch = matches!(task.source, Source::None);
+    if let Some(Err(error)) = unreachable.into_iter().next()
+        && !(is_fetch && !reachable.is_empty())
+    {
+        return Err(Error::new(ErrorCode::Io, format!("{error:#}")));
     }
     let (content, version): (Arc<dyn ObjectSource>, _) = match task.source {
         Source::None => return Ok(None),

@@ -72,6 +72,8 @@ pub struct Fetching {
     pub name: String,
     pub from: Vec<Host>,
     pub reply_port: u16,
+    /// What is expected of several servers. It goes on without those that do not send.
+    pub expected: Option<FlowId>,
     /// Requests that have not been confirmed.
     pub requests: BTreeSet<FlowId>,
     /// Where the content goes, until a flow brings it.
@@ -210,8 +212,9 @@ impl Service {
         let waits = match &transfer.kind {
             Kind::Waiting(_) => true,
             Kind::Fetch(fetching) => {
-                transfer.failure.is_none()
-                    && (fetching.target.is_some() || !fetching.requests.is_empty())
+                // What came from several servers is complete without one that never answers.
+                let asking = fetching.expected.is_none() && !fetching.requests.is_empty();
+                transfer.failure.is_none() && (fetching.target.is_some() || asking)
             }
             Kind::Send | Kind::Serve { .. } | Kind::Receive => false,
         };

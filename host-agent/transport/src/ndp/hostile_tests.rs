@@ -72,7 +72,7 @@ fn a_peer_that_says_nothing_gets_a_window_and_the_retries() {
         // All but the window are headers.
         let window_bytes = packets.min(WINDOW) * SYMBOL;
         assert_eq!(record.counters.payload_bytes_sent, window_bytes);
-        assert!(record.duration_ns <= 551_000_000);
+        assert!(record.duration_ns <= 4_100_000_000);
     }
 }
 
@@ -89,7 +89,8 @@ fn a_receiver_that_never_pulls_gets_a_window() {
     assert_eq!(sent_data(&net).len() as u64, WINDOW);
     net.run();
     for (_, _, record) in &net.records {
-        assert!(matches!(&record.status, Status::Failed(why) if why.contains("silent")));
+        let gave_up = |why: &str| why.contains("silent") || why.contains("gave up");
+        assert!(matches!(&record.status, Status::Failed(why) if gave_up(why)));
     }
     assert_eq!(net.records.len(), 2);
 }

@@ -57,6 +57,7 @@ impl Scheme for Ndp {
             rto: Duration::from_nanos(params.rto_ns),
             max_rto: Duration::from_nanos(params.max_rto_ns),
             max_retries: params.max_retries,
+            give_up: Duration::from_nanos(params.give_up_ns),
         }
     }
 

@@ -17,6 +17,8 @@ pub struct NdpParams {
     pub max_rto_ns: u64,
     /// Consecutive timeouts without a sign of the peer after which the flow has failed.
     pub max_retries: u32,
+    /// A peer is given up when it has been silent for so long, at the earliest after `max_retries`.
+    pub give_up_ns: u64,
     /// How long an ended flow still answers late packets.
     pub linger_ns: u64,
     /// Packets that a receiver holds out of order; what comes after is treated as trimmed.
@@ -36,6 +38,7 @@ impl Default for NdpParams {
             rto_ns: 10_000_000,
             max_rto_ns: 80_000_000,
             max_retries: 8,
+            give_up_ns: 4_000_000_000,
             linger_ns: 200_000_000,
             reorder_buffer_packets: 8192,
             reorder_total_bytes: 268_435_456,
@@ -56,7 +59,7 @@ impl NdpParams {
                 self.rto_ns, self.max_rto_ns
             ));
         }
-        let longest = self.max_rto_ns.max(self.linger_ns);
+        let longest = self.max_rto_ns.max(self.linger_ns).max(self.give_up_ns);
         if longest > MAX_TIME_NS {
             return Err(format!("section ndp: {longest} ns is longer than a day"));
         }

@@ -188,7 +188,7 @@ impl ReceiverSession for Receiver {
             self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
             return;
         }
-        if !first || self.credit.counter() == 0 {
+        if (!first || self.credit.counter() == 0) && !self.retry.is_exhausted() {
             // Lost packets are sent again by the sender's own timer. This helps a sender whose
             // credit went astray: it sends nothing that is not needed, however much it may.
             self.credit.enqueue_extra();
@@ -201,7 +201,7 @@ impl ReceiverSession for Receiver {
             true => MAX_COPIES,
             false => MAX_COPIES_UNVERIFIED,
         };
-        let copies = self.retry.silent().min(most);
+        let copies = self.retry.copies(most, self.verified);
         out.control.extend((0..copies).map(|_| self.pull()));
     }
 

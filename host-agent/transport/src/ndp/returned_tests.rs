@@ -129,7 +129,7 @@ fn what_always_comes_back_is_sent_a_bounded_number_of_times() {
             "{packets} packets: {sent} sent, at most {most}"
         );
         assert_eq!(record.counters.returned, sent);
-        assert!(record.duration_ns < 700_000_000);
+        assert!(record.duration_ns < 4_200_000_000);
     }
 }
 

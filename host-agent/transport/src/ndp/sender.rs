@@ -304,6 +304,9 @@ impl SenderSession for Sender {
             Some((sent, _)) => Some(self.retry.deadline(sent)),
             // It is our turn, and only the NIC that is busy.
             None if self.can_send() => None,
+            None if self.is_stranded() && self.retry.is_exhausted() => {
+                Some(self.retry.deadline(self.last_return.0))
+            }
             None if self.is_stranded() => Some(self.last_return.0 + self.wait_when_stranded()),
             // It is the receiver's turn; it has a timer of its own.
             None => Some(self.retry.give_up_at(self.last_sent)),
@@ -329,7 +332,9 @@ impl SenderSession for Sender {
         if !self.retry.expired(now) {
             self.fail(self.retry.gave_up_reason(now));
         } else if stranded {
-            self.restart_now();
+            if self.retry.copies(1, self.verified) > 0 {
+                self.restart_now();
+            }
         } else if heard_lately {
             let is_due = |(sent, _): &(Instant, u32)| *sent + waited <= now;
             while let Some((_, number)) = self.flight.oldest().filter(is_due) {
@@ -342,7 +347,7 @@ impl SenderSession for Sender {
                 true => MAX_PROBES,
                 false => MAX_PROBES_UNVERIFIED,
             };
-            self.probes = self.retry.silent().min(most);
+            self.probes = self.retry.copies(most, self.verified);
         }
     }
 

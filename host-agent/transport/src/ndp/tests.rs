@@ -360,10 +360,10 @@ fn a_receiver_that_vanishes_gives_a_failed_record() {
         .find(|(_, _, r)| r.role == Role::Sender)
         .unwrap();
     assert!(matches!(&failed.2.status, Status::Failed(why) if why.contains("silent")));
-    // Both give up within the sum of the backed-off timeouts, and forget the flow as long after.
+    // Both give up after `give_up_ns`, and forget the flow soon after.
     assert_eq!(net.records.len(), 2);
-    assert!(failed.2.duration_ns < 560_000_000);
-    assert!(net.now < Instant::from_micros(1_200_000), "{:?}", net.now);
+    assert!(failed.2.duration_ns < 4_100_000_000);
+    assert!(net.now < Instant::from_micros(4_800_000), "{:?}", net.now);
     assert!(!net.transport(0).is_active() && !net.transport(1).is_active());
 }
 

@@ -152,11 +152,12 @@ impl<S: Scheme> Host<S> {
         let mut rng = SmallRng::seed_from_u64(config.seed);
         let nic = config.nic;
         let full_frame = nic.frame_time(usize::from(nic.mtu_bytes));
-        // Longer than any sender waits for a last confirmation, and what is on its way to it.
+        // A sender that waits for a last confirmation asks at least every `max_rto`, and each time
+        // it is remembered anew: so many questions would have to be lost.
         let retry = S::retry(&params);
         let linger = S::limits(&params)
             .linger
-            .max(retry.patience() + retry.max_rto);
+            .max(retry.retries_take() + retry.max_rto);
         Host {
             pulls: PullQueue::new(full_frame, nic.catch_up()),
             tombstones: Tombstones::new(linger, MAX_TOMBSTONES),

@@ -6,12 +6,20 @@ use ebb_units::{Duration, Instant};
 pub struct RetryParams {
     pub rto: Duration,
     pub max_rto: Duration,
+    /// Timeouts after which no more than a sign of life is asked for.
     pub max_retries: u32,
+    /// A peer is not given up before it has been silent for so long: its processor may be busy.
+    pub give_up: Duration,
 }
 
 impl RetryParams {
     /// How long a silent peer is waited for in all.
     pub fn patience(&self) -> Duration {
+        self.retries_take().max(self.give_up)
+    }
+
+    /// The time of all timeouts in which something is tried again.
+    pub fn retries_take(&self) -> Duration {
         let rising = self.max_retries.min(32);
         let risen: Duration = (0..=rising).map(|n| self.interval_after(n)).sum();
         risen + self.max_rto * u64::from(self.max_retries - rising)
@@ -92,19 +100,34 @@ impl Retry {
         self.last_heard.max(since) + self.params.patience()
     }
 
-    /// A deadline has passed. False: that was the last retry.
+    /// A deadline has passed. False: the peer is given up.
     pub fn expired(&mut self, now: Instant) -> bool {
         self.silent += 1;
         self.last_timeout = now;
-        self.silent <= self.params.max_retries
+        self.silent <= self.params.max_retries || now < self.last_heard + self.params.give_up
+    }
+
+    /// All retries have been in vain: what can still come is what the peer has not got round to.
+    pub fn is_exhausted(&self) -> bool {
+        self.silent > self.params.max_retries
+    }
+
+    /// How many packets ask a silent peer for a sign of life now: with each timeout one more, on
+    /// another path. After all retries one, or, so that forged packets earn no more than the
+    /// documented number, none if it never showed that it gets ours.
+    pub fn copies(&self, most: u32, verified: bool) -> u32 {
+        match self.is_exhausted() {
+            true => u32::from(verified),
+            false => self.silent.min(most),
+        }
     }
 
     /// For the record of a flow that has failed.
     pub fn gave_up_reason(&self, now: Instant) -> String {
         format!(
-            "the peer is silent: nothing heard for {} and {} retries",
+            "the peer is silent: nothing heard for {} and {} timeouts",
             now.since(self.last_heard),
-            self.params.max_retries
+            self.silent
         )
     }
 }

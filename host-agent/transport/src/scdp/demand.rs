@@ -335,11 +335,18 @@ impl Receiver {
             self.enqueue_all(out);
             return;
         }
-        supplier.stalled += 1;
-        if !supplier.retry.expired(now) {
+        let alive = supplier.retry.expired(now);
+        if !alive {
             let reason = supplier.retry.gave_up_reason(now);
             self.lose_supplier(index, reason, out);
-        } else if supplier.stalled > 2 * supplier.retry.max_retries() {
+            return;
+        }
+        if supplier.retry.is_exhausted() {
+            // It has pulls enough. A sender that lives and has lost them all asks by itself.
+            return;
+        }
+        supplier.stalled += 1;
+        if supplier.stalled > 2 * supplier.retry.max_retries() {
             let stalled = supplier.stalled;
             let reason = format!("no progress in {stalled} timeouts, but the peer lives");
             self.lose_supplier(index, reason, out);

@@ -24,6 +24,8 @@ pub struct ScdpParams {
     pub max_rto_ns: u64,
     /// Consecutive timeouts without a sign of the peer after which the flow has failed.
     pub max_retries: u32,
+    /// A peer is given up when it has been silent for so long, at the earliest after `max_retries`.
+    pub give_up_ns: u64,
     /// A receiver of a group that pulls nothing for so long while others wait is detached. More
     /// than twice `rto_ns` counts as that: then those who wait would take symbols for lost.
     pub straggler_timeout_ns: u64,
@@ -56,6 +58,7 @@ impl Default for ScdpParams {
             rto_ns: 10_000_000,
             max_rto_ns: 80_000_000,
             max_retries: 8,
+            give_up_ns: 4_000_000_000,
             straggler_timeout_ns: 20_000_000,
             progress_timeout_ns: 10_000_000_000,
             expect_timeout_ns: 30_000_000_000,
@@ -104,6 +107,7 @@ impl ScdpParams {
             }
         }
         let longest = [
+            self.give_up_ns,
             self.max_rto_ns,
             self.linger_ns,
             self.progress_timeout_ns,

@@ -478,11 +478,12 @@ impl SenderSession for Sender {
         self.counters.timeouts += 1;
         if self.retry.expired(now) {
             // Every copy takes another path, so with each timeout more of them ask.
-            let most = match self.counters.pulls_received {
-                0 => MAX_PROBES_UNVERIFIED,
-                _ => MAX_PROBES,
+            let verified = self.counters.pulls_received > 0;
+            let most = match verified {
+                false => MAX_PROBES_UNVERIFIED,
+                true => MAX_PROBES,
             };
-            self.probes = self.retry.silent().min(most);
+            self.probes = self.retry.copies(most, verified);
         } else {
             self.ending = Some(Ending::Failed(self.retry.gave_up_reason(now)));
         }

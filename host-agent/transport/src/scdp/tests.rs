@@ -319,7 +319,7 @@ fn a_peer_that_vanishes_gives_a_failed_record_on_the_other_side() {
             matches!(&record.status, Status::Failed(why) if why.contains("silent")),
             "{record:#?}"
         );
-        assert!(net.now < Instant::from_micros(1_500_000), "{:?}", net.now);
+        assert!(net.now < Instant::from_micros(4_900_000), "{:?}", net.now);
         assert!(!net.transport(0).is_active() && !net.transport(1).is_active());
     }
 }

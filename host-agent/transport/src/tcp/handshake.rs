@@ -166,21 +166,27 @@ impl Handshake {
         }
     }
 
-    /// Returns false after `max_retries` SYNs or `max_syn_ack_retries` SYN-ACKs in vain.
+    /// Returns false after `max_retries` SYNs in vain, or `idle_timeout_ns` after as many SYN-ACKs as
+    /// a stranger is sent: an honest peer may have them and no processor.
     pub(crate) fn handle_deadline(&mut self, now: Instant, params: &TcpParams) -> bool {
         if self.deadline.is_none_or(|deadline| deadline > now) {
             return true;
         }
         self.deadline = None;
         self.retries += 1;
-        self.rtt.back_off();
-        self.syn_pending = true;
-        let most = if self.agreement.is_some() {
-            params.max_syn_ack_retries
+        if self.agreement.is_none() {
+            self.rtt.back_off();
+            self.syn_pending = true;
+            return self.retries <= params.max_retries;
+        }
+        let most = params.max_syn_ack_retries;
+        if self.retries <= most {
+            self.rtt.back_off();
+            self.syn_pending = true;
         } else {
-            params.max_retries
-        };
-        self.retries <= most
+            self.deadline = Some(now + params.idle_timeout());
+        }
+        self.retries <= most + 1
     }
 }
 
