@@ -1,4 +1,5 @@
-//! What a server sends to an address that others name as theirs, counted on the wire.
+//! What a server sends to an address that others name as theirs, counted on the wire, and what its
+//! owner can still get.
 //! Needs root; says so if it skips.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -13,7 +14,7 @@ use ebb_wire::{EbbHeader, EthernetHeader, Ipv4Header, PacketType};
 
 #[allow(dead_code)] // of these helpers, some are for the other tests
 mod hosts;
-use hosts::Hosts;
+use hosts::{Hosts, ip};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 /// Nobody has it; the way to it is over host a.
@@ -86,7 +87,7 @@ fn forged_requests_earn_a_window_and_headers() {
     let Some(hosts) = Hosts::new() else { return };
     let served = hosts.dir.join("served");
     std::fs::create_dir(&served).unwrap();
-    hosts::write_random(&served.join("large.bin"), 1_000_000);
+    let content = hosts::write_random(&served.join("large.bin"), 1_000_000);
     let show = std::process::Command::new("ip")
         .args([
             "-n",
@@ -133,12 +134,33 @@ fn forged_requests_earn_a_window_and_headers() {
             seen
         });
         let (payloads, others) = watched.join().unwrap();
+        // The owner of the address comes: what it asks for first is refused, and then it is known.
+        let address = |what: &str| ip(&format!("-n {}-a address {what}/32 dev eth1", hosts.name));
+        let change = |from: &str, to: &str| {
+            // An agent takes the first one.
+            address(&format!("add {to}"));
+            address(&format!("del {from}"));
+            address(&format!("add {from}"));
+        };
+        change("10.0.0.2", "10.0.0.99");
+        let fetch = || {
+            let args = format!("fetch large.bin --scheme {scheme} --from {SERVER}:7000 -o -");
+            hosts.agent("a", &args).output().unwrap()
+        };
+        let (first, second) = (fetch(), fetch());
+        let why = String::from_utf8_lossy(&first.stderr);
+        assert!(why.contains("was not answered; try again"), "{why}");
+        let why = String::from_utf8_lossy(&second.stderr);
+        assert!(second.stdout == content, "{why}");
+        address("del 10.0.0.2");
+        change("10.0.0.99", "10.0.0.2");
+        address("del 10.0.0.99");
         drop(server);
         // Of the object no more than the window; refusals have less than 100 bytes and come one at a
         // time, each until it is given up after half a second.
-        let (content, refusals): (Vec<usize>, Vec<usize>) =
+        let (whole, refusals): (Vec<usize>, Vec<usize>) =
             payloads.iter().partition(|&&bytes| bytes > 100);
-        assert_eq!(content.len(), INITIAL_WINDOW, "{scheme} {payloads:?}");
+        assert_eq!(whole.len(), INITIAL_WINDOW, "{scheme} {payloads:?}");
         assert!((1..=5).contains(&refusals.len()), "{scheme} {payloads:?}");
         // One confirmation per request, and headers.
         assert!(others.iter().all(|&bytes| bytes == HEADER_PACKET_BYTES));

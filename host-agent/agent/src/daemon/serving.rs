@@ -31,6 +31,9 @@ const MAX_SERVES: usize = 1024;
 /// Answers that there is no object, on their way to one address. More requests stay unanswered.
 const MAX_REFUSALS_PER_PEER: usize = 8;
 
+const BUSY: &str = "this host serves as many as it may; try again later";
+const UNANSWERED: &str = "an object sent to this address was not answered; try again";
+
 impl Service {
     pub(super) fn offer(
         &mut self,
@@ -128,7 +131,7 @@ impl Service {
             // To a stranger that is more than there is room for.
             if self.is_heard(now, peer) {
                 let to = SocketAddrV4::new(peer, reply_port);
-                self.refuse_busy(now, asked.scheme, to, transports);
+                self.refuse_busy(now, asked.scheme, BUSY, to, transports);
             }
         }
         self.answer_waiting(now, peer, transports);
@@ -158,8 +161,10 @@ impl Service {
             let to = SocketAddrV4::new(peer, request.reply_port);
             // Who was silent gets one packet; if it answers that, it can have what else it wants.
             let silent = !heard && self.askers.standing(now, peer) == Standing::Silent;
-            if all >= MAX_SERVES || silent {
-                self.refuse_busy(now, scheme, to, transports);
+            if silent {
+                self.refuse_busy(now, scheme, UNANSWERED, to, transports);
+            } else if all >= MAX_SERVES {
+                self.refuse_busy(now, scheme, BUSY, to, transports);
             } else {
                 self.answer(now, scheme, request, to, transports);
             }
@@ -170,10 +175,11 @@ impl Service {
         &mut self,
         now: Instant,
         scheme: Scheme,
+        why: &str,
         to: SocketAddrV4,
         transports: &mut Transports,
     ) {
-        let message = "this host serves as many as it may; try again later".to_owned();
+        let message = why.to_owned();
         self.refuse(now, scheme, RefusalCode::Busy, message, to, transports);
     }
 
