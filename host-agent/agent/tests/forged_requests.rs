@@ -23,6 +23,8 @@ const INITIAL_WINDOW: usize = 12;
 /// To a peer that is never heard, per flow: 26 (`docs/ndp.md`, `docs/scdp.md`), and a reset.
 const HEADERS: usize = 27;
 const HEADER_PACKET_BYTES: usize = 68;
+/// A peer that is never heard is given up after 4 s.
+const LONGER_THAN_A_FLOW: Duration = Duration::from_secs(5);
 
 /// The packets of a host at `FORGED` that asks for `large.bin` so many times at once.
 fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
@@ -127,7 +129,7 @@ fn forged_requests_earn_a_window_and_headers() {
                 for frame in half {
                     socket.send_batch([frame.as_slice()]).unwrap();
                 }
-                let (payloads, others) = watch(&socket, Duration::from_millis(1500));
+                let (payloads, others) = watch(&socket, LONGER_THAN_A_FLOW);
                 seen.0.extend(payloads);
                 seen.1.extend(others);
             }
@@ -157,7 +159,7 @@ fn forged_requests_earn_a_window_and_headers() {
         address("del 10.0.0.99");
         drop(server);
         // Of the object no more than the window; refusals have less than 100 bytes and come one at a
-        // time, each until it is given up after half a second.
+        // time, each until it is given up.
         let (whole, refusals): (Vec<usize>, Vec<usize>) =
             payloads.iter().partition(|&&bytes| bytes > 100);
         assert_eq!(whole.len(), INITIAL_WINDOW, "{scheme} {payloads:?}");

@@ -119,7 +119,7 @@ fn prepare(task: Task, hops: &NextHops, known: &Mutex<Hashes>) -> Prepared {
     let (reachable, unreachable): (Vec<_>, Vec<_>) = resolved.partition(Result::is_ok);
     let is_fetch = matches!(task.source, Source::None);
     if let Some(Err(error)) = unreachable.into_iter().next()
-        && !(is_fetch && !reachable.is_empty())
+        && (!is_fetch || reachable.is_empty())
     {
         return Err(Error::new(ErrorCode::Io, format!("{error:#}")));
     }
