@@ -196,9 +196,12 @@ impl Runtime {
             self.link.filter(&selectors)?;
         }
         self.receive()?;
-        self.work();
+        // Jobs before anything else is done with what has arrived, results before anything leaves.
+        self.submit();
+        self.take_results();
         let before = self.tell(application);
         self.transmit()?;
+        self.submit();
         // Sending can end a flow: its object cannot be read any more.
         let after = self.tell(application);
         if before.is_break() || after.is_break() {
@@ -207,20 +210,24 @@ impl Runtime {
         Ok(flow)
     }
 
-    /// Hands jobs out and results back.
-    fn work(&mut self) {
+    /// Hands jobs out.
+    fn submit(&mut self) {
         for (scheme, transport) in self.transports.iter_mut() {
             while let Some(job) = transport.poll_job() {
                 self.workers.submit(scheme, job);
             }
         }
+    }
+
+    /// Hands results back.
+    fn take_results(&mut self) {
         while let Some((scheme, result)) = self.workers.poll_result() {
             let Some(transport) = self.transports.get(scheme) else {
                 continue;
             };
             match result {
                 Ok(result) => transport.handle_job(clock::now(), result),
-                Err(flow) => transport.abort(clock::now(), flow, "the decoder panicked"),
+                Err(flow) => transport.abort(clock::now(), flow, "the codec panicked"),
             }
         }
     }

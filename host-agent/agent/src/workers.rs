@@ -1,11 +1,11 @@
-//! Threads for the jobs of the transports, so that decoding hides behind reception.
+//! Threads for the jobs of the transports, so that coding hides behind reception and sending.
 
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-use ebb_transport::{DecodeResult, FlowId, Job};
+use ebb_transport::{FlowId, Job, JobResult};
 use ebb_units::Duration;
 
 use crate::clock;
@@ -34,7 +34,7 @@ impl Shared {
 
 /// What became of a job: its result, or the flow whose job panicked. A peer chose what was to be
 /// decoded; whatever it found in the codec shall cost it this flow, and us no thread.
-pub type Done = Result<DecodeResult, FlowId>;
+pub type Done = Result<JobResult, FlowId>;
 
 /// The threads and what they have done. Dropping it lets them end after the job they are at.
 pub struct Workers {
@@ -50,7 +50,7 @@ impl Workers {
         for index in 0..threads.max(1) {
             let (shared, sender, waker) = (shared.clone(), sender.clone(), waker.clone());
             std::thread::Builder::new()
-                .name(format!("decode-{index}"))
+                .name(format!("codec-{index}"))
                 .spawn(move || work(&shared, &sender, &waker))?;
         }
         Ok(Workers { shared, results })
@@ -113,12 +113,10 @@ fn guard<T>(flow: FlowId, work: impl FnOnce() -> T) -> Result<T, FlowId> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| flow)
 }
 
-fn run(job: Job) -> DecodeResult {
+fn run(job: Job) -> JobResult {
     let before = clock::thread_cpu_ns();
-    let mut result = match job {
-        Job::Decode(job) => job.run(),
-    };
-    result.cpu_time = Duration::from_nanos(clock::thread_cpu_ns() - before);
+    let mut result = job.run();
+    result.set_cpu_time(Duration::from_nanos(clock::thread_cpu_ns() - before));
     result
 }
 

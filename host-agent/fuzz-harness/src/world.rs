@@ -164,7 +164,7 @@ impl World {
         let transport = &mut self.hosts[host];
         transport.handle_timeout(now);
         let mut jobs = 0;
-        while let Some(Job::Decode(job)) = transport.poll_job() {
+        while let Some(job) = transport.poll_job() {
             transport.handle_job(now, job.run());
             jobs += 1;
             assert!(jobs < 1000, "jobs without end");

@@ -40,6 +40,6 @@ pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use suite::{Scheme, Suite, UnknownScheme};
 pub use transport::{
-    DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind, Part,
+    Event, ExpectRequest, FlowId, GroupRequest, Job, JobResult, ListenError, PacketKind, Part,
     Progress, SendError, SendRequest, Transport, TxInfo,
 };

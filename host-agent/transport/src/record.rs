@@ -129,6 +129,10 @@ pub struct Counters {
     pub decodes: u64,
     /// Processor time of those decodings.
     pub decode_ns: u64,
+    /// SCDP sender: source blocks of which repair symbols were wanted, as often as that was prepared.
+    pub encodes: u64,
+    /// Processor time of that, reading the blocks included.
+    pub encode_ns: u64,
     /// Packets received that brought nothing new.
     pub duplicates: u64,
     /// Symbols that the group needed and this receiver did not. Sender: symbols times receivers

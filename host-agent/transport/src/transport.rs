@@ -4,10 +4,11 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 
 use crate::object::ObjectSource;
 use crate::record::FlowRecord;
+use crate::scdp::{DecodeJob, DecodeResult, EncodeJob, EncodeResult};
 
 /// All flows of one scheme on one host.
 ///
@@ -86,7 +87,7 @@ pub trait Transport {
     }
 
     /// The result of a [`Job`].
-    fn handle_job(&mut self, _now: Instant, _result: DecodeResult) {}
+    fn handle_job(&mut self, _now: Instant, _result: JobResult) {}
 
     /// True while a flow is open or an ended one still answers late packets.
     fn is_active(&self) -> bool;
@@ -208,7 +209,16 @@ pub enum Event {
 #[derive(Debug)]
 pub enum Job {
     /// Decode a source block.
-    Decode(crate::scdp::DecodeJob),
+    Decode(DecodeJob),
+    /// Read a source block and make what its repair symbols are made with.
+    Encode(EncodeJob),
+}
+
+/// What came out of a [`Job`].
+#[derive(Debug)]
+pub enum JobResult {
+    Decode(DecodeResult),
+    Encode(EncodeResult),
 }
 
 impl Job {
@@ -216,11 +226,28 @@ impl Job {
     pub fn flow(&self) -> FlowId {
         match self {
             Job::Decode(job) => job.flow(),
+            Job::Encode(job) => job.flow(),
+        }
+    }
+
+    /// Does it, on this thread.
+    pub fn run(self) -> JobResult {
+        match self {
+            Job::Decode(job) => JobResult::Decode(job.run()),
+            Job::Encode(job) => JobResult::Encode(job.run()),
         }
     }
 }
 
-pub use crate::scdp::DecodeResult;
+impl JobResult {
+    /// For whoever measured it: the processor time goes into the flow's record.
+    pub fn set_cpu_time(&mut self, time: Duration) {
+        match self {
+            JobResult::Decode(result) => result.cpu_time = time,
+            JobResult::Encode(result) => result.cpu_time = time,
+        }
+    }
+}
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListenError {

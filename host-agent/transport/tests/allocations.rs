@@ -17,7 +17,7 @@ use ebb_transport::pacer::PacerParams;
 use ebb_transport::scdp::{ScdpHost, ScdpParams};
 use ebb_transport::tcp::{Algorithm, Dctcp, Reno, TcpEndpoint, TcpParams};
 use ebb_transport::{
-    DscpParams, EPHEMERAL_PORTS, Event, HostConfig, Job, SendRequest, Status, Transport,
+    DscpParams, EPHEMERAL_PORTS, Event, HostConfig, SendRequest, Status, Transport,
 };
 use ebb_units::{Duration, Instant};
 use ebb_wire::checksum::internet_checksum;
@@ -171,8 +171,7 @@ fn steady_state(
             }
             counted(total, || transport.handle_timeout(now));
             while let Some(job) = counted(total, || transport.poll_job()) {
-                // Decoding allocates, by block and not by packet, and not in the transport.
-                let Job::Decode(job) = job;
+                // Coding allocates, by block and not by packet, and not in the transport.
                 let result = job.run();
                 counted(total, || transport.handle_job(now, result));
             }

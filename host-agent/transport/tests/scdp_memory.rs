@@ -10,8 +10,7 @@ use ebb_transport::nic::{Nic, NicParams};
 use ebb_transport::object::{GeneratedSource, ObjectSource};
 use ebb_transport::scdp::{ScdpHost, ScdpParams};
 use ebb_transport::{
-    DecodeResult, DscpParams, EPHEMERAL_PORTS, Event, HostConfig, Job, SendRequest, Status,
-    Transport,
+    DscpParams, EPHEMERAL_PORTS, Event, HostConfig, Job, JobResult, SendRequest, Status, Transport,
 };
 use ebb_units::{Duration, Instant};
 use ebb_wire::checksum::internet_checksum;
@@ -81,7 +80,7 @@ fn trim(packet: &mut Vec<u8>) {
     *packet = trimmed;
 }
 
-/// Transfers `blocks` blocks, of every 20th of which a symbol is trimmed; decodings take a few
+/// Transfers `blocks` blocks, of every 20th of which a symbol is trimmed; jobs take a few
 /// blocks' time. Returns how many bytes were in use at most beyond those before.
 fn peak(blocks: u64) -> usize {
     let symbol_bytes = 576 - 20 - 48;
@@ -101,7 +100,7 @@ fn peak(blocks: u64) -> usize {
     let nic = NicParams::default();
     let mut nics = [Nic::new(nic), Nic::new(nic)];
     let mut arriving: [VecDeque<(Instant, Vec<u8>)>; 2] = Default::default();
-    let mut decoding: VecDeque<(Instant, DecodeResult)> = VecDeque::new();
+    let mut working: VecDeque<(Instant, usize, JobResult)> = VecDeque::new();
     let (mut offset, mut decodes, mut finished) = (0, 0, 0);
     let mut expected = Vec::new();
     let before = LIVE.load(Relaxed);
@@ -115,13 +114,13 @@ fn peak(blocks: u64) -> usize {
                 ends[here].handle_packet(now, &packet);
             }
             ends[here].handle_timeout(now);
-            while let Some(Job::Decode(job)) = ends[here].poll_job() {
-                decodes += 1;
-                decoding.push_back((now + Duration::from_micros(200), job.run()));
+            while let Some(job) = ends[here].poll_job() {
+                decodes += u64::from(matches!(job, Job::Decode(_)));
+                working.push_back((now + Duration::from_micros(200), here, job.run()));
             }
-            while here == 1 && decoding.front().is_some_and(|(at, _)| *at <= now) {
-                let (_, result) = decoding.pop_front().unwrap();
-                ends[here].handle_job(now, result);
+            while working.front().is_some_and(|(at, ..)| *at <= now) {
+                let (_, whose, result) = working.pop_front().unwrap();
+                ends[whose].handle_job(now, result);
             }
             while let Some(event) = ends[here].poll_event() {
                 match event {
@@ -156,7 +155,7 @@ fn peak(blocks: u64) -> usize {
             }
         }
         let arrivals = arriving.iter().filter_map(|a| a.front().map(|(at, _)| *at));
-        let results = decoding.front().map(|(at, _)| *at);
+        let results = working.front().map(|(at, ..)| *at);
         now = arrivals.chain(results).fold(next, Instant::min).max(now);
     }
     assert_eq!(offset, bytes);

@@ -115,8 +115,8 @@ impl SimHost {
     }
 
     fn take_events(&mut self, now: Instant) {
-        while let Some(Job::Decode(job)) = self.transport.poll_job() {
-            // Decoding takes no virtual time: a host decodes blocks while later ones arrive.
+        while let Some(job) = self.transport.poll_job() {
+            // Jobs take no virtual time: a host codes blocks while others arrive or leave.
             self.transport.handle_job(now, job.run());
         }
         while let Some(event) = self.transport.poll_event() {

@@ -133,7 +133,7 @@ impl ReceiverSession for Receiver {
         self.ask(out);
     }
 
-    fn handle_job(&mut self, _: Instant, _: crate::DecodeResult, _: &mut Outbox) {}
+    fn handle_job(&mut self, _: Instant, _: crate::scdp::DecodeResult, _: &mut Outbox) {}
 
     fn set_paused(&mut self, now: Instant, paused: bool, out: &mut Outbox) {
         if self.paused == paused {

@@ -19,8 +19,8 @@ use crate::nic::NicParams;
 use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
 use crate::timers::Timers;
 use crate::transport::{
-    DecodeResult, Event, ExpectRequest, FlowId, GroupRequest, Job, ListenError, PacketKind,
-    Progress, SendError, SendRequest, Transport, TxInfo,
+    Event, ExpectRequest, FlowId, GroupRequest, Job, JobResult, ListenError, PacketKind, Progress,
+    SendError, SendRequest, Transport, TxInfo,
 };
 
 /// Ended sessions that are remembered; more than are ever open at once.
@@ -248,6 +248,9 @@ impl<S: Scheme> Host<S> {
             return;
         }
         let detached = open.state.take_detached(now);
+        while let Some(job) = open.state.poll_job(flow) {
+            self.jobs.push_back(job);
+        }
         self.timers.set(open.timer, flow, open.state.deadline());
         if open.state.can_send() && !open.ready {
             open.ready = true;
@@ -504,18 +507,16 @@ impl<S: Scheme> Host<S> {
                         kind: PacketKind::Data,
                     });
                 }
-                Err(error) => {
-                    let reason = format!("cannot read the object to be sent: {error}");
-                    self.end_sender(
-                        now,
-                        flow,
-                        Ending::Failed(reason),
-                        Some(ResetReason::Aborted),
-                    );
-                }
+                Err(error) => self.cannot_read(now, flow, &error),
             }
         }
         None
+    }
+
+    fn cannot_read(&mut self, now: Instant, flow: FlowId, error: &std::io::Error) {
+        let reason = format!("cannot read the object to be sent: {error}");
+        let reset = Some(ResetReason::Aborted);
+        self.end_sender(now, flow, Ending::Failed(reason), reset);
     }
 }
 
@@ -723,14 +724,28 @@ impl<S: Scheme> Transport for Host<S> {
         self.jobs.pop_front()
     }
 
-    fn handle_job(&mut self, now: Instant, result: DecodeResult) {
-        let flow = result.flow();
-        let Some(open) = self.receivers.get_mut(&flow) else {
-            result.release(&mut self.out.buffers);
-            return;
-        };
-        open.state.handle_job(now, result, &mut self.out);
-        self.after_receiver(now, flow);
+    fn handle_job(&mut self, now: Instant, result: JobResult) {
+        match result {
+            JobResult::Decode(result) => {
+                let flow = result.flow();
+                let Some(open) = self.receivers.get_mut(&flow) else {
+                    result.release(&mut self.out.buffers);
+                    return;
+                };
+                open.state.handle_job(now, result, &mut self.out);
+                self.after_receiver(now, flow);
+            }
+            JobResult::Encode(result) => {
+                let flow = result.flow;
+                let Some(open) = self.senders.get_mut(&flow) else {
+                    return;
+                };
+                match open.state.handle_job(result) {
+                    Ok(()) => self.after_sender(now, flow),
+                    Err(error) => self.cannot_read(now, flow, &error),
+                }
+            }
+        }
     }
 
     fn is_active(&self) -> bool {

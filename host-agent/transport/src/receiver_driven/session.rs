@@ -10,6 +10,7 @@ use super::{Buffers, RetryParams};
 use crate::object::ObjectSource;
 pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
+use crate::scdp::{DecodeResult, EncodeResult};
 use crate::{FlowId, Job};
 
 /// Sizes of a session that every packet of it announces.
@@ -94,6 +95,14 @@ pub trait SenderSession: Sized {
     fn done_bytes(&self) -> u64 {
         0
     }
+    /// Work to be done elsewhere for what is to be sent. `flow`: ours.
+    fn poll_job(&mut self, _flow: FlowId) -> Option<Job> {
+        None
+    }
+    /// An error is one of the source, as in [`next_packet`](Self::next_packet).
+    fn handle_job(&mut self, _result: EncodeResult) -> io::Result<()> {
+        Ok(())
+    }
     /// A packet can leave now.
     fn can_send(&self) -> bool;
     /// The next packet. Called when [`can_send`](Self::can_send); fills `payload`, which is empty.
@@ -129,7 +138,7 @@ pub trait ReceiverSession {
         payload: Option<&[u8]>,
         out: &mut Outbox,
     );
-    fn handle_job(&mut self, now: Instant, result: crate::DecodeResult, out: &mut Outbox);
+    fn handle_job(&mut self, now: Instant, result: DecodeResult, out: &mut Outbox);
     /// Back-pressure: ask for nothing more, but let the sender know that we live; or go on.
     fn set_paused(&mut self, _now: Instant, _paused: bool, _out: &mut Outbox) {}
     /// Bytes delivered.

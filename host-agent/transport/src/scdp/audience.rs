@@ -2,6 +2,7 @@
 //! (thesis, section III-D). A symbol leaves when all of them have pulled it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use ebb_units::{Duration, Instant};
 
@@ -85,14 +86,25 @@ impl Audience {
         self.served().any(|l| l.pulled == 0 || l.finishing)
     }
 
-    /// The first block below `end` of which somebody wants more repair symbols than `sent` were
-    /// sent.
-    pub fn lacking(&self, end: u32, sent: impl Fn(u32) -> u32) -> Option<u32> {
+    /// The first of `blocks` of which somebody wants more repair symbols than `sent` were sent.
+    pub fn lacking(&self, blocks: Range<u32>, sent: impl Fn(u32) -> u32) -> Option<u32> {
         let lacks = |&(&block, &wanted): &(&u32, &u32)| sent(block) < wanted;
         self.served()
-            .filter_map(|l| l.wanted.range(..end).find(lacks))
+            .filter_map(|l| l.wanted.range(blocks.clone()).find(lacks))
             .map(|(&block, _)| block)
             .min()
+    }
+
+    /// What all of them have pulled, without the repair symbols of blocks below `end` that they
+    /// have not been sent.
+    pub fn pulled_otherwise(&self, end: u32, sent: impl Fn(u32) -> u32) -> u32 {
+        let otherwise = |listener: &Listener| {
+            let wanted = listener.wanted.range(..end);
+            let lacking = wanted.map(|(&block, wanted)| wanted.saturating_sub(sent(block)));
+            let lacking = lacking.fold(0, u32::saturating_add);
+            listener.pulled.saturating_sub(lacking)
+        };
+        self.served().map(otherwise).min().unwrap_or(0)
     }
 
     /// The first block of which anybody still wants anything.

@@ -1,42 +1,60 @@
-//! Makes repair symbols.
+//! Makes repair symbols, with encoders that are made elsewhere.
 
-use std::collections::VecDeque;
 use std::io;
 
 use raptorq::SourceBlockEncoder;
 
-use super::blocks::Blocks;
-use super::decode::transmission_information;
-use crate::object::ObjectSource;
+use super::encode::EncodeResult;
 
-/// Encoders kept at a time; repair symbols of more blocks than this are rarely wanted at once.
-const MAX_ENCODERS: usize = 4;
+/// Encoders kept and being made at a time; repair symbols of more blocks are rarely wanted at once.
+pub const MAX_ENCODERS: usize = 4;
 
 #[derive(Default)]
 pub struct Encoders {
-    by_block: VecDeque<(u32, SourceBlockEncoder)>,
+    ready: Vec<(u32, SourceBlockEncoder)>,
+    /// Jobs under way.
+    building: Vec<u32>,
+    /// Nobody wants anything more of the blocks before this one.
+    first_wanted: u32,
 }
 
 impl Encoders {
-    /// Appends repair symbol `number` of `block`, counted from 0, to `payload`.
+    pub fn has(&self, block: u32) -> bool {
+        self.ready.iter().any(|(b, _)| *b == block)
+    }
+
+    /// The first of `needed`, most urgent first, whose encoder is to be made and for which there is
+    /// room. The caller starts the job. `needed` has at most [`MAX_ENCODERS`] blocks: what keeps one
+    /// of them waiting is the encoder of none, so it goes, or the result of a job, which will come.
+    pub fn start(&mut self, needed: &[u32]) -> Option<u32> {
+        let is_new = |block: &&u32| !self.has(**block) && !self.building.contains(block);
+        let block = *needed.iter().find(is_new)?;
+        if self.ready.len() + self.building.len() >= MAX_ENCODERS {
+            let idle = self.ready.iter().position(|(b, _)| !needed.contains(b))?;
+            self.ready.swap_remove(idle);
+        }
+        self.building.push(block);
+        Some(block)
+    }
+
+    /// A job is done. An error is that of the source.
+    pub fn built(&mut self, result: EncodeResult) -> io::Result<()> {
+        self.building.retain(|block| *block != result.block);
+        if result.block >= self.first_wanted {
+            self.ready.push((result.block, result.encoder?));
+        }
+        Ok(())
+    }
+
+    /// Appends repair symbol `number` of `block`, counted from 0, to `payload`. Its encoder
+    /// [is there](Self::has).
     pub fn repair_symbol(
-        &mut self,
-        blocks: &Blocks,
-        source: &dyn ObjectSource,
+        &self,
         (block, number): (u32, u32),
         payload: &mut Vec<u8>,
     ) -> io::Result<()> {
-        let known = self.by_block.iter().position(|(b, _)| *b == block);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let encoder = new_encoder(blocks, source, block)?;
-                self.by_block.truncate(MAX_ENCODERS - 1);
-                self.by_block.push_front((block, encoder));
-                0
-            }
-        };
-        let symbol = self.by_block[at].1.repair_packets(number, 1).pop();
+        let encoder = self.ready.iter().find(|(b, _)| *b == block);
+        let symbol = encoder.and_then(|(_, encoder)| encoder.repair_packets(number, 1).pop());
         let symbol = symbol.ok_or_else(|| io::Error::other("the encoder gave no repair symbol"))?;
         payload.extend_from_slice(symbol.data());
         Ok(())
@@ -44,20 +62,7 @@ impl Encoders {
 
     /// Nobody wants anything more of the blocks before `block`.
     pub fn forget_before(&mut self, block: u32) {
-        self.by_block.retain(|(b, _)| *b >= block);
+        self.first_wanted = block;
+        self.ready.retain(|(b, _)| *b >= block);
     }
-}
-
-fn new_encoder(
-    blocks: &Blocks,
-    source: &dyn ObjectSource,
-    block: u32,
-) -> io::Result<SourceBlockEncoder> {
-    let (offset, len) = blocks.block_extent(block);
-    let symbols = blocks.source_symbols(block);
-    let symbol_bytes = blocks.shape.symbol_bytes;
-    let mut bytes = vec![0; usize::from(symbols) * usize::from(symbol_bytes)];
-    source.read_at(offset, &mut bytes[..len])?;
-    let config = transmission_information(symbols, symbol_bytes);
-    Ok(SourceBlockEncoder::new(0, &config, &bytes))
 }

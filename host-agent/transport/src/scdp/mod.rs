@@ -7,6 +7,7 @@ mod block;
 mod blocks;
 mod decode;
 mod demand;
+mod encode;
 mod encoders;
 mod params;
 mod receiver;
@@ -14,6 +15,8 @@ mod sender;
 mod supplier;
 mod symbols;
 
+#[cfg(test)]
+mod encode_tests;
 #[cfg(test)]
 mod group_tests;
 #[cfg(test)]
@@ -33,6 +36,7 @@ use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbHeader, PacketType};
 
 pub use decode::{DecodeJob, DecodeResult};
+pub use encode::{EncodeJob, EncodeResult};
 pub use params::ScdpParams;
 
 use crate::FlowId;

@@ -6,9 +6,9 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::FlowId;
 use crate::record::{Role, Status};
 use crate::testing::{Fate, Network, PortParams};
+use crate::{FlowId, JobResult};
 
 const SYMBOL: u64 = 1432;
 
@@ -34,6 +34,16 @@ fn one_of_each_block(header: &EbbHeader) -> Fate {
     }
 }
 
+/// Encoders are made at once.
+fn slow_decoder(
+    mut takes: impl FnMut() -> Duration + 'static,
+) -> Box<dyn FnMut(&JobResult) -> Duration> {
+    Box::new(move |result| match result {
+        JobResult::Decode(_) => takes(),
+        JobResult::Encode(_) => Duration::ZERO,
+    })
+}
+
 /// The flow at the receiver, host 1.
 fn receiver_flow(net: &Network) -> FlowId {
     net.delivered.keys().find(|(host, _)| *host == 1).unwrap().1
@@ -52,12 +62,13 @@ fn decodings_come_back_late_and_in_any_order_without_stopping_the_pulls() {
         if slow {
             let mut rng = SmallRng::seed_from_u64(5);
             // Up to eight blocks' time.
-            net.job_takes = Box::new(move |_| Duration::from_micros(rng.random_range(1..10_000)));
+            net.job_takes =
+                slow_decoder(move || Duration::from_micros(rng.random_range(1..10_000)));
         }
         net.send(0, 1, 2000 * SYMBOL);
         net.run();
         let (sent, received) = net.pair(0, 1);
-        assert_eq!(net.jobs, 20);
+        assert_eq!((net.jobs, sent.counters.encodes), (40, 20));
         assert_eq!(received.counters.decodes, 20);
         assert_eq!(sent.counters.packets_sent, 2000 + 20 * 3);
         assert_eq!((sent.counters.timeouts, received.counters.timeouts), (0, 0));
@@ -76,7 +87,7 @@ fn with_all_open_blocks_at_the_decoder_nothing_more_is_asked_for_and_nobody_give
     let mut net = with_params(2, params);
     net.fate = Box::new(|_, header| one_of_each_block(header));
     // Longer than any side waits for a silent peer.
-    net.job_takes = Box::new(|_| Duration::from_millis(900));
+    net.job_takes = slow_decoder(|| Duration::from_millis(900));
     net.send(0, 1, 1000 * SYMBOL);
     net.run_until(Instant::from_micros(890_000));
     assert_eq!(delivered(&net), 0);
@@ -99,7 +110,7 @@ fn a_receiver_of_a_group_is_not_detached_for_decoding_slowly() {
         _ => Fate::Pass,
     });
     // Twice `straggler_timeout_ns`, but far fewer blocks at a time than may be open.
-    net.job_takes = Box::new(|_| Duration::from_millis(15));
+    net.job_takes = slow_decoder(|| Duration::from_millis(15));
     net.send_to_all(3000 * SYMBOL);
     net.run();
     assert!(net.detached.is_empty());
@@ -248,7 +259,7 @@ fn a_host_short_of_memory_takes_one_block_of_each_flow_at_a_time() {
     let mut net = with_params(4, params);
     net.fate = Box::new(|_, header| one_of_each_block(header));
     // Longer than a block, so that there would be many.
-    net.job_takes = Box::new(|_| Duration::from_millis(10));
+    net.job_takes = slow_decoder(|| Duration::from_millis(10));
     for sender in 0..3 {
         net.send(sender, 3, 600 * SYMBOL);
     }

@@ -9,11 +9,13 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::audience::Audience;
 use super::blocks::{Blocks, Share};
-use super::encoders::Encoders;
-use super::{DETACHED_REPAIR, Scdp, ScdpParams};
+use super::encode::EncodeJob;
+use super::encoders::{Encoders, MAX_ENCODERS};
+use super::{DETACHED_REPAIR, EncodeResult, Scdp, ScdpParams};
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Ending, Retry, Returned, Scheme, SenderSession, StreamShape};
 use crate::record::{Counters, GroupSummary};
+use crate::{FlowId, Job};
 
 /// More copies of a symbol do not help a silent receiver.
 const MAX_PROBES: u32 = 8;
@@ -64,8 +66,10 @@ pub struct Sender {
 }
 
 enum Next {
-    /// One that came back: block and ESI.
-    Again(u32, u32),
+    /// Our first one, to make a silent receiver say something.
+    Probe,
+    /// The one at this place of `to_resend`.
+    Again(usize),
     /// Block and ESI.
     Source(u32, u32),
     Repair(u32),
@@ -234,26 +238,118 @@ impl Sender {
     }
 
     /// What came back; repair symbols that are wanted of blocks whose source symbols have been
-    /// sent, lowest block first; else source symbols in order.
+    /// sent, lowest block first; else source symbols in order. Repair symbols whose encoder is not
+    /// there are passed over, and so much of the credit is kept for them.
     fn next(&self) -> Option<Next> {
-        if let Some(&(block, esi)) = self.to_resend.front() {
-            return Some(Next::Again(block, esi));
+        if self.probes > 0 {
+            return self.is_at_hand(0, self.first_esi()).then_some(Next::Probe);
+        }
+        if !self.has_credit(self.audience.pulled()) {
+            return None;
+        }
+        let mut again = self.to_resend.iter();
+        if let Some(at) = again.position(|&(block, esi)| self.is_at_hand(block, esi)) {
+            return Some(Next::Again(at));
         }
         let (block, index) = self.next_source;
-        let alone = self.mode == Mode::Detached;
-        let end = if alone { u32::MAX } else { block };
-        let repairs_sent = |block: u32| self.repair_sent.get(&block).copied().unwrap_or(0);
-        if let Some(block) = self.audience.lacking(end, repairs_sent) {
-            return Some(Next::Repair(block));
+        let mut lacking = self.lacking(self.end_of_repairs());
+        let mut waiting = !self.to_resend.is_empty();
+        while let Some(block) = lacking.next() {
+            if self.encoders.has(block) {
+                return Some(Next::Repair(block));
+            }
+            waiting = true;
         }
-        if alone {
+        if self.mode == Mode::Detached {
             return None;
         }
         if block < self.blocks.count() {
-            return Some(Next::Source(block, self.share.nth(index)));
+            let goes = !waiting || self.has_credit(self.unreserved());
+            return goes.then(|| Next::Source(block, self.share.nth(index)));
         }
         // Without a share of our own: see `new`.
-        (self.sent < self.window).then_some(Next::Repair(0))
+        (self.sent < self.window && self.encoders.has(0)).then_some(Next::Repair(0))
+    }
+
+    /// The window, and what everybody has pulled, is not used up.
+    fn has_credit(&self, pulled: u32) -> bool {
+        self.sent < self.window.saturating_add(pulled)
+    }
+
+    /// What has been pulled, but for the symbols that wait for an encoder. Else a receiver would be
+    /// sent source symbols that it has not asked for yet, and be one pull short for each of them.
+    fn unreserved(&self) -> u32 {
+        let sent = |block| self.repairs_sent(block);
+        let pulled = self.audience.pulled_otherwise(self.end_of_repairs(), sent);
+        pulled.saturating_sub(self.to_resend.len() as u32)
+    }
+
+    fn repairs_sent(&self, block: u32) -> u32 {
+        self.repair_sent.get(&block).copied().unwrap_or(0)
+    }
+
+    /// Repair symbols of blocks below may be sent.
+    fn end_of_repairs(&self) -> u32 {
+        match self.mode {
+            Mode::Detached => u32::MAX,
+            _ => self.next_source.0,
+        }
+    }
+
+    /// The blocks below `end` of which more repair symbols are wanted.
+    fn lacking(&self, end: u32) -> impl Iterator<Item = u32> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let sent = |block| self.repairs_sent(block);
+            let block = self.audience.lacking(from..end, sent)?;
+            from = block + 1;
+            Some(block)
+        })
+    }
+
+    /// It is a source symbol, or its encoder is there.
+    fn is_at_hand(&self, block: u32, esi: u32) -> bool {
+        esi < self.blocks.source_symbols(block).into() || self.encoders.has(block)
+    }
+
+    /// The ESI of the first symbol of block 0 in our share.
+    fn first_esi(&self) -> u32 {
+        let first = self.share.nth(0);
+        let symbols = u32::from(self.blocks.source_symbols(0));
+        if first < symbols {
+            first
+        } else {
+            symbols + first
+        }
+    }
+
+    /// The blocks whose encoders are wanted, most urgent first. Also of those whose source symbols
+    /// are still to be sent: that takes about as long as to make an encoder.
+    fn needed_encoders(&self) -> ([u32; MAX_ENCODERS], usize) {
+        let is_repair =
+            |&(block, esi): &(u32, u32)| esi >= self.blocks.source_symbols(block).into();
+        let first = (0, self.first_esi());
+        let asked = self.probes > 0 || self.sent == 0;
+        let probe = Some(first).filter(|first| asked && is_repair(first));
+        let again = self.to_resend.iter().copied().filter(is_repair);
+        let blocks = probe.into_iter().chain(again).map(|(block, _)| block);
+        let (mut needed, mut count) = ([0; MAX_ENCODERS], 0);
+        for block in blocks.chain(self.lacking(u32::MAX)) {
+            if !needed[..count].contains(&block) {
+                needed[count] = block;
+                count += 1;
+            }
+            if count == MAX_ENCODERS {
+                break;
+            }
+        }
+        (needed, count)
+    }
+
+    /// Something may and should leave, and only its encoder is missing.
+    fn waits_for_encoder(&self) -> bool {
+        let allowed = self.probes > 0 || self.has_credit(self.audience.pulled());
+        allowed && self.next().is_none() && self.needed_encoders().1 > 0
     }
 
     /// Makes our next repair symbol of `block` and returns its ESI.
@@ -276,11 +372,7 @@ impl Sender {
     fn symbol(&mut self, block: u32, esi: u32, payload: &mut Vec<u8>) -> io::Result<()> {
         match esi.checked_sub(self.blocks.source_symbols(block).into()) {
             None => self.source_symbol(block, esi, payload),
-            Some(number) => {
-                let which = (block, number);
-                self.encoders
-                    .repair_symbol(&self.blocks, &*self.source, which, payload)
-            }
+            Some(number) => self.encoders.repair_symbol((block, number), payload),
         }
     }
 
@@ -295,9 +387,14 @@ impl Sender {
         self.audience.any_waits_for_nothing()
     }
 
+    /// The receivers wait for us.
+    fn is_our_turn(&self) -> bool {
+        self.can_send() || self.waits_for_encoder()
+    }
+
     /// When somebody who keeps the others waiting is to be detached. They wait since we last sent.
     fn straggler_at(&self) -> Option<Instant> {
-        if self.mode != Mode::Group || self.ending.is_some() || self.can_send() {
+        if self.mode != Mode::Group || self.ending.is_some() || self.is_our_turn() {
             return None;
         }
         self.audience
@@ -376,23 +473,36 @@ impl SenderSession for Sender {
         self.blocks.offset(self.audience.first_wanted())
     }
 
+    fn poll_job(&mut self, flow: FlowId) -> Option<Job> {
+        let (needed, count) = self.needed_encoders();
+        let block = self.encoders.start(&needed[..count])?;
+        Some(Job::Encode(EncodeJob {
+            flow,
+            block,
+            blocks: self.blocks,
+            source: self.source.clone(),
+        }))
+    }
+
+    fn handle_job(&mut self, result: EncodeResult) -> io::Result<()> {
+        self.counters.encodes += 1;
+        self.counters.encode_ns += result.cpu_time.as_nanos();
+        self.encoders.built(result)
+    }
+
     fn can_send(&self) -> bool {
-        let allowed = self.window.saturating_add(self.audience.pulled());
-        self.probes > 0 || (self.sent < allowed && self.next().is_some())
+        self.next().is_some()
     }
 
     fn next_packet(&mut self, now: Instant, payload: &mut Vec<u8>) -> io::Result<EbbHeader> {
         self.last_sent = now;
         let in_window = self.sent < self.window;
-        let next = match self.next() {
-            _ if self.probes > 0 => None,
-            next => next,
-        };
+        let next = self.next();
         let syn = EbbFlags::SYN.when(in_window);
         let mut bare = false;
         let (block, esi, flags) = match next {
-            Some(Next::Again(block, esi)) => {
-                self.to_resend.pop_front();
+            Some(Next::Again(at)) => {
+                let (block, esi) = self.to_resend.remove(at).unwrap_or_default();
                 self.symbol(block, esi, payload)?;
                 (block, esi, syn)
             }
@@ -406,15 +516,8 @@ impl SenderSession for Sender {
                 let esi = self.repair_symbol(block, payload)?;
                 (block, esi, syn)
             }
-            None => {
-                // Our first one.
-                let first = self.share.nth(0);
-                let symbols = u32::from(self.blocks.source_symbols(0));
-                let esi = if first < symbols {
-                    first
-                } else {
-                    symbols + first
-                };
+            Some(Next::Probe) | None => {
+                let esi = self.first_esi();
                 // Beyond the window a stranger, who may never have asked for anything, gets headers
                 // only: they say as much as if a switch had cut them.
                 bare = self.counters.pulls_received == 0;
@@ -450,8 +553,8 @@ impl SenderSession for Sender {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        if self.ending.is_some() || self.can_send() {
-            // In the second case it is our turn, and only the NIC that is busy.
+        if self.ending.is_some() || self.is_our_turn() {
+            // In the second case only the NIC is busy, or an encoder is being made.
             return None;
         }
         if let Some(at) = self.straggler_at() {

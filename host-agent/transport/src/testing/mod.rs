@@ -20,7 +20,7 @@ use crate::object::GeneratedSource;
 use crate::object::ObjectSource;
 use crate::record::{FlowRecord, Role, Status};
 use crate::{
-    DecodeResult, DscpParams, Event, ExpectRequest, FlowId, GroupRequest, HostConfig, Job, Part,
+    DscpParams, Event, ExpectRequest, FlowId, GroupRequest, HostConfig, JobResult, Part,
     SendRequest, Transport,
 };
 pub(crate) use switch::{Port, PortParams};
@@ -61,7 +61,7 @@ enum Arrival {
     Switch(Vec<u8>),
     Queue(usize, Vec<u8>),
     Host(usize, Vec<u8>),
-    Job(usize, Box<DecodeResult>),
+    Job(usize, Box<JobResult>),
 }
 
 pub(crate) struct Network {
@@ -86,8 +86,8 @@ pub(crate) struct Network {
     pub detached: Vec<(FlowId, SocketAddrV4)>,
     /// At which host, of which flow, who.
     pub heard: Vec<(usize, FlowId, Ipv4Addr)>,
-    /// How long the n-th decoding takes.
-    pub job_takes: Box<dyn FnMut(u64) -> Duration>,
+    /// How long the job with this result takes.
+    pub job_takes: Box<dyn FnMut(&JobResult) -> Duration>,
     pub jobs: u64,
     /// Whoever receives objects finds all of them wrong.
     pub refuse_content: bool,
@@ -364,9 +364,9 @@ impl Network {
 
     fn serve_host(&mut self, i: usize) {
         let host = &mut self.hosts[i];
-        while let Some(Job::Decode(job)) = host.transport.poll_job() {
+        while let Some(job) = host.transport.poll_job() {
             let result = job.run();
-            let takes = (self.job_takes)(self.jobs);
+            let takes = (self.job_takes)(&result);
             self.jobs += 1;
             if takes == Duration::ZERO {
                 host.transport.handle_job(self.now, result);
