@@ -25,7 +25,7 @@ use crate::params::Params;
 use crate::signals::Signals;
 use crate::transports::Transports;
 use crate::waker::Waker;
-use crate::workers::Workers;
+use crate::workers::{self, Workers};
 
 /// How long an agent that ends waits for its last packets to leave.
 const LAST_PACKETS: Duration = Duration::from_millis(500);
@@ -210,11 +210,15 @@ impl Runtime {
         Ok(flow)
     }
 
-    /// Hands jobs out.
+    /// Hands jobs out, or does them where that is quicker.
     fn submit(&mut self) {
         for (scheme, transport) in self.transports.iter_mut() {
             while let Some(job) = transport.poll_job() {
-                self.workers.submit(scheme, job);
+                if self.workers.are_worth(&job) {
+                    self.workers.submit(scheme, job);
+                } else {
+                    transport.handle_job(clock::now(), workers::run(job));
+                }
             }
         }
     }

@@ -12,6 +12,9 @@ use crate::clock;
 use crate::waker::Waker;
 use ebb_transport::Scheme;
 
+/// Blocks whose encoders take the engine no longer than a batch of packets: 0.2 ms.
+const SMALL_BLOCK_BYTES: usize = 256 << 10;
+
 /// Jobs that nobody has begun, oldest first.
 #[derive(Default)]
 struct Queue {
@@ -38,6 +41,7 @@ pub type Done = Result<JobResult, FlowId>;
 
 /// The threads and what they have done. Dropping it lets them end after the job they are at.
 pub struct Workers {
+    threads: usize,
     shared: Arc<Shared>,
     results: mpsc::Receiver<(Scheme, Done)>,
 }
@@ -53,7 +57,21 @@ impl Workers {
                 .name(format!("codec-{index}"))
                 .spawn(move || work(&shared, &sender, &waker))?;
         }
-        Ok(Workers { shared, results })
+        Ok(Workers {
+            threads,
+            shared,
+            results,
+        })
+    }
+
+    /// Whether a job is better done by them than by the caller. Encoders of small blocks are not if
+    /// there is one thread only, which on two processors competes with the engine: to hand them over
+    /// then takes longer than to make them (docs/bench.md).
+    pub fn are_worth(&self, job: &Job) -> bool {
+        match job {
+            Job::Encode(job) => self.threads > 1 || job.bytes() > SMALL_BLOCK_BYTES,
+            Job::Decode(_) => true,
+        }
     }
 
     pub fn submit(&self, scheme: Scheme, job: Job) {
@@ -113,7 +131,8 @@ fn guard<T>(flow: FlowId, work: impl FnOnce() -> T) -> Result<T, FlowId> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| flow)
 }
 
-fn run(job: Job) -> JobResult {
+/// Does it on this thread.
+pub fn run(job: Job) -> JobResult {
     let before = clock::thread_cpu_ns();
     let mut result = job.run();
     result.set_cpu_time(Duration::from_nanos(clock::thread_cpu_ns() - before));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ebb_transport::object::{GeneratedSource, ObjectSource};
 use ebb_transport::{
-    EPHEMERAL_PORTS, Event, FlowId, Job, Scheme, SendRequest, Status, Suite, Transport,
+    EPHEMERAL_PORTS, Event, FlowId, Scheme, SendRequest, Status, Suite, Transport,
 };
 use ebb_units::{Duration, Instant};
 use ebb_wire::Ipv4Header;

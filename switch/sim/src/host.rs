@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ebb_engine::simulation::Host;
 use ebb_transport::nic::{Nic, NicParams};
 use ebb_transport::object::ObjectSource;
-use ebb_transport::{Event, FlowId, FlowRecord, Job, SendRequest, Transport};
+use ebb_transport::{Event, FlowId, FlowRecord, SendRequest, Transport};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EthernetHeader, MacAddress};
 

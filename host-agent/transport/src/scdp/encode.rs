@@ -42,6 +42,11 @@ impl EncodeJob {
         self.flow
     }
 
+    /// How much is to be read and coded.
+    pub fn bytes(&self) -> usize {
+        self.blocks.block_extent(self.block).1
+    }
+
     /// Reads the block and prepares its code.
     pub fn run(self) -> EncodeResult {
         EncodeResult {

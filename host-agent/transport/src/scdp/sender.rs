@@ -252,9 +252,9 @@ impl Sender {
             return Some(Next::Again(at));
         }
         let (block, index) = self.next_source;
-        let mut lacking = self.lacking(self.end_of_repairs());
+        let lacking = self.lacking(self.end_of_repairs());
         let mut waiting = !self.to_resend.is_empty();
-        while let Some(block) = lacking.next() {
+        for block in lacking {
             if self.encoders.has(block) {
                 return Some(Next::Repair(block));
             }
