@@ -48,6 +48,7 @@ pub fn run(args: &RecvArgs) -> anyhow::Result<bool> {
         linger: args.count.is_some(),
         gateways: true,
         own_port: port != service_port(scheme),
+        ..Needs::default()
     };
     session::run(&args.common.engine, needs, |mut client| {
         serve(&mut client, &directories)?;

@@ -25,6 +25,8 @@ pub struct Needs {
     pub gateways: bool,
     /// A port that the daemon would not listen on for it.
     pub own_port: bool,
+    /// More flows of a scheme to one host than a command usually has at a time.
+    pub flows: Option<(Scheme, u16)>,
 }
 
 /// Does `work` as a client.
@@ -71,7 +73,10 @@ fn run_alone<Work>(args: &EngineArgs, needs: Needs, work: Work) -> anyhow::Resul
 where
     Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
 {
-    let runtime = open(args)?;
+    let mut runtime = open(args)?;
+    if let Some((scheme, flows)) = needs.flows {
+        runtime.transports().open(scheme, flows)?;
+    }
     if needs.gateways {
         runtime.hops().resolve_gateways()?;
     }
@@ -126,11 +131,11 @@ where
 }
 
 /// Source ports of a scheme of a daemon: as many flows can it have to one port of one host. There
-/// are four TCP schemes, and other processes of the host need TCP ports as well.
+/// are four TCP schemes, which leaves two blocks of TCP ports for commands with engines of their own.
 fn daemon_source_ports(scheme: Scheme) -> u16 {
     match scheme.protocol() {
         Protocol::EBB => 2048,
-        _ => 768,
+        _ => 1088,
     }
 }
 

@@ -320,6 +320,32 @@ fn from_host_to_host_and_back() {
     server.wait().unwrap();
 }
 
+/// A thousand objects of 10 kB at a time from two hosts to one, whose agent checks every hash.
+#[test]
+fn a_thousand_sessions_at_a_time() {
+    let Some(hosts) = Hosts::new() else { return };
+    hosts.write("params.json", r#"{"nic": {"rate_bps": 100000000}}"#);
+    for scheme in ["ndp", "scdp", "dctcp"] {
+        let common = format!("--scheme {scheme} --params params.json");
+        let server = hosts.agent(2, &format!("recv {common} --count 1001"));
+        wait_for_service(&hosts, &common);
+        let bench = format!("bench 10.0.0.3 {common} --bytes 10000 --count 1 --parallel 500");
+        let senders = [1, 3].map(|host| hosts.agent(host, &bench));
+        for sender in senders {
+            let lines = lines(&succeeded(sender));
+            let result = &lines[lines.len() - 1];
+            assert_eq!(result["objects"], 500, "{scheme}: {result}");
+        }
+        let received = lines(&succeeded(server));
+        let flows = received.iter().filter(|line| line["event"] == "flow");
+        let right = flows.filter(|flow| flow["sha256_ok"] == true).count();
+        assert_eq!(
+            right, 1001,
+            "{scheme}, with the one that asked for the service"
+        );
+    }
+}
+
 /// The server prints that it is ready, but whoever reads that must go on reading: asking is simpler.
 fn wait_for_service(hosts: &Hosts, common: &str) {
     let patience = Instant::now() + Duration::from_secs(20);

@@ -25,6 +25,9 @@ use crate::session::{self, Needs};
 /// A schedule may be longer than what fits into a duration: it looks again after an hour.
 const LONGEST_WAIT_NS: u64 = 3_600_000_000_000;
 
+/// Flows to one host at a time that a host's share of a workload may come to.
+const MOST_FLOWS: u16 = 512;
+
 /// Whether everything that concerns this host went well.
 pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
     let (workload, schedule) = args.workload.file.open(path)?;
@@ -38,6 +41,7 @@ pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
         linger: true,
         gateways: true,
         own_port: false,
+        flows: Some((args.common.scheme, MOST_FLOWS)),
     };
     session::run(&args.common.engine, needs, |client| {
         Run::new(client, schedule, &workload, me, scheme, &args.workload)?.run()
