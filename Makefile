@@ -92,7 +92,7 @@ run: build ## fat-tree up, every scheme run and compared (about a minute)
 sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(SCENARIO)'
 
-bench: build ## what the agent achieves on this machine (two minutes; docs/bench.md)
+bench: build ## what the agent achieves on this machine (four minutes; docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
 test: lint test-rust test-python test-ptf test-e2e ## every test

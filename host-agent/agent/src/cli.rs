@@ -79,7 +79,7 @@ pub struct ParamsArgs {
 /// What is done with what others send or ask for.
 #[derive(Args, Debug)]
 pub struct DirectoryArgs {
-    /// Directory for what arrives
+    /// Directory for what arrives; made if it is not there
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Directory whose files other hosts may fetch

@@ -25,6 +25,8 @@ struct Directories {
 impl Directories {
     fn open(args: &DirectoryArgs) -> anyhow::Result<Self> {
         if let Some(dir) = &args.dir {
+            // What is there and no directory is told by the next line.
+            let _ = std::fs::create_dir_all(dir);
             open_directory(dir)?;
             remove_leftovers(dir)
                 .with_context(|| format!("cannot look through {}", dir.display()))?;
