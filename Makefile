@@ -84,7 +84,7 @@ $(BUILD)/%/fabric.json: $(P4_SOURCES)
 
 build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json controller/ebb_controller/ebb_tm_pb2.py ## compile everything
 
-run: build ## fat-tree up, every scheme run and compared (about a minute)
+run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli)
