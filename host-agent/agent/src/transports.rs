@@ -3,14 +3,13 @@
 use std::net::Ipv4Addr;
 
 use anyhow::Context;
-use ebb_transport::{PacketKind, Transport, TxInfo};
+use ebb_transport::{PacketKind, Scheme, Transport, TxInfo};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Protocol};
 
 use crate::kernel_rules::KernelRule;
 use crate::params::Params;
 use crate::port_lock::{PortLock, PortRange};
-use ebb_transport::Scheme;
 
 /// One block of source ports: enough for a command.
 pub const FEW_SOURCE_PORTS: u16 = 1;

@@ -5,12 +5,11 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
-use ebb_transport::{FlowId, Job, JobResult};
+use ebb_transport::{FlowId, Job, JobResult, Scheme};
 use ebb_units::Duration;
 
 use crate::clock;
 use crate::waker::Waker;
-use ebb_transport::Scheme;
 
 /// Blocks whose encoders take the engine no longer than a batch of packets: 0.2 ms.
 const SMALL_BLOCK_BYTES: usize = 256 << 10;
@@ -65,8 +64,8 @@ impl Workers {
     }
 
     /// Whether a job is better done by them than by the caller. Encoders of small blocks are not if
-    /// there is one thread only, which on two processors competes with the engine: to hand them over
-    /// then takes longer than to make them (docs/bench.md).
+    /// there is one thread only, which on two processors competes with the engine
+    /// (docs/bench.md).
     pub fn are_worth(&self, job: &Job) -> bool {
         match job {
             Job::Encode(job) => self.threads > 1 || job.bytes() > SMALL_BLOCK_BYTES,

@@ -1,13 +1,15 @@
 //! The commands among three hosts, with engines of their own and as clients of daemons.
 
 mod bridge;
+mod common;
 
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 
-use bridge::{Hosts, Running, names, record, run, stderr, wait_until, write_random};
+use bridge::{Hosts, Running, names, stderr, wait_until};
+use common::{record, run, write_random};
 
 #[test]
 fn one_object_goes_to_several_hosts() {

@@ -1,11 +1,13 @@
 //! How the engine takes what happens to a host, between two hosts. Needs root; says so if it skips.
 
+mod common;
 #[allow(dead_code)] // of these helpers, some are for the other tests
 mod hosts;
 
 use std::time::{Duration, Instant};
 
-use hosts::{Hosts, ip, record};
+use common::{ip, record};
+use hosts::Hosts;
 
 /// Trims, losses, copies, late and damaged packets, in both directions at once.
 #[test]

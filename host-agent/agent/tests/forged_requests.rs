@@ -12,9 +12,11 @@ use ebb_transport::{FetchRequest, Scheme, SendRequest, Suite};
 use ebb_units::Instant;
 use ebb_wire::{EbbHeader, EthernetHeader, Ipv4Header, PacketType};
 
+mod common;
 #[allow(dead_code)] // of these helpers, some are for the other tests
 mod hosts;
-use hosts::{Hosts, ip};
+use common::ip;
+use hosts::Hosts;
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 /// Nobody has it; the way to it is over host a.
@@ -89,7 +91,7 @@ fn forged_requests_earn_a_window_and_headers() {
     let Some(hosts) = Hosts::new() else { return };
     let served = hosts.dir.join("served");
     std::fs::create_dir(&served).unwrap();
-    let content = hosts::write_random(&served.join("large.bin"), 1_000_000);
+    let content = common::write_random(&served.join("large.bin"), 1_000_000);
     let show = std::process::Command::new("ip")
         .args([
             "-n",

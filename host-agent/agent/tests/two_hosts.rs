@@ -1,10 +1,12 @@
 //! What the commands do, between two hosts. Needs root; says so if it skips.
 
+mod common;
 mod hosts;
 
 use std::time::{Duration, Instant};
 
-use hosts::{AGENT, Hosts, ip, record, write_random};
+use common::{AGENT, ip, record, write_random};
+use hosts::Hosts;
 use std::process::Command;
 
 #[test]

@@ -1,25 +1,18 @@
 //! `ebb-agent bench` in network namespaces: one per host, and one with the bridge that joins them.
 //! Needs root; says so if it skips.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use common::{AGENT, ip, sandbox};
 use serde_json::Value;
 
-const AGENT: &str = env!("CARGO_BIN_EXE_ebb-agent");
 const HOSTS: usize = 4;
-
-fn ip(args: &str) {
-    let status = Command::new("ip")
-        .args(args.split_whitespace())
-        .status()
-        .unwrap();
-    assert!(status.success(), "ip {args}");
-}
 
 /// h1..h4 with 10.0.0.2.., two in a rack; gone when dropped.
 struct Hosts {
@@ -30,16 +23,7 @@ struct Hosts {
 impl Hosts {
     /// `None` without root.
     fn new() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            eprintln!("SKIPPED: needs root for network namespaces");
-            return None;
-        }
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ebbw-{}-{count}", std::process::id());
-        let dir = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&dir).unwrap();
+        let (name, dir) = sandbox("ebbw")?;
         let hosts = Hosts { name, dir };
         let n = &hosts.name;
         ip(&format!("netns add {n}"));

@@ -1,5 +1,5 @@
-//! Events in the order of their time; events of the same time in the order they were added, so
-//! that a run is the same every time.
+//! Events in the order of their time; of events of the same time that with the lower rank comes
+//! first, so that a run is the same every time. What the rank is, is for the user to choose.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -9,13 +9,12 @@ use ebb_units::Instant;
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
     heap: BinaryHeap<Entry<E>>,
-    added: u64,
 }
 
 #[derive(Debug)]
 struct Entry<E> {
     at: Instant,
-    sequence: u64,
+    rank: u64,
     event: E,
 }
 
@@ -23,18 +22,11 @@ impl<E> EventQueue<E> {
     pub(crate) fn new() -> Self {
         Self {
             heap: BinaryHeap::new(),
-            added: 0,
         }
     }
 
-    pub(crate) fn push(&mut self, at: Instant, event: E) {
-        let sequence = self.added;
-        self.added += 1;
-        self.heap.push(Entry {
-            at,
-            sequence,
-            event,
-        });
+    pub(crate) fn push(&mut self, at: Instant, rank: u64, event: E) {
+        self.heap.push(Entry { at, rank, event });
     }
 
     pub(crate) fn next_time(&self) -> Option<Instant> {
@@ -48,12 +40,20 @@ impl<E> EventQueue<E> {
         }
         self.heap.pop().map(|entry| (entry.at, entry.event))
     }
+
+    /// The next event, if its time is before `horizon`.
+    pub(crate) fn pop_before(&mut self, horizon: Instant) -> Option<(Instant, E)> {
+        if self.next_time()? >= horizon {
+            return None;
+        }
+        self.heap.pop().map(|entry| (entry.at, entry.event))
+    }
 }
 
 impl<E> Ord for Entry<E> {
     /// Reversed, because `BinaryHeap` gives the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+        (other.at, other.rank).cmp(&(self.at, self.rank))
     }
 }
 
@@ -76,13 +76,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_time_then_by_order_of_insertion() {
+    fn by_time_then_by_rank() {
         let mut queue = EventQueue::new();
         let us = Instant::from_micros;
-        queue.push(us(2), 'c');
-        queue.push(us(1), 'a');
-        queue.push(us(1), 'b');
+        queue.push(us(2), 0, 'c');
+        queue.push(us(1), 8, 'b');
+        queue.push(us(1), 7, 'a');
         assert_eq!(queue.pop_due(us(0)), None);
+        assert_eq!(queue.pop_before(us(1)), None);
         let order: Vec<_> = std::iter::from_fn(|| queue.pop_due(us(9))).collect();
         assert_eq!(order, [(us(1), 'a'), (us(1), 'b'), (us(2), 'c')]);
     }

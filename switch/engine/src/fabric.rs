@@ -1,7 +1,8 @@
 //! Any number of switches and the links between them, driven by one event queue.
 //!
 //! The fabric has no clock: the caller injects frames, runs it until a time, and collects what
-//! left. The same fabric therefore runs under the wall clock and in a simulation.
+//! left. The driver runs it under the wall clock; networks with hosts in them, in virtual time, are
+//! `simulation`, with the same switches.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -66,6 +67,8 @@ pub struct Fabric {
     switches: Vec<Switch>,
     far_ends: BTreeMap<Endpoint, Far>,
     events: EventQueue<Event>,
+    /// Events so far: those of the same time happen in the order in which they were added.
+    added: u64,
     outputs: VecDeque<Output>,
     now: Instant,
 }
@@ -76,6 +79,7 @@ impl Fabric {
             switches: Vec::new(),
             far_ends: BTreeMap::new(),
             events: EventQueue::new(),
+            added: 0,
             outputs: VecDeque::new(),
             now: Instant::ZERO,
         }
@@ -149,7 +153,7 @@ impl Fabric {
     pub fn inject(&mut self, at: Instant, port: Endpoint, frame: Vec<u8>) {
         let delay = self.switches[port.switch.0].rx_delay(port.port);
         let at = at.max(self.now) + delay;
-        self.events.push(at, Event::Receive { at: port, frame });
+        self.schedule(at, Event::Receive { at: port, frame });
     }
 
     /// When something happens next without anything arriving from outside.
@@ -196,6 +200,11 @@ impl Fabric {
         self.collect_effects(at.switch);
     }
 
+    fn schedule(&mut self, at: Instant, event: Event) {
+        self.added += 1;
+        self.events.push(at, self.added, event);
+    }
+
     fn collect_effects(&mut self, switch: SwitchId) {
         for (at, effect) in self.switches[switch.0].drain_effects() {
             let event = match effect {
@@ -210,7 +219,8 @@ impl Fabric {
                     }
                 }
             };
-            self.events.push(at, event);
+            self.added += 1;
+            self.events.push(at, self.added, event);
         }
     }
 }

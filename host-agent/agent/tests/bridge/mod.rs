@@ -9,21 +9,13 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const AGENT: &str = env!("CARGO_BIN_EXE_ebb-agent");
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::common::{AGENT, ip, sandbox};
 
-pub fn run(program: &str, args: &str) {
-    let status = Command::new(program)
-        .args(args.split_whitespace())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{program} {args}");
-}
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Hosts {
     name: String,
@@ -33,33 +25,24 @@ pub struct Hosts {
 impl Hosts {
     /// `None` without root.
     pub fn new() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            eprintln!("SKIPPED: needs root for network namespaces");
-            return None;
-        }
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ebb-{}-{count}", std::process::id());
-        let dir = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&dir).unwrap();
+        let (name, dir) = sandbox("ebb")?;
         let params = r#"{"nic": {"rate_bps": 100000000}}"#;
         std::fs::write(dir.join("params.json"), params).unwrap();
         let hosts = Hosts { name, dir };
         let n = &hosts.name;
-        run("ip", &format!("netns add {n}-br"));
+        ip(&format!("netns add {n}-br"));
         let bridge = "link add name br0 type bridge mcast_snooping 0";
-        run("ip", &format!("-n {n}-br {bridge}"));
-        run("ip", &format!("-n {n}-br link set br0 up"));
+        ip(&format!("-n {n}-br {bridge}"));
+        ip(&format!("-n {n}-br link set br0 up"));
         for (side, number) in [("a", 2), ("b", 3), ("c", 4)] {
-            run("ip", &format!("netns add {n}-{side}"));
+            ip(&format!("netns add {n}-{side}"));
             let peer = format!("type veth peer name p{number} netns {n}-br");
-            run("ip", &format!("-n {n}-{side} link add eth1 {peer}"));
-            run("ip", &format!("-n {n}-br link set p{number} master br0 up"));
+            ip(&format!("-n {n}-{side} link add eth1 {peer}"));
+            ip(&format!("-n {n}-br link set p{number} master br0 up"));
             let address = format!("address add 10.0.0.{number}/24 dev eth1");
-            run("ip", &format!("-n {n}-{side} {address}"));
-            run("ip", &format!("-n {n}-{side} link set eth1 up"));
-            run("ip", &format!("-n {n}-{side} link set lo up"));
+            ip(&format!("-n {n}-{side} {address}"));
+            ip(&format!("-n {n}-{side} link set eth1 up"));
+            ip(&format!("-n {n}-{side} link set lo up"));
         }
         Some(hosts)
     }
@@ -92,7 +75,7 @@ impl Hosts {
 impl Drop for Hosts {
     fn drop(&mut self) {
         for side in ["a", "b", "c", "br"] {
-            run("ip", &format!("netns delete {}-{side}", self.name));
+            ip(&format!("netns delete {}-{side}", self.name));
         }
         std::fs::remove_dir_all(&self.dir).unwrap();
     }
@@ -162,29 +145,8 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The only line on stdout.
-pub fn record(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(text.trim())
-        .unwrap_or_else(|_| panic!("`{text}` {}", String::from_utf8_lossy(&output.stderr)))
-}
-
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-pub fn write_random(path: &Path, bytes: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let content: Vec<u8> = (0..bytes)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        })
-        .collect();
-    std::fs::write(path, &content).unwrap();
-    content
 }
 
 pub fn names(dir: &Path) -> Vec<String> {

@@ -5,22 +5,13 @@
 //! ```
 
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-pub const AGENT: &str = env!("CARGO_BIN_EXE_ebb-agent");
-
-pub fn ip(args: &str) {
-    let status = Command::new("ip")
-        .args(args.split_whitespace())
-        .status()
-        .unwrap();
-    assert!(status.success(), "ip {args}");
-}
+use crate::common::{AGENT, ip, sandbox};
 
 /// The two hosts; gone when dropped, with all that runs in them.
 pub struct Hosts {
@@ -31,15 +22,7 @@ pub struct Hosts {
 impl Hosts {
     /// `None` without root.
     pub fn new() -> Option<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        // SAFETY: no arguments, cannot fail.
-        if unsafe { libc::geteuid() } != 0 {
-            eprintln!("SKIPPED: needs root for network namespaces");
-            return None;
-        }
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("ebb-{}-{count}", std::process::id());
-        let dir = std::env::temp_dir().join(&name);
+        let (name, dir) = sandbox("ebb")?;
         std::fs::create_dir_all(dir.join("received")).unwrap();
         std::fs::write(
             dir.join("params.json"),
@@ -157,24 +140,4 @@ impl Drop for Receiving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-pub fn record(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(text.trim())
-        .unwrap_or_else(|_| panic!("`{text}` {}", String::from_utf8_lossy(&output.stderr)))
-}
-
-pub fn write_random(path: &Path, bytes: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let content: Vec<u8> = (0..bytes)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        })
-        .collect();
-    std::fs::write(path, &content).unwrap();
-    content
 }

@@ -1,10 +1,5 @@
 //! Events of one node, in an order that does not depend on when they were added.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
-use ebb_units::Instant;
-
 use crate::switch::PortId;
 
 /// What happens at a node.
@@ -22,64 +17,13 @@ pub(crate) enum Event {
 
 impl Event {
     /// Orders events of the same time: arrivals by port and order on the link, then departures.
-    fn rank(&self) -> u64 {
+    pub(crate) fn rank(&self) -> u64 {
         match self {
             Event::Receive { port, sequence, .. } => u64::from(*port) << 32 | u64::from(*sequence),
             Event::Serve(port) => 1 << 63 | u64::from(*port),
         }
     }
 }
-
-#[derive(Debug, Default)]
-pub(crate) struct Agenda {
-    heap: BinaryHeap<Entry>,
-}
-
-#[derive(Debug)]
-struct Entry {
-    at: Instant,
-    rank: u64,
-    event: Event,
-}
-
-impl Agenda {
-    pub(crate) fn push(&mut self, at: Instant, event: Event) {
-        let rank = event.rank();
-        self.heap.push(Entry { at, rank, event });
-    }
-
-    pub(crate) fn next_time(&self) -> Option<Instant> {
-        Some(self.heap.peek()?.at)
-    }
-
-    pub(crate) fn pop_before(&mut self, horizon: Instant) -> Option<(Instant, Event)> {
-        if self.next_time()? >= horizon {
-            return None;
-        }
-        self.heap.pop().map(|entry| (entry.at, entry.event))
-    }
-}
-
-impl Ord for Entry {
-    /// Reversed, because `BinaryHeap` gives the greatest first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.rank).cmp(&(self.at, self.rank))
-    }
-}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Entry {}
 
 /// Takes `value` into a running hash (the finaliser of SplitMix64 over the sum; not cryptographic).
 pub(crate) fn mix(hash: u64, value: u64) -> u64 {
@@ -90,7 +34,10 @@ pub(crate) fn mix(hash: u64, value: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use ebb_units::Instant;
+
     use super::*;
+    use crate::event_queue::EventQueue;
 
     #[test]
     fn the_order_does_not_depend_on_the_order_of_insertion() {
@@ -109,11 +56,11 @@ mod tests {
             ]
         };
         let drain = |events: Vec<(Instant, Event)>| {
-            let mut agenda = Agenda::default();
+            let mut queue = EventQueue::new();
             for (at, event) in events {
-                agenda.push(at, event);
+                queue.push(at, event.rank(), event);
             }
-            let all = std::iter::from_fn(|| agenda.pop_before(Instant::FAR_FUTURE));
+            let all = std::iter::from_fn(|| queue.pop_due(Instant::FAR_FUTURE));
             all.map(|(at, event)| format!("{} {event:?}", at.as_micros()))
                 .collect::<Vec<_>>()
         };

@@ -10,7 +10,7 @@
 
 mod event;
 mod node;
-mod part;
+mod partition;
 mod rendezvous;
 
 use std::thread;
@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::switch::{PortId, Switch};
 use node::Node;
-use part::Part;
+use partition::Partition;
 use rendezvous::Rendezvous;
 
 pub use node::Host;
@@ -56,16 +56,16 @@ pub struct Work {
     pub events: u64,
 }
 
-/// Where a node is: which part runs it, and its place there.
+/// Where a node is: which partition runs it, and its place there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Address {
-    part: u32,
+    partition: u32,
     index: u32,
 }
 
 pub struct Simulation<H> {
     /// At least one. Empty except the first until [`spread`](Self::spread).
-    parts: Vec<Part<H>>,
+    partitions: Vec<Partition<H>>,
     addresses: Vec<Address>,
     /// No link is faster.
     window: Duration,
@@ -75,7 +75,7 @@ pub struct Simulation<H> {
 impl<H: Host> Simulation<H> {
     pub fn new() -> Self {
         Self {
-            parts: vec![Part::default()],
+            partitions: vec![Partition::default()],
             addresses: Vec::new(),
             window: Duration::MAX,
             now: Instant::ZERO,
@@ -91,8 +91,11 @@ impl<H: Host> Simulation<H> {
     }
 
     fn add(&mut self, node: Node<H>) -> NodeId {
-        let index = self.parts[0].add(node);
-        self.addresses.push(Address { part: 0, index });
+        let index = self.partitions[0].add(node);
+        self.addresses.push(Address {
+            partition: 0,
+            index,
+        });
         NodeId(self.addresses.len() - 1)
     }
 
@@ -126,8 +129,8 @@ impl<H: Host> Simulation<H> {
     /// Gives access to a switch at the present time; packets it wants to send are sent.
     pub fn with_switch<R>(&mut self, id: NodeId, f: impl FnOnce(&mut Switch) -> R) -> Option<R> {
         let (address, now) = (self.addresses[id.0], self.now);
-        let part = &mut self.parts[address.part as usize];
-        let result = part.with_switch(address.index, now, f);
+        let partition = &mut self.partitions[address.partition as usize];
+        let result = partition.with_switch(address.index, now, f);
         self.deliver();
         result
     }
@@ -135,7 +138,7 @@ impl<H: Host> Simulation<H> {
     /// Gives access to a host; it is woken when it then wants to be.
     pub fn with_host<R>(&mut self, id: NodeId, f: impl FnOnce(&mut H) -> R) -> Option<R> {
         let address = self.addresses[id.0];
-        self.parts[address.part as usize].with_host(address.index, f)
+        self.partitions[address.partition as usize].with_host(address.index, f)
     }
 
     pub fn switches(&self) -> impl Iterator<Item = (NodeId, &Switch)> {
@@ -154,48 +157,52 @@ impl<H: Host> Simulation<H> {
 
     fn node(&self, id: NodeId) -> &Node<H> {
         let address = self.addresses[id.0];
-        &self.parts[address.part as usize].nodes[address.index as usize]
+        &self.partitions[address.partition as usize].nodes[address.index as usize]
     }
 
     fn node_mut(&mut self, id: NodeId) -> &mut Node<H> {
         let address = self.addresses[id.0];
-        &mut self.parts[address.part as usize].nodes[address.index as usize]
+        &mut self.partitions[address.partition as usize].nodes[address.index as usize]
     }
 
-    /// Spreads the nodes over `parts` threads, in the order in which they were added: nodes that
+    /// Spreads the nodes over `partitions` threads, in the order in which they were added: nodes that
     /// talk to each other should have been added next to each other.
-    pub fn spread(&mut self, parts: usize) {
-        let parts = parts.clamp(1, self.addresses.len().max(1));
+    pub fn spread(&mut self, partitions: usize) {
+        let partitions = partitions.clamp(1, self.addresses.len().max(1));
         let mut nodes: Vec<Option<Node<H>>> = (0..self.addresses.len()).map(|_| None).collect();
         for (id, address) in self.addresses.iter().enumerate() {
-            let node = &mut self.parts[address.part as usize].nodes[address.index as usize];
+            let node =
+                &mut self.partitions[address.partition as usize].nodes[address.index as usize];
             nodes[id] = Some(std::mem::take(node));
         }
-        let mut moved: Vec<Part<H>> = (0..parts).map(|_| Part::default()).collect();
+        let mut moved: Vec<Partition<H>> = (0..partitions).map(|_| Partition::default()).collect();
         let before = self.addresses.clone();
         let count = nodes.len();
         for (id, node) in nodes.into_iter().flatten().enumerate() {
-            let part = id * parts / count;
-            let index = moved[part].add(node);
+            let partition = id * partitions / count;
+            let index = moved[partition].add(node);
             self.addresses[id] = Address {
-                part: part as u32,
+                partition: partition as u32,
                 index,
             };
         }
         let address_of = |old: Address| {
-            let same = |a: &Address| a.part == old.part && a.index == old.index;
+            let same = |a: &Address| a.partition == old.partition && a.index == old.index;
             before.iter().position(same).map(|id| self.addresses[id])
         };
         // Positions are looked up once per link; networks have thousands at most.
-        for (number, part) in moved.iter_mut().enumerate() {
-            part.prepare(number as u32, parts, &address_of);
+        for (number, partition) in moved.iter_mut().enumerate() {
+            partition.prepare(number as u32, partitions, &address_of);
         }
-        self.parts = moved;
+        self.partitions = moved;
     }
 
     /// When something happens next.
     pub fn next_event(&self) -> Option<Instant> {
-        self.parts.iter().filter_map(Part::next_event).min()
+        self.partitions
+            .iter()
+            .filter_map(Partition::next_event)
+            .min()
     }
 
     /// Lets everything happen that is due before `end`, or until `stop` says so, which is asked
@@ -203,13 +210,13 @@ impl<H: Host> Simulation<H> {
     pub fn run_until(&mut self, end: Instant, stop: impl FnMut(Instant, Work) -> bool + Send) {
         self.measure_host_links();
         self.window = self
-            .parts
+            .partitions
             .iter()
-            .map(Part::shortest_delay)
+            .map(Partition::shortest_delay)
             .min()
             .unwrap_or(Duration::MAX);
         self.deliver();
-        let reached = if self.parts.len() == 1 || self.window.is_zero() {
+        let reached = if self.partitions.len() == 1 || self.window.is_zero() {
             self.run_alone(end, stop)
         } else {
             self.run_together(end, stop)
@@ -222,7 +229,7 @@ impl<H: Host> Simulation<H> {
         for id in self.ids() {
             let host = self.node(id).as_host().is_some();
             if let Some((to, port)) = self.node(id).far_end(0).filter(|_| host) {
-                let far = &self.parts[to.part as usize].nodes[to.index as usize];
+                let far = &self.partitions[to.partition as usize].nodes[to.index as usize];
                 let delay = far.as_switch().map_or(Duration::ZERO, |s| s.rx_delay(port));
                 self.node_mut(id).set_delay(0, delay);
             }
@@ -236,8 +243,8 @@ impl<H: Host> Simulation<H> {
                 break;
             }
             let horizon = horizon(next, self.window, end);
-            for part in &mut self.parts {
-                part.run(horizon);
+            for partition in &mut self.partitions {
+                partition.run(horizon);
             }
             self.deliver();
             rounds += 1;
@@ -248,27 +255,27 @@ impl<H: Host> Simulation<H> {
         end
     }
 
-    /// One thread per part. They agree on every window, and hand over frames between two windows.
+    /// One thread per partition. They agree on every window, and hand over frames between two windows.
     fn run_together(
         &mut self,
         end: Instant,
         stop: impl FnMut(Instant, Work) -> bool + Send,
     ) -> Instant {
         let window = self.window;
-        let meeting = Rendezvous::new(self.parts.len());
+        let meeting = Rendezvous::new(self.partitions.len());
         let meeting = &meeting;
         let mut stop = Some(stop);
         thread::scope(|scope| {
             let runs: Vec<_> = self
-                .parts
+                .partitions
                 .iter_mut()
                 .enumerate()
-                .map(|(number, part)| {
+                .map(|(number, partition)| {
                     let ask = if number == 0 { stop.take() } else { None };
-                    scope.spawn(move || run_part(part, number, meeting, window, end, ask))
+                    scope.spawn(move || run_partition(partition, number, meeting, window, end, ask))
                 })
                 .collect();
-            // A panic in a part is one of ours, and goes on here.
+            // A panic in a partition is one of ours, and goes on here.
             let reached = runs.into_iter().map(|run| match run.join() {
                 Ok(reached) => reached,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -277,18 +284,18 @@ impl<H: Host> Simulation<H> {
         })
     }
 
-    /// Hands over the frames that left one part for another.
+    /// Hands over the frames that left one partition for another.
     fn deliver(&mut self) {
-        for from in 0..self.parts.len() {
-            for to in 0..self.parts.len() {
-                let crossing = self.parts[from].take_crossing(to);
-                self.parts[to].accept(crossing);
+        for from in 0..self.partitions.len() {
+            for to in 0..self.partitions.len() {
+                let crossing = self.partitions[from].take_crossing(to);
+                self.partitions[to].accept(crossing);
             }
         }
     }
 
     pub fn work(&self) -> Work {
-        let works = self.parts.iter().map(Part::work);
+        let works = self.partitions.iter().map(Partition::work);
         works.fold(Work::default(), |sum, work| Work {
             packet_hops: sum.packet_hops + work.packet_hops,
             events: sum.events + work.events,
@@ -318,22 +325,22 @@ fn horizon(next: Instant, window: Duration, end: Instant) -> Instant {
     (next + window.max(Duration::from_picos(1))).min(end)
 }
 
-fn run_part<H: Host>(
-    part: &mut Part<H>,
+fn run_partition<H: Host>(
+    partition: &mut Partition<H>,
     number: usize,
     meeting: &Rendezvous,
     window: Duration,
     end: Instant,
     mut stop: Option<impl FnMut(Instant, Work) -> bool>,
 ) -> Instant {
-    // A part that panics must not leave the others waiting.
+    // A partition that panics must not leave the others waiting.
     let _leaving = meeting.guard();
     let mut rounds = 0u64;
     loop {
         let asked = rounds.is_multiple_of(ASK_EVERY);
-        meeting.post(number, part.next_event());
+        meeting.post(number, partition.next_event());
         if asked {
-            meeting.post_work(number, part.work());
+            meeting.post_work(number, partition.work());
         }
         // What the others have done is as of the last time: good enough for a progress bar.
         if asked
@@ -348,8 +355,8 @@ fn run_part<H: Host>(
         if next >= end {
             return end;
         }
-        part.run(horizon(next, window, end));
-        meeting.exchange(number, part);
+        partition.run(horizon(next, window, end));
+        meeting.exchange(number, partition);
         rounds += 1;
     }
 }

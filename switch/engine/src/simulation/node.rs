@@ -2,8 +2,9 @@
 
 use ebb_units::{Duration, Instant};
 
-use super::event::{Agenda, Event, mix};
+use super::event::{Event, mix};
 use super::{Address, LinkError};
+use crate::event_queue::EventQueue;
 use crate::switch::{Effect, PortId, Switch};
 
 /// A host as the simulation sees it. Sans-IO: it gets the time and says when it wants to be woken.
@@ -49,9 +50,9 @@ enum Kind<H> {
 
 pub(super) struct Node<H> {
     kind: Kind<H>,
-    agenda: Agenda,
+    events_due: EventQueue<Event>,
     links: Vec<Option<Link>>,
-    /// The earliest time at which the part has it on its list.
+    /// The earliest time at which the partition has it on its list.
     pub listed: Instant,
     trace: u64,
     pub packet_hops: u64,
@@ -62,7 +63,7 @@ impl<H> Default for Node<H> {
     fn default() -> Self {
         Self {
             kind: Kind::Nobody,
-            agenda: Agenda::default(),
+            events_due: EventQueue::new(),
             links: Vec::new(),
             listed: Instant::FAR_FUTURE,
             trace: 0,
@@ -195,12 +196,12 @@ impl<H: Host> Node<H> {
     }
 
     pub fn push(&mut self, at: Instant, event: Event) {
-        self.agenda.push(at, event);
+        self.events_due.push(at, event.rank(), event);
     }
 
     pub fn next_event(&self) -> Option<Instant> {
         let wake = self.as_host().and_then(Host::next_wake);
-        self.agenda.next_time().into_iter().chain(wake).min()
+        self.events_due.next_time().into_iter().chain(wake).min()
     }
 
     pub fn trace_hash(&self) -> u64 {
@@ -217,7 +218,7 @@ impl<H: Host> Node<H> {
     }
 
     fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
-        while let Some((now, event)) = self.agenda.pop_before(horizon) {
+        while let Some((now, event)) = self.events_due.pop_before(horizon) {
             self.note(now, &event);
             let Kind::Switch(switch) = &mut self.kind else {
                 return;
@@ -242,7 +243,10 @@ impl<H: Host> Node<H> {
         let mut to_controller = Vec::new();
         for (at, effect) in switch.drain_effects() {
             match effect {
-                Effect::Serve(port) => self.agenda.push(at, Event::Serve(port)),
+                Effect::Serve(port) => {
+                    let event = Event::Serve(port);
+                    self.events_due.push(at, event.rank(), event);
+                }
                 Effect::Send { port, frame } => {
                     match self.links.get_mut(usize::from(port)) {
                         Some(Some(link)) => out.push(link.send(at, frame)),
@@ -259,7 +263,7 @@ impl<H: Host> Node<H> {
 
     fn run_host(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
         while let Some(now) = self.next_event().filter(|next| *next < horizon) {
-            let arrival = self.agenda.pop_before(now + Duration::from_picos(1));
+            let arrival = self.events_due.pop_due(now);
             match &arrival {
                 Some((at, event)) => self.note(*at, event),
                 None => self.events += 1,

@@ -8,7 +8,7 @@ use ebb_units::Instant;
 
 use super::Work;
 use super::node::{Crossing, Host};
-use super::part::Part;
+use super::partition::Partition;
 
 /// Looks before a waiting thread gives way to others: a window takes microseconds, being woken more.
 const SPINS: u32 = 2000;
@@ -17,7 +17,7 @@ pub(super) struct Rendezvous {
     parties: usize,
     arrived: AtomicUsize,
     generation: AtomicUsize,
-    /// Each part's next event.
+    /// Each partition's next event.
     next: Vec<AtomicU64>,
     work: Vec<[AtomicU64; 2]>,
     /// Start of the window that is being run.
@@ -25,7 +25,7 @@ pub(super) struct Rendezvous {
     stop: AtomicBool,
     /// A thread has panicked.
     broken: AtomicBool,
-    /// Frames from one part to another: `from * parties + to`.
+    /// Frames from one partition to another: `from * parties + to`.
     mailboxes: Vec<Mutex<Vec<Crossing>>>,
 }
 
@@ -45,19 +45,19 @@ impl Rendezvous {
         }
     }
 
-    /// Says when a part's next event is.
-    pub fn post(&self, part: usize, next: Option<Instant>) {
+    /// Says when a partition's next event is.
+    pub fn post(&self, partition: usize, next: Option<Instant>) {
         let next = next.unwrap_or(Instant::FAR_FUTURE);
-        self.next[part].store(next.as_picos(), Ordering::Relaxed);
+        self.next[partition].store(next.as_picos(), Ordering::Relaxed);
     }
 
-    pub fn post_work(&self, part: usize, work: Work) {
-        let [hops, events] = &self.work[part];
+    pub fn post_work(&self, partition: usize, work: Work) {
+        let [hops, events] = &self.work[partition];
         hops.store(work.packet_hops, Ordering::Relaxed);
         events.store(work.events, Ordering::Relaxed);
     }
 
-    /// What all parts have done, as of the last time they told.
+    /// What all partitions have done, as of the last time they told.
     pub fn work(&self) -> Work {
         let sum = |which: usize| {
             let counts = self.work.iter().map(|w| w[which].load(Ordering::Relaxed));
@@ -78,7 +78,7 @@ impl Rendezvous {
         Instant::from_picos(self.started.load(Ordering::Relaxed))
     }
 
-    /// Waits for all, then says when the first event of any part is. `None`: the end.
+    /// Waits for all, then says when the first event of any partition is. `None`: the end.
     pub fn agree(&self) -> Option<Instant> {
         self.wait();
         if self.broken.load(Ordering::Relaxed) || self.stop.load(Ordering::Relaxed) {
@@ -89,16 +89,16 @@ impl Rendezvous {
         Some(Instant::from_picos(next))
     }
 
-    /// Gives the part's frames to the other parts and takes theirs.
-    pub fn exchange<H: Host>(&self, number: usize, part: &mut Part<H>) {
+    /// Gives the partition's frames to the other partitions and takes theirs.
+    pub fn exchange<H: Host>(&self, number: usize, partition: &mut Partition<H>) {
         for to in (0..self.parties).filter(|to| *to != number) {
-            let crossing = part.take_crossing(to);
+            let crossing = partition.take_crossing(to);
             *self.mailbox(number, to) = crossing;
         }
         self.wait();
         for from in (0..self.parties).filter(|from| *from != number) {
             let crossing = std::mem::take(&mut *self.mailbox(from, number));
-            part.accept(crossing);
+            partition.accept(crossing);
         }
     }
 
@@ -129,7 +129,7 @@ impl Rendezvous {
         }
     }
 
-    /// To be held while a part runs.
+    /// To be held while a partition runs.
     pub fn guard(&self) -> Guard<'_> {
         Guard(self)
     }

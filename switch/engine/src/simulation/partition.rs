@@ -9,17 +9,17 @@ use super::node::{Crossing, Host, Node};
 use super::{Address, Work};
 use crate::switch::Switch;
 
-pub(super) struct Part<H> {
+pub(super) struct Partition<H> {
     number: u32,
     pub nodes: Vec<Node<H>>,
     /// When which node has something to do. An entry counts if it is the node's `listed` time.
     list: BinaryHeap<Reverse<(Instant, u32)>>,
-    /// Frames for nodes of other parts.
+    /// Frames for nodes of other partitions.
     crossing: Vec<Vec<Crossing>>,
     sent: Vec<Crossing>,
 }
 
-impl<H> Default for Part<H> {
+impl<H> Default for Partition<H> {
     fn default() -> Self {
         Self {
             number: 0,
@@ -31,21 +31,21 @@ impl<H> Default for Part<H> {
     }
 }
 
-impl<H: Host> Part<H> {
+impl<H: Host> Partition<H> {
     pub fn add(&mut self, node: Node<H>) -> u32 {
         self.nodes.push(node);
         (self.nodes.len() - 1) as u32
     }
 
-    /// To be called when the nodes of all parts are in place.
+    /// To be called when the nodes of all partitions are in place.
     pub fn prepare(
         &mut self,
         number: u32,
-        parts: usize,
+        partitions: usize,
         address_of: &impl Fn(Address) -> Option<Address>,
     ) {
         self.number = number;
-        self.crossing = (0..parts).map(|_| Vec::new()).collect();
+        self.crossing = (0..partitions).map(|_| Vec::new()).collect();
         for index in 0..self.nodes.len() {
             self.nodes[index].relocate(address_of);
             self.nodes[index].listed = Instant::FAR_FUTURE;
@@ -101,10 +101,10 @@ impl<H: Host> Part<H> {
     fn dispatch(&mut self) {
         let mut sent = std::mem::take(&mut self.sent);
         for crossing in sent.drain(..) {
-            if crossing.to.part == self.number {
+            if crossing.to.partition == self.number {
                 self.place(crossing);
             } else {
-                self.crossing[crossing.to.part as usize].push(crossing);
+                self.crossing[crossing.to.partition as usize].push(crossing);
             }
         }
         self.sent = sent;
