@@ -8,7 +8,6 @@ use ebb_transport::Scheme;
 
 use crate::api::client::Client;
 use crate::api::message::{Event, Into, Listen, Nothing, Operation};
-use crate::api::service_port;
 use crate::api::socket::{Address, Listener};
 use crate::cli::{DirectoryArgs, EngineArgs, RecvArgs, RunArgs};
 use crate::daemon::{Lifetime, accept_all};
@@ -45,11 +44,11 @@ pub fn run(args: &RecvArgs) -> anyhow::Result<bool> {
     let directories = Directories::open(&args.directories)?;
     let output = Output::new(args.common.engine.json);
     let scheme = args.common.scheme;
-    let port = args.port.unwrap_or(service_port(scheme));
+    let port = args.port.unwrap_or(scheme.service_port());
     let needs = Needs {
         linger: args.count.is_some(),
         gateways: true,
-        own_port: port != service_port(scheme),
+        own_port: port != scheme.service_port(),
         ..Needs::default()
     };
     session::run(&args.common.engine, needs, |mut client| {
@@ -82,7 +81,7 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
             if directories.receive.is_some() {
                 listen(&mut client, scheme, None, &directories, &output)?;
             } else {
-                output.ready(scheme, SocketAddrV4::new(address, service_port(scheme)));
+                output.ready(scheme, SocketAddrV4::new(address, scheme.service_port()));
             }
         }
         receive(&mut client, None, &output)

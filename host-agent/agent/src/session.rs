@@ -6,7 +6,6 @@ use ebb_transport::Scheme;
 use ebb_wire::Protocol;
 
 use crate::api::client::Client;
-use crate::api::service_port;
 use crate::api::socket::{Address, Connection};
 use crate::cli::EngineArgs;
 use crate::daemon::{Lifetime, Service};
@@ -144,7 +143,7 @@ pub fn open_all(runtime: &mut Runtime) -> anyhow::Result<()> {
     for scheme in Scheme::ALL {
         let source_ports = daemon_source_ports(scheme);
         runtime.transports().open(scheme, source_ports)?;
-        runtime.transports().listen(scheme, service_port(scheme))?;
+        runtime.transports().listen(scheme, scheme.service_port())?;
     }
     Ok(())
 }

@@ -73,6 +73,11 @@ impl Scheme {
         }
     }
 
+    /// Where a host of this scheme listens: `docs/wire-format.md`.
+    pub fn service_port(self) -> u16 {
+        7000 + self as u16
+    }
+
     pub fn protocol(self) -> Protocol {
         match self {
             Scheme::Ndp | Scheme::Scdp => Protocol::EBB,

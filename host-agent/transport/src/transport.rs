@@ -230,6 +230,14 @@ impl Job {
         }
     }
 
+    /// How much is to be coded.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Job::Decode(job) => job.bytes(),
+            Job::Encode(job) => job.bytes(),
+        }
+    }
+
     /// Does it, on this thread.
     pub fn run(self) -> JobResult {
         match self {

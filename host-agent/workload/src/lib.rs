@@ -15,6 +15,7 @@ mod hosts;
 mod patterns;
 mod placement;
 mod schedule;
+mod share;
 mod sizes;
 mod spec;
 mod tables;
@@ -27,6 +28,7 @@ pub use error::Error;
 pub use hosts::{Group, Host, HostId, HostList, Hosts};
 pub use placement::{Placement, ReplicaPlacement};
 pub use schedule::Schedule;
+pub use share::{Action, Open, OpenFields, Part, Share};
 pub use sizes::{Interpolation, MixturePart, SizeDistribution};
 pub use spec::{
     Arrivals, ConnectionChoice, Format, Pattern, ReadMode, Traffic, Workload, WriteMode,

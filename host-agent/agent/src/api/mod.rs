@@ -11,8 +11,3 @@ pub const VERSION: u32 = 1;
 pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The latest start of a transfer: 115 days after the machine was started.
 pub const MAX_START_NS: u64 = 10_000_000_000_000_000;
-
-/// Where a host waits for flows of `scheme`, unless it is told otherwise.
-pub fn service_port(scheme: ebb_transport::Scheme) -> u16 {
-    7000 + scheme as u16
-}

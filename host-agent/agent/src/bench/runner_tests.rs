@@ -1,4 +1,6 @@
-use ebb_workload::{Format, Workload};
+use std::collections::{BTreeMap, BTreeSet};
+
+use ebb_workload::{Format, Kind, Part, Workload};
 
 use super::*;
 
@@ -25,11 +27,11 @@ fn actions(runner: &mut Runner, now_ns: u64) -> Vec<Action> {
 
 /// A network that takes 50 ns for everything: runs all hosts until nothing happens any more and
 /// returns what was started, with times.
-fn run(runners: &mut [Runner]) -> Vec<(u64, Transfer)> {
+fn run(runners: &mut [Runner]) -> Vec<(u64, Arc<Transfer>)> {
     const TAKES: u64 = 50;
     let mut started = Vec::new();
     let mut under_way: BTreeSet<(u64, u64)> = BTreeSet::new();
-    let mut transfers: BTreeMap<u64, Transfer> = BTreeMap::new();
+    let mut transfers: BTreeMap<u64, Arc<Transfer>> = BTreeMap::new();
     let mut offered: BTreeSet<(usize, u64)> = BTreeSet::new();
     loop {
         let deadlines = runners.iter().filter_map(Runner::next_deadline_ns);
@@ -88,7 +90,7 @@ fn whole_schedule(traffic: &str, hosts: u32) -> usize {
     std::iter::from_fn(|| fresh.schedule.next()).count() + usize::from(fresh.next.is_some())
 }
 
-fn all_run(traffic: &str, hosts: u32) -> Vec<(u64, Transfer)> {
+fn all_run(traffic: &str, hosts: u32) -> Vec<(u64, Arc<Transfer>)> {
     let mut runners = runners(traffic, hosts);
     let started = run(&mut runners);
     assert!(runners.iter().all(Runner::is_done), "{traffic}");

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ebb_workload::{Open, Part};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::runner::{Open, Part};
 use super::summary::{Completions, SizeClass, Spread};
 
 /// How many transfers of one part ended how.

@@ -18,7 +18,7 @@ fn open(id: u64, job: (u64, u64), part: Part, offered_at_ns: u64) -> Open {
         after: None,
     };
     Open {
-        transfer,
+        transfer: transfer.into(),
         part,
         offered_at_ns: Some(offered_at_ns),
     }

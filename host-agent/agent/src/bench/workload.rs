@@ -6,11 +6,13 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use ebb_transport::Scheme;
 use ebb_units::Duration;
-use ebb_workload::{HostId, Kind, Pattern, ReadMode, Schedule, Transfer, Workload, WriteMode};
+use ebb_workload::{
+    Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload, WriteMode,
+};
 use serde_json::{Map, Value, json};
 
 use super::args::{BenchArgs, WorkloadArgs};
-use super::runner::{Action, Open, Part, Runner};
+use super::runner::Runner;
 use super::tally::{Tally, Times};
 use crate::api::VERSION;
 use crate::api::client::{Client, Waited};
@@ -408,27 +410,8 @@ fn describe(
     times: Option<&Times>,
     finished_at_ns: Option<u64>,
 ) {
-    let transfer = &open.transfer;
-    let part = match open.part {
-        Part::Start => "start",
-        Part::Serve => "serve",
-        Part::Receive => "receive",
-    };
-    let kind: Kind = transfer.kind;
-    let since_offered = |at_ns: Option<u64>| Some(at_ns?.saturating_sub(open.offered_at_ns?));
-    let started_at_ns = times.map(|times| times.started_at_ns);
-    let late_ns = since_offered(started_at_ns.filter(|_| open.part == Part::Start));
-    for (key, value) in [
-        ("transfer", json!(transfer.id)),
-        ("job", json!(transfer.job)),
-        ("traffic", json!(&*transfer.traffic)),
-        ("kind", json!(kind)),
-        ("part", json!(part)),
-        ("bytes", json!(transfer.bytes)),
-        ("offered_at_ns", json!(open.offered_at_ns)),
-        ("late_ns", json!(late_ns)),
-        ("fct_ns", json!(since_offered(finished_at_ns))),
-    ] {
-        line.insert(key.to_owned(), value);
+    let fields = open.fields(times.map(|times| times.started_at_ns), finished_at_ns);
+    if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
+        line.extend(fields);
     }
 }

@@ -20,7 +20,6 @@ use super::sink::Target;
 use super::timers::Timer;
 use super::transfers::{Fetching, Flow, Incoming, Kind, Stage, TransferId, Wanted};
 use crate::api::message::{Error, ErrorCode, Fetch};
-use crate::api::service_port;
 use crate::transports::Transports;
 
 /// Time for the first byte: the server may have to hash its file first.
@@ -138,7 +137,7 @@ impl Service {
         });
         self.reply_ports.insert((scheme, reply_port));
         if let Some(flow) = expected {
-            let peer = fetch.from[0].with_port(service_port(scheme));
+            let peer = fetch.from[0].with_port(scheme.service_port());
             let incoming = Incoming {
                 transfer: Some(id),
                 listener: None,
@@ -164,7 +163,7 @@ impl Service {
                 .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
             let outbound = Outbound {
                 source: std::sync::Arc::new(bytes),
-                to: host.with_port(service_port(scheme)),
+                to: host.with_port(scheme.service_port()),
                 priority: fetch.priority,
                 part: None,
             };

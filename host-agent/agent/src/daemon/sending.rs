@@ -16,8 +16,8 @@ use super::prepare::{Prepared, Source, Task};
 use super::service::Service;
 use super::timers::Timer;
 use super::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
+use crate::api::MAX_START_NS;
 use crate::api::message::{Error, ErrorCode, Generate, Send};
-use crate::api::{MAX_START_NS, service_port};
 use crate::transports::Transports;
 
 /// The highest priority of a transfer.
@@ -251,7 +251,7 @@ impl Service {
         envelope: &Arc<Envelope>,
         transports: &mut Transports,
     ) -> Result<(), Error> {
-        let port = service_port(send.scheme);
+        let port = send.scheme.service_port();
         let grouped = send.group.is_some() || (send.to.len() > 1 && !send.unicast);
         if grouped {
             let flow = self.start_group(now, send, envelope, transports)?;
@@ -281,7 +281,7 @@ impl Service {
         transports: &mut Transports,
     ) -> Result<(FlowId, SocketAddrV4), Error> {
         let receivers: Vec<Ipv4Addr> = send.to.iter().map(|host| host.address).collect();
-        let port = send.to[0].with_port(service_port(send.scheme)).port();
+        let port = send.to[0].with_port(send.scheme.service_port()).port();
         if send
             .to
             .iter()

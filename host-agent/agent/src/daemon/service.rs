@@ -23,8 +23,8 @@ use super::sinks::{SinkId, Sinks};
 use super::timers::{Timer, Timers};
 use super::transfers::{Flow, Kind, Listener, Stage, Transfer, TransferId};
 use super::{Command, Mailbox};
+use crate::api::VERSION;
 use crate::api::message::{self, Error, ErrorCode, Into, Operation, Outcome, Reply, Request};
-use crate::api::{VERSION, service_port};
 use crate::objects::is_directory;
 use crate::runtime::{Application, Runtime};
 use crate::transports::Transports;
@@ -273,7 +273,7 @@ impl Service {
             );
             return Err(Error::new(ErrorCode::BadVersion, message));
         }
-        let ports = Scheme::ALL.map(|scheme| (scheme.name().to_owned(), service_port(scheme)));
+        let ports = Scheme::ALL.map(|scheme| (scheme.name().to_owned(), scheme.service_port()));
         Ok(json!({
             "version": VERSION,
             "pid": std::process::id(),
@@ -291,7 +291,7 @@ impl Service {
         transports: &mut Transports,
     ) -> Result<Value, Error> {
         let scheme = listen.scheme;
-        let port = listen.port.unwrap_or(service_port(scheme));
+        let port = listen.port.unwrap_or(scheme.service_port());
         let taken = self
             .listeners
             .values()
@@ -345,7 +345,7 @@ impl Service {
         };
         let (scheme, port) = (listener.scheme, listener.port);
         // Requests still come to a service port.
-        if port != service_port(scheme) && !self.reply_ports.contains(&(scheme, port)) {
+        if port != scheme.service_port() && !self.reply_ports.contains(&(scheme, port)) {
             transports.unlisten(now, scheme, port);
         }
     }

@@ -54,6 +54,11 @@ impl DecodeJob {
         self.flow
     }
 
+    /// Size of the block.
+    pub fn bytes(&self) -> usize {
+        usize::from(self.symbols.source_symbols()) * usize::from(self.symbols.symbol_bytes())
+    }
+
     /// Decodes. With K + 2 symbols it fails once in a million times (RFC 6330, section 1).
     pub fn run(mut self) -> DecodeResult {
         let (k, symbol_bytes) = (self.symbols.source_symbols(), self.symbols.symbol_bytes());

@@ -1,0 +1,293 @@
+//! What one host does of a workload, and when. No clock and no network: the caller asks for actions
+//! and tells what became of them.
+//!
+//! All hosts have the same schedule; each keeps what concerns it:
+//!
+//! * transfers it starts (sends, queries, responses, fetches),
+//! * objects that others will fetch from it, to be offered before,
+//! * transfers that it receives: the run ends when all of them are there too.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::hosts::HostId;
+use crate::transfer::{Kind, Moment, Transfer};
+
+/// Something to be done now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Prepare a send; its packets leave at this time.
+    Send { transfer: Arc<Transfer>, at_ns: u64 },
+    /// Ask for it now.
+    Fetch { transfer: Arc<Transfer> },
+    /// Let others fetch it from now on.
+    Offer { transfer: Arc<Transfer> },
+    /// Nobody needs it any more.
+    Withdraw { id: u64 },
+}
+
+/// What a host has to do with a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Part {
+    /// It starts it.
+    Start,
+    /// Others fetch it from here.
+    Serve,
+    /// Others send it here.
+    Receive,
+}
+
+/// A transfer whose end has not come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Open {
+    pub transfer: Arc<Transfer>,
+    pub part: Part,
+    /// When it was to start. `None`: that depends on something that has not happened, or that
+    /// another host decides.
+    pub offered_at_ns: Option<u64>,
+}
+
+/// What a line about a flow says of its transfer: `docs/workloads.md`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct OpenFields<'a> {
+    pub transfer: u64,
+    pub job: u64,
+    pub traffic: &'a str,
+    pub kind: Kind,
+    pub part: Part,
+    pub bytes: u64,
+    pub offered_at_ns: Option<u64>,
+    pub late_ns: Option<u64>,
+    pub fct_ns: Option<u64>,
+}
+
+impl Open {
+    /// `started_at_ns`: when this host began with it. `finished_at_ns`: of a flow of it that has
+    /// ended well.
+    pub fn fields(
+        &self,
+        started_at_ns: Option<u64>,
+        finished_at_ns: Option<u64>,
+    ) -> OpenFields<'_> {
+        let since_offered = |at_ns: Option<u64>| Some(at_ns?.saturating_sub(self.offered_at_ns?));
+        let transfer = &self.transfer;
+        OpenFields {
+            transfer: transfer.id,
+            job: transfer.job,
+            traffic: &transfer.traffic,
+            kind: transfer.kind,
+            part: self.part,
+            bytes: transfer.bytes,
+            offered_at_ns: self.offered_at_ns,
+            late_ns: since_offered(started_at_ns.filter(|_| self.part == Part::Start)),
+            fct_ns: since_offered(finished_at_ns),
+        }
+    }
+}
+
+/// The share of one host in a schedule, as far as it has been told of it.
+pub struct Share {
+    me: HostId,
+    /// The time that the schedule calls 0.
+    epoch_ns: u64,
+    open: BTreeMap<u64, Open>,
+    /// How many of those this host starts.
+    to_end: usize,
+    /// Transfers of ours that wait for another one.
+    waiting: BTreeMap<u64, Vec<u64>>,
+    fetches: BTreeSet<(u64, u64)>,
+    actions: VecDeque<Action>,
+    /// When the work on queries that have come will be done.
+    free_at_ns: u64,
+    /// Those that never started because what they waited for failed.
+    not_started: Vec<Open>,
+    /// The last start or end.
+    last_ns: u64,
+}
+
+impl Share {
+    pub fn new(me: HostId, epoch_ns: u64) -> Self {
+        Self {
+            me,
+            epoch_ns,
+            open: BTreeMap::new(),
+            to_end: 0,
+            waiting: BTreeMap::new(),
+            fetches: BTreeSet::new(),
+            actions: VecDeque::new(),
+            free_at_ns: 0,
+            not_started: Vec::new(),
+            last_ns: epoch_ns,
+        }
+    }
+
+    /// Tells it of a transfer; one that does not concern this host is forgotten. Before its start, and
+    /// before the end of what it waits for: schedules have both at the same time or in this order.
+    pub fn add(&mut self, transfer: Arc<Transfer>) {
+        let is_fetch = matches!(transfer.kind, Kind::FetchOneToOne | Kind::FetchManyToOne);
+        let part = if transfer.initiator() == self.me {
+            Part::Start
+        } else if is_fetch && transfer.sources.contains(&self.me) {
+            Part::Serve
+        } else if transfer.destinations.contains(&self.me) {
+            Part::Receive
+        } else {
+            return;
+        };
+        let start_ns = self.epoch_ns.saturating_add(transfer.start_ns);
+        self.last_ns = self.last_ns.max(start_ns);
+        let id = transfer.id;
+        let offered_at_ns = transfer.after.is_none().then_some(start_ns);
+        if part == Part::Serve {
+            self.actions.push_back(Action::Offer {
+                transfer: transfer.clone(),
+            });
+        }
+        let after = transfer.after;
+        self.to_end += usize::from(part == Part::Start);
+        let open = Open {
+            transfer,
+            part,
+            offered_at_ns,
+        };
+        self.open.insert(id, open);
+        match (part, after) {
+            (Part::Start, None) => self.start(id, start_ns),
+            (Part::Start, Some(after)) => {
+                self.waiting.entry(after.transfer).or_default().push(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// What is to be done now. Ask until `None`.
+    pub fn poll_action(&mut self, now_ns: u64) -> Option<Action> {
+        if let Some(action) = self.actions.pop_front() {
+            return Some(action);
+        }
+        let &(at_ns, id) = self.fetches.first()?;
+        if at_ns > now_ns {
+            return None;
+        }
+        self.fetches.pop_first();
+        self.last_ns = self.last_ns.max(now_ns);
+        let open = self.open.get(&id)?;
+        Some(Action::Fetch {
+            transfer: open.transfer.clone(),
+        })
+    }
+
+    /// When [`poll_action`](Self::poll_action) has something that it has not now.
+    pub fn next_deadline_ns(&self) -> Option<u64> {
+        self.fetches.first().map(|&(at_ns, _)| at_ns)
+    }
+
+    /// The end of everything that it has been told of.
+    pub fn is_done(&self) -> bool {
+        self.open.is_empty() && self.actions.is_empty()
+    }
+
+    /// Transfers that this host has started, or is to start, and that have not ended.
+    pub fn to_end(&self) -> usize {
+        self.to_end
+    }
+
+    /// When the last transfer began or ended, or is to.
+    pub fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    pub fn open(&self, id: u64) -> Option<&Open> {
+        self.open.get(&id)
+    }
+
+    /// What has not ended, and what never started; leaves none.
+    pub fn take_rest(&mut self) -> (Vec<Open>, Vec<Open>) {
+        self.actions.clear();
+        self.fetches.clear();
+        self.to_end = 0;
+        let open = std::mem::take(&mut self.open).into_values().collect();
+        (open, std::mem::take(&mut self.not_started))
+    }
+
+    /// The first bytes of a transfer have arrived here.
+    pub fn handle_begun(&mut self, now_ns: u64, id: u64) {
+        self.moment(now_ns, id, Moment::Begun);
+    }
+
+    /// A transfer has ended here; `good`: with all its bytes. `None`: it is none that was open.
+    pub fn handle_end(&mut self, now_ns: u64, id: u64, good: bool) -> Option<Open> {
+        let open = self.open.remove(&id)?;
+        self.to_end -= usize::from(open.part == Part::Start);
+        self.last_ns = self.last_ns.max(now_ns);
+        if open.part == Part::Serve {
+            self.actions.push_back(Action::Withdraw { id });
+        }
+        if good {
+            // Whoever waits for its beginning need not wait any longer either.
+            self.moment(now_ns, id, Moment::Begun);
+            self.moment(now_ns, id, Moment::Finished);
+        } else {
+            self.give_up_dependents(id);
+        }
+        Some(open)
+    }
+
+    fn start(&mut self, id: u64, at_ns: u64) {
+        let Some(open) = self.open.get_mut(&id) else {
+            return;
+        };
+        open.offered_at_ns = Some(at_ns);
+        self.last_ns = self.last_ns.max(at_ns);
+        match open.transfer.kind {
+            Kind::FetchOneToOne | Kind::FetchManyToOne => {
+                self.fetches.insert((at_ns, id));
+            }
+            _ => {
+                let transfer = open.transfer.clone();
+                self.actions.push_back(Action::Send { transfer, at_ns });
+            }
+        }
+    }
+
+    /// Starts what waits for this moment.
+    fn moment(&mut self, now_ns: u64, cause: u64, moment: Moment) {
+        let Some(mut ids) = self.waiting.remove(&cause) else {
+            return;
+        };
+        ids.retain(|&id| {
+            let transfer = self.open.get(&id).map(|open| &open.transfer);
+            let Some((after, start_ns)) = transfer.and_then(|t| Some((t.after?, t.start_ns)))
+            else {
+                return false;
+            };
+            if after.moment != moment {
+                return true;
+            }
+            let mut at_ns = now_ns.max(self.epoch_ns.saturating_add(start_ns));
+            if after.serial {
+                at_ns = at_ns.max(self.free_at_ns);
+                self.free_at_ns = at_ns.saturating_add(after.delay_ns);
+            }
+            self.start(id, at_ns.saturating_add(after.delay_ns));
+            false
+        });
+        if !ids.is_empty() {
+            self.waiting.insert(cause, ids);
+        }
+    }
+
+    fn give_up_dependents(&mut self, cause: u64) {
+        for id in self.waiting.remove(&cause).unwrap_or_default() {
+            // Only what this host starts waits here.
+            if let Some(open) = self.open.remove(&id) {
+                self.to_end -= 1;
+                self.not_started.push(open);
+            }
+            self.give_up_dependents(id);
+        }
+    }
+}
