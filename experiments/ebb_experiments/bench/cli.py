@@ -12,7 +12,7 @@ from pathlib import Path
 from ebb_topologies.files import InputError
 from rich.console import Console
 
-from ebb_experiments.bench import allocations, codec, goodput, hiding, machine, spacing
+from ebb_experiments.bench import allocations, codec, goodput, hiding, machine, simulation, spacing
 from ebb_experiments.bench.section import Context, Section
 
 SUBJECTS: dict[str, Callable[[Context], Section]] = {
@@ -21,6 +21,7 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "codec": codec.run,
     "spacing": spacing.run,
     "allocations": allocations.run,
+    "simulation": simulation.run,
 }
 """By name, in the order in which they run."""
 ROOT = Path(__file__).resolve().parents[3]

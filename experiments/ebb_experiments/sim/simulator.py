@@ -194,6 +194,11 @@ class Simulator:
         raise self._died()
 
     @property
+    def pid(self) -> int:
+        """Of the process, for those who measure what it takes."""
+        return self._running.pid
+
+    @property
     def _log(self) -> Path:
         return self.directory / "simulator.log"
 
