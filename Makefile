@@ -16,7 +16,8 @@ CARGO := cargo
 # The folders too: a file that was removed has no time of change.
 P4_SOURCES := p4src p4src/include $(wildcard p4src/*.p4 p4src/include/*.p4)
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find switch host-agent -name '*.rs' -o -name '*.proto' -o -name '*.p4' -o -name Cargo.toml)
-PROTO := switch/p4runtime/proto/ebb_tm.proto
+PROTOS := ebb_tm ebb_fabric
+PROTO_MODULES := $(PROTOS:%=controller/ebb_controller/%_pb2.py)
 
 # Options of `make run`; empty means: what the scenario says.
 K ?=
@@ -61,8 +62,8 @@ $(BUILD)/p4runtime.fds: .venv/.ebb-installed switch/p4runtime/descriptors.py
 	@mkdir -p $(BUILD)
 	@$(PYTHON) switch/p4runtime/descriptors.py $@
 
-controller/ebb_controller/ebb_tm_pb2.py: $(PROTO) .venv/.ebb-installed
-	@$(PYTHON) -m grpc_tools.protoc -I $(dir $(PROTO)) --python_out=$(dir $@) --pyi_out=$(dir $@) $(notdir $(PROTO))
+controller/ebb_controller/%_pb2.py: switch/p4runtime/proto/%.proto .venv/.ebb-installed
+	@$(PYTHON) -m grpc_tools.protoc -I $(dir $<) --python_out=$(dir $@) --pyi_out=$(dir $@) $(notdir $<)
 
 # One cargo call builds all binaries; the stamp spares the others the wait for its lock.
 $(BUILD)/.binaries: $(BUILD)/p4runtime.fds $(RUST_SOURCES)
@@ -82,7 +83,7 @@ $(BUILD)/%/fabric.json: $(P4_SOURCES)
 	@mkdir -p $(@D)
 	@$(call compile,'$(P4C)')
 
-build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json controller/ebb_controller/ebb_tm_pb2.py ## compile everything
+build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MODULES) ## compile everything
 
 run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
@@ -110,7 +111,7 @@ test-e2e: build ## a small Mininet run, end to end
 	@$(PYTHON) -m ebb_experiments.cli --scenario experiments/scenarios/smoke.toml \
 	  --switch '$(SWITCH)' --program '$(PROGRAM)'
 
-lint: $(BUILD)/p4runtime.fds controller/ebb_controller/ebb_tm_pb2.py ## formatting, clippy, ruff, types
+lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types
 	@$(CARGO) fmt --all --check
 	@$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	@$(PYTHON) -m ruff check .
@@ -119,4 +120,4 @@ lint: $(BUILD)/p4runtime.fds controller/ebb_controller/ebb_tm_pb2.py ## formatti
 	@MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests
 
 clean: ## remove everything that was built (not .venv, not target/)
-	rm -rf $(BUILD) results controller/ebb_controller/ebb_tm_pb2.py*
+	rm -rf $(BUILD) results $(PROTO_MODULES:=*)

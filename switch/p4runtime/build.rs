@@ -1,5 +1,5 @@
 //! Generates the gRPC code: P4Runtime from the descriptors that `descriptors.py` writes, the
-//! traffic-manager service from its own `.proto`.
+//! traffic-manager and fabric services from their own `.proto`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,20 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 
 const FDS_VARIABLE: &str = "EBB_P4RUNTIME_FDS";
-const TM_PROTO: &str = "proto/ebb_tm.proto";
+const OWN_PROTOS: [&str; 2] = ["proto/ebb_tm.proto", "proto/ebb_fabric.proto"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed={FDS_VARIABLE}");
-    println!("cargo::rerun-if-changed={TM_PROTO}");
+    for proto in OWN_PROTOS {
+        println!("cargo::rerun-if-changed={proto}");
+    }
 
     let path = descriptors_path()?;
     println!("cargo::rerun-if-changed={}", path.display());
     let mut descriptors = read_descriptors(&path)?;
     descriptors
         .file
-        .extend(protox::compile([TM_PROTO], ["proto"])?.file);
+        .extend(protox::compile(OWN_PROTOS, ["proto"])?.file);
 
     // Tests read P4Info as text, which needs descriptors at run time.
     let out = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.fds");

@@ -121,6 +121,24 @@ impl Host {
         streams.open.clear();
     }
 
+    /// Runs `restart`, which makes the switch as it was at its start, and forgets everyone who was
+    /// connected and everything they installed.
+    pub async fn restart(
+        &self,
+        restart: impl Future<Output = Result<(), Status>>,
+    ) -> Result<(), Status> {
+        let _gate = self.gate.lock().await;
+        restart.await?;
+        *lock(&self.configs) = Configs::default();
+        *lock(&self.digests) = Digests::default();
+        *lock(&self.arbiter) = Arbiter::new(self.device.id());
+        for (_, sender) in lock(&self.streams).open.drain() {
+            // Whoever reads too slowly sees the stream end without a reason.
+            let _ = sender.try_send(Err(Status::unavailable("the switch was restarted")));
+        }
+        Ok(())
+    }
+
     pub async fn arbitrate(
         &self,
         stream: StreamId,

@@ -1,7 +1,9 @@
-//! The P4Runtime service and Ebb's traffic-manager service.
+//! The P4Runtime service and Ebb's traffic-manager service of a switch, and the fabric service of
+//! the network it is part of.
 //!
 //! [`Server::bind`] takes the addresses, [`Server::serve`] serves one [`Device`] on each. A device
-//! is whatever can run a [`Job`] in the thread that owns a [`Switch`].
+//! is whatever can run a [`Job`] in the thread that owns a [`Switch`]; a [`Fabric`] is whoever has
+//! them all and the links between them.
 //!
 //! ```text
 //! service ─ stream ─► host (streams, arbitration, configs) ─► device ─► switch thread:
@@ -16,6 +18,7 @@ mod device;
 mod digests;
 mod entities;
 mod error;
+mod fabric;
 mod forwarding;
 mod host;
 mod p4info;
@@ -28,4 +31,5 @@ mod stream;
 mod traffic;
 
 pub use device::{Device, Event, Job, Switch};
+pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};
 pub use server::{ServeError, Server};

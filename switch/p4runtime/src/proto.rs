@@ -5,6 +5,7 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/protos.rs"));
 }
 
+pub use generated::ebb::fabric::v1 as fabric;
 pub use generated::ebb::tm::v1 as tm;
 pub use generated::google::rpc;
 pub use generated::p4::config::v1 as config;

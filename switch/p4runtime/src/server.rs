@@ -1,4 +1,4 @@
-//! The gRPC servers: one address for each device.
+//! The gRPC servers: one address for each device, and one for the fabric they are part of.
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
@@ -12,7 +12,9 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server as Grpc;
 
 use crate::device::Device;
+use crate::fabric::{self, Fabric};
 use crate::host::Host;
+use crate::proto::fabric::fabric_server::FabricServer;
 use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
 use crate::stream::serve_events;
@@ -29,7 +31,8 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub enum ServeError {
     #[error(
         "cannot listen on {address}: {source}; \
-         stop what uses the address or choose another one with --grpc-server-addr"
+         stop what uses the address or choose another one (--grpc-server-addr, or \
+         grpc_server_addr and fabric_addr of the fabric file)"
     )]
     Bind {
         address: SocketAddr,
@@ -45,32 +48,42 @@ pub enum ServeError {
 /// Addresses that are taken and devices that are to be served there.
 #[derive(Default)]
 pub struct Server {
-    endpoints: Vec<(TcpListener, SocketAddr)>,
+    endpoints: Vec<Endpoint>,
+    fabric: Option<(Endpoint, Arc<dyn Fabric>)>,
 }
+
+type Endpoint = (TcpListener, SocketAddr);
 
 impl Server {
     /// Takes the addresses, so that a failure shows before anything else has started. Port 0 is any
     /// free port.
     pub fn bind(addresses: &[SocketAddr]) -> Result<Self, ServeError> {
-        let bind = |address: &SocketAddr| {
-            let listen = || {
-                let listener = TcpListener::bind(address)?;
-                listener.set_nonblocking(true)?;
-                let bound = listener.local_addr()?;
-                Ok((listener, bound))
-            };
-            listen().map_err(|source| ServeError::Bind {
-                address: *address,
-                source,
-            })
-        };
-        let endpoints = addresses.iter().map(bind).collect::<Result<_, _>>()?;
-        Ok(Self { endpoints })
+        let endpoints = addresses.iter().copied().map(bind);
+        Ok(Self {
+            endpoints: endpoints.collect::<Result<_, _>>()?,
+            fabric: None,
+        })
+    }
+
+    /// Also serves the fabric service, at an address of its own. The switches of the fabric's layout
+    /// are the devices of [`serve`](Self::serve), in the same order.
+    pub fn with_fabric(
+        mut self,
+        address: SocketAddr,
+        fabric: Arc<dyn Fabric>,
+    ) -> Result<Self, ServeError> {
+        self.fabric = Some((bind(address)?, fabric));
+        Ok(self)
     }
 
     /// Where the server listens, in the order given to `bind`.
     pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.endpoints.iter().map(|(_, address)| *address)
+    }
+
+    /// Where the fabric service listens.
+    pub fn fabric_address(&self) -> Option<SocketAddr> {
+        self.fabric.as_ref().map(|((_, address), _)| *address)
     }
 
     /// Serves the devices on the addresses, one each and in the same order, until `shutdown`.
@@ -82,15 +95,14 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
         let mut hosts = Vec::new();
-        for ((listener, address), device) in self.endpoints.into_iter().zip(devices) {
+        for (endpoint, device) in self.endpoints.into_iter().zip(devices) {
             let host = Host::new(device);
             hosts.push(host.clone());
-            let mut stopped = stopped.clone();
-            let signal = async move {
-                // An error means that the sender is gone: stop, too.
-                let _ = stopped.wait_for(|stop| *stop).await;
-            };
-            servers.spawn(serve_device(listener, address, host, signal));
+            servers.spawn(serve_device(endpoint, host, is_true(stopped.clone())));
+        }
+        if let Some((endpoint, fabric)) = self.fabric {
+            let service = fabric::Service::new(fabric, hosts.clone());
+            servers.spawn(serve_fabric(endpoint, service, is_true(stopped.clone())));
         }
         tokio::pin!(shutdown);
         let result = tokio::select! {
@@ -106,27 +118,63 @@ impl Server {
     }
 }
 
+fn bind(address: SocketAddr) -> Result<Endpoint, ServeError> {
+    let listen = || {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let bound = listener.local_addr()?;
+        Ok((listener, bound))
+    };
+    listen().map_err(|source| ServeError::Bind { address, source })
+}
+
+async fn is_true(mut stopped: watch::Receiver<bool>) {
+    // An error means that the sender is gone: stop, too.
+    let _ = stopped.wait_for(|stop| *stop).await;
+}
+
+fn incoming((listener, address): Endpoint) -> Result<TcpListenerStream, ServeError> {
+    let listener = tokio::net::TcpListener::from_std(listener)
+        .map_err(|source| ServeError::Bind { address, source })?;
+    Ok(TcpListenerStream::new(listener))
+}
+
+fn grpc() -> Grpc {
+    Grpc::builder()
+        .tcp_nodelay(true)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+}
+
 async fn serve_device(
-    listener: TcpListener,
-    address: SocketAddr,
+    endpoint: Endpoint,
     host: Arc<Host>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let listener = tokio::net::TcpListener::from_std(listener)
-        .map_err(|source| ServeError::Bind { address, source })?;
+    let address = endpoint.1;
     let p4runtime = P4RuntimeServer::new(service::Service::new(host.clone()))
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let traffic = TrafficManagerServer::new(traffic::Service::new(host.clone()));
-    let server = Grpc::builder()
-        .tcp_nodelay(true)
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
+    let server = grpc()
         .add_service(p4runtime)
         .add_service(traffic)
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop);
+        .serve_with_incoming_shutdown(incoming(endpoint)?, stop);
     let events = tokio::spawn(serve_events(host));
     let result = server.await;
     events.abort();
     result.map_err(|source| ServeError::Serve { address, source })
+}
+
+async fn serve_fabric(
+    endpoint: Endpoint,
+    service: fabric::Service,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let address = endpoint.1;
+    grpc()
+        .add_service(FabricServer::new(service))
+        .serve_with_incoming_shutdown(incoming(endpoint)?, stop)
+        .await
+        .map_err(|source| ServeError::Serve { address, source })
 }

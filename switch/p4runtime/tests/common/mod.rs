@@ -123,8 +123,11 @@ pub struct Running {
 impl Running {
     pub async fn start() -> Self {
         let server = Server::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
+        Self::with(server, FakeDevice::new())
+    }
+
+    pub fn with(server: Server, device: Arc<FakeDevice>) -> Self {
         let address = server.addresses().next().unwrap();
-        let device = FakeDevice::new();
         let devices: Vec<Arc<dyn Device>> = vec![device.clone()];
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {

@@ -1,0 +1,60 @@
+//! The fabric service: a network of switches and links as people and experiments see it, under
+//! either clock.
+
+mod places;
+mod service;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use tonic::Status;
+
+pub(crate) use service::Service;
+
+use crate::proto::fabric::LinkState;
+
+/// What is where. It never changes.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// In the order of the devices that the server serves.
+    pub switches: Vec<SwitchInfo>,
+    /// Names.
+    pub hosts: Vec<String>,
+    pub links: Vec<[LinkEnd; 2]>,
+}
+
+#[derive(Clone, Debug)]
+pub struct SwitchInfo {
+    pub name: String,
+    pub device_id: u64,
+    pub grpc_address: SocketAddr,
+}
+
+/// An index into the switches or the hosts of a [`Layout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    Switch(usize),
+    Host(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkEnd {
+    pub node: Node,
+    /// 0 at a host.
+    pub port: u16,
+}
+
+/// Whoever has the network. What it is asked for exists: links and switches are those of the layout,
+/// and the values of states are in their ranges.
+#[tonic::async_trait]
+pub trait Fabric: Send + Sync + 'static {
+    fn layout(&self) -> &Layout;
+    /// Of every link: of the direction from its first end, and from its second.
+    async fn link_states(&self) -> Result<Vec<[LinkState; 2]>, Status>;
+    /// Both directions change in the same instant.
+    async fn set_link(&self, link: usize, states: [LinkState; 2]) -> Result<(), Status>;
+    async fn restart_switch(&self, switch: usize) -> Result<(), Status>;
+    /// Ports without a link are for the implementation to refuse, and paths that cannot be written.
+    async fn start_capture(&self, switch: usize, port: u16, path: PathBuf) -> Result<(), Status>;
+    async fn stop_capture(&self, switch: usize, port: u16) -> Result<(), Status>;
+}

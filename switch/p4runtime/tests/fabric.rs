@@ -1,0 +1,375 @@
+//! The fabric service.
+
+mod common;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use common::{Controller, FakeDevice, Running};
+use ebb_p4runtime::proto::fabric as proto;
+use ebb_p4runtime::proto::fabric::LinkState;
+use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
+use ebb_p4runtime::{Fabric, Layout, LinkEnd, Node, Server, SwitchInfo};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+const UP: LinkState = LinkState {
+    up: true,
+    loss: 0.0,
+    corrupt: 0.0,
+    rate_bps: None,
+};
+
+/// ```text
+///          ┌─2──2─┐
+/// h1 ──1 s1       s2 1── h2
+///          └─3──3─┘
+/// ```
+struct FakeFabric {
+    layout: Layout,
+    states: Mutex<Vec<[LinkState; 2]>>,
+    captures: Mutex<Vec<(usize, u16, PathBuf)>>,
+    restarts: Mutex<Vec<usize>>,
+}
+
+impl FakeFabric {
+    fn new() -> Arc<Self> {
+        let switch = |name: &str, device_id| SwitchInfo {
+            name: name.into(),
+            device_id,
+            grpc_address: ([127, 0, 0, 1], 9558 + device_id as u16).into(),
+        };
+        let at = |switch, port| LinkEnd {
+            node: Node::Switch(switch),
+            port,
+        };
+        let host = |index| LinkEnd {
+            node: Node::Host(index),
+            port: 0,
+        };
+        Arc::new(Self {
+            layout: Layout {
+                switches: vec![switch("s1", 7), switch("s2", 8)],
+                hosts: vec!["h1".into(), "h2".into()],
+                links: vec![
+                    [at(0, 1), host(0)],
+                    [at(0, 2), at(1, 2)],
+                    [at(0, 3), at(1, 3)],
+                    [host(1), at(1, 1)],
+                ],
+            },
+            states: Mutex::new(vec![[UP; 2]; 4]),
+            captures: Mutex::default(),
+            restarts: Mutex::default(),
+        })
+    }
+
+    fn states(&self) -> Vec<[LinkState; 2]> {
+        self.states.lock().unwrap().clone()
+    }
+}
+
+#[tonic::async_trait]
+impl Fabric for FakeFabric {
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    async fn link_states(&self) -> Result<Vec<[LinkState; 2]>, Status> {
+        Ok(self.states())
+    }
+    async fn set_link(&self, link: usize, states: [LinkState; 2]) -> Result<(), Status> {
+        self.states.lock().unwrap()[link] = states;
+        Ok(())
+    }
+    async fn restart_switch(&self, switch: usize) -> Result<(), Status> {
+        self.restarts.lock().unwrap().push(switch);
+        Ok(())
+    }
+    async fn start_capture(&self, switch: usize, port: u16, path: PathBuf) -> Result<(), Status> {
+        self.captures.lock().unwrap().push((switch, port, path));
+        Ok(())
+    }
+    async fn stop_capture(&self, switch: usize, port: u16) -> Result<(), Status> {
+        let mut captures = self.captures.lock().unwrap();
+        captures.retain(|(s, p, _)| (*s, *p) != (switch, port));
+        Ok(())
+    }
+}
+
+struct Served {
+    fabric: Arc<FakeFabric>,
+    client: FabricClient<Channel>,
+    /// The P4Runtime server of s1.
+    s1: Running,
+}
+
+impl Served {
+    async fn start() -> Self {
+        let fabric = FakeFabric::new();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let server = Server::bind(&[any]).unwrap();
+        let server = server.with_fabric(any, fabric.clone()).unwrap();
+        let at = server.fabric_address().unwrap();
+        let s1 = Running::with(server, FakeDevice::new());
+        let endpoint = Channel::from_shared(format!("http://{at}")).unwrap();
+        Self {
+            client: FabricClient::new(endpoint.connect().await.unwrap()),
+            fabric,
+            s1,
+        }
+    }
+
+    async fn set(&mut self, request: proto::SetLinkRequest) -> Result<proto::Link, Status> {
+        let response = self.client.set_link(request).await?.into_inner();
+        Ok(response.link.expect("a link"))
+    }
+
+    async fn refused(&mut self, request: proto::SetLinkRequest) -> (Code, String) {
+        let before = self.fabric.states();
+        let status = self.set(request).await.expect_err("was accepted");
+        assert_eq!(self.fabric.states(), before);
+        (status.code(), status.message().to_owned())
+    }
+}
+
+fn between(a: &str, b: &str) -> proto::SetLinkRequest {
+    proto::SetLinkRequest {
+        a: a.into(),
+        b: b.into(),
+        ..Default::default()
+    }
+}
+
+fn down(a: &str, b: &str) -> proto::SetLinkRequest {
+    proto::SetLinkRequest {
+        up: Some(false),
+        ..between(a, b)
+    }
+}
+
+#[tokio::test]
+async fn the_fabric_is_described_with_both_ends_and_states_of_links() {
+    let mut served = Served::start().await;
+    served.set(down("s2:2", "")).await.unwrap();
+    let request = proto::GetFabricRequest {};
+    let fabric = served
+        .client
+        .get_fabric(request)
+        .await
+        .unwrap()
+        .into_inner();
+    let names: Vec<_> = fabric.switches.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["s1", "s2"]);
+    assert_eq!(fabric.switches[0].grpc_address, "127.0.0.1:9565");
+    assert_eq!(fabric.hosts, ["h1", "h2"]);
+    let end = |node: &str, port| {
+        Some(proto::End {
+            node: node.into(),
+            port,
+        })
+    };
+    assert_eq!(
+        (fabric.links[0].a.clone(), fabric.links[0].b.clone()),
+        (end("s1", 1), end("h1", 0))
+    );
+    let up = |l: &proto::Link| (l.a_to_b.unwrap().up, l.b_to_a.unwrap().up);
+    let up: Vec<_> = fabric.links.iter().map(up).collect();
+    assert_eq!(
+        up,
+        [(true, true), (false, false), (true, true), (true, true)]
+    );
+    served.s1.stop().await;
+}
+
+#[tokio::test]
+async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_asked_to() {
+    let mut served = Served::start().await;
+    // Seen from s2, so against the order of the layout.
+    let lossy = proto::SetLinkRequest {
+        loss: Some(0.25),
+        rate_bps: Some(1_000_000),
+        one_way: true,
+        ..between("s2:3", "s1")
+    };
+    let link = served.set(lossy).await.unwrap();
+    let lost = LinkState {
+        loss: 0.25,
+        rate_bps: Some(1_000_000),
+        ..UP
+    };
+    assert_eq!(link.a.unwrap().node, "s2");
+    assert_eq!((link.a_to_b, link.b_to_a), (Some(lost), Some(UP)));
+    assert_eq!(served.fabric.states()[2], [UP, lost]);
+
+    let corrupting = proto::SetLinkRequest {
+        corrupt: Some(1.0),
+        rate_bps: Some(0),
+        ..between("s1:3", "s2:3")
+    };
+    served.set(corrupting).await.unwrap();
+    let corrupt = LinkState { corrupt: 1.0, ..UP };
+    let both = LinkState {
+        loss: 0.25,
+        ..corrupt
+    };
+    assert_eq!(served.fabric.states()[2], [corrupt, both]);
+
+    // A host is enough, from either end.
+    let link = served.set(down("h2", "")).await.unwrap();
+    assert_eq!(link.b.unwrap().node, "s2");
+    served.set(down("s1", "h1")).await.unwrap();
+    let down = [LinkState { up: false, ..UP }; 2];
+    assert_eq!(
+        (served.fabric.states()[0], served.fabric.states()[3]),
+        (down, down)
+    );
+    served.s1.stop().await;
+}
+
+#[tokio::test]
+async fn places_that_are_not_there_are_named_with_what_is() {
+    let mut served = Served::start().await;
+    for (request, code, expected) in [
+        (
+            down("s9", "s1"),
+            Code::NotFound,
+            "no switch or host \"s9\"; switches: s1, s2; hosts: h1, h2",
+        ),
+        (
+            down("s1", "s2"),
+            Code::InvalidArgument,
+            "2 links fit; name ports to choose one of: s1:2-s2:2, s1:3-s2:3",
+        ),
+        (
+            down("s1:2", "s2:3"),
+            Code::NotFound,
+            "no link joins \"s1:2\" and \"s2:3\"; links of s1: s1:1-h1, s1:2-s2:2, s1:3-s2:3",
+        ),
+        (down("s1:9", ""), Code::NotFound, "no link at \"s1:9\""),
+        (
+            down("s1", "h2"),
+            Code::NotFound,
+            "no link joins \"s1\" and \"h2\"",
+        ),
+        (
+            down("s1:x", "s2"),
+            Code::InvalidArgument,
+            "expected SWITCH:PORT",
+        ),
+        (
+            down("h1:1", "s1"),
+            Code::InvalidArgument,
+            "leave the port out",
+        ),
+    ] {
+        let (got, message) = served.refused(request).await;
+        assert_eq!(got, code, "{message}");
+        assert!(message.contains(expected), "{message}\nlacks {expected}");
+    }
+    served.s1.stop().await;
+}
+
+#[tokio::test]
+async fn shares_are_from_0_to_1() {
+    let mut served = Served::start().await;
+    for share in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
+        let request = proto::SetLinkRequest {
+            corrupt: Some(share),
+            ..down("s1:2", "s2")
+        };
+        let (code, message) = served.refused(request).await;
+        assert_eq!(code, Code::OutOfRange);
+        assert!(message.starts_with("corrupt "), "{message}");
+    }
+    served.s1.stop().await;
+}
+
+#[tokio::test]
+async fn captures_are_at_switch_ports() {
+    let mut served = Served::start().await;
+    let start = |at: &str, toward: &str, path: &str| proto::StartCaptureRequest {
+        at: at.into(),
+        toward: toward.into(),
+        path: path.into(),
+    };
+    let client = &mut served.client;
+    client
+        .start_capture(start("s2", "h2", "a.pcap"))
+        .await
+        .unwrap();
+    client
+        .start_capture(start("s1:7", "", "b.pcap"))
+        .await
+        .unwrap();
+    client
+        .start_capture(start("s1:3", "s2", "c.pcap"))
+        .await
+        .unwrap();
+    let stop = proto::StopCaptureRequest {
+        at: "s1:7".into(),
+        toward: String::new(),
+    };
+    client.stop_capture(stop).await.unwrap();
+    let captures = served.fabric.captures.lock().unwrap().clone();
+    assert_eq!(captures, [(1, 1, "a.pcap".into()), (0, 3, "c.pcap".into())]);
+    for (request, expected) in [
+        (
+            start("h1", "", "x"),
+            "the switch port it is connected to is s1:1",
+        ),
+        (start("s1", "s2", "x"), "name ports to choose one"),
+        (start("s1:1", "", ""), "name the pcap file"),
+    ] {
+        let status = served.client.start_capture(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().contains(expected), "{}", status.message());
+    }
+    served.s1.stop().await;
+}
+
+#[tokio::test]
+async fn a_restarted_switch_knows_its_controllers_no_more() {
+    let mut served = Served::start().await;
+    let mut controller = served.s1.ready().await;
+    let restart = |name: &str| proto::RestartSwitchRequest { name: name.into() };
+    served.client.restart_switch(restart("s1")).await.unwrap();
+    assert_eq!(*served.fabric.restarts.lock().unwrap(), [0]);
+    let end = controller.try_receive().await.unwrap_err();
+    assert_eq!(end.code(), Code::Unavailable);
+    let writing = controller.write_all(Vec::new()).await.unwrap_err();
+    assert_eq!(
+        writing.code(),
+        Code::PermissionDenied,
+        "{}",
+        writing.message()
+    );
+    // A lower election id than before is as good as any; there is no program.
+    let mut next = Controller::connect(&served.s1, 1).await;
+    assert_eq!(next.arbitration().await, Code::Ok);
+    let writing = next.write_all(Vec::new()).await.unwrap_err();
+    assert_eq!(writing.code(), Code::FailedPrecondition);
+
+    let status = served
+        .client
+        .restart_switch(restart("h1"))
+        .await
+        .unwrap_err();
+    assert!(
+        status.message().contains("is a host"),
+        "{}",
+        status.message()
+    );
+    served.s1.stop().await;
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let error = Server::bind(&[])
+        .unwrap()
+        .with_fabric(address, FakeFabric::new());
+    let message = error.err().expect("refused").to_string();
+    assert!(message.contains(&address.to_string()), "{message}");
+    assert!(message.contains("fabric_addr"), "{message}");
+}
