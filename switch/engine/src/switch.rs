@@ -28,8 +28,6 @@ pub use ebb_traffic_manager::PortId;
 pub const MAX_PASSES: u8 = 64;
 /// v1model's queue depths are 19 bits wide; greater depths stay at the greatest value.
 const MAX_DEPTH: u64 = (1 << 19) - 1;
-/// Room for headers that the program adds.
-const HEADER_ROOM: usize = 128;
 
 /// What identifies a switch and does not change.
 #[derive(Clone, Debug)]
@@ -69,7 +67,7 @@ pub(crate) enum Effect {
 /// A packet between ingress and egress.
 #[derive(Debug)]
 struct Queued {
-    packet: Packet,
+    packet: Box<Packet>,
     egress_rid: u16,
     journey: Journey,
 }
@@ -348,7 +346,7 @@ impl Switch {
             preserved: entering.preserved,
             deflect: entering.deflect,
         };
-        let outcome = pipeline.ingress(self.now, &frame, &input);
+        let outcome = pipeline.ingress(self.now, frame, &input);
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, journey);
         }
@@ -383,14 +381,15 @@ impl Switch {
         }
     }
 
-    fn multicast(&mut self, group: u16, packet: Packet, journey: Journey) {
+    fn multicast(&mut self, group: u16, packet: Box<Packet>, journey: Journey) {
         let replicas: Vec<Replica> = match &self.pipeline {
             Some(pipeline) => pipeline.multicast_replicas(group).to_vec(),
             None => Vec::new(),
         };
         if replicas.is_empty() {
             let reason = DropReason::NoReplica.as_str();
-            return self.drop_one(journey.ingress_port, reason, packet.wire_len() as u64);
+            self.drop_one(journey.ingress_port, reason, packet.wire_len() as u64);
+            return self.recycle(packet);
         }
         self.replicate(&replicas, None, 0, packet, journey);
     }
@@ -420,7 +419,7 @@ impl Switch {
         replicas: &[Replica],
         queue: Option<u8>,
         truncate_bytes: usize,
-        mut packet: Packet,
+        mut packet: Box<Packet>,
         journey: Journey,
     ) {
         let Some(pipeline) = &mut self.pipeline else {
@@ -430,7 +429,10 @@ impl Switch {
             packet.truncate(truncate_bytes);
         }
         let queue = queue.unwrap_or_else(|| pipeline.priority(&packet));
-        for replica in replicas {
+        let Some((last, others)) = replicas.split_last() else {
+            return self.recycle(packet);
+        };
+        for replica in others {
             // Offering a copy may need the pipeline, so it is borrowed anew for each.
             let Some(pipeline) = &mut self.pipeline else {
                 return;
@@ -442,10 +444,15 @@ impl Switch {
             };
             self.offer(replica.port, queue, queued);
         }
-        self.recycle(packet);
+        let queued = Queued {
+            packet,
+            egress_rid: last.instance,
+            journey,
+        };
+        self.offer(last.port, queue, queued);
     }
 
-    fn recycle(&mut self, packet: Packet) {
+    fn recycle(&mut self, packet: Box<Packet>) {
         if let Some(pipeline) = &mut self.pipeline {
             pipeline.recycle(packet);
         }
@@ -464,15 +471,13 @@ impl Switch {
             // The traffic manager has counted it.
             Admission::Dropped { packet: queued, .. } => self.recycle(queued.packet),
             Admission::Deflected {
-                packet: mut queued,
+                packet: queued,
                 depth,
             } => {
                 let Some(pipeline) = &mut self.pipeline else {
                     return;
                 };
-                let mut frame = Vec::with_capacity(arrival.len as usize + HEADER_ROOM);
-                pipeline.deparse(&mut queued.packet, &mut frame);
-                pipeline.recycle(queued.packet);
+                let frame = pipeline.deparse(queued.packet);
                 let depth = depth.in_unit(self.manager.depth_unit());
                 self.entering.push_back(Entering {
                     frame,
@@ -493,7 +498,7 @@ impl Switch {
 
     fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
         let Departure {
-            packet: mut queued,
+            packet: queued,
             queue,
             enqueued_at,
             start,
@@ -515,15 +520,13 @@ impl Switch {
             deq_qdepth: departure.depth_at_dequeue.in_unit(unit).min(MAX_DEPTH) as u32,
         };
         let journey = queued.journey;
-        let mut frame = Vec::with_capacity(departure.len as usize + HEADER_ROOM);
-        let outcome = pipeline.egress(start, &mut queued.packet, &input, &mut frame);
-        pipeline.recycle(queued.packet);
+        let outcome = pipeline.egress(start, queued.packet, &input);
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, journey);
         }
         match outcome.verdict {
-            EgressVerdict::Transmit => self.transmit(port, queue, start, frame),
-            EgressVerdict::Recirculate(preserved) => self.entering.push_back(Entering {
+            EgressVerdict::Transmit(frame) => self.transmit(port, queue, start, frame),
+            EgressVerdict::Recirculate { frame, preserved } => self.entering.push_back(Entering {
                 frame,
                 instance_type: instance_type::RECIRCULATED,
                 preserved: Some(preserved),

@@ -1,7 +1,7 @@
 //! Control flow of one packet: pipelines, tables, checksums, deparser.
 
 use crate::action::Primitive;
-use crate::bits::{BitWriter, write_words};
+use crate::bits::write_words;
 use crate::expr::store;
 use crate::layout::Header;
 use crate::machine::Machine;
@@ -128,7 +128,7 @@ impl Machine<'_> {
         match n {
             0 => None,
             _ => {
-                let selector = self.state.profiles[profile].selector?;
+                let selector = self.state.profiles[profile].spec.selector?;
                 Some((self.calculate(selector) % n as u64) as usize)
             }
         }
@@ -155,8 +155,9 @@ impl Machine<'_> {
             .is_none_or(|condition| condition.eval(&self.scope(&[])))
     }
 
-    /// Updates checksums and writes the frame into `out`.
-    pub fn deparse(&mut self, out: &mut Vec<u8>) {
+    /// Updates checksums and makes `packet.frame` the frame to be sent: the headers are written over the
+    /// old ones, and the payload moves only if they are not as long.
+    pub fn deparse(&mut self) {
         let program = self.program;
         for c in &program.update {
             if self.applies(c) {
@@ -166,44 +167,27 @@ impl Machine<'_> {
         }
         let calls: &[Primitive] = &program.deparser_calls;
         self.run(calls, &[]);
-        out.clear();
+        self.measure();
+        let packet = &mut *self.packet;
+        packet.make_room(packet.header_bytes);
+        let mut at = 0;
         for emit in &program.emit {
-            if !emit.is_valid(&self.packet.words) {
+            if !emit.is_valid(&packet.words) {
                 continue;
             }
             let header = program.layout.header_at(emit.header);
-            let bits = emit.bits(&self.packet.words);
+            let bits = emit.bits(&packet.words);
+            let out = &mut packet.frame[at..at + bits / 8];
             let whole_bytes = bits.is_multiple_of(8) && program.layout.shortcuts;
             if whole_bytes && bits as u32 == header.fixed_bits {
-                header.pieces.append(&self.packet.words, out);
-            } else if whole_bytes {
-                let mut writer = BitWriter::new(out);
-                for field in &header.fields {
-                    let words = &self.packet.words;
-                    writer.append(field.bits(words), field.slot.of(words));
-                }
-                writer.finish();
+                header.pieces.write(&packet.words, out);
             } else {
-                self.emit_bitwise(header, bits / 8, out);
+                emit_fields(header, &packet.words, out);
             }
+            at += bits / 8;
         }
-        let headers = out.len();
-        out.extend_from_slice(self.packet.payload(headers));
-        out.truncate(self.packet.truncated_to);
-    }
-
-    /// A header that is not whole bytes loses its last bits, as on BMv2.
-    fn emit_bitwise(&self, header: &Header, bytes: usize, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.resize(start + bytes, 0);
-        let mut bit = start * 8;
-        for field in &header.fields {
-            let bits = field.bits(&self.packet.words);
-            if bit + bits as usize <= out.len() * 8 {
-                write_words(out, bit, bits, field.slot.of(&self.packet.words));
-            }
-            bit += bits as usize;
-        }
+        let whole = packet.truncated_to;
+        packet.frame.truncate(whole);
     }
 
     /// Notes how long the headers are, for [`crate::Packet::wire_len`].
@@ -216,6 +200,20 @@ impl Machine<'_> {
             .filter(|emit| emit.is_valid(words))
             .map(|emit| emit.bits(words) / 8)
             .sum();
+    }
+}
+
+/// Field by field. A header that is not whole bytes loses its last bits, as on BMv2.
+fn emit_fields(header: &Header, words: &[u64], out: &mut [u8]) {
+    out.fill(0);
+    let mut bit = 0;
+    for field in &header.fields {
+        let bits = field.bits(words);
+        let end = bit + bits as usize;
+        if end <= out.len() * 8 {
+            write_words(out, bit, bits, field.slot.of(words));
+        }
+        bit = end;
     }
 }
 

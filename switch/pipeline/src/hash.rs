@@ -22,7 +22,7 @@ pub(crate) enum Algorithm {
     /// The first eight bytes as a number.
     Identity,
     /// A counter instead of a hash.
-    RoundRobin(u64),
+    RoundRobin,
 }
 
 impl Algorithm {
@@ -40,7 +40,7 @@ impl Algorithm {
             "xor16" => Algorithm::Xor(2),
             "xor32" => Algorithm::Xor(4),
             "identity" => Algorithm::Identity,
-            "round_robin" => Algorithm::RoundRobin(0),
+            "round_robin" => Algorithm::RoundRobin,
             _ => {
                 return Err(LoadError::new(
                     format!("hash algorithm {name}"),
@@ -50,7 +50,9 @@ impl Algorithm {
         })
     }
 
-    pub fn compute(&mut self, bytes: &[u8]) -> u64 {
+    /// `turns` counts for [`Algorithm::RoundRobin`].
+    #[inline]
+    pub fn compute(&self, bytes: &[u8], turns: &mut u64) -> u64 {
         match self {
             Algorithm::Crc(crc) => crc.compute(bytes),
             Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
@@ -60,9 +62,9 @@ impl Algorithm {
                 sum ^ word << (8 * (*width - chunk.len()))
             }),
             Algorithm::Identity => bytes.iter().take(8).fold(0, |n, b| n << 8 | u64::from(*b)),
-            Algorithm::RoundRobin(next) => {
-                *next = next.wrapping_add(1);
-                next.wrapping_sub(1)
+            Algorithm::RoundRobin => {
+                *turns = turns.wrapping_add(1);
+                turns.wrapping_sub(1)
             }
         }
     }
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     fn check(name: &str, input: &[u8]) -> u64 {
-        Algorithm::by_name(name).unwrap().compute(input)
+        Algorithm::by_name(name).unwrap().compute(input, &mut 0)
     }
 
     /// The check values of the CRC catalogues: the CRC of "123456789".

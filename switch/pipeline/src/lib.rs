@@ -41,4 +41,5 @@ pub use ids::*;
 pub use outcome::*;
 pub use packet::{Packet, Preserved};
 pub use pipeline::Pipeline;
+pub use program::Program;
 pub use stats::PipelineStats;

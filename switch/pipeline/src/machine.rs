@@ -171,11 +171,9 @@ impl Machine<'_> {
                 }
             }
             Primitive::Count(counter, i) => {
-                let i = index(i, self) as usize;
+                let i = index(i, self);
                 let bytes = u64::from(self.packet.ingress_length);
-                if let Some(cell) = self.state.counters[*counter as usize].cells.get_mut(i) {
-                    cell.count(bytes);
-                }
+                self.state.counters[*counter as usize].count(i, bytes);
             }
             Primitive::RegisterRead {
                 to,
@@ -402,7 +400,8 @@ impl Machine<'_> {
             self.packet,
             &mut bytes,
         );
-        let hash = self.state.algorithms[calculation as usize].compute(&bytes);
+        let hash = self.program.algorithms[calculation as usize]
+            .compute(&bytes, &mut self.state.turns[calculation as usize]);
         self.state.scratch = bytes;
         hash
     }

@@ -6,9 +6,7 @@ mod fabric;
 use ebb_units::Instant;
 use proptest::prelude::*;
 
-use crate::{
-    Deflect, EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline, instance_type,
-};
+use crate::{Deflect, EgressInput, IngressInput, IngressVerdict, Pipeline, instance_type};
 
 /// A frame of wire-vectors.json, damaged.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
@@ -65,8 +63,8 @@ fn forward(
             enq_qdepth: depth,
         });
     }
-    let outcome = pipeline.ingress(now, frame, &input);
-    let (egress_port, queue_id, mut packet) = match outcome.verdict {
+    let outcome = pipeline.ingress(now, frame.to_vec(), &input);
+    let (egress_port, queue_id, packet) = match outcome.verdict {
         IngressVerdict::Unicast {
             egress_spec,
             priority,
@@ -80,16 +78,13 @@ fn forward(
         enq_qdepth: depth,
         ..EgressInput::default()
     };
-    let mut out = Vec::new();
-    let outcome = pipeline.egress(now, &mut packet, &input, &mut out);
-    let sent = matches!(outcome.verdict, EgressVerdict::Transmit);
-    let text = format!(
-        "{egress_port} {queue_id} {} {sent} {:?} {out:02x?}",
-        packet.wire_len(),
-        packet.words
-    );
-    pipeline.recycle(packet);
-    text
+    let length = packet.wire_len();
+    let outcome = pipeline.egress(now, packet, &input);
+    let words = pipeline.state.pool.last_words();
+    format!(
+        "{egress_port} {queue_id} {length} {words:?} {:02x?}",
+        outcome.verdict
+    )
 }
 
 proptest! {

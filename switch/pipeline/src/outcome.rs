@@ -63,12 +63,12 @@ pub enum IngressVerdict {
     /// `instance_type` is already [`instance_type::REPLICATION`].
     Multicast {
         group: u16,
-        packet: Packet,
+        packet: Box<Packet>,
     },
     Unicast {
         egress_spec: u16,
         priority: u8,
-        packet: Packet,
+        packet: Box<Packet>,
     },
     Dropped(DropReason),
 }
@@ -79,7 +79,7 @@ pub enum IngressVerdict {
 #[derive(Debug)]
 pub struct CloneRequest {
     pub session: u32,
-    pub packet: Packet,
+    pub packet: Box<Packet>,
 }
 
 /// A message for the control plane: the fields of a learn list.
@@ -113,10 +113,12 @@ pub struct EgressOutcome {
 
 #[derive(Debug)]
 pub enum EgressVerdict {
-    /// The frame is in the buffer that the caller gave.
-    Transmit,
-    /// The frame is in the buffer; give it to ingress with [`instance_type::RECIRCULATED`].
-    Recirculate(Preserved),
+    Transmit(Vec<u8>),
+    /// Give the frame to ingress with [`instance_type::RECIRCULATED`] and what is preserved.
+    Recirculate {
+        frame: Vec<u8>,
+        preserved: Preserved,
+    },
     Dropped(DropReason),
 }
 

@@ -1,11 +1,12 @@
 //! A packet between ingress and egress: its headers as words, and its bytes.
 
-/// A packet that has been parsed. Copying it copies two flat buffers.
-#[derive(Clone, Debug)]
+/// A packet that has been parsed. It owns the frame it came in; its payload stays where it is until
+/// it leaves, and its headers are written over the old ones.
+#[derive(Debug, Default)]
 pub struct Packet {
     /// Validity, stack counters and fields; see `layout`.
     pub(crate) words: Vec<u64>,
-    /// The frame as it came in; the payload starts at `payload_at`.
+    /// The frame as it came in, until it is deparsed; the payload starts at `payload_at`.
     pub(crate) frame: Vec<u8>,
     pub(crate) payload_at: usize,
     pub(crate) requests: Requests,
@@ -16,7 +17,7 @@ pub struct Packet {
     /// `standard_metadata.packet_length`: follows headers that are added and removed.
     pub(crate) packet_length: u32,
     pub(crate) truncated_to: usize,
-    /// Bytes of valid headers that the deparser emits, as of the end of the last pipeline.
+    /// Bytes of valid headers that the deparser emits, as of the last `measure`.
     pub(crate) header_bytes: usize,
 }
 
@@ -65,60 +66,105 @@ impl Packet {
 
     /// The payload as far as truncation leaves it, behind `header_bytes` of headers.
     pub(crate) fn payload(&self, header_bytes: usize) -> &[u8] {
-        let payload = &self.frame[self.payload_at..];
+        &self.frame[self.payload_at..][..self.payload_len(header_bytes)]
+    }
+
+    fn payload_len(&self, header_bytes: usize) -> usize {
         let room = self.truncated_to.saturating_sub(header_bytes);
-        &payload[..payload.len().min(room)]
+        (self.frame.len() - self.payload_at).min(room)
+    }
+
+    /// Puts the payload, as far as truncation leaves it, behind room for that many bytes of headers.
+    pub(crate) fn make_room(&mut self, header_bytes: usize) {
+        let payload = self.payload_at..self.payload_at + self.payload_len(header_bytes);
+        let len = header_bytes + payload.len();
+        // Nearly always the headers are as long as they were.
+        if payload.start != header_bytes {
+            if self.frame.len() < len {
+                self.frame.resize(len, 0);
+            }
+            self.frame.copy_within(payload, header_bytes);
+            self.payload_at = header_bytes;
+        }
+        self.frame.truncate(len);
     }
 }
 
 /// Memory of packets that are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    free: Vec<(Vec<u64>, Vec<u8>)>,
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
+    packets: Vec<Box<Packet>>,
+    /// For replicas and clones.
+    frames: Vec<Vec<u8>>,
 }
 
 /// More than a switch holds in its queues is not worth keeping.
-const POOL_LIMIT: usize = 4096;
+const PACKETS: usize = 4096;
+/// Only copies need them, and every dropped packet brings one.
+const FRAMES: usize = 64;
 
 impl Pool {
     /// A packet that has not been parsed.
-    pub fn packet(&mut self, initial: &[u64], frame: &[u8]) -> Packet {
-        let (mut w, mut f) = self.free.pop().unwrap_or_default();
-        w.clear();
-        w.extend_from_slice(initial);
-        f.clear();
-        f.extend_from_slice(frame);
-        Packet {
-            words: w,
-            frame: f,
+    pub fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
+        let length = frame.len() as u32;
+        let mut packet = self.packets.pop().unwrap_or_default();
+        packet.words.clear();
+        packet.words.extend_from_slice(initial);
+        *packet = Packet {
+            words: std::mem::take(&mut packet.words),
+            frame,
             payload_at: 0,
             requests: Requests::default(),
             ingress_port: 0,
             packet_id: 0,
-            ingress_length: frame.len() as u32,
-            packet_length: frame.len() as u32,
+            ingress_length: length,
+            packet_length: length,
             truncated_to: usize::MAX,
             header_bytes: 0,
-        }
+        };
+        packet
     }
 
-    pub fn copy(&mut self, packet: &Packet) -> Packet {
-        let (mut words, mut frame) = self.free.pop().unwrap_or_default();
-        words.clear();
-        words.extend_from_slice(&packet.words);
-        frame.clear();
-        frame.extend_from_slice(&packet.frame);
-        Packet {
-            words,
-            frame,
-            requests: Requests::default(),
-            ..*packet
-        }
+    pub fn copy(&mut self, packet: &Packet) -> Box<Packet> {
+        let frame = self.copy_frame(&packet.frame);
+        let mut copy = self.packet(&packet.words, frame);
+        copy.payload_at = packet.payload_at;
+        copy.ingress_port = packet.ingress_port;
+        copy.packet_id = packet.packet_id;
+        copy.ingress_length = packet.ingress_length;
+        copy.packet_length = packet.packet_length;
+        copy.truncated_to = packet.truncated_to;
+        copy.header_bytes = packet.header_bytes;
+        copy
     }
 
-    pub fn recycle(&mut self, packet: Packet) {
-        if self.free.len() < POOL_LIMIT {
-            self.free.push((packet.words, packet.frame));
+    pub fn copy_frame(&mut self, frame: &[u8]) -> Vec<u8> {
+        let mut copy = self.frames.pop().unwrap_or_default();
+        copy.clear();
+        copy.extend_from_slice(frame);
+        copy
+    }
+
+    /// Of the packet that ended last.
+    #[cfg(test)]
+    pub fn last_words(&self) -> Option<&[u64]> {
+        self.packets.last().map(|packet| packet.words.as_slice())
+    }
+
+    /// The frame of a packet that ends here.
+    pub fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
+        let frame = std::mem::take(&mut packet.frame);
+        if self.packets.len() < PACKETS {
+            self.packets.push(packet);
+        }
+        frame
+    }
+
+    pub fn recycle(&mut self, packet: Box<Packet>) {
+        let frame = self.take_frame(packet);
+        if self.frames.len() < FRAMES {
+            self.frames.push(frame);
         }
     }
 }

@@ -3,6 +3,7 @@
 use ebb_units::Instant;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
+use std::sync::Arc;
 
 use crate::control::{CloneSession, Replica};
 use crate::error::LoadError;
@@ -11,28 +12,36 @@ use crate::layout::Slot;
 use crate::machine::Machine;
 use crate::outcome::*;
 use crate::packet::{CloneCall, Packet, Preserved};
-use crate::program::{Program, load};
+use crate::program::Program;
 use crate::state::State;
 use crate::stats::PipelineStats;
 
 /// A v1model switch without ports and queues.
 #[derive(Debug)]
 pub struct Pipeline {
-    pub(crate) program: Program,
+    pub(crate) program: Arc<Program>,
     pub(crate) state: State,
 }
 
 impl Pipeline {
-    pub fn load(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
-        let (program, state) = load(program, true)?;
-        Ok(Pipeline { program, state })
+    /// A switch at its start. Only tables, arrays and statistics are its own.
+    pub fn new(program: Arc<Program>) -> Pipeline {
+        let state = State::new(&program);
+        Pipeline { program, state }
     }
 
-    /// The oracle of the tests: big integers, fields and keys bit by bit, every table looked up.
+    /// For a program that no other switch has.
+    pub fn load(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
+        Program::load(program).map(Pipeline::new)
+    }
+
     #[cfg(test)]
     pub(crate) fn load_plain(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
-        let (program, state) = load(program, false)?;
-        Ok(Pipeline { program, state })
+        Program::load_plain(program).map(Pipeline::new)
+    }
+
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
     }
 
     /// Seeds `random()`. The seed is 0 until this is called.
@@ -46,7 +55,12 @@ impl Pipeline {
     }
 
     /// Parses a frame and runs the ingress pipeline.
-    pub fn ingress(&mut self, now: Instant, frame: &[u8], input: &IngressInput) -> IngressOutcome {
+    pub fn ingress(
+        &mut self,
+        now: Instant,
+        frame: Vec<u8>,
+        input: &IngressInput,
+    ) -> IngressOutcome {
         self.state.stats.ingress_packets += 1;
         let mut packet = self.arrive(now, frame, input);
         let mut machine = self.machine(&mut packet, now);
@@ -57,7 +71,8 @@ impl Pipeline {
     }
 
     /// The packet as it is before the parser runs.
-    fn arrive(&mut self, now: Instant, frame: &[u8], input: &IngressInput) -> Packet {
+    fn arrive(&mut self, now: Instant, frame: Vec<u8>, input: &IngressInput) -> Box<Packet> {
+        let length = frame.len() as u64;
         let mut packet = self.state.pool.packet(&self.program.layout.initial, frame);
         packet.ingress_port = input.ingress_port;
         packet.packet_id = input.packet_id;
@@ -67,7 +82,7 @@ impl Pipeline {
         let standard = &self.program.standard;
         let words = &mut packet.words;
         set(words, standard.ingress_port, u64::from(input.ingress_port));
-        set(words, standard.packet_length, frame.len() as u64);
+        set(words, standard.packet_length, length);
         set(
             words,
             standard.instance_type,
@@ -81,7 +96,7 @@ impl Pipeline {
         packet
     }
 
-    fn after_ingress(&mut self, now: Instant, mut packet: Packet) -> IngressOutcome {
+    fn after_ingress(&mut self, now: Instant, mut packet: Box<Packet>) -> IngressOutcome {
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
             return IngressOutcome {
@@ -103,7 +118,7 @@ impl Pipeline {
             self.state.stats.resubmits += 1;
             let preserved = preserve(&self.program, &packet, list);
             IngressVerdict::Resubmit {
-                frame: packet.frame,
+                frame: self.state.pool.take_frame(packet),
                 preserved,
             }
         } else if group != 0 {
@@ -143,10 +158,9 @@ impl Pipeline {
     ) -> Option<CloneRequest> {
         let length = self.clone_session(call.session)?.packet_length_bytes;
         self.state.stats.clones += 1;
-        let mut copy = self
-            .state
-            .pool
-            .packet(&self.program.layout.initial, &packet.frame);
+        let pool = &mut self.state.pool;
+        let frame = pool.copy_frame(&packet.frame);
+        let mut copy = pool.packet(&self.program.layout.initial, frame);
         copy.ingress_port = packet.ingress_port;
         copy.packet_id = packet.packet_id;
         copy.ingress_length = packet.ingress_length;
@@ -221,44 +235,46 @@ impl Pipeline {
         })
     }
 
-    /// Runs the egress pipeline and, unless the packet is dropped, deparses it into `out`.
+    /// Runs the egress pipeline and, unless the packet is dropped, makes a frame of it again.
     pub fn egress(
         &mut self,
         now: Instant,
-        packet: &mut Packet,
+        mut packet: Box<Packet>,
         input: &EgressInput,
-        out: &mut Vec<u8>,
     ) -> EgressOutcome {
         self.state.stats.egress_packets += 1;
-        self.depart(now, packet, input);
-        let mut machine = self.machine(packet, now);
+        self.depart(now, &mut packet, input);
+        let mut machine = self.machine(&mut packet, now);
         machine.pipeline(machine.program.egress);
         machine.measure();
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
             return EgressOutcome {
                 clone: None,
-                verdict: EgressVerdict::Dropped(self.state.stats.dropped(reason)),
+                verdict: EgressVerdict::Dropped(self.drop_packet(packet, reason)),
             };
         }
         let clone = requests
             .clone
-            .and_then(|call| self.clone_egress(packet, call));
+            .and_then(|call| self.clone_egress(&packet, call));
         let egress_spec = get(&packet.words, self.program.standard.egress_spec) as u16;
         if egress_spec == self.state.drop_port {
-            let reason = self.state.stats.dropped(DropReason::EgressMarkToDrop);
+            let reason = self.drop_packet(packet, DropReason::EgressMarkToDrop);
             return EgressOutcome {
                 clone,
                 verdict: EgressVerdict::Dropped(reason),
             };
         }
-        self.deparse(packet, out);
+        self.machine(&mut packet, now).deparse();
         let verdict = match requests.recirculate {
             Some(list) => {
                 self.state.stats.recirculates += 1;
-                EgressVerdict::Recirculate(preserve(&self.program, packet, list))
+                EgressVerdict::Recirculate {
+                    preserved: preserve(&self.program, &packet, list),
+                    frame: self.state.pool.take_frame(packet),
+                }
             }
-            None => EgressVerdict::Transmit,
+            None => EgressVerdict::Transmit(self.state.pool.take_frame(packet)),
         };
         EgressOutcome { clone, verdict }
     }
@@ -293,19 +309,20 @@ impl Pipeline {
         set_if(words, standard.qid, u64::from(input.queue_id));
     }
 
-    /// Updates checksums and writes the frame into `out`, which is cleared first. Also right after
-    /// ingress, for a packet that the traffic manager deflects.
-    pub fn deparse(&mut self, packet: &mut Packet, out: &mut Vec<u8>) {
-        self.machine(packet, Instant::ZERO).deparse(out);
+    /// The frame of a packet right after ingress, with its checksums updated: for one that the traffic
+    /// manager deflects.
+    pub fn deparse(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
+        self.machine(&mut packet, Instant::ZERO).deparse();
+        self.state.pool.take_frame(packet)
     }
 
     /// A replica, from pooled memory.
-    pub fn clone_packet(&mut self, packet: &Packet) -> Packet {
+    pub fn clone_packet(&mut self, packet: &Packet) -> Box<Packet> {
         self.state.pool.copy(packet)
     }
 
     /// Gives a packet's memory back. Dropping the packet is right too, but the next one allocates.
-    pub fn recycle(&mut self, packet: Packet) {
+    pub fn recycle(&mut self, packet: Box<Packet>) {
         self.state.pool.recycle(packet);
     }
 
@@ -335,7 +352,7 @@ impl Pipeline {
         self.program.error_names.get(&code).map(String::as_str)
     }
 
-    fn drop_packet(&mut self, packet: Packet, reason: DropReason) -> DropReason {
+    fn drop_packet(&mut self, packet: Box<Packet>, reason: DropReason) -> DropReason {
         self.state.pool.recycle(packet);
         self.state.stats.dropped(reason)
     }

@@ -1,6 +1,7 @@
 //! Action profiles and selectors, and the actions of entries ready to run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::control::{ActionCall, Group};
 
@@ -21,13 +22,19 @@ pub(crate) enum Resolved {
     Set(Box<[BoundAction]>),
 }
 
+/// What the program says about an action profile.
 #[derive(Debug)]
-pub(crate) struct Profile {
+pub(crate) struct ProfileSpec {
     pub name: String,
     pub max_size: u32,
     /// Hash over the selector's inputs.
     pub selector: Option<u32>,
     pub actions: Vec<crate::ids::ActionId>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Profile {
+    pub spec: Arc<ProfileSpec>,
     pub members: BTreeMap<u32, Member>,
     pub groups: BTreeMap<u32, GroupState>,
 }
@@ -43,6 +50,16 @@ pub(crate) struct GroupState {
     pub group: Group,
     /// Members, each as often as its weight says, in order of their numbers.
     pub buckets: Vec<u32>,
+}
+
+impl Profile {
+    pub fn new(spec: &Arc<ProfileSpec>) -> Profile {
+        Profile {
+            spec: spec.clone(),
+            members: BTreeMap::new(),
+            groups: BTreeMap::new(),
+        }
+    }
 }
 
 impl GroupState {

@@ -1,15 +1,18 @@
 //! Everything that changes after a program is loaded.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use crate::control::MeterUnit;
 use crate::control::{CloneSession, DigestConfig, MatchKey, Replica};
-use crate::hash::Algorithm;
 use crate::packet::Pool;
 use crate::parser::CompiledMembers;
-use crate::profile::Profile;
-use crate::stateful::{Counters, Meters, Registers};
+use crate::profile::{Profile, ProfileSpec};
+use crate::program::Program;
+use crate::stateful::{ArraySpec, Counters, Meters, RegisterArray, Registers};
 use crate::stats::PipelineStats;
 use crate::table::Table;
 
@@ -20,8 +23,8 @@ pub(crate) struct State {
     pub counters: Vec<Counters>,
     pub meters: Vec<Meters>,
     pub registers: Registers,
-    /// One for every calculation.
-    pub algorithms: Vec<Algorithm>,
+    /// One for every calculation; see [`Algorithm::compute`](crate::hash::Algorithm::compute).
+    pub turns: Vec<u64>,
     pub value_sets: Vec<ValueSet>,
     pub multicast: BTreeMap<u16, Vec<Replica>>,
     pub clone_sessions: BTreeMap<u32, CloneSession>,
@@ -37,12 +40,56 @@ pub(crate) struct State {
     pub action_data: Vec<u64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ValueSet {
-    pub name: String,
+    pub name: Arc<str>,
     /// Widths of the key fields of the select that uses it.
     pub fields: Vec<u32>,
     pub max_size: Option<u32>,
     pub members: Vec<Vec<MatchKey>>,
     pub compiled: CompiledMembers,
+}
+
+/// What every switch with the same program starts with.
+#[derive(Debug)]
+pub(crate) struct Blueprint {
+    /// With the program's own entries and default actions.
+    pub tables: Vec<Table>,
+    pub profiles: Vec<Arc<ProfileSpec>>,
+    pub counters: Vec<ArraySpec>,
+    pub meters: Vec<(ArraySpec, MeterUnit)>,
+    /// With the width of a cell in bits.
+    pub registers: Vec<(ArraySpec, u32)>,
+    pub value_sets: Vec<ValueSet>,
+}
+
+/// simple_switch's default.
+const DROP_PORT: u16 = 511;
+
+impl State {
+    pub fn new(program: &Program) -> State {
+        let start = &program.blueprint;
+        State {
+            tables: start.tables.clone(),
+            profiles: start.profiles.iter().map(Profile::new).collect(),
+            counters: start.counters.iter().map(Counters::new).collect(),
+            meters: start.meters.iter().map(Meters::new).collect(),
+            registers: Registers {
+                arrays: start.registers.iter().map(RegisterArray::new).collect(),
+            },
+            turns: vec![0; program.algorithms.len()],
+            value_sets: start.value_sets.clone(),
+            multicast: BTreeMap::new(),
+            clone_sessions: BTreeMap::new(),
+            digest_configs: vec![None; program.digests.len()],
+            rng: SmallRng::seed_from_u64(0),
+            drop_port: DROP_PORT,
+            stats: Default::default(),
+            pool: Pool::default(),
+            scratch: Vec::new(),
+            key: Vec::new(),
+            masked_key: Vec::new(),
+            action_data: Vec::new(),
+        }
+    }
 }

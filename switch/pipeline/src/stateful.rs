@@ -1,10 +1,11 @@
 //! Counters, meters and registers.
 
+use std::sync::Arc;
+
 use ebb_units::Instant;
 
 use crate::bits::{low_mask, words_for};
 use crate::control::{CounterValue, MeterConfig, MeterUnit};
-use crate::error::LoadError;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
@@ -16,10 +17,37 @@ impl CounterValue {
     }
 }
 
+/// Counters of the program, before there are any cells.
+#[derive(Debug)]
+pub(crate) struct ArraySpec {
+    pub name: Arc<str>,
+    pub size: u32,
+}
+
 #[derive(Debug)]
 pub(crate) struct Counters {
-    pub name: String,
-    pub cells: Vec<CounterValue>,
+    pub name: Arc<str>,
+    /// Packets and bytes. Zeroed memory costs nothing until it is written to, and most ports of an array
+    /// are not there.
+    pub cells: Vec<[u64; 2]>,
+}
+
+impl Counters {
+    pub fn new(spec: &ArraySpec) -> Counters {
+        Counters {
+            name: spec.name.clone(),
+            cells: vec![[0; 2]; spec.size as usize],
+        }
+    }
+
+    /// Outside the array nothing happens, as on BMv2.
+    #[inline]
+    pub fn count(&mut self, index: u64, length: u64) {
+        if let Some([packets, bytes]) = self.cells.get_mut(index as usize) {
+            *packets = packets.wrapping_add(1);
+            *bytes = bytes.wrapping_add(length);
+        }
+    }
 }
 
 /// v1model's `MeterColor`.
@@ -102,10 +130,23 @@ impl Meter {
 
 #[derive(Debug)]
 pub(crate) struct Meters {
-    pub name: String,
+    pub name: Arc<str>,
     pub unit: MeterUnit,
     pub cells: Vec<Meter>,
 }
+
+impl Meters {
+    pub fn new((spec, unit): &(ArraySpec, MeterUnit)) -> Meters {
+        Meters {
+            name: spec.name.clone(),
+            unit: *unit,
+            cells: vec![Meter::default(); spec.size as usize],
+        }
+    }
+}
+
+/// So that arithmetic with cells never needs more than i128 holds.
+pub(crate) const MAX_REGISTER_BITS: u32 = 127;
 
 /// All register arrays of the program.
 #[derive(Debug, Default)]
@@ -115,7 +156,7 @@ pub(crate) struct Registers {
 
 #[derive(Debug)]
 pub(crate) struct RegisterArray {
-    pub name: String,
+    pub name: Arc<str>,
     pub bits: u32,
     pub size: u64,
     stride: usize,
@@ -123,22 +164,16 @@ pub(crate) struct RegisterArray {
 }
 
 impl RegisterArray {
-    pub fn new(name: &str, bits: u32, size: u32) -> Result<RegisterArray, LoadError> {
-        // So that arithmetic with cells never needs more than i128 holds.
-        if bits > 127 {
-            return Err(LoadError::new(
-                format!("register array {name}"),
-                format!("its cells have {bits} bits, at most 127 are supported"),
-            ));
-        }
-        let stride = words_for(bits);
-        Ok(RegisterArray {
-            name: name.to_owned(),
-            bits,
-            size: u64::from(size),
+    /// Cells have at most [`MAX_REGISTER_BITS`].
+    pub fn new((spec, bits): &(ArraySpec, u32)) -> RegisterArray {
+        let stride = words_for(*bits);
+        RegisterArray {
+            name: spec.name.clone(),
+            bits: *bits,
+            size: u64::from(spec.size),
             stride,
-            words: vec![0; size as usize * stride],
-        })
+            words: vec![0; spec.size as usize * stride],
+        }
     }
 
     pub fn cell(&self, index: u64) -> Option<&[u64]> {
@@ -221,12 +256,17 @@ mod tests {
         assert_eq!(colour(6, 1000), GREEN);
     }
 
+    fn spec(name: &str, bits: u32, size: u32) -> (ArraySpec, u32) {
+        let name = name.into();
+        (ArraySpec { name, size }, bits)
+    }
+
     #[test]
     fn registers_cut_to_their_width() {
         let mut registers = Registers {
             arrays: vec![
-                RegisterArray::new("r", 9, 2).unwrap(),
-                RegisterArray::new("w", 100, 1).unwrap(),
+                RegisterArray::new(&spec("r", 9, 2)),
+                RegisterArray::new(&spec("w", 100, 1)),
             ],
         };
         registers.set(0, 1, -1);
@@ -236,6 +276,5 @@ mod tests {
         assert_eq!(registers.get(0, 2), None);
         registers.set(1, 0, -1);
         assert_eq!(registers.get(1, 0), Some((1 << 100) - 1));
-        assert!(RegisterArray::new("x", 128, 1).is_err());
     }
 }

@@ -111,6 +111,30 @@ impl Pieces {
         }
         out.truncate(end);
     }
+
+    /// Writes the fields to bytes of which there are exactly as many.
+    #[inline]
+    pub fn write(&self, words: &[u64], mut out: &mut [u8]) {
+        let mut chunk = 0;
+        for piece in &self.pieces {
+            chunk |= words[piece.at as usize] << piece.left >> piece.right;
+            if piece.ends {
+                out = put_chunk(chunk, out);
+                chunk = 0;
+            }
+        }
+    }
+}
+
+#[inline]
+fn put_chunk(chunk: u64, out: &mut [u8]) -> &mut [u8] {
+    let bytes = chunk.to_be_bytes();
+    let (to, rest) = out.split_at_mut(out.len().min(8));
+    match <&mut [u8; 8]>::try_from(&mut *to) {
+        Ok(whole) => *whole = bytes,
+        Err(_) => to.copy_from_slice(&bytes[..to.len()]),
+    }
+    rest
 }
 
 #[inline]
@@ -170,6 +194,9 @@ mod tests {
             let mut out = vec![9];
             pieces.append(&words, &mut out);
             prop_assert_eq!(&out, &expected);
+            let mut written = vec![9; out.len() - 1];
+            pieces.write(&words, &mut written);
+            prop_assert_eq!(&written, &expected[1..]);
 
             let (mut fast, mut plain) = (vec![0; 64], vec![0; 64]);
             pieces.read(&out[1..], &mut fast);

@@ -24,11 +24,11 @@ fn drop() -> serde_json::Value {
 fn a_packet_goes_through_unchanged() {
     let mut p = Fixture::new(&[to_port(5)], &[]).load();
     let f = frame(&[1, 2], 0x1234_5678, b"payload");
-    let (port, mut packet) = unicast(ingress(&mut p, &f));
+    let (port, packet) = unicast(ingress(&mut p, &f));
     assert_eq!(port, 5);
     assert_eq!(packet.wire_len(), f.len());
-    let (outcome, out) = egress(&mut p, &mut packet);
-    assert!(matches!(outcome.verdict, EgressVerdict::Transmit));
+    let (outcome, out) = egress(&mut p, packet);
+    assert!(matches!(outcome.verdict, EgressVerdict::Transmit(_)));
     assert_eq!(out, f);
 }
 
@@ -42,8 +42,8 @@ fn the_drop_port_drops_in_ingress_and_in_egress() {
         IngressVerdict::Dropped(DropReason::IngressMarkToDrop)
     ));
     let mut p = Fixture::new(&[to_port(1)], &[drop()]).load();
-    let (_, mut packet) = unicast(ingress(&mut p, &f));
-    let (outcome, _) = egress(&mut p, &mut packet);
+    let (_, packet) = unicast(ingress(&mut p, &f));
+    let (outcome, _) = egress(&mut p, packet);
     assert!(matches!(
         outcome.verdict,
         EgressVerdict::Dropped(DropReason::EgressMarkToDrop)
@@ -78,14 +78,15 @@ fn multicast_comes_before_unicast_and_mark_to_drop_clears_it() {
         panic!("not multicast");
     };
     for r in p.multicast_replicas(7).to_vec() {
-        let mut copy = p.clone_packet(&packet);
-        let mut out = Vec::new();
+        let copy = p.clone_packet(&packet);
         let input = EgressInput {
             egress_port: r.port,
             egress_rid: r.instance,
             ..EgressInput::default()
         };
-        p.egress(at(1), &mut copy, &input, &mut out);
+        let EgressVerdict::Transmit(out) = p.egress(at(1), copy, &input).verdict else {
+            panic!("not transmitted");
+        };
         assert_eq!(value_of(&out), 5 << 16 | u32::from(r.instance));
     }
     assert!(p.multicast_replicas(8).is_empty());
@@ -124,9 +125,9 @@ fn an_ingress_clone_is_the_frame_as_it_came_with_the_preserved_metadata() {
     p.insert_clone_session(4, CloneSession::default()).unwrap();
     let outcome = ingress(&mut p, &f);
     assert!(matches!(outcome.verdict, IngressVerdict::Dropped(_)));
-    let mut clone = outcome.clone.unwrap();
+    let clone = outcome.clone.unwrap();
     assert_eq!(clone.session, 4);
-    let (_, out) = egress(&mut p, &mut clone.packet);
+    let (_, out) = egress(&mut p, clone.packet);
     assert_eq!(value_of(&out), 42);
     assert_eq!(out[19..21], [1, 0x55]);
 }
@@ -146,12 +147,12 @@ fn an_egress_clone_has_the_changes() {
         ..CloneSession::default()
     };
     p.insert_clone_session(4, session).unwrap();
-    let (_, mut packet) = unicast(ingress(&mut p, &frame(&[], 7, b"abc")));
-    let (outcome, out) = egress(&mut p, &mut packet);
+    let (_, packet) = unicast(ingress(&mut p, &frame(&[], 7, b"abc")));
+    let (outcome, out) = egress(&mut p, packet);
     assert_eq!(value_of(&out), 8);
-    let mut clone = outcome.clone.unwrap();
+    let clone = outcome.clone.unwrap();
     assert_eq!(clone.packet.wire_len(), 10);
-    let (_, out) = egress(&mut p, &mut clone.packet);
+    let (_, out) = egress(&mut p, clone.packet);
     assert_eq!((value_of(&out), out.len()), (9, 10));
 }
 
@@ -183,11 +184,11 @@ fn resubmit_and_recirculate_carry_the_field_list() {
     };
     // Another program in which nothing is asked for shows what arrived.
     let mut q = Fixture::new(&[seen, to_port(1)], &[call("recirculate", &[hex(1)])]).load();
-    let (_, mut packet) = unicast(q.ingress(at(1), &frame, &again));
-    let (outcome, out) = egress(&mut q, &mut packet);
+    let (_, packet) = unicast(q.ingress(at(1), frame, &again));
+    let (outcome, out) = egress(&mut q, packet);
     assert_eq!(value_of(&out), 0x706);
     match outcome.verdict {
-        EgressVerdict::Recirculate(p) => assert_eq!(p, preserved),
+        EgressVerdict::Recirculate { preserved: p, .. } => assert_eq!(p, preserved),
         other => panic!("not recirculated: {other:?}"),
     }
 }
@@ -216,10 +217,9 @@ fn a_deflected_packet_shows_its_failed_port_and_depth() {
     let mut p = Fixture::new(&[trim, call("truncate", &[hex(30)]), to_port(2)], &[]).load();
     let f = frame(&[], 7, &[0xee; 100]);
     // The traffic manager has the packet as it left ingress, and deparses it.
-    let (_, mut packet) = unicast(ingress(&mut p, &f));
+    let (_, packet) = unicast(ingress(&mut p, &f));
     assert_eq!(packet.wire_len(), 30);
-    let mut out = Vec::new();
-    p.deparse(&mut packet, &mut out);
+    let out = p.deparse(packet);
     assert_eq!(out.len(), 30);
     let input = IngressInput {
         instance_type: instance_type::DEFLECTED,
@@ -229,8 +229,8 @@ fn a_deflected_packet_shows_its_failed_port_and_depth() {
         }),
         ..IngressInput::default()
     };
-    let (_, mut packet) = unicast(p.ingress(at(2), &out, &input));
-    let (_, out) = egress(&mut p, &mut packet);
+    let (_, packet) = unicast(p.ingress(at(2), out, &input));
+    let (_, out) = egress(&mut p, packet);
     assert_eq!(value_of(&out), 12 << 16 | 6);
     assert_eq!(
         p.stats().checksum_errors,
@@ -294,15 +294,13 @@ fn the_metadata_of_the_queue_and_the_clock_arrive_in_egress() {
     .load();
     let f = frame(&[], 0, b"12345");
     let IngressVerdict::Unicast {
-        priority,
-        mut packet,
-        ..
+        priority, packet, ..
     } = ingress(&mut p, &f).verdict
     else {
         panic!("not unicast");
     };
     assert_eq!(priority, 6);
-    let (_, out) = egress(&mut p, &mut packet);
+    let (_, out) = egress(&mut p, packet);
     assert_eq!(value_of(&out), 20 << 8 | 77);
     assert_eq!(usize::from(out[20]), f.len());
 }

@@ -36,7 +36,7 @@ fn every_program_of_a_folder_loads_and_survives_garbage() {
                 loaded += 1;
                 for len in [0usize, 1, 13, 60, 1500] {
                     let frame: Vec<u8> = (0..len).map(|i| (i * 37) as u8).collect();
-                    pipeline.ingress(Instant::ZERO, &frame, &IngressInput::default());
+                    pipeline.ingress(Instant::ZERO, frame, &IngressInput::default());
                 }
             }
             Err(e) => failures.push(format!("{name}: {e}")),

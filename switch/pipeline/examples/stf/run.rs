@@ -265,7 +265,7 @@ impl Bench {
             if passes > MAX_PASSES {
                 return Err("the packet goes round and round".into());
             }
-            let outcome = self.pipeline.ingress(self.now, &frame, &input);
+            let outcome = self.pipeline.ingress(self.now, frame, &input);
             let mut leaving = VecDeque::new();
             if let Some(clone) = outcome.clone {
                 self.replicate(clone, &mut leaving);
@@ -280,8 +280,8 @@ impl Bench {
                     },
                 )),
                 IngressVerdict::Multicast { group, packet } => {
-                    for r in self.pipeline.multicast_replicas(group) {
-                        leaving.push_back((*r, packet.clone()));
+                    for r in self.pipeline.multicast_replicas(group).to_vec() {
+                        leaving.push_back((r, self.pipeline.clone_packet(&packet)));
                     }
                 }
                 IngressVerdict::Unicast {
@@ -302,21 +302,21 @@ impl Bench {
         Ok(())
     }
 
-    fn replicate(&self, clone: CloneRequest, leaving: &mut VecDeque<(Replica, Packet)>) {
+    fn replicate(&mut self, clone: CloneRequest, leaving: &mut VecDeque<(Replica, Box<Packet>)>) {
         if let Some(session) = self.pipeline.clone_session(clone.session) {
-            for r in &session.replicas {
-                leaving.push_back((*r, clone.packet.clone()));
+            for r in session.replicas.clone() {
+                leaving.push_back((r, self.pipeline.clone_packet(&clone.packet)));
             }
         }
     }
 
     fn leave(
         &mut self,
-        mut leaving: VecDeque<(Replica, Packet)>,
+        mut leaving: VecDeque<(Replica, Box<Packet>)>,
         queue: &mut VecDeque<(Vec<u8>, IngressInput)>,
     ) -> Result<(), String> {
         let mut passes = 0;
-        while let Some((replica, mut packet)) = leaving.pop_front() {
+        while let Some((replica, packet)) = leaving.pop_front() {
             passes += 1;
             if passes > MAX_PASSES {
                 return Err("the packet is cloned for ever".into());
@@ -327,19 +327,16 @@ impl Bench {
                 enq_timestamp: self.now,
                 ..EgressInput::default()
             };
-            let mut out = Vec::new();
-            let outcome = self
-                .pipeline
-                .egress(self.now, &mut packet, &input, &mut out);
+            let outcome = self.pipeline.egress(self.now, packet, &input);
             if let Some(clone) = outcome.clone {
                 self.replicate(clone, &mut leaving);
             }
             match outcome.verdict {
-                EgressVerdict::Transmit => {
-                    self.sent.entry(replica.port).or_default().push(out);
+                EgressVerdict::Transmit(frame) => {
+                    self.sent.entry(replica.port).or_default().push(frame);
                 }
-                EgressVerdict::Recirculate(preserved) => queue.push_back((
-                    out,
+                EgressVerdict::Recirculate { frame, preserved } => queue.push_back((
+                    frame,
                     IngressInput {
                         instance_type: instance_type::RECIRCULATED,
                         preserved: Some(preserved),
@@ -348,7 +345,6 @@ impl Bench {
                 )),
                 EgressVerdict::Dropped(_) => {}
             }
-            self.pipeline.recycle(packet);
         }
         Ok(())
     }

@@ -56,14 +56,14 @@ impl Pipeline {
         if p.members.contains_key(&member) {
             return Err(ControlError::exists(
                 "member",
-                format!("{}#{member}", p.name),
+                format!("{}#{member}", p.spec.name),
             ));
         }
-        if p.members.len() as u64 >= u64::from(p.max_size) {
+        if p.members.len() as u64 >= u64::from(p.spec.max_size) {
             return Err(ControlError::Full {
                 kind: "action profile",
-                name: p.name.clone(),
-                size: p.max_size,
+                name: p.spec.name.clone(),
+                size: p.spec.max_size,
             });
         }
         p.members.insert(member, Member { call, bound });
@@ -85,14 +85,14 @@ impl Pipeline {
             }
             None => Err(ControlError::not_found(
                 "member",
-                format!("{}#{member}", p.name),
+                format!("{}#{member}", p.spec.name),
             )),
         }
     }
 
     pub fn delete_member(&mut self, profile: ProfileId, member: u32) -> Result<()> {
         let p = &self.state.profiles[profile.index()];
-        let name = format!("{}#{member}", p.name);
+        let name = format!("{}#{member}", p.spec.name);
         if !p.members.contains_key(&member) {
             return Err(ControlError::not_found("member", name));
         }
@@ -128,7 +128,10 @@ impl Pipeline {
         self.check_group(profile, group, &value)?;
         let p = &mut self.state.profiles[profile.index()];
         if p.groups.contains_key(&group) {
-            return Err(ControlError::exists("group", format!("{}#{group}", p.name)));
+            return Err(ControlError::exists(
+                "group",
+                format!("{}#{group}", p.spec.name),
+            ));
         }
         p.groups.insert(group, GroupState::new(value));
         Ok(())
@@ -144,14 +147,14 @@ impl Pipeline {
             }
             None => Err(ControlError::not_found(
                 "group",
-                format!("{}#{group}", p.name),
+                format!("{}#{group}", p.spec.name),
             )),
         }
     }
 
     pub fn delete_group(&mut self, profile: ProfileId, group: u32) -> Result<()> {
         let p = &self.state.profiles[profile.index()];
-        let name = format!("{}#{group}", p.name);
+        let name = format!("{}#{group}", p.spec.name);
         if !p.groups.contains_key(&group) {
             return Err(ControlError::not_found("group", name));
         }
@@ -174,8 +177,8 @@ impl Pipeline {
 
     fn bind_for_profile(&self, profile: ProfileId, call: &ActionCall) -> Result<BoundAction> {
         let p = &self.state.profiles[profile.index()];
-        self.check_action(&p.actions, call.action, || {
-            format!("action profile {}", p.name)
+        self.check_action(&p.spec.actions, call.action, || {
+            format!("action profile {}", p.spec.name)
         })?;
         bind(&self.program.actions, call)
     }
@@ -202,8 +205,8 @@ impl Pipeline {
 
     fn check_group(&self, profile: ProfileId, group: u32, value: &Group) -> Result<()> {
         let p = &self.state.profiles[profile.index()];
-        let owner = format!("group {}#{group}", p.name);
-        if p.selector.is_none() {
+        let owner = format!("group {}#{group}", p.spec.name);
+        if p.spec.selector.is_none() {
             return Err(ControlError::invalid(
                 owner,
                 "an action profile without selector has no groups",
@@ -213,7 +216,7 @@ impl Pipeline {
             if !p.members.contains_key(&m.member) {
                 return Err(ControlError::not_found(
                     "member",
-                    format!("{}#{}", p.name, m.member),
+                    format!("{}#{}", p.spec.name, m.member),
                 ));
             }
         }
@@ -266,14 +269,16 @@ impl Pipeline {
                 wrong("it has an action profile; give a member, a group or an action set")
             }
             TableAction::Member(m) if p.members.contains_key(m) => Ok(Resolved::Member(*m)),
-            TableAction::Member(m) => {
-                Err(ControlError::not_found("member", format!("{}#{m}", p.name)))
-            }
+            TableAction::Member(m) => Err(ControlError::not_found(
+                "member",
+                format!("{}#{m}", p.spec.name),
+            )),
             TableAction::Group(g) if p.groups.contains_key(g) => Ok(Resolved::Group(*g)),
-            TableAction::Group(g) => {
-                Err(ControlError::not_found("group", format!("{}#{g}", p.name)))
-            }
-            TableAction::Set(_) if p.selector.is_none() => {
+            TableAction::Group(g) => Err(ControlError::not_found(
+                "group",
+                format!("{}#{g}", p.spec.name),
+            )),
+            TableAction::Set(_) if p.spec.selector.is_none() => {
                 wrong("its action profile has no selector; give a member")
             }
             TableAction::Set(set) => self.resolve_set(profile, &owner(), set),

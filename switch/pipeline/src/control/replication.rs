@@ -80,7 +80,7 @@ impl Pipeline {
         {
             return Err(ControlError::Full {
                 kind: "value set",
-                name: s.name.clone(),
+                name: s.name.to_string(),
                 size,
             });
         }

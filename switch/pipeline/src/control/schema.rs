@@ -76,22 +76,22 @@ impl Pipeline {
         self.state
             .profiles
             .iter()
-            .position(|p| p.name == name)
+            .position(|p| p.spec.name == name)
             .map(|i| ProfileId(i as u32))
             .ok_or_else(|| ControlError::not_found("action profile", name))
     }
 
     pub fn profile_name(&self, profile: ProfileId) -> &str {
-        &self.state.profiles[profile.index()].name
+        &self.state.profiles[profile.index()].spec.name
     }
 
     /// Bound on the members or, with a selector, on the sum of weights.
     pub fn profile_size(&self, profile: ProfileId) -> u32 {
-        self.state.profiles[profile.index()].max_size
+        self.state.profiles[profile.index()].spec.max_size
     }
 
     pub fn profile_action(&self, profile: ProfileId, name: &str) -> Result<ActionId> {
-        self.action_among(&self.state.profiles[profile.index()].actions, name)
+        self.action_among(&self.state.profiles[profile.index()].spec.actions, name)
     }
 
     pub fn counter(&self, name: &str) -> Result<CounterId> {

@@ -37,7 +37,10 @@ impl Pipeline {
         let c = &self.state.counters[counter.index()];
         c.cells
             .get(index as usize)
-            .copied()
+            .map(|[packets, bytes]| CounterValue {
+                packets: *packets,
+                bytes: *bytes,
+            })
             .ok_or_else(|| out_of_range("counter", &c.name, c.cells.len() as u64, index))
     }
 
@@ -50,7 +53,7 @@ impl Pipeline {
         let c = &mut self.state.counters[counter.index()];
         let size = c.cells.len() as u64;
         match c.cells.get_mut(index as usize) {
-            Some(cell) => *cell = value,
+            Some(cell) => *cell = [value.packets, value.bytes],
             None => return Err(out_of_range("counter", &c.name, size, index)),
         }
         Ok(())
@@ -119,7 +122,7 @@ impl Pipeline {
                 format!("value {value:02x?} does not fit in {} bits", r.bits),
             )
         })?;
-        let (name, size) = (r.name.clone(), r.size);
+        let (name, size) = (r.name.to_string(), r.size);
         match r.cell_mut(index) {
             Some(cell) => cell.copy_from_slice(&words),
             None => return Err(out_of_range("register", &name, size, index)),

@@ -1,31 +1,26 @@
 //! Loads a BMv2 JSON program: resolves every name to an index.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use ebb_bmv2_json as json;
 use ebb_bmv2_json::Value;
-use rand::SeedableRng;
-use rand::rngs::SmallRng;
 
 use super::{Checksum, DigestSpec, Emit, FieldList, Program, StandardMetadata, tables};
 use crate::action::{ActionCompiler, Names};
 use crate::calculation::Calculation;
-use crate::control::{CounterValue, MeterUnit};
+use crate::control::MeterUnit;
 use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::hash::Algorithm;
 use crate::layout::Layout;
-use crate::packet::Pool;
 use crate::parser::{ErrorCodes, Parser, ParserLoader};
-use crate::state::{State, ValueSet};
-use crate::stateful::{Counters, Meter, Meters, RegisterArray, Registers};
-
-/// simple_switch's default.
-const DROP_PORT: u16 = 511;
+use crate::state::{Blueprint, ValueSet};
+use crate::stateful::{ArraySpec, MAX_REGISTER_BITS};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
-pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<(Program, State)> {
+pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
     let layout = Layout::load(source, shortcuts)?;
     let standard = StandardMetadata::load(&layout)?;
     let arrays = Arrays::load(source)?;
@@ -100,39 +95,27 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<(Program, 
         ..
     } = built;
     let digests = digests(source, &layout)?;
-    let state = State {
+    let blueprint = Blueprint {
         tables,
-        profiles,
+        profiles: profiles.into_iter().map(Arc::new).collect(),
         counters: arrays.counters,
         meters: arrays.meters,
         registers: arrays.registers,
-        algorithms,
         value_sets: source
             .parse_vsets
             .iter()
             .zip(value_set_fields)
             .map(|(v, fields)| ValueSet {
-                name: v.name.clone(),
+                name: v.name.as_str().into(),
                 fields,
                 max_size: v.max_size,
                 members: Vec::new(),
                 compiled: Vec::new(),
             })
             .collect(),
-        multicast: BTreeMap::new(),
-        clone_sessions: BTreeMap::new(),
-        digest_configs: vec![None; digests.len()],
-        rng: SmallRng::seed_from_u64(0),
-        drop_port: DROP_PORT,
-        stats: Default::default(),
-        pool: Pool::default(),
-        scratch: Vec::new(),
-        key: Vec::new(),
-        masked_key: Vec::new(),
-        action_data: Vec::new(),
     };
     let field_lists = field_lists(source, &layout)?;
-    let program = Program {
+    Ok(Program {
         standard,
         errors: ErrorCodes::load(&source.errors),
         error_names: source
@@ -142,6 +125,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<(Program, 
             .collect(),
         actions,
         calculations,
+        algorithms,
         parser,
         verify,
         update,
@@ -156,8 +140,8 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<(Program, 
         value_set_names,
         names,
         layout,
-    };
-    Ok((program, state))
+        blueprint,
+    })
 }
 
 /// The object that v1model calls so, or the only one there is.
@@ -170,9 +154,9 @@ fn named<'a, T>(all: &'a [T], name: &str, name_of: impl Fn(&T) -> &str) -> Optio
 
 struct Arrays {
     names: Names,
-    counters: Vec<Counters>,
-    meters: Vec<Meters>,
-    registers: Registers,
+    counters: Vec<ArraySpec>,
+    meters: Vec<(ArraySpec, MeterUnit)>,
+    registers: Vec<(ArraySpec, u32)>,
 }
 
 impl Arrays {
@@ -183,30 +167,30 @@ impl Arrays {
         for c in source.counter_arrays.iter().filter(|c| !c.is_direct) {
             check_size("counter array", &c.name, c.size.unwrap_or(0))?;
             names.counters.insert(c.name.clone(), counters.len() as u32);
-            counters.push(Counters {
-                name: c.name.clone(),
-                cells: vec![CounterValue::default(); c.size.unwrap_or(0) as usize],
-            });
+            counters.push(array(&c.name, c.size.unwrap_or(0)));
         }
         let mut meters = Vec::new();
         for m in source.meter_arrays.iter().filter(|m| !m.is_direct) {
             check_size("meter array", &m.name, m.size)?;
             names.meters.insert(m.name.clone(), meters.len() as u32);
-            meters.push(Meters {
-                name: m.name.clone(),
-                unit: unit(m.unit),
-                cells: vec![Meter::default(); m.size as usize],
-            });
+            meters.push((array(&m.name, m.size), unit(m.unit)));
         }
-        let mut registers = Registers::default();
+        let mut registers = Vec::new();
         for r in &source.register_arrays {
             check_size("register array", &r.name, r.size)?;
+            if r.bitwidth > MAX_REGISTER_BITS {
+                return Err(LoadError::new(
+                    format!("register array {}", r.name),
+                    format!(
+                        "its cells have {} bits, at most {MAX_REGISTER_BITS} are supported",
+                        r.bitwidth
+                    ),
+                ));
+            }
             names
                 .registers
-                .insert(r.name.clone(), registers.arrays.len() as u32);
-            registers
-                .arrays
-                .push(RegisterArray::new(&r.name, r.bitwidth, r.size)?);
+                .insert(r.name.clone(), registers.len() as u32);
+            registers.push((array(&r.name, r.size), r.bitwidth));
         }
         Ok(Arrays {
             names,
@@ -215,6 +199,11 @@ impl Arrays {
             registers,
         })
     }
+}
+
+fn array(name: &str, size: u32) -> ArraySpec {
+    let name = name.into();
+    ArraySpec { name, size }
 }
 
 /// 64 Mi cells of the widest kind are some gigabytes; more is a mistake.

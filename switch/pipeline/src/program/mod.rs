@@ -4,37 +4,60 @@ mod load;
 mod tables;
 
 use std::collections::HashMap;
+use std::sync::Arc;
+
+use ebb_bmv2_json as json;
 
 use crate::action::{Action, Primitive};
 use crate::calculation::Calculation;
 use crate::error::LoadError;
 use crate::expr::Condition;
+use crate::hash::Algorithm;
 use crate::layout::{Layout, Slot};
 use crate::parser::{ErrorCodes, Parser};
-pub(crate) use load::load;
+use crate::state::Blueprint;
+use load::load;
 
+/// A compiled program. It does not change, and any number of switches share it:
+/// [`Pipeline::new`](crate::Pipeline::new).
 #[derive(Debug)]
-pub(crate) struct Program {
-    pub layout: Layout,
-    pub standard: StandardMetadata,
-    pub errors: ErrorCodes,
-    pub error_names: HashMap<u32, String>,
-    pub actions: Vec<Action>,
-    pub calculations: Vec<Calculation>,
-    pub parser: Parser,
-    pub verify: Vec<Checksum>,
-    pub update: Vec<Checksum>,
-    pub nodes: Vec<Node>,
-    pub ingress: Next,
-    pub egress: Next,
+pub struct Program {
+    pub(crate) layout: Layout,
+    pub(crate) standard: StandardMetadata,
+    pub(crate) errors: ErrorCodes,
+    pub(crate) error_names: HashMap<u32, String>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) calculations: Vec<Calculation>,
+    /// One for every calculation.
+    pub(crate) algorithms: Vec<Algorithm>,
+    pub(crate) parser: Parser,
+    pub(crate) verify: Vec<Checksum>,
+    pub(crate) update: Vec<Checksum>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) ingress: Next,
+    pub(crate) egress: Next,
     /// Headers in the order in which they are emitted.
-    pub emit: Vec<Emit>,
-    pub deparser_calls: Vec<Primitive>,
-    pub field_lists: HashMap<u32, FieldList>,
-    pub digests: Vec<DigestSpec>,
-    pub table_names: HashMap<String, u32>,
-    pub value_set_names: HashMap<String, u32>,
-    pub names: crate::action::Names,
+    pub(crate) emit: Vec<Emit>,
+    pub(crate) deparser_calls: Vec<Primitive>,
+    pub(crate) field_lists: HashMap<u32, FieldList>,
+    pub(crate) digests: Vec<DigestSpec>,
+    pub(crate) table_names: HashMap<String, u32>,
+    pub(crate) value_set_names: HashMap<String, u32>,
+    pub(crate) names: crate::action::Names,
+    pub(crate) blueprint: Blueprint,
+}
+
+impl Program {
+    /// Compiles a BMv2 JSON program.
+    pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
+        Ok(Arc::new(load(program, true)?))
+    }
+
+    /// The oracle of the tests: big integers, fields and keys bit by bit, every table looked up.
+    #[cfg(test)]
+    pub(crate) fn load_plain(program: &json::Program) -> Result<Arc<Program>, LoadError> {
+        Ok(Arc::new(load(program, false)?))
+    }
 }
 
 /// What the deparser has to know of every header, valid or not.

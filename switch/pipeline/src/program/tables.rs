@@ -17,7 +17,7 @@ use crate::expr::Compiler;
 use crate::hash::Algorithm;
 use crate::ids::{ActionId, ProfileId};
 use crate::layout::Layout;
-use crate::profile::{Profile, Resolved};
+use crate::profile::{ProfileSpec, Resolved};
 use crate::table::{DefaultEntry, DirectMeter, KeyField, Table, TableSpec, needs_priority};
 
 /// BMv2's default where the file does not say it.
@@ -34,7 +34,7 @@ pub(crate) struct Builder<'a> {
     pub algorithms: &'a mut Vec<Algorithm>,
     pub tables: Vec<Table>,
     pub table_names: HashMap<String, u32>,
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<ProfileSpec>,
     pub nodes: Vec<Node>,
 }
 
@@ -127,13 +127,11 @@ impl Builder<'_> {
                 Some(add_calculation(self.calculations, self.algorithms, loaded))
             }
         };
-        self.profiles.push(Profile {
+        self.profiles.push(ProfileSpec {
             name: profile.name.clone(),
             max_size: profile.max_size,
             selector,
             actions: Vec::new(),
-            members: Default::default(),
-            groups: Default::default(),
         });
         Ok(())
     }

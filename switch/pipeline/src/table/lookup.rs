@@ -29,7 +29,7 @@ impl Hasher for WordHasher {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Lookup {
     Exact(Map),
     /// One map for every prefix length in use, the longest first.
@@ -42,14 +42,14 @@ pub(crate) enum Lookup {
     Ordered(Vec<Row>),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PrefixMap {
     length: u32,
     mask: Box<[u64]>,
     map: Map,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Row {
     priority: i32,
     entry: u32,

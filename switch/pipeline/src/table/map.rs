@@ -9,7 +9,7 @@ use super::lookup::WordHasher;
 const DIRECT_BITS: u32 = 10;
 const NO_ENTRY: u32 = u32::MAX;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Map {
     Direct { entries: Box<[u32]>, count: usize },
     Word(HashMap<u64, u32, BuildHasherDefault<WordHasher>>),

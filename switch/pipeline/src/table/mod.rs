@@ -8,6 +8,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
+use std::sync::Arc;
 
 use ebb_units::Instant;
 
@@ -45,9 +46,9 @@ pub(crate) struct DirectMeter {
 }
 
 /// What the control plane put into it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
-    pub spec: TableSpec,
+    pub spec: Arc<TableSpec>,
     pub entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     count: u32,
@@ -59,7 +60,7 @@ pub(crate) struct Table {
     pub program_default: Option<DefaultEntry>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub entry: TableEntry,
     pub key: CompiledKey,
@@ -90,7 +91,7 @@ impl Table {
             Lookup::Exact(map::Map::new(&widths))
         };
         Table {
-            spec,
+            spec: Arc::new(spec),
             entries: Vec::new(),
             free: Vec::new(),
             count: 0,

@@ -3,7 +3,8 @@
 
 use ebb_bmv2_json::Program;
 use ebb_pipeline::{
-    EgressInput, EgressOutcome, IngressInput, IngressOutcome, IngressVerdict, Packet, Pipeline,
+    EgressInput, EgressOutcome, EgressVerdict, IngressInput, IngressOutcome, IngressVerdict,
+    Packet, Pipeline,
 };
 use ebb_units::Instant;
 use serde_json::{Value, json};
@@ -144,10 +145,10 @@ pub fn ingress(p: &mut Pipeline, frame: &[u8]) -> IngressOutcome {
         ingress_port: 3,
         ..IngressInput::default()
     };
-    p.ingress(at(10), frame, &input)
+    p.ingress(at(10), frame.to_vec(), &input)
 }
 
-pub fn unicast(outcome: IngressOutcome) -> (u16, Packet) {
+pub fn unicast(outcome: IngressOutcome) -> (u16, Box<Packet>) {
     match outcome.verdict {
         IngressVerdict::Unicast {
             egress_spec,
@@ -158,22 +159,26 @@ pub fn unicast(outcome: IngressOutcome) -> (u16, Packet) {
     }
 }
 
-pub fn egress(p: &mut Pipeline, packet: &mut Packet) -> (EgressOutcome, Vec<u8>) {
-    let mut out = Vec::new();
+/// The outcome, and a copy of the frame that leaves.
+pub fn egress(p: &mut Pipeline, packet: Box<Packet>) -> (EgressOutcome, Vec<u8>) {
     let input = EgressInput {
         egress_port: 1,
         enq_qdepth: 77,
         ..EgressInput::default()
     };
-    let outcome = p.egress(at(20), packet, &input, &mut out);
+    let outcome = p.egress(at(20), packet, &input);
+    let out = match &outcome.verdict {
+        EgressVerdict::Transmit(frame) | EgressVerdict::Recirculate { frame, .. } => frame.clone(),
+        EgressVerdict::Dropped(_) => Vec::new(),
+    };
     (outcome, out)
 }
 
 /// What the frame is after ingress and egress.
 pub fn through(p: &mut Pipeline, frame: &[u8]) -> Vec<u8> {
     let outcome = ingress(p, frame);
-    let (_, mut packet) = unicast(outcome);
-    egress(p, &mut packet).1
+    let (_, packet) = unicast(outcome);
+    egress(p, packet).1
 }
 
 /// `h.value` of a frame.
