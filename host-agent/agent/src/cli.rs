@@ -34,6 +34,10 @@ pub enum Command {
     Bench(BenchArgs),
     /// Print the transfers of a workload as JSON lines (docs/workloads.md)
     Workload(ListArgs),
+    /// Send packets to a host at a constant rate, whatever becomes of them, and count what arrives
+    Load(crate::load::LoadArgs),
+    /// Count what others send with `load`, until SIGINT or SIGTERM
+    Sink(crate::load::SinkArgs),
     /// Pace the traffic of a host as a bump in the wire (HULL), until SIGINT or SIGTERM
     Pace(crate::pace::PaceArgs),
     /// Print every parameter with its value in force, as JSON

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   50: ipproto 253 blackhole                    (all receiver-driven packets), or
-//!   50: ipproto tcp dport FIRST-LAST blackhole   (TCP ports of this agent; removed at its end)
+//!   50: ipproto tcp dport FIRST-LAST blackhole   (TCP ports of this agent; removed at its end; udp: of a load)
 //!  100: lookup local                             (was 0)
 //! ```
 
@@ -26,11 +26,20 @@ pub struct KernelRule {
 impl KernelRule {
     /// Hides TCP segments to `ports`.
     pub fn hide_tcp_ports(ports: PortRange) -> anyhow::Result<Self> {
+        Self::hide_ports("tcp", ports)
+    }
+
+    /// Hides UDP datagrams to `ports`, which the kernel would answer with ICMP "unreachable".
+    pub fn hide_udp_ports(ports: PortRange) -> anyhow::Result<Self> {
+        Self::hide_ports("udp", ports)
+    }
+
+    fn hide_ports(protocol: &str, ports: PortRange) -> anyhow::Result<Self> {
         let ports = match ports {
             PortRange { first, last } if first == last => first.to_string(),
             PortRange { first, last } => format!("{first}-{last}"),
         };
-        Self::add(&["ipproto", "tcp", "dport", &ports], true)
+        Self::add(&["ipproto", protocol, "dport", &ports], true)
     }
 
     /// Hides all receiver-driven packets. Stays, as other agents of the host need it too.
@@ -57,7 +66,7 @@ impl Drop for KernelRule {
             let priority = OUR_PRIORITY.to_string();
             let rule = ["rule", "del", "pref", &priority];
             if let Err(error) = run(&[&rule, &selector[..], &["blackhole"]].concat()) {
-                tracing::warn!("the rule that hides our TCP ports stays: {error:#}");
+                tracing::warn!("the rule that hides our ports stays: {error:#}");
             }
         }
     }

@@ -14,6 +14,7 @@ mod interface;
 mod ip_command;
 mod kernel_rules;
 mod link;
+mod load;
 mod next_hop;
 mod objects;
 mod output;
@@ -58,6 +59,8 @@ fn main() -> ExitCode {
         cli::Command::Send(args) => send::run(&args),
         cli::Command::Bench(args) => bench::run(&args),
         cli::Command::Workload(args) => bench::list(&args),
+        cli::Command::Load(args) => load::run(&args),
+        cli::Command::Sink(args) => load::run_sink(&args),
         cli::Command::Pace(args) => pace::run(&args),
         cli::Command::Params(args) => print_params(&args),
     };

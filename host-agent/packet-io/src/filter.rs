@@ -29,8 +29,9 @@ const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 pub struct PortOffset(pub u8);
 
 impl PortOffset {
-    /// The destination port of TCP and UDP.
+    /// The destination port.
     pub const TCP: PortOffset = PortOffset(2);
+    pub const UDP: PortOffset = PortOffset::TCP;
 }
 
 /// Bits of which at least one must be set: in the byte `at` from the end of the IPv4 header.
@@ -42,9 +43,20 @@ pub struct Bits {
 
 /// IPv4 packets of some protocols to some ports. Without any rule nothing passes. The kernel wakes
 /// a process only for frames that pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     rules: Vec<Rule>,
+    /// How much of a frame that passes is handed over.
+    keep_bytes: u32,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Filter {
+            rules: Vec::new(),
+            keep_bytes: WHOLE_FRAME,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +70,14 @@ struct Rule {
 impl Filter {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Cuts frames that pass to their first `bytes`, for who wants headers alone: the rest is not
+    /// copied. [`ReceivedFrame::wire_bytes`](crate::ReceivedFrame::wire_bytes) tells their length.
+    #[must_use]
+    pub fn keeping(mut self, bytes: u32) -> Self {
+        self.keep_bytes = bytes;
+        self
     }
 
     /// Lets packets of IP protocol `protocol` to one of `ports` pass as well.
@@ -116,7 +136,7 @@ impl Filter {
                 op(LOAD_HALF_INDEXED, 0, 0, port_at),
                 op(JUMP_IF_AT_LEAST, 0, 2, (*rule.ports.start()).into()),
                 op(JUMP_IF_GREATER, 1, 0, (*rule.ports.end()).into()),
-                op(RETURN, 0, 0, WHOLE_FRAME),
+                op(RETURN, 0, 0, self.keep_bytes),
             ]);
         }
         program.push(op(RETURN, 0, 0, 0));

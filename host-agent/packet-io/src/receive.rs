@@ -23,6 +23,8 @@ const CONTROL_WORDS: usize = 16;
 pub struct ReceivedFrame<'a> {
     /// With its VLAN tag, if it had one: the kernel strips it, and it is put back.
     pub bytes: &'a [u8],
+    /// Its length before a filter cut it ([`Filter::keeping`](crate::Filter::keeping)).
+    pub wire_bytes: usize,
     /// Nanoseconds of CLOCK_REALTIME when the kernel got it; `None` without
     /// [`SocketOptions::timestamps`](crate::SocketOptions::timestamps).
     pub realtime_ns: Option<u64>,
@@ -56,6 +58,7 @@ impl Batch<'_> {
         let from = slot * self.slot_bytes;
         Some(ReceivedFrame {
             bytes: &self.slots[from + notes.start..from + notes.end],
+            wire_bytes: (notes.end - notes.start).max(notes.wire_bytes),
             realtime_ns: notes.realtime_ns,
             checksum_missing: notes.checksum_missing,
             offload: notes.offload,
@@ -224,6 +227,8 @@ struct Notes {
     start: usize,
     /// 0: the frame did not fit.
     end: usize,
+    /// As the kernel had the frame: without a tag that it stripped.
+    wire_bytes: usize,
     realtime_ns: Option<u64>,
     checksum_missing: bool,
     offload: Offload,
@@ -252,6 +257,7 @@ impl Notes {
                         let data = data.cast::<libc::tpacket_auxdata>().read_unaligned();
                         self.checksum_missing = data.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
                         tag = vlan_tag(&data);
+                        self.wire_bytes = data.tp_len as usize + tag.map_or(0, |_| VLAN_TAG);
                     }
                     _ => {}
                 }

@@ -199,6 +199,25 @@ fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
 }
 
 #[test]
+fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
+    let Some(_veth) = Veth::new() else { return };
+    let filter = Filter::new().or(17, PortOffset::UDP, 9..=9).keeping(60);
+    let options = SocketOptions {
+        filter: Some(filter),
+        ..SocketOptions::default()
+    };
+    let (a, b) = (open("va", &everyone()), open("vb", &options));
+    let sent = packet(17, 0, 2, 9);
+    send(&a, std::slice::from_ref(&sent));
+    let mut buffers = ReceiveBuffers::new(4, 60);
+    wait(&mut [PollFd::readable(b.as_fd())], Some(PATIENCE), None).unwrap();
+    let batch = b.receive_batch(&mut buffers).unwrap();
+    let frame = batch.get(0).unwrap();
+    assert_eq!((frame.bytes, frame.wire_bytes), (&sent[..60], 100));
+    assert_eq!(batch.too_long, 0);
+}
+
+#[test]
 fn the_filter_can_look_at_bits_beside_the_port() {
     let Some(_veth) = Veth::new() else { return };
     let a = open("va", &everyone());

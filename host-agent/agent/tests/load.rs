@@ -1,0 +1,134 @@
+//! A load from host to host is counted packet by packet. Needs root; says so if it skips.
+
+mod common;
+#[allow(dead_code)] // a receiver of transfers is none of ours
+mod hosts;
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use common::AGENT;
+use hosts::Hosts;
+
+fn command(hosts: &Hosts, side: &str, args: &str) -> Command {
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &format!("{}-{side}", hosts.name), AGENT]);
+    command.args(args.split_whitespace());
+    command.args(["--interface", "eth1"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn lines(output: &Output) -> Vec<Value> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text} {error}");
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// What one end says it has sent, or received.
+fn told<'a>(lines: &'a [Value], direction: &str) -> &'a Value {
+    let mut found = lines.iter().filter(|line| line["direction"] == direction);
+    let line = found.next().unwrap_or_else(|| panic!("{lines:?}"));
+    assert!(found.next().is_none(), "{lines:?}");
+    line
+}
+
+#[test]
+fn every_packet_of_both_directions_is_counted() {
+    let Some(hosts) = Hosts::new() else { return };
+    // Patience for a machine that does other things meanwhile: all packets leave.
+    let common = "--rate-bps 20M --packet-bytes 986 --seconds 0.5 --patience-us 60000000";
+    let a = command(&hosts, "a", &format!("load 10.0.0.3 {common}"));
+    let b = command(&hosts, "b", &format!("load 10.0.0.2 {common}"));
+    let [a, b] = [a, b].map(|mut command| command.spawn().unwrap());
+    let ends = [a, b].map(|child| lines(&child.wait_with_output().unwrap()));
+    for (one, other) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
+        let sent = told(one, "sent");
+        // Half a second at 20 Mbit/s, in frames of 1000 bytes.
+        assert_eq!(sent["packets"], 1250, "{sent}");
+        assert_eq!((&sent["skipped"], &sent["refused"]), (&0.into(), &0.into()));
+        assert!(
+            sent["elapsed_ns"].as_u64().unwrap() >= 499_000_000,
+            "{sent}"
+        );
+        let received = told(other, "received");
+        assert_eq!(received["stream"], sent["stream"]);
+        assert_eq!(received["sent"], 1250, "{received}");
+        assert_eq!(received["received"], 1250, "{received}");
+        assert_eq!(received["lost"], 0, "{received}");
+        assert_eq!(received["reordered"], 0, "{received}");
+        assert_eq!(received["bytes"], 1_250_000, "{received}");
+        assert!(received["delay"]["max_ns"].as_u64().unwrap() > 0);
+    }
+    // The rule that kept the kernel from answering is gone.
+    let rules = Command::new("ip")
+        .args(["-n", &format!("{}-a", hosts.name), "rule", "show"])
+        .output()
+        .unwrap();
+    let rules = String::from_utf8_lossy(&rules.stdout).into_owned();
+    assert!(!rules.contains("udp"), "{rules}");
+}
+
+/// Packets by hand, as other programs can make them: bash sends each as one UDP datagram.
+#[test]
+fn what_is_lost_late_or_comes_twice_is_told() {
+    let Some(hosts) = Hosts::new() else { return };
+    let mut sink = command(&hosts, "b", "sink --count 1").spawn().unwrap();
+    let mut out = BufReader::new(sink.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert!(line.contains("ready"), "{line}");
+    let datagram = |kind: u8, number: u64| {
+        // An IP packet of 20 + 8 + 32 bytes of the stream 9.
+        let load = [
+            b"Ebb1\0\0\0\x3c\0\0\0\x09".as_slice(),
+            &number.to_be_bytes(),
+            &[0; 12],
+        ];
+        let mut load = load.concat();
+        load[4] = kind;
+        let hex: String = load.iter().map(|byte| format!("\\x{byte:02x}")).collect();
+        format!("printf '{hex}' > /dev/udp/10.0.0.3/7010;")
+    };
+    let data = [0, 1, 4, 2, 2, 0, 6].map(|number| datagram(0, number));
+    let script = data.concat() + "printf garbage > /dev/udp/10.0.0.3/7010;" + &datagram(1, 9);
+    let netns = format!("{}-a", hosts.name);
+    let mut bash = Command::new("ip");
+    bash.args(["netns", "exec", &netns, "bash", "-c", &script]);
+    assert!(bash.status().unwrap().success());
+    let mut text = String::new();
+    out.read_to_string(&mut text).unwrap();
+    assert!(sink.wait().unwrap().success());
+    let lines: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let received = told(&lines, "received");
+    for (key, count) in [
+        ("sent", 9),
+        ("received", 5),
+        ("lost", 4),
+        ("reordered", 1),
+        ("duplicates", 2),
+        ("trimmed", 0),
+    ] {
+        assert_eq!(received[key], count, "{key} of {received}");
+    }
+    assert_eq!(lines.last().unwrap()["ignored"], 1, "{lines:?}");
+}
+
+#[test]
+fn a_packet_that_does_not_fit_is_refused_before_anything_is_sent() {
+    let Some(hosts) = Hosts::new() else { return };
+    let output = command(&hosts, "a", "load 10.0.0.3 --packet-bytes 1501")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("1501") && error.contains("1500"), "{error}");
+}
