@@ -20,6 +20,7 @@
 //! packets only.
 
 mod config;
+mod heads;
 mod manager;
 mod port;
 mod queue;

@@ -3,8 +3,9 @@
 use ebb_units::{BitRate, Duration, Instant};
 
 use crate::config::{OnFull, Profile};
+use crate::heads::Heads;
 use crate::queue::{Depth, Limit, Queue};
-use crate::scheduler::{QueueSet, Scheduler};
+use crate::scheduler::Scheduler;
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
 use crate::{MAX_DEFLECTIONS, MAX_QUEUES};
 
@@ -62,6 +63,7 @@ pub(crate) struct Port<P> {
     rx_delay: Duration,
     overhead: u64,
     queues: [Queue<P>; MAX_QUEUES],
+    heads: Heads,
     scheduler: Scheduler,
     pool_limit: Limit,
     pool: Depth,
@@ -80,6 +82,7 @@ impl<P> Port<P> {
             rx_delay: Duration::ZERO,
             overhead: 0,
             queues: std::array::from_fn(|_| Queue::new()),
+            heads: Heads::default(),
             scheduler: Scheduler::new(profile),
             pool_limit: Limit::default(),
             pool: Depth::default(),
@@ -109,6 +112,7 @@ impl<P> Port<P> {
             queue.configure(profile.queue.iter().find(|q| usize::from(q.id) == id));
             if !queue.exists {
                 queue.clear(now);
+                self.heads.set(id, None);
             }
             if queue.pooled {
                 self.pool.packets += queue.depth.packets;
@@ -119,6 +123,7 @@ impl<P> Port<P> {
 
     pub(crate) fn clear(&mut self, now: Instant) {
         self.queues.iter_mut().for_each(|queue| queue.clear(now));
+        self.heads = Heads::default();
         self.pool = Depth::default();
     }
 
@@ -132,7 +137,8 @@ impl<P> Port<P> {
 
     pub(crate) fn enqueue(&mut self, now: Instant, arrival: Arrival, packet: P) -> Admission<P> {
         let Arrival { len, .. } = arrival;
-        let queue = &mut self.queues[usize::from(arrival.queue) % MAX_QUEUES];
+        let id = usize::from(arrival.queue) % MAX_QUEUES;
+        let queue = &mut self.queues[id];
         let depth = queue.depth;
         queue.recorder.offered(depth);
         let problem = if !queue.exists {
@@ -146,6 +152,9 @@ impl<P> Port<P> {
         };
         let Some(reason) = problem else {
             queue.push(now, packet, len);
+            if depth.packets == 0 {
+                self.heads.set(id, queue.ready_at());
+            }
             if queue.pooled {
                 self.pool.add(len);
             }
@@ -169,23 +178,21 @@ impl<P> Port<P> {
 
     /// When the next transmission starts: the link is free and a packet is there.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let first = self.queues.iter().filter_map(Queue::ready_at).min()?;
-        Some(first.max(self.free_at))
+        debug_assert!(
+            (0..MAX_QUEUES).all(|id| self.heads.get(id) == self.queues[id].ready_at()),
+            "the heads are not those of the queues"
+        );
+        Some(self.heads.earliest()?.max(self.free_at))
     }
 
     /// The packet whose transmission starts at the deadline, if that has come.
     pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Departure<P>> {
         let start = self.next_deadline().filter(|start| *start <= now)?;
         // Only packets that were there at the start take part, however late this call is.
-        let mut ready: QueueSet = 0;
-        for (id, queue) in self.queues.iter().enumerate() {
-            if queue.ready_at().is_some_and(|at| at <= start) {
-                ready |= 1 << id;
-            }
-        }
-        let id = self.scheduler.pick(ready)?;
+        let id = self.scheduler.pick(self.heads.ready(start))?;
         let queue = &mut self.queues[id];
         let item = queue.pop(start)?;
+        self.heads.set(id, queue.ready_at());
         if queue.pooled {
             self.pool.remove(item.len);
         }
@@ -230,11 +237,13 @@ impl<P> Port<P> {
     }
 
     pub(crate) fn set_paused(&mut self, now: Instant, queue: u8, paused: bool) {
-        let queue = &mut self.queues[usize::from(queue) % MAX_QUEUES];
+        let id = usize::from(queue) % MAX_QUEUES;
+        let queue = &mut self.queues[id];
         if queue.paused && !paused {
             queue.resumed_at = now;
         }
         queue.paused = paused;
+        self.heads.set(id, queue.ready_at());
     }
 
     pub(crate) fn queued(&self) -> Depth {

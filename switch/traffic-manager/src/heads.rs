@@ -1,0 +1,72 @@
+//! Since when the head of each queue of a port may leave: asked for every packet, so it lies
+//! together, away from the queues.
+
+use ebb_units::Instant;
+
+use crate::MAX_QUEUES;
+use crate::scheduler::QueueSet;
+
+#[derive(Debug, Default)]
+pub(crate) struct Heads {
+    /// Queues with a packet that may leave.
+    present: QueueSet,
+    /// Of those.
+    since: [Instant; MAX_QUEUES],
+}
+
+impl Heads {
+    /// The head of a queue is another one now; `None` if nothing may leave.
+    pub(crate) fn set(&mut self, queue: usize, since: Option<Instant>) {
+        match since {
+            Some(since) => {
+                self.present |= 1 << queue;
+                self.since[queue] = since;
+            }
+            None => self.present &= !(1 << queue),
+        }
+    }
+
+    pub(crate) fn get(&self, queue: usize) -> Option<Instant> {
+        (self.present & 1 << queue != 0).then(|| self.since[queue])
+    }
+
+    pub(crate) fn earliest(&self) -> Option<Instant> {
+        self.queues().map(|queue| self.since[queue]).min()
+    }
+
+    /// The queues whose heads may leave at a time.
+    pub(crate) fn ready(&self, at: Instant) -> QueueSet {
+        let ready = self.queues().filter(|queue| self.since[*queue] <= at);
+        ready.fold(0, |set, queue| set | 1 << queue)
+    }
+
+    fn queues(&self) -> impl Iterator<Item = usize> + use<> {
+        let mut left = self.present;
+        std::iter::from_fn(move || {
+            let queue = left.trailing_zeros() as usize;
+            // Clears the lowest bit.
+            left &= left.checked_sub(1)?;
+            Some(queue)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_present_heads_count() {
+        let us = Instant::from_micros;
+        let mut heads = Heads::default();
+        assert_eq!((heads.earliest(), heads.ready(us(9))), (None, 0));
+        heads.set(7, Some(us(5)));
+        heads.set(0, Some(us(3)));
+        assert_eq!(heads.earliest(), Some(us(3)));
+        assert_eq!(heads.ready(us(2)), 0);
+        assert_eq!(heads.ready(us(4)), 0b0000_0001);
+        assert_eq!(heads.ready(us(5)), 0b1000_0001);
+        heads.set(0, None);
+        assert_eq!((heads.earliest(), heads.get(0)), (Some(us(5)), None));
+    }
+}
