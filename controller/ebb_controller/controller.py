@@ -11,12 +11,12 @@ import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import finsy
-from ebb_topologies.model import Switch, Topology
+from ebb_topologies.files import InputError
+from ebb_topologies.model import LinkEnds, Switch, Topology
 from ebb_topologies.traffic_manager import traffic_manager_config
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
 from finsy.proto import p4i
@@ -81,6 +81,8 @@ class _Goal:
 
     parameters: FabricParameters
     multicast: tuple[MulticastGroup, ...]
+    topology: Topology
+    """With the links that no route may use."""
 
 
 @dataclass
@@ -90,6 +92,8 @@ class _Managed:
     switch: finsy.Switch
     connected: bool = False
     """We are primary, and our pipeline runs."""
+    left: bool = False
+    """On purpose without a connection: see `leave`."""
     error: ControllerError | None = None
     """Why it is not as planned, since it was last connected or configured."""
     holds: _Goal | None = None
@@ -154,21 +158,13 @@ class Controller:
         self._goal: _Goal | None = None
         self._managed: dict[str, _Managed] = {}
         self._runner: asyncio.Task[None] | None = None
+        self._fabric = finsy.Controller()
         for node in topology.switches:
-            options = SwitchOptions(
-                p4info=program.p4info,
-                p4blob=program.json,
-                device_id=node.device_id,
-                ready_handler=self._ready,
-            )
-            switch = finsy.Switch(node.name, address(node), options)
-            managed = self._managed[node.name] = _Managed(switch)
-            _observe(switch, partial(self._failed, managed))
-            switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
+            self._managed[node.name] = _Managed(self._session(node, address(node)))
 
     async def __aenter__(self) -> Controller:
-        fabric = finsy.Controller([managed.switch for managed in self._managed.values()])
-        self._runner = asyncio.create_task(fabric.run(), name="controller")
+        self._fabric = finsy.Controller([managed.switch for managed in self._managed.values()])
+        self._runner = asyncio.create_task(self._fabric.run(), name="controller")
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -180,30 +176,70 @@ class Controller:
     # -- commands -----------------------------------------------------------------------------
 
     async def configure(
-        self, parameters: FabricParameters, multicast: Sequence[MulticastGroup] = ()
+        self,
+        parameters: FabricParameters,
+        multicast: Sequence[MulticastGroup] = (),
+        *,
+        down: frozenset[LinkEnds] = frozenset(),
     ) -> dict[str, Change]:
         """Puts a plan in force on every switch and returns what had to change on each.
 
-        Raises `ControllerError` for the first switch that cannot be reached or refuses, and
-        `InputError` for a multicast group that cannot be.
+        No route and no multicast tree uses a link that is `down`; a destination without a path has
+        no route. Raises `ControllerError` for the first switch that cannot be reached or refuses,
+        and `InputError` for a multicast group or link that cannot be.
         """
         check(multicast, self.topology)
-        goal = self._goal = _Goal(parameters, tuple(multicast))
-        for managed in self._managed.values():
+        topology = self.topology.without(down)
+        return await self._pursue(_Goal(parameters, tuple(multicast), topology))
+
+    async def reroute(self, down: frozenset[LinkEnds]) -> dict[str, Change]:
+        """Goes on with the plan in force, but with paths that avoid exactly these links."""
+        if self._goal is None:
+            raise InputError("there is nothing to route again: no plan has been configured")
+        topology = self.topology.without(down)
+        return await self._pursue(_Goal(self._goal.parameters, self._goal.multicast, topology))
+
+    async def leave(self, switch: str) -> None:
+        """Ends the connection to a switch and does not try again before `come_back`."""
+        managed = self._named(switch)
+        if managed.left:
+            return
+        managed.left = True
+        managed.connected = False
+        managed.holds = None
+        await self._fabric.remove(managed.switch).wait()
+        self._tell(managed, "lost", "left alone on purpose")
+
+    async def come_back(self, switch: str) -> Change:
+        """Connects again, and waits until the switch has what the plan says."""
+        managed = self._named(switch)
+        if managed.left:
+            managed.left = False
+            managed.error = None
+            # finsy's switches cannot be used twice.
+            managed.switch = self._session(self.topology.switch(switch), managed.switch.address)
+            self._fabric.add(managed.switch)
+        return Change() if self._goal is None else await self._reached(managed, self._goal)
+
+    async def _pursue(self, goal: _Goal) -> dict[str, Change]:
+        self._goal = goal
+        here = {name: managed for name, managed in self._managed.items() if not managed.left}
+        for managed in here.values():
             if managed.connected:
                 managed.error = None
                 # A task of the switch: it ends with the connection.
                 managed.switch.create_task(self._bring_up_to_date(managed))
-        waiting = [
-            asyncio.create_task(self._reached(managed, goal)) for managed in self._managed.values()
-        ]
+        waiting = [asyncio.create_task(self._reached(managed, goal)) for managed in here.values()]
         try:
             changes = await asyncio.gather(*waiting)
         finally:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
-        return dict(zip(self._managed, changes, strict=True))
+        return dict(zip(here, changes, strict=True))
+
+    def _named(self, switch: str) -> _Managed:
+        return self._managed[self.topology.switch(switch).name]
 
     async def settled(self, switch: str, installs: int) -> None:
         """Waits until a switch has had a plan installed `installs` times (after a restart)."""
@@ -273,6 +309,19 @@ class Controller:
 
     # -- one switch ---------------------------------------------------------------------------
 
+    def _session(self, node: Switch, address: str) -> finsy.Switch:
+        """A new P4Runtime client, not yet connected."""
+        options = SwitchOptions(
+            p4info=self.program.p4info,
+            p4blob=self.program.json,
+            device_id=node.device_id,
+            ready_handler=self._ready,
+        )
+        switch = finsy.Switch(node.name, address, options)
+        _observe(switch, lambda error: self._failed(self._managed[node.name], error))
+        switch.ee.add_listener(SwitchEvent.CHANNEL_DOWN, self._gone)
+        return switch
+
     async def _bring_up_to_date(self, managed: _Managed) -> None:
         name = managed.switch.name
         async with managed.writing:
@@ -280,7 +329,7 @@ class Controller:
             if goal is None or managed.holds is goal:
                 return
             node = self.topology.switch(name)
-            site = Site(self.topology, node, goal.parameters, self.depth_unit)
+            site = Site(goal.topology, node, goal.parameters, self.depth_unit)
             try:
                 if self.traffic_managers is not None:
                     # Queues first, so that no entry names one that is missing.

@@ -2,7 +2,8 @@
 
 A group gets one tree of shortest paths. Its root is a switch that is nearest to all members: in a
 fat-tree a core if they are in several pods. Where several are equally near, a hash of the address
-chooses, so that the groups of a fabric spread over its cores.
+chooses, so that the groups of a fabric spread over its cores. Where links are down, each part of a
+fabric that fell apart has a tree to the members in it.
 """
 
 from __future__ import annotations
@@ -95,10 +96,9 @@ def entries(site: Site, group: MulticastGroup) -> Iterator[Entity]:
     The route names a member of `ecmp`, as all entries of a table with a selector must; an action
     of its own would be a "one-shot", which P4Runtime servers do not mix with members and groups.
     """
-    topology, switch = site.topology, site.switch.name
-    root = _root(topology, group)
-    tree = _tree(topology, root, group.members)
-    ports = tree.get(switch) or set(topology.next_hops(switch, root)[:1])
+    ports = _ports(site.topology, group, site.switch.name)
+    if not ports:
+        return
     member = FIRST_MEMBER + group.group
     yield P4MulticastGroupEntry(
         group.group, replicas=[P4Replica(port, instance=1) for port in sorted(ports)]
@@ -115,11 +115,31 @@ def entries(site: Site, group: MulticastGroup) -> Iterator[Entity]:
     )
 
 
-def _root(topology: Topology, group: MulticastGroup) -> str:
-    distances = [topology.distances(member) for member in group.members]
-    sums = {s.name: sum(d[s.name] for d in distances) for s in topology.switches}
-    nearest = sorted(name for name, total in sums.items() if total == min(sums.values()))
-    digest = hashlib.sha256(IPv4Address(group.address).packed).digest()
+def _ports(topology: Topology, group: MulticastGroup, switch: str) -> set[int]:
+    """Where a switch sends packets of a group; nowhere if it has no path to any member."""
+    here = tuple(member for member in group.members if topology.next_hops(switch, member))
+    if not here:
+        return set()
+    key = ("multicast tree", group.address, here)
+    if key not in topology.derived:
+        root = _root(topology, group.address, here)
+        topology.derived[key] = root, _tree(topology, root, here)
+    root, tree = topology.derived[key]
+    return tree.get(switch) or set(topology.next_hops(switch, root)[:1])
+
+
+def _root(topology: Topology, address: str, members: Sequence[str]) -> str:
+    """A switch nearest to members that have paths to each other."""
+    places = [topology.attachment(topology.host(member)).node for member in members]
+    distances = [topology.distances(place) for place in places]
+    sums = {
+        switch.name: sum(d[switch.name] for d in distances)
+        for switch in topology.switches
+        if switch.name in distances[0]
+    }
+    least = min(sums.values())
+    nearest = sorted(name for name, total in sums.items() if total == least)
+    digest = hashlib.sha256(IPv4Address(address).packed).digest()
     return nearest[int.from_bytes(digest[:4], "big") % len(nearest)]
 
 

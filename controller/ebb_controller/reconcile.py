@@ -230,7 +230,8 @@ def _canonical(entity: Entity, schema: P4Schema) -> p4r.Entity:
             for name in ("counter_data", "meter_counter_data", "time_since_last_hit"):
                 entry.ClearField(name)
             _sort(entry.match, lambda field: field.field_id)
-            _sort(entry.action.action.params, lambda parameter: parameter.param_id)
+            if entry.action.WhichOneof("type") == "action":  # to touch it would make it one
+                _sort(entry.action.action.params, lambda parameter: parameter.param_id)
             if entry.is_default_action:
                 entry.ClearField("priority")
         case "action_profile_member":

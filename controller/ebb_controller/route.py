@@ -2,6 +2,8 @@
 
 The ports of a switch are the members of its `ecmp` selector; the sets of ports that lead to some
 host are its groups. So an edge switch of a fat-tree has a group per own host and one that goes up.
+A host without a path has no route. The number of a group follows from its ports, so that a change
+of some routes leaves the groups of all others as they are, while packets use them.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ from finsy import (
 )
 
 from ebb_controller.site import Site
+
+FIRST_SHARED = 1000
+"""Groups of several ports are numbered from here: above every port."""
+SHARED = 2**24
+"""So many numbers are in use, so that two groups of a switch hardly ever want the same."""
 
 Entity = P4ActionProfileMember | P4ActionProfileGroup | P4TableEntry
 
@@ -45,8 +52,8 @@ def entries(site: Site) -> Iterator[Entity]:
     routes = []
     for host in site.topology.hosts:
         ports = tuple(site.topology.next_hops(site.switch.name, host.name))
-        group = groups.setdefault(ports, len(groups) + 1)
-        routes.append((host.ip, group))
+        if ports:
+            routes.append((host.ip, _group(groups, ports)))
     for ports, group in groups.items():
         yield P4ActionProfileGroup(
             "ecmp",
@@ -59,6 +66,18 @@ def entries(site: Site) -> Iterator[Entity]:
             match=P4TableMatch(dst=f"{ip}/32"),
             action=P4IndirectAction(group_id=group),
         )
+
+
+def _group(groups: dict[tuple[int, ...], int], ports: tuple[int, ...]) -> int:
+    """The number of the group of these ports: the port itself if it is one."""
+    if ports not in groups:
+        number = ports[0]
+        if len(ports) > 1:
+            number = FIRST_SHARED + zlib.crc32(struct.pack(f"!{len(ports)}H", *ports)) % SHARED
+            while number in groups.values():
+                number += 1
+        groups[ports] = number
+    return groups[ports]
 
 
 def _hash_seed(fabric: int, device_id: int) -> int:

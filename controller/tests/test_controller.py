@@ -409,3 +409,83 @@ def test_a_switch_that_dies_while_it_is_configured_is_waited_for(program: Progra
             assert changes["l0"] == Change(inserted=3)
 
     run(test())
+
+
+# -- links that are down ----------------------------------------------------------------------
+
+
+def routes(switch: FakeSwitch) -> dict[bytes, int]:
+    """address -> group"""
+    return {
+        entity.table_entry.match[0].lpm.value: entity.table_entry.action.action_profile_group_id
+        for entity in switch.entities.values()
+        if entity.table_entry.table_id == TABLE_IDS["ipv4_route"]
+    }
+
+
+def test_rerouting_changes_what_must_and_comes_back_to_what_was(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as fabric_controller:
+            await fabric_controller.configure(PLAIN)
+            before = {name: dict(switch.entities) for name, switch in switches.items()}
+            (cut,) = (link.ends for link in TOPOLOGY.links if link.ends[0].node == "h1")
+            changes = await fabric_controller.reroute(frozenset([cut]))
+            assert len(routes(switches["l1"])) == len(TOPOLOGY.hosts) - 1
+            # l1 still goes up to the others of l0, so its groups stay; l0 loses that of h1.
+            assert changes["l1"] == Change(deleted=1)
+            assert changes["l0"] == Change(deleted=2)
+            await fabric_controller.reroute(frozenset())
+            assert {name: dict(switch.entities) for name, switch in switches.items()} == before
+
+    run(test())
+
+
+def test_a_new_group_is_there_before_an_entry_names_it(program: Program) -> None:
+    async def test() -> None:
+        two_spines = from_table({"leaf_spine": {"leaves": 2, "spines": 2}}, "test")
+        everyone = {s.name: await FakeSwitch(s.device_id).start() for s in two_spines.switches}
+        leaf = everyone["l0"]
+        async with Controller(
+            two_spines, program, address=lambda node: address(everyone, node)
+        ) as fabric_controller:
+            await fabric_controller.configure(PLAIN)
+            leaf.writes.clear()
+            (cut,) = (x.ends for x in two_spines.links if {e.node for e in x.ends} == {"l0", "s1"})
+            await fabric_controller.reroute(frozenset([cut]))
+            # The group of both uplinks goes when the four routes to l1 use that of the other one.
+            operations = [operation for operation, _ in leaf.writes]
+            assert operations == ["INSERT", *["MODIFY"] * 4, "DELETE"]
+        for switch in everyone.values():
+            await switch.stop()
+
+    run(test())
+
+
+def test_a_switch_is_left_alone_until_the_controller_comes_back(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as fabric_controller:
+            await fabric_controller.configure(DCTCP)
+            before = dict(switches["l1"].entities)
+            await fabric_controller.leave("l1")
+            await switches["l1"].restart()
+            assert "l1" not in await fabric_controller.configure(DCTCP)
+            await asyncio.sleep(0.3)
+            assert not switches["l1"].entities
+            change = await fabric_controller.come_back("l1")
+            assert change.inserted > 0
+            assert switches["l1"].entities == before
+
+    run(test())
+
+
+def test_a_link_that_is_not_there_cannot_be_down(program: Program) -> None:
+    async def test() -> None:
+        async with fabric() as switches, controller(switches, program) as fabric_controller:
+            (cut,) = (link.ends for link in TOPOLOGY.links if link.ends[0].node == "h1")
+            wrong = (cut[1], cut[1])
+            with pytest.raises(InputError, match="no link l0:1 - l0:1"):
+                await fabric_controller.configure(PLAIN, down=frozenset([wrong]))
+            with pytest.raises(InputError, match="nothing to route again"):
+                await fabric_controller.reroute(frozenset())
+
+    run(test())

@@ -73,18 +73,20 @@ class TestRoute:
         }
 
     def test_an_edge_switch_has_a_group_per_own_host_and_one_that_goes_up(self) -> None:
-        assert self.groups("p0e0") == {1: [1], 2: [2], 3: [3, 4]}
+        (up,) = set(self.groups("p0e0")) - {1, 2}
+        assert self.groups("p0e0") == {1: [1], 2: [2], up: [3, 4]}
         routes = self.routes("p0e0")
         assert len(routes) == 16
         assert (routes["10.0.0.2/32"], routes["10.0.0.3/32"]) == (1, 2)
-        assert {group for dst, group in routes.items() if not dst.startswith("10.0.0.")} == {3}
+        assert {group for dst, group in routes.items() if not dst.startswith("10.0.0.")} == {up}
 
     def test_an_aggregation_switch_goes_down_to_each_edge_and_up_to_all_its_cores(self) -> None:
-        assert self.groups("p1a0") == {1: [3, 4], 2: [1], 3: [2]}
+        (up,) = set(self.groups("p1a0")) - {1, 2}
+        assert self.groups("p1a0") == {1: [1], 2: [2], up: [3, 4]}
         routes = self.routes("p1a0")
-        assert routes["10.1.0.2/32"] == routes["10.1.0.3/32"] == 2
-        assert routes["10.1.1.2/32"] == 3
-        assert routes["10.0.0.2/32"] == routes["10.3.1.3/32"] == 1
+        assert routes["10.1.0.2/32"] == routes["10.1.0.3/32"] == 1
+        assert routes["10.1.1.2/32"] == 2
+        assert routes["10.0.0.2/32"] == routes["10.3.1.3/32"] == up
 
     def test_a_core_switch_has_one_way_into_each_pod(self) -> None:
         assert self.groups("c0") == {1: [1], 2: [2], 3: [3], 4: [4]}

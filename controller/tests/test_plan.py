@@ -19,7 +19,7 @@ from ebb_controller.plan import INSERT_ORDER, plan
 from ebb_controller.site import Site
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
-from finsy import P4MulticastGroupEntry
+from finsy import P4ActionProfileGroup, P4MulticastGroupEntry, P4TableEntry
 from finsy.p4entity import P4Replica
 from finsy.p4schema import P4Schema
 from hypothesis import given, settings
@@ -105,11 +105,11 @@ def flood(topology: Topology, group: MulticastGroup, sender: str) -> Counter[str
             if topology.is_host(at.node):
                 received[at.node] += 1
                 continue
-            on_the_way += [
-                topology.neighbours[at.node][port][0]
-                for port in ports[at.node]
-                if port != at.port  # the program never sends a replica back
-            ]
+            for port in ports.get(at.node, ()):
+                if port != at.port:  # the program never sends a replica back
+                    far, link = topology.neighbours[at.node][port]
+                    assert link.ends not in topology.down
+                    on_the_way.append(far)
     assert not on_the_way, "a packet is still on its way: a loop"
     return received
 
@@ -152,3 +152,87 @@ def test_a_multicast_packet_reaches_every_member_once_and_nobody_else(data: st.D
     sender = data.draw(st.sampled_from(hosts))
     received = flood(topology, MulticastGroup("239.0.0.1", 1, tuple(members)), sender)
     assert received == Counter(member for member in members if member != sender)
+
+
+# -- links that are down --------------------------------------------------------------------------
+
+
+def unicast_ports(topology: Topology, switch: str) -> dict[str, list[int]]:
+    """host -> the ports that packets to it may leave by"""
+    entities = plan_of(topology, switch)
+    groups = {
+        e.group_id: [m.member_id for m in e.members or ()]
+        for e in entities
+        if isinstance(e, P4ActionProfileGroup)
+    }
+    routes = {
+        e.match["dst"]: e.action.group_id
+        for e in entities
+        if isinstance(e, P4TableEntry) and e.table_id == "ipv4_route"
+    }
+    return {h.name: groups[routes[f"{h.ip}/32"]] for h in topology.hosts if f"{h.ip}/32" in routes}
+
+
+def cut(topology: Topology, *pairs: tuple[str, str]) -> Topology:
+    wanted = [set(pair) for pair in pairs]
+    return topology.without(
+        frozenset(x.ends for x in topology.links if {e.node for e in x.ends} in wanted)
+    )
+
+
+def test_groups_shrink_to_the_paths_that_are_left() -> None:
+    """A dead link between edge and aggregation changes the routes of every other edge to it."""
+    broken = cut(FAT_TREE, ("p0e0", "p0a0"))
+    here = unicast_ports(broken, "p0e0")
+    assert here["h1"] == [1]
+    assert here["h16"] == [4]
+    elsewhere = unicast_ports(broken, "p3e1")
+    assert elsewhere["h1"] == elsewhere["h2"] == [4]
+    assert elsewhere["h3"] == [3, 4]
+
+
+def test_a_host_that_is_cut_off_has_no_route_anywhere() -> None:
+    broken = cut(FAT_TREE, ("h1", "p0e0"))
+    for switch in broken.switches:
+        assert "h1" not in unicast_ports(broken, switch.name)
+    group = MulticastGroup("239.0.0.1", 1, ("h1", "h2", "h5"))
+    assert flood(broken, group, "h9") == Counter(["h2", "h5"])
+
+
+def test_each_part_of_a_broken_fabric_keeps_its_own_members() -> None:
+    halves = cut(FAT_TREE, *((f"p0a{a}", f"c{2 * a + c}") for a in range(2) for c in range(2)))
+    assert set(unicast_ports(halves, "p0e0")) == {"h1", "h2", "h3", "h4"}
+    assert set(unicast_ports(halves, "c0")) == {f"h{n}" for n in range(5, 17)}
+    group = MulticastGroup("239.0.0.1", 1, ("h1", "h4", "h16"))
+    assert flood(halves, group, "h2") == Counter(["h1", "h4"])
+    assert flood(halves, group, "h9") == Counter(["h16"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_whatever_is_down_packets_reach_exactly_those_that_have_a_path(data: st.DataObject) -> None:
+    whole = data.draw(topologies())
+    links = [link.ends for link in whole.links]
+    topology = whole.without(frozenset(data.draw(st.lists(st.sampled_from(links), max_size=8))))
+    hosts = [host.name for host in topology.hosts]
+    sender, target = data.draw(st.sampled_from(hosts)), data.draw(st.sampled_from(hosts))
+    reached = topology.distances(sender)  # a path of live links, found without the plan
+    members = data.draw(st.lists(st.sampled_from(hosts), min_size=1, unique=True))
+    group = MulticastGroup("239.0.0.1", 1, tuple(members))
+    first = topology.attachment(topology.host(sender))
+    if first.node in reached:  # else its own link is down
+        wanted = Counter(member for member in members if member != sender and member in reached)
+        assert flood(topology, group, sender) == wanted
+    at = topology.attachment(topology.host(sender)).node
+    for _hop in range(len(topology.switches) + 1):
+        ports = unicast_ports(topology, at).get(target)
+        if ports is None:
+            assert target not in topology.distances(at)
+            break
+        far, link = topology.neighbours[at][data.draw(st.sampled_from(ports))]
+        assert link.ends not in topology.down
+        at = far.node
+        if at == target:
+            break
+    else:
+        pytest.fail("still on its way")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -67,23 +67,25 @@ def describe(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     """The keys that are valid at `location` inside `model`, if that can be told."""
-    current: Any = model
+    current = [model]
     for part in location:
         if isinstance(part, int):
             continue
-        field = getattr(current, "model_fields", {}).get(part)
-        if field is None:
-            return []
-        current = _model_in(field.annotation)
-    return sorted(getattr(current, "model_fields", {}))
+        chosen = [one for one in current if part in _tags(one)]
+        fields = [one.model_fields[part] for one in current if part in one.model_fields]
+        current = chosen or [one for field in fields for one in _models_in(field.annotation)]
+    return sorted({key for one in current for key in one.model_fields})
 
 
-def _model_in(annotation: Any) -> Any:
-    """The model class inside `X`, `X | None`, `list[X]`, `dict[str, X]`."""
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The model classes inside `X`, `X | None`, `list[X | Y]`, `dict[str, X]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    for argument in getattr(annotation, "__args__", ()):
-        found = _model_in(argument)
-        if found is not None:
-            return found
-    return None
+        return [annotation]
+    arguments = getattr(annotation, "__args__", ())
+    return [found for argument in arguments for found in _models_in(argument)]
+
+
+def _tags(model: type[BaseModel]) -> set[str]:
+    """What tells this model from the others of a union: pydantic names the choice in the path."""
+    annotations = (field.annotation for field in model.model_fields.values())
+    return {tag for a in annotations if get_origin(a) is Literal for tag in get_args(a)}

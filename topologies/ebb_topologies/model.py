@@ -18,8 +18,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -148,6 +148,10 @@ class Endpoint:
         return f"{self.node}-eth{self.port}"
 
 
+LinkEnds = tuple[Endpoint, Endpoint]
+"""What tells a link from others, whatever its rate: its ends, in the order of the topology."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     a: Endpoint
@@ -156,7 +160,7 @@ class Link:
     delay_ns: int
 
     @property
-    def ends(self) -> tuple[Endpoint, Endpoint]:
+    def ends(self) -> LinkEnds:
         return self.a, self.b
 
 
@@ -168,6 +172,8 @@ class Topology:
     hosts: tuple[Host, ...]
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]
+    down: frozenset[LinkEnds] = frozenset()
+    """Links that no path uses (`without`)."""
 
     @property
     def nodes(self) -> tuple[Host | Switch, ...]:
@@ -206,12 +212,31 @@ class Topology:
         ((far, _link),) = self.neighbours[host.name].values()
         return far
 
+    def without(self, down: frozenset[LinkEnds]) -> Topology:
+        """The same nodes, ports and links, but paths avoid some links: nodes may be cut off."""
+        unknown = down - {link.ends for link in self.links}
+        if unknown:
+            a, b = min(unknown)
+            raise InputError(
+                f"topology {self.name} has no link {a.node}:{a.port} - {b.node}:{b.port}"
+            )
+        return replace(self, down=down)
+
+    @cached_property
+    def derived(self) -> dict[object, Any]:
+        """What others have computed from this topology, for the next time they need it."""
+        return {}
+
     @cached_property
     def _distances(self) -> dict[str, dict[str, int]]:
         return {}
 
+    @cached_property
+    def _next_hops(self) -> dict[tuple[str, str], list[int]]:
+        return {}
+
     def distances(self, target: str) -> Mapping[str, int]:
-        """Hops to `target` from every node, over switches only."""
+        """Hops to `target` from every node that has a path to it, over switches only."""
         if target not in self._distances:
             self._distances[target] = self._search(target)
         return self._distances[target]
@@ -221,25 +246,42 @@ class Topology:
         queue = deque([target])
         while queue:
             node = queue.popleft()
-            for far, _link in self.neighbours[node].values():
-                if far.node not in distance:
+            for far, link in self.neighbours[node].values():
+                if far.node not in distance and link.ends not in self.down:
                     distance[far.node] = distance[node] + 1
                     if not self.is_host(far.node):
                         queue.append(far.node)
         return distance
 
-    def next_hops(self, switch: str, target: str) -> list[int]:
-        """Ports of `switch` on a shortest path to `target`.
+    def next_hops(self, switch: str, target: str) -> Sequence[int]:
+        """Ports of `switch` on a shortest path to `target`; none: there is no path.
 
-        In a fat-tree or leaf-spine the shortest paths are exactly the up/down paths: up to any
-        common ancestor, then down.
+        In a fat-tree or leaf-spine whose links are all up the shortest paths are exactly the
+        up/down paths: up to any common ancestor, then down.
         """
+        node = self._by_name[target]
+        if isinstance(node, Host):
+            # All hosts of a switch are behind the same paths.
+            ((last, link),) = self.neighbours[target].values()
+            if link.ends in self.down:
+                return ()
+            if last.node == switch:
+                return (last.port,)
+            target = last.node
+        found = self._next_hops.get((switch, target))
+        if found is None:
+            found = self._next_hops[switch, target] = self._towards(switch, target)
+        return found
+
+    def _towards(self, switch: str, target: str) -> list[int]:
         distance = self.distances(target)
         here = distance.get(switch)
         return [
             port
-            for port, (far, _link) in self.neighbours[switch].items()
-            if here is not None and distance.get(far.node, here) < here
+            for port, (far, link) in self.neighbours[switch].items()
+            if here is not None
+            and distance.get(far.node, here) < here
+            and link.ends not in self.down
         ]
 
     def host_pairs(self) -> Iterator[tuple[Host, Host]]:
