@@ -12,6 +12,7 @@ use crate::device::{Device, Switch, call};
 use crate::digests::Digests;
 use crate::entities::Context;
 use crate::forwarding::{Configs, Forwarding, lock};
+use crate::programs::Programs;
 use crate::proto::p4::stream_message_response::Update;
 use crate::proto::p4::{StreamMessageResponse, Uint128};
 
@@ -23,6 +24,7 @@ const STREAM_BUFFER: usize = 4096;
 
 pub struct Host {
     pub device: Arc<dyn Device>,
+    pub programs: Arc<Programs>,
     pub configs: Mutex<Configs>,
     pub digests: Mutex<Digests>,
     /// Held by everything that changes the device, and by a change of primary: so the writes of an
@@ -41,10 +43,11 @@ struct Streams {
 }
 
 impl Host {
-    pub fn new(device: Arc<dyn Device>) -> Arc<Self> {
+    pub fn new(device: Arc<dyn Device>, programs: Arc<Programs>) -> Arc<Self> {
         Arc::new(Self {
             arbiter: Mutex::new(Arbiter::new(device.id())),
             device,
+            programs,
             configs: Mutex::default(),
             digests: Mutex::default(),
             gate: tokio::sync::Mutex::default(),

@@ -8,6 +8,7 @@
 //! ```text
 //! service ─ stream ─► host (streams, arbitration, configs) ─► device ─► switch thread:
 //!                                                  forwarding ─► entities ─► store, pipeline
+//! programs (what the switches share)
 //! ```
 //!
 //! A batch of updates runs between two packets. "Spec" in comments is the P4Runtime Specification.
@@ -23,6 +24,7 @@ mod forwarding;
 mod host;
 mod p4info;
 mod packet_io;
+mod programs;
 pub mod proto;
 mod server;
 mod service;

@@ -14,6 +14,7 @@ use tonic::transport::Server as Grpc;
 use crate::device::Device;
 use crate::fabric::{self, Fabric};
 use crate::host::Host;
+use crate::programs::Programs;
 use crate::proto::fabric::fabric_server::FabricServer;
 use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
@@ -95,8 +96,9 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
         let mut hosts = Vec::new();
+        let programs = Arc::new(Programs::default());
         for (endpoint, device) in self.endpoints.into_iter().zip(devices) {
-            let host = Host::new(device);
+            let host = Host::new(device, programs.clone());
             hosts.push(host.clone());
             servers.spawn(serve_device(endpoint, host, is_true(stopped.clone())));
         }

@@ -35,12 +35,17 @@ impl Service {
         Self { host }
     }
 
-    async fn verify(config: Option<p4::ForwardingPipelineConfig>) -> Result<Forwarding, Status> {
+    async fn verify(
+        &self,
+        config: Option<p4::ForwardingPipelineConfig>,
+    ) -> Result<Forwarding, Status> {
         let config = config.ok_or_else(|| {
             Status::invalid_argument("the request has no config, which this action needs")
         })?;
         // Loading a program takes a while; other controllers should not wait for it.
-        let verified = tokio::task::spawn_blocking(|| Forwarding::verify(config)).await;
+        let programs = self.host.programs.clone();
+        let verify = move || Forwarding::verify(&programs, config);
+        let verified = tokio::task::spawn_blocking(verify).await;
         verified
             .map_err(|e| Status::internal(format!("loading the program failed: {e}")))?
             .map_err(EntityError::into_status)
@@ -134,18 +139,18 @@ impl P4Runtime for Service {
                 ));
             }
             Action::Verify => {
-                Self::verify(request.config).await?;
+                self.verify(request.config).await?;
             }
             Action::VerifyAndSave => {
-                let verified = Arc::new(Self::verify(request.config).await?);
+                let verified = Arc::new(self.verify(request.config).await?);
                 lock(&self.host.configs).saved = Some(verified);
             }
             Action::VerifyAndCommit => {
-                let verified = Self::verify(request.config).await?;
+                let verified = self.verify(request.config).await?;
                 self.commit(Arc::new(verified), None).await?;
             }
             Action::ReconcileAndCommit => {
-                let verified = Self::verify(request.config).await?;
+                let verified = self.verify(request.config).await?;
                 let old = lock(&self.host.configs).committed.clone();
                 self.commit(Arc::new(verified), old).await?;
             }
@@ -173,9 +178,9 @@ impl P4Runtime for Service {
         self.host.check_device(request.device_id)?;
         let forwarding = self.host.active()?;
         let kind = request.response_type();
-        let whole = &forwarding.config;
+        let whole = &forwarding.loaded.config;
         let mut config = p4::ForwardingPipelineConfig {
-            cookie: whole.cookie,
+            cookie: forwarding.cookie,
             ..Default::default()
         };
         if matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie) {

@@ -96,14 +96,14 @@ fn checked_packet_out(
     let forwarding = committed.ok_or_else(|| {
         EntityError::failed_precondition("no forwarding pipeline config is committed")
     })?;
-    packet_io::packet_out_frame(forwarding.info.packet_out.as_ref(), packet)
+    packet_io::packet_out_frame(forwarding.loaded.info.packet_out.as_ref(), packet)
 }
 
 fn digest_ack(host: &Host, id: StreamId, ack: p4::DigestListAck) {
     let check = || {
         require_primary(host, id, "acknowledge digests")?;
         if let Some(forwarding) = lock(&host.configs).active() {
-            let info = &forwarding.info;
+            let info = &forwarding.loaded.info;
             let found = info.find(&info.digests, ack.digest_id);
             found.map_err(|e| EntityError::invalid(e.message))?;
         }
@@ -168,7 +168,7 @@ async fn handle_event(host: &Host, event: Event) {
     };
     match event {
         Event::PacketIn(frame) => {
-            let header = forwarding.info.packet_in.as_ref();
+            let header = forwarding.loaded.info.packet_in.as_ref();
             match packet_io::packet_in(header, &frame) {
                 Some(packet) => host.send_to_primaries(Update::Packet(packet)),
                 None => tracing::warn!(
@@ -178,7 +178,7 @@ async fn handle_event(host: &Host, event: Event) {
             }
         }
         Event::Digest(digest) => {
-            let Some(id) = forwarding.digests.get(&digest.digest) else {
+            let Some(id) = forwarding.loaded.digests.get(&digest.digest) else {
                 return;
             };
             // Without a DigestEntry nobody wants to know.
@@ -216,7 +216,7 @@ fn send_digest_lists(host: &Host) {
 }
 
 fn digest_list(forwarding: &Forwarding, list: List) -> p4::DigestList {
-    let info = &forwarding.info;
+    let info = &forwarding.loaded.info;
     let digest = info.digests.get(&list.digest_id);
     let spec = digest.and_then(|d| d.type_spec.as_ref());
     let data = list.items.into_iter();

@@ -1,0 +1,216 @@
+//! Programs that switches have loaded. Those of a fabric load the same one, each through its own
+//! endpoint; it is compiled, indexed and kept once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use ebb_bmv2_json as json;
+use ebb_pipeline::control::MatchKind;
+use ebb_pipeline::{ActionId, DigestId, Pipeline, Program};
+use prost::Message;
+
+use crate::entities::match_kind;
+use crate::error::{EntityError, Result};
+use crate::forwarding::lock;
+use crate::p4info::{Index, Object};
+use crate::proto::config::{self, P4Info};
+use crate::proto::p4::ForwardingPipelineConfig;
+
+/// A P4Info and a device configuration that belong together. Nothing in it changes.
+pub struct Loaded {
+    /// Without cookie, which is not the program's.
+    pub config: ForwardingPipelineConfig,
+    pub info: Index,
+    /// The P4Info's ids of the pipeline's digests.
+    pub digests: HashMap<DigestId, u32>,
+    pub program: Arc<Program>,
+}
+
+/// What is loaded in any switch of the server. What no switch has any more goes.
+#[derive(Default)]
+pub struct Programs {
+    loaded: Mutex<Vec<Weak<Loaded>>>,
+}
+
+impl Programs {
+    /// Loads a config unless it is there. Whoever asks for the same one meanwhile waits.
+    pub fn load(&self, mut config: ForwardingPipelineConfig) -> Result<Arc<Loaded>> {
+        config.cookie = None;
+        let mut all = lock(&self.loaded);
+        all.retain(|loaded| loaded.strong_count() > 0);
+        let mut present = all.iter().filter_map(Weak::upgrade);
+        if let Some(same) = present.find(|loaded| loaded.config == config) {
+            return Ok(same);
+        }
+        let loaded = Arc::new(Loaded::new(config)?);
+        all.push(Arc::downgrade(&loaded));
+        Ok(loaded)
+    }
+}
+
+impl Loaded {
+    fn new(config: ForwardingPipelineConfig) -> Result<Self> {
+        let empty = P4Info::default();
+        let info = Index::new(config.p4info.as_ref().unwrap_or(&empty))?;
+        let program = compile(&config.p4_device_config)?;
+        let pipeline = Pipeline::new(program.clone());
+        check(&info, &pipeline)?;
+        let digests = info.digests.values().map(|digest| {
+            let id = pipeline.digest(digest.name())?;
+            Ok((id, digest.id()))
+        });
+        Ok(Self {
+            digests: digests.collect::<Result<_>>()?,
+            info,
+            config,
+            program,
+        })
+    }
+}
+
+/// The older wrapper that the P4 tutorials still send around the JSON (p4.tmp.P4DeviceConfig).
+#[derive(Clone, PartialEq, Message)]
+struct P4DeviceConfig {
+    #[prost(bytes = "vec", tag = "3")]
+    device_data: Vec<u8>,
+}
+
+fn compile(device_config: &[u8]) -> Result<Arc<Program>> {
+    let starts_as_json = |bytes: &[u8]| bytes.trim_ascii_start().first() == Some(&b'{');
+    let wrapped = P4DeviceConfig::decode(device_config).ok();
+    let json = match wrapped {
+        _ if starts_as_json(device_config) => device_config,
+        Some(ref wrapper) if starts_as_json(&wrapper.device_data) => &wrapper.device_data,
+        _ => {
+            let size = device_config.len();
+            return Err(EntityError::invalid(format!(
+                "p4_device_config ({size} bytes) is not BMv2 JSON; give the .json file that \
+                 ebb-p4c or p4c-bm2-ss wrote"
+            )));
+        }
+    };
+    let program: json::Program = serde_json::from_slice(json)
+        .map_err(|e| EntityError::invalid(format!("p4_device_config is not BMv2 JSON: {e}")))?;
+    Program::load(&program)
+        .map_err(|e| EntityError::invalid(format!("p4_device_config cannot be loaded: {e}")))
+}
+
+/// What the P4Info promises must be in the program: P4Info and JSON of one compilation.
+fn check(info: &Index, pipeline: &Pipeline) -> Result<()> {
+    let missing = |kind: &str, name: &str, why: &dyn std::fmt::Display| {
+        EntityError::invalid(format!(
+            "P4Info and p4_device_config do not belong together: {kind} '{name}': {why}"
+        ))
+    };
+    for t in info.tables.values() {
+        check_table(info, pipeline, t).map_err(|e| missing("table", t.name(), &e))?;
+    }
+    macro_rules! check_names {
+        ($($objects:ident by $find:ident),* $(,)?) => {$(
+            for object in info.$objects.values() {
+                pipeline
+                    .$find(object.name())
+                    .map_err(|e| missing(kind(object), object.name(), &e))?;
+            }
+        )*};
+    }
+    check_names!(
+        action_profiles by profile,
+        counters by counter,
+        meters by meter,
+        registers by register,
+        digests by digest,
+        value_sets by value_set,
+    );
+    Ok(())
+}
+
+fn kind<T: Object>(_: &T) -> &'static str {
+    T::KIND
+}
+
+fn check_table(info: &Index, pipeline: &Pipeline, table: &config::Table) -> Result<()> {
+    let id = pipeline.table(table.name())?;
+    let has = pipeline.table_info(id);
+    if has.key.len() != table.match_fields.len() {
+        return Err(EntityError::invalid(format!(
+            "{} match fields in the P4Info, {} in the JSON",
+            table.match_fields.len(),
+            has.key.len()
+        )));
+    }
+    for (field, key) in table.match_fields.iter().zip(&has.key) {
+        let fits = key.kind == match_kind(field)? || key.kind == MatchKind::Valid;
+        let same_width = key.bits as i32 == field.bitwidth || field.type_name.is_some();
+        if !fits || !same_width {
+            return Err(EntityError::invalid(format!(
+                "match field '{}' has {} bits in the P4Info; the JSON has '{}', {:?}, {} bits",
+                field.name, field.bitwidth, key.name, key.kind, key.bits
+            )));
+        }
+    }
+    for reference in &table.action_refs {
+        let action = info.action(reference.id)?;
+        let found = match has.profile {
+            Some(profile) => pipeline
+                .profile_action(profile, action.name())
+                .or_else(|_| pipeline.table_action(id, action.name()))?,
+            None => pipeline.table_action(id, action.name())?,
+        };
+        check_action(pipeline, action, found)?;
+    }
+    Ok(())
+}
+
+fn check_action(pipeline: &Pipeline, action: &config::Action, id: ActionId) -> Result<()> {
+    let has = pipeline.action_info(id).params;
+    let widths: Vec<_> = action.params.iter().map(|p| p.bitwidth).collect();
+    let found: Vec<_> = has.iter().map(|(_, bits)| *bits as i32).collect();
+    let translated = action.params.iter().any(|p| p.type_name.is_some());
+    if widths.len() != found.len() || (widths != found && !translated) {
+        return Err(EntityError::invalid(format!(
+            "action '{}' has parameters of {widths:?} bits in the P4Info, of {found:?} in the JSON",
+            action.name()
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::p4::forwarding_pipeline_config::Cookie;
+
+    fn config(cookie: u64) -> ForwardingPipelineConfig {
+        ForwardingPipelineConfig {
+            p4_device_config: include_bytes!("../tests/fixture/entities.json").to_vec(),
+            cookie: Some(Cookie { cookie }),
+            ..ForwardingPipelineConfig::default()
+        }
+    }
+
+    #[test]
+    fn the_same_program_is_there_once_and_goes_with_its_last_user() {
+        let programs = Programs::default();
+        let first = programs.load(config(1)).unwrap();
+        let second = programs.load(config(2)).unwrap();
+        assert!(Arc::ptr_eq(&first, &second), "only the cookie differs");
+        let mut other = config(1);
+        other.p4_device_config.push(b'\n');
+        let other = programs.load(other).unwrap();
+        assert!(!Arc::ptr_eq(&first, &other));
+        let program = Arc::downgrade(&first.program);
+        drop((first, second));
+        assert_eq!(program.strong_count(), 0, "the cache keeps it");
+        assert!(programs.load(config(1)).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_loaded_is_not_kept() {
+        let programs = Programs::default();
+        for _ in 0..2 {
+            let error = programs.load(ForwardingPipelineConfig::default());
+            assert!(error.is_err_and(|e| e.message.contains("is not BMv2 JSON")));
+        }
+    }
+}
