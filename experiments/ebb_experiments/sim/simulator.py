@@ -43,6 +43,10 @@ class Progress:
     at_ns: int
     packet_hops: int
     events: int
+    ended: int
+    """Transfers that have ended, well or not."""
+    unfinished: int
+    """The others, yet to start included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class Pause:
     at_ns: int
     packet_hops: int
     events: int
+    ended: int
     unfinished: int
     seconds: float
     """Real time for which the clock has run."""
@@ -111,13 +116,13 @@ class Simulator:
             ]
             for link in self.topology.links
         ]
-        flows = [
+        transfers = [
             {
                 "id": flow.id,
-                "from": flow.source,
-                "to": flow.destination,
+                "sources": [flow.source],
+                "destinations": [flow.destination],
                 "bytes": flow.bytes,
-                "start_at_ns": flow.start_at_ns,
+                "start_ns": flow.start_at_ns,
                 "priority": flow.priority,
             }
             for flow in self.flows
@@ -129,7 +134,7 @@ class Simulator:
             "switches": switches,
             "hosts": hosts,
             "links": links,
-            "flows": flows,
+            "transfers": transfers,
         }
 
     def __enter__(self) -> Simulator:
@@ -174,6 +179,8 @@ class Simulator:
                     on_progress(Progress(**line))
                 case "flow":
                     self.records.append(line)
+                case "transfer":
+                    pass
                 case "paused":
                     return Pause(**line)
                 case other:
@@ -187,6 +194,8 @@ class Simulator:
             match line.pop("event"):
                 case "switch":
                     switches.append(line)
+                case "transfer":
+                    pass
                 case "end":
                     return Report(line["trace_hash"], switches)
                 case other:

@@ -81,6 +81,11 @@ impl Nic {
         }
     }
 
+    /// The link has another rate from now on, 0 for no limit. The frame being sent keeps its end.
+    pub fn set_rate_bps(&mut self, rate_bps: u64) {
+        self.params.rate_bps = rate_bps;
+    }
+
     /// When the frame being sent is out.
     pub fn free_at(&self) -> Instant {
         self.free_at

@@ -195,6 +195,16 @@ impl Share {
         self.to_end
     }
 
+    /// What has not ended, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &Open> {
+        self.open.values()
+    }
+
+    /// What never started because what it waited for failed.
+    pub fn not_started(&self) -> &[Open] {
+        &self.not_started
+    }
+
     /// When the last transfer began or ended, or is to.
     pub fn last_ns(&self) -> u64 {
         self.last_ns

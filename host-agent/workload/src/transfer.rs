@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::hosts::{HostId, Hosts};
 
@@ -35,7 +35,7 @@ pub struct Transfer {
     pub after: Option<After>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The source starts it.
@@ -53,7 +53,8 @@ pub enum Kind {
 }
 
 /// What must have happened before a transfer starts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct After {
     /// Id of the other transfer; smaller than that of the one that waits.
     pub transfer: u64,
@@ -66,7 +67,7 @@ pub struct After {
 
 /// A moment in the life of a transfer, as the host that waits for it sees it: its destination, or
 /// with `back-to-back` its source, which learns of the end by the confirmation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Moment {
     /// The first bytes have arrived.

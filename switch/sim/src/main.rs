@@ -4,9 +4,13 @@
 //! While the clock stands still, before the first `run` and between two, every switch serves
 //! P4Runtime at its address, as it would under the wall clock.
 
+mod catalog;
+mod feed;
 mod host;
+mod lines;
 mod network;
 mod session;
+mod workload;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

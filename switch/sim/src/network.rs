@@ -1,10 +1,28 @@
 //! What to simulate: a JSON file that the runner (`ebb_experiments.sim`) makes from a scenario.
+//!
+//! | key | default | meaning |
+//! |---|---|---|
+//! | `scheme` | | of all hosts: `ndp`, `scdp`, `reno`, `reno-ecn`, `dctcp`, `hull` |
+//! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
+//! | `seed` | | of session ids and path entropy |
+//! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise) |
+//! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`) |
+//! | `links` | | pairs of `{node, port}`; a host has port 0 |
+//! | `workload` | | a workload file (`docs/workloads.md`), relative to this one; its hosts are those above unless it has its own `[[host]]`, with their names |
+//! | `transfers` | [] | instead of a workload: objects as `ebb-agent workload` prints them. `id`, `start_ns`, `sources`, `destinations`, `bytes`; `kind` (`send-one-to-one`), `priority` (0), `after` (of another with the same start) .. |
+//! | `content` | `zeros` | of the objects; `pattern`: different bytes everywhere, compared at the receiver |
+//! | `coding_bps` | 0 | how fast a host codes a source block of SCDP, one after the other; 0: in no time |
+//! | `patience_ns` | 10 s | how long a fetch waits for its first byte |
+//!
+//! Times and rates are those of the simulation: whoever writes the file has slowed them down.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_engine::{Switch, SwitchOptions};
 use ebb_traffic_manager::TrafficManagerConfig;
@@ -14,23 +32,42 @@ use ebb_transport::pacer::PacerParams;
 use ebb_transport::scdp::ScdpParams;
 use ebb_transport::tcp::TcpParams;
 use ebb_transport::{DscpParams, EPHEMERAL_PORTS, Scheme, Suite};
-use ebb_units::Instant;
+use ebb_units::{BitRate, Duration};
+use ebb_workload::{Host as Place, HostId};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::host::{Identity, SimHost, Start};
+use crate::catalog::{Catalog, Content};
+use crate::host::{Identity, Parts, SimHost};
+use crate::workload::{Plan, Survey, TransferEntry};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Network {
-    pub scheme: Scheme,
-    /// As `ebb-agent params` prints them.
-    pub params: Params,
-    pub seed: u64,
+    scheme: Scheme,
+    #[serde(default)]
+    params: Params,
+    seed: u64,
     switches: Vec<SwitchEntry>,
     hosts: Vec<HostEntry>,
     links: Vec<[End; 2]>,
-    flows: Vec<FlowEntry>,
+    #[serde(default)]
+    workload: Option<PathBuf>,
+    #[serde(default)]
+    transfers: Vec<TransferEntry>,
+    #[serde(default)]
+    content: Content,
+    #[serde(default)]
+    coding_bps: u64,
+    #[serde(default = "ten_seconds")]
+    patience_ns: u64,
+    /// What relative paths are relative to.
+    #[serde(skip)]
+    folder: PathBuf,
+}
+
+fn ten_seconds() -> u64 {
+    10_000_000_000
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -68,6 +105,12 @@ struct HostEntry {
     ip: Ipv4Addr,
     mac: String,
     gateway_mac: String,
+    #[serde(default)]
+    rack: Option<String>,
+    #[serde(default)]
+    pod: Option<String>,
+    #[serde(default)]
+    rate_bps: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -79,58 +122,39 @@ struct End {
     port: u16,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FlowEntry {
-    id: u64,
-    from: String,
-    to: String,
-    bytes: u64,
-    start_at_ns: u64,
-    #[serde(default)]
-    priority: u8,
-}
-
 /// A simulation that has not begun.
 pub struct Built {
     pub simulation: Simulation<SimHost>,
     /// The switches in the order of the file, with their gRPC addresses.
     pub switches: Vec<(NodeId, u64, SocketAddr)>,
     pub hosts: Vec<NodeId>,
+    pub plan: Plan,
+    /// The hosts of the plan by their numbers there, with their names.
+    pub planned: Vec<(NodeId, String)>,
+    pub survey: Survey,
+    /// Transfers that have ended, for whoever watches.
+    pub ended: Arc<AtomicU64>,
 }
 
 impl Network {
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = std::fs::read(path).with_context(|| format!("cannot read {shown}"))?;
-        serde_json::from_slice(&text).map_err(|error| anyhow!("{shown}: {error}"))
+        let network = serde_json::from_slice(&text);
+        let network: Self = network.map_err(|error| anyhow!("{shown}: {error}"))?;
+        Ok(Network {
+            folder: path.parent().unwrap_or(Path::new("")).to_owned(),
+            ..network
+        })
     }
 
-    pub fn build(self) -> Result<Built> {
-        let Params {
-            nic,
-            dscp,
-            ndp,
-            scdp,
-            tcp,
-            pacer,
-            ..
-        } = self.params;
-        let suite = Suite {
-            // Nobody wakes up late in virtual time.
-            nic: NicParams {
-                catch_up_packets: 0,
-                ..nic
-            },
-            dscp,
-            ndp,
-            scdp,
-            tcp,
-            pacer,
-        };
+    pub fn build(mut self) -> Result<Built> {
+        let suite = std::mem::take(&mut self.params).suite();
         suite.validate().map_err(anyhow::Error::msg)?;
-        let addresses: BTreeMap<_, _> = self.hosts.iter().map(|h| (h.name.clone(), h.ip)).collect();
-        let mut starts = schedule(self.flows, &addresses)?;
+        self.check_names()?;
+        let plan = self.plan()?;
+        let catalog = Arc::new(self.catalog(&plan)?);
+        let survey = plan.survey(self.scheme, &catalog.addresses)?;
         let mut simulation = Simulation::new();
         let mut ids = BTreeMap::new();
         let mut switches = Vec::new();
@@ -147,23 +171,45 @@ impl Network {
             ids.insert(entry.name, id);
             switches.push((id, entry.device_id, entry.grpc_server_addr));
         }
+        let places = places(&self.hosts);
+        let numbers = (0..).zip(plan.hosts(&places));
+        let numbers: BTreeMap<String, HostId> = numbers
+            .map(|(number, host)| (host.name.clone(), HostId(number)))
+            .collect();
+        let ended = Arc::<AtomicU64>::default();
         let mut hosts = Vec::new();
+        let mut planned = vec![None; numbers.len()];
         for (seed, entry) in (self.seed..).zip(self.hosts) {
+            let mut suite = suite.clone();
+            suite.nic.rate_bps = entry.rate_bps.unwrap_or(suite.nic.rate_bps);
             let transport = self
                 .scheme
                 .transport(entry.ip, &suite, EPHEMERAL_PORTS, seed)
                 .map_err(anyhow::Error::msg)?;
+            let of = |what| format!("{what} of host {}", entry.name);
             let identity = Identity {
                 name: entry.name.clone(),
-                mac: entry.mac.parse()?,
-                gateway: entry.gateway_mac.parse()?,
+                mac: entry.mac.parse().with_context(|| of("mac"))?,
+                gateway: entry
+                    .gateway_mac
+                    .parse()
+                    .with_context(|| of("gateway_mac"))?,
+                id: numbers.get(&entry.name).copied(),
             };
-            let starts = starts.remove(&entry.name).unwrap_or_default();
-            let host = SimHost::new(identity, transport, suite.nic, starts)?;
-            let id = simulation.add_host(host);
-            if ids.insert(entry.name.clone(), id).is_some() {
-                bail!("two nodes have the name {}", entry.name);
+            let number = identity.id;
+            let parts = Parts {
+                transport,
+                nic: suite.nic,
+                coding: BitRate::from_bps(self.coding_bps),
+                catalog: catalog.clone(),
+                seed,
+                ended: ended.clone(),
+            };
+            let id = simulation.add_host(SimHost::new(identity, parts)?);
+            if let Some(number) = number {
+                planned[number.index()] = Some((id, entry.name.clone()));
             }
+            ids.insert(entry.name, id);
             hosts.push(id);
         }
         for [a, b] in self.links {
@@ -182,35 +228,83 @@ impl Network {
             simulation,
             switches,
             hosts,
+            plan,
+            // `catalog` has found all of them.
+            planned: planned.into_iter().flatten().collect(),
+            survey,
+            ended,
+        })
+    }
+
+    fn check_names(&self) -> Result<()> {
+        let switches = self.switches.iter().map(|switch| &switch.name);
+        let hosts = self.hosts.iter().map(|host| &host.name);
+        let mut names = std::collections::BTreeSet::new();
+        for name in switches.chain(hosts) {
+            ensure!(names.insert(name), "two nodes have the name {name}");
+        }
+        let mut addresses = BTreeMap::new();
+        for host in &self.hosts {
+            if let Some(other) = addresses.insert(host.ip, &host.name) {
+                bail!("{other} and {} have the address {}", host.name, host.ip);
+            }
+        }
+        Ok(())
+    }
+
+    fn plan(&mut self) -> Result<Plan> {
+        let places = places(&self.hosts);
+        match (&self.workload, std::mem::take(&mut self.transfers)) {
+            (None, transfers) => Plan::listed(transfers, &places),
+            (Some(file), transfers) if transfers.is_empty() => {
+                Plan::read(&self.folder.join(file), places)
+            }
+            (Some(_), _) => bail!("workload and transfers: give one of them"),
+        }
+    }
+
+    fn catalog(&self, plan: &Plan) -> Result<Catalog> {
+        let all = places(&self.hosts);
+        let addresses: BTreeMap<_, _> = self.hosts.iter().map(|h| (&*h.name, h.ip)).collect();
+        let address = |host: &Place| {
+            let found = addresses.get(&*host.name).copied();
+            found.with_context(|| format!("the workload's host {} is not in hosts", host.name))
+        };
+        let planned = plan.hosts(&all).iter();
+        Ok(Catalog {
+            scheme: self.scheme,
+            addresses: planned.map(address).collect::<Result<_>>()?,
+            prefix: plan.prefix(),
+            content: self.content,
+            patience: Duration::from_nanos(self.patience_ns),
         })
     }
 }
 
-/// The flows of each host, by time.
-fn schedule(
-    flows: Vec<FlowEntry>,
-    addresses: &BTreeMap<String, Ipv4Addr>,
-) -> Result<BTreeMap<String, VecDeque<Start>>> {
-    let mut starts: BTreeMap<String, VecDeque<Start>> = BTreeMap::new();
-    for flow in flows {
-        for host in [&flow.from, &flow.to] {
-            if !addresses.contains_key(host) {
-                bail!("flow {}: there is no host {host}", flow.id);
-            }
+impl Params {
+    fn suite(self) -> Suite {
+        Suite {
+            // Nobody wakes up late in virtual time.
+            nic: NicParams {
+                catch_up_packets: 0,
+                ..self.nic
+            },
+            dscp: self.dscp,
+            ndp: self.ndp,
+            scdp: self.scdp,
+            tcp: self.tcp,
+            pacer: self.pacer,
         }
-        if flow.from == flow.to {
-            bail!("flow {}: {} sends to itself", flow.id, flow.from);
-        }
-        starts.entry(flow.from).or_default().push_back(Start {
-            id: flow.id,
-            at: Instant::from_nanos(flow.start_at_ns),
-            to: addresses[&flow.to],
-            bytes: flow.bytes,
-            priority: flow.priority,
-        });
     }
-    for flows in starts.values_mut() {
-        flows.make_contiguous().sort_by_key(|start| start.at);
-    }
-    Ok(starts)
+}
+
+/// The hosts as a workload sees them.
+fn places(hosts: &[HostEntry]) -> Vec<Place> {
+    let hosts = hosts.iter().map(|host| Place {
+        name: host.name.clone(),
+        address: Some(host.ip),
+        rack: host.rack.clone(),
+        pod: host.pod.clone(),
+    });
+    hosts.collect()
 }

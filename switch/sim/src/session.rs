@@ -1,85 +1,44 @@
 //! The conversation with the runner, and the P4Runtime servers beside it.
 
-use std::collections::BTreeMap;
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant as WallClock};
 
 use anyhow::{Context, Result, anyhow};
-use ebb_engine::simulation::{Host, NodeId, Simulation, Work};
+use ebb_engine::simulation::{Host, NodeId, Simulation};
 use ebb_engine::{
     Command, ControlHandle, ControlReceiver, SwitchId, SwitchReport, control_channel,
 };
 use ebb_p4runtime::{Device, Server};
 use ebb_switch::service::EngineDevice;
-use ebb_transport::FlowRecord;
-use ebb_units::Instant;
-use serde::{Deserialize, Serialize};
+use ebb_units::{Duration as Span, Instant};
 use tokio::sync::oneshot;
 
+use crate::feed::Feed;
 use crate::host::SimHost;
+use crate::lines::{Done, Group, Line, Order, say};
 use crate::network::{Built, Network};
 
+/// A run that is to end with its flows looks whether they have ended after so many events, more or
+/// less; the clock does not stop before that. Events and not time, so that a run always stops at the
+/// same point.
+const EVENTS_PER_SLICE: u64 = 100_000;
+const FIRST_SLICE: Span = Span::from_micros(10);
 /// How often progress is told, in real time.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
-
-/// A line on stdin.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-enum Order {
-    /// Let the clock run until then, or until all flows have ended if `flows` says so.
-    Run {
-        until_ns: u64,
-        #[serde(default)]
-        flows: bool,
-    },
-    /// Tell all that there is to tell so far.
-    Report,
-}
-
-/// A line on stdout.
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-enum Line<'a> {
-    /// The switches can be configured.
-    Ready {
-        threads: usize,
-    },
-    Progress {
-        at_ns: u64,
-        packet_hops: u64,
-        events: u64,
-    },
-    /// The clock stands still again.
-    Paused {
-        at_ns: u64,
-        packet_hops: u64,
-        events: u64,
-        unfinished: usize,
-        /// Real time that the clock has run in all.
-        seconds: f64,
-    },
-    Flow {
-        id: Option<u64>,
-        host: &'a str,
-        /// Hosts send objects without an envelope here.
-        object_bytes: u64,
-        #[serde(flatten)]
-        record: &'a FlowRecord,
-    },
-    Switch(SwitchReport),
-    End {
-        trace_hash: String,
-    },
-}
 
 pub fn run(network: &Path, threads: usize) -> Result<()> {
     let Built {
         mut simulation,
         switches,
         hosts,
+        plan,
+        planned,
+        survey,
+        ended,
     } = Network::read(network)?.build()?;
     let threads = match threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
@@ -99,15 +58,33 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     });
     let stop = serve(server, devices.collect())?;
     let orders = read_orders(handle);
+    let groups = survey.groups.iter().map(|(address, receivers)| Group {
+        address: *address,
+        receivers: receivers
+            .iter()
+            .map(|host| &*planned[host.index()].1)
+            .collect(),
+    });
+    let ready = Line::Ready {
+        threads,
+        transfers: survey.transfers,
+        groups: groups.collect(),
+    };
+    tell(&ready)?;
     let mut session = Session {
         simulation,
+        feed: Feed::new(
+            plan.transfers()?,
+            planned.iter().map(|(node, _)| *node).collect(),
+        ),
         switches: switches.into_iter().map(|(node, ..)| node).collect(),
         hosts,
         commands,
         seconds: 0.0,
-        told: BTreeMap::new(),
+        transfers: survey.transfers,
+        ended,
+        slice: FIRST_SLICE,
     };
-    say(&Line::Ready { threads })?;
     let result = session.obey(&orders);
     // The server may have ended already.
     let _ = stop.send(());
@@ -156,13 +133,15 @@ fn read_orders(handle: ControlHandle) -> mpsc::Receiver<Result<Order>> {
 
 struct Session {
     simulation: Simulation<SimHost>,
+    feed: Feed,
     /// As the controller numbers them.
     switches: Vec<NodeId>,
     hosts: Vec<NodeId>,
     commands: ControlReceiver,
     seconds: f64,
-    /// Ended flows that have been told, by host.
-    told: BTreeMap<NodeId, usize>,
+    transfers: u64,
+    ended: Arc<AtomicU64>,
+    slice: Span,
 }
 
 impl Session {
@@ -193,38 +172,51 @@ impl Session {
         let until = Instant::from_nanos(until_ns);
         let started = WallClock::now();
         let mut told = started;
-        let mut broken = None;
-        // In slices, so that a run that only waits for its flows can end with the last of them.
-        let slice = if flows { SLICES } else { 1 };
-        let begin = self.simulation.now();
-        for n in 1..=slice {
-            let end = begin + until.since(begin).mul_div(n, slice);
-            self.simulation.run_until(end, |at, work| {
-                if told.elapsed() < PROGRESS_EVERY {
-                    return false;
-                }
-                told = WallClock::now();
-                // Nobody listens any more.
-                broken = say(&progress(at, work)).err();
-                broken.is_some()
-            });
-            if let Some(error) = broken {
-                return Err(error);
-            }
-            if flows && self.unfinished() == 0 {
+        while self.simulation.now() < until {
+            let end = (self.simulation.now() + self.slice).min(until);
+            self.feed.advance(&mut self.simulation, end);
+            self.run_slice(end, &mut told)?;
+            self.tell_flows()?;
+            if flows && self.feed.is_empty() && self.unfinished() == 0 {
                 break;
             }
         }
         self.seconds += started.elapsed().as_secs_f64();
-        let work = self.simulation.work();
-        self.tell_flows()?;
-        say(&Line::Paused {
+        tell(&Line::Paused {
             at_ns: self.simulation.now().as_nanos(),
-            packet_hops: work.packet_hops,
-            events: work.events,
-            unfinished: self.unfinished(),
+            done: self.done(),
             seconds: self.seconds,
         })
+    }
+
+    fn run_slice(&mut self, end: Instant, told: &mut WallClock) -> Result<()> {
+        let before = self.simulation.work().events;
+        let begin = self.simulation.now();
+        let mut broken = None;
+        let (ended, transfers) = (&self.ended, self.transfers);
+        self.simulation.run_until(end, |at, work| {
+            if told.elapsed() < PROGRESS_EVERY {
+                return false;
+            }
+            *told = WallClock::now();
+            let done = Done::new(work, ended.load(Ordering::Relaxed), transfers);
+            let at_ns = at.as_nanos();
+            // Nobody listens any more.
+            broken = tell(&Line::Progress { at_ns, done }).err();
+            broken.is_some()
+        });
+        let events = self.simulation.work().events - before;
+        if events < EVENTS_PER_SLICE / 2 && end.since(begin) == self.slice {
+            self.slice = self.slice * 2;
+        } else if events > EVENTS_PER_SLICE * 2 {
+            self.slice = self.slice.mul_div(1, 2).max(FIRST_SLICE);
+        }
+        broken.map_or(Ok(()), Err)
+    }
+
+    fn done(&self) -> Done {
+        let ended = self.ended.load(Ordering::Relaxed);
+        Done::new(self.simulation.work(), ended, self.transfers)
     }
 
     fn unfinished(&self) -> usize {
@@ -232,50 +224,49 @@ impl Session {
         hosts.map(|(_, host)| host.unfinished()).sum()
     }
 
+    /// Tells what has ended since the last time.
     fn tell_flows(&mut self) -> Result<()> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        for id in &self.hosts {
+            let told = self.simulation.with_host(*id, SimHost::take_told);
+            let told = told.unwrap_or_default();
+            let Some(host) = self.simulation.host(*id) else {
+                continue;
+            };
+            for told in &told {
+                say(&mut out, &Line::told(host.name(), told))?;
+            }
+        }
+        out.flush().context("cannot write to stdout")
+    }
+
+    fn report(&mut self) -> Result<()> {
+        let mut out = BufWriter::new(io::stdout().lock());
+        for node in &self.switches {
+            if let Some(switch) = self.simulation.switch(*node) {
+                say(&mut out, &Line::Switch(SwitchReport::of(switch)))?;
+            }
+        }
         for id in &self.hosts {
             let Some(host) = self.simulation.host(*id) else {
                 continue;
             };
-            let told = self.told.entry(*id).or_default();
-            for ended in &host.ended()[*told..] {
-                say(&Line::Flow {
-                    id: ended.id,
-                    host: host.name(),
-                    object_bytes: ended.record.stream_bytes,
-                    record: &ended.record,
-                })?;
-            }
-            *told = host.ended().len();
-        }
-        Ok(())
-    }
-
-    fn report(&mut self) -> Result<()> {
-        for node in &self.switches {
-            if let Some(switch) = self.simulation.switch(*node) {
-                say(&Line::Switch(SwitchReport::of(switch)))?;
+            let (open, not_started) = host.rest();
+            for (open, status) in open
+                .map(|open| (open, "unfinished"))
+                .chain(not_started.map(|open| (open, "not-started")))
+            {
+                say(&mut out, &Line::transfer(host.name(), open, status, None))?;
             }
         }
         let trace_hash = format!("{:016x}", self.simulation.trace_hash());
-        say(&Line::End { trace_hash })
+        say(&mut out, &Line::End { trace_hash })?;
+        out.flush().context("cannot write to stdout")
     }
 }
 
-/// Parts of a run after each of which it is asked whether all flows have ended.
-const SLICES: u64 = 200;
-
-fn progress(at: Instant, work: Work) -> Line<'static> {
-    Line::Progress {
-        at_ns: at.as_nanos(),
-        packet_hops: work.packet_hops,
-        events: work.events,
-    }
-}
-
-fn say(line: &Line<'_>) -> Result<()> {
-    let text = serde_json::to_string(line)?;
+fn tell(line: &Line<'_>) -> Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
+    say(&mut out, line)?;
     out.flush().context("cannot write to stdout")
 }

@@ -1,0 +1,135 @@
+//! What all hosts of a run know: each other's addresses, and what the objects are.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use ebb_transport::object::{Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource};
+use ebb_transport::{Scheme, object::ObjectSource};
+use ebb_units::Duration;
+use ebb_workload::{HostId, Transfer};
+use serde::Deserialize;
+
+/// What is in the objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Content {
+    /// Costs least.
+    #[default]
+    Zeros,
+    /// Different bytes everywhere, so that what is put together wrongly is found out.
+    Pattern,
+}
+
+pub struct Catalog {
+    pub scheme: Scheme,
+    /// By their numbers in the workload.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Names of objects begin with it, as those of `ebb-agent bench` do.
+    pub prefix: String,
+    pub content: Content,
+    /// How long a fetch waits for its first byte.
+    pub patience: Duration,
+}
+
+impl Catalog {
+    /// Where a host listens.
+    pub fn service(&self, host: HostId) -> SocketAddrV4 {
+        SocketAddrV4::new(self.addresses[host.index()], self.scheme.service_port())
+    }
+
+    pub fn name(&self, transfer: u64) -> String {
+        format!("{}{transfer}", self.prefix)
+    }
+
+    /// The transfer that an object belongs to.
+    pub fn transfer_of(&self, name: &str) -> Option<u64> {
+        name.strip_prefix(&self.prefix)?.parse().ok()
+    }
+
+    /// The stream of a transfer, the same at every host that has it. Nothing is hashed: receivers
+    /// know what to expect.
+    pub fn stream(&self, transfer: &Transfer) -> Result<Arc<dyn ObjectSource>, EnvelopeError> {
+        let header = EnvelopeHeader {
+            name: self.name(transfer.id),
+            content_bytes: transfer.bytes,
+            sha256: [0; 32],
+        };
+        let content: Arc<dyn ObjectSource> = match self.content {
+            Content::Zeros => Arc::new(Zeros(transfer.bytes)),
+            Content::Pattern => Arc::new(pattern(transfer.id, transfer.bytes)),
+        };
+        Ok(Arc::new(Envelope::with_header(header, content)?))
+    }
+
+    /// Whether these are the bytes of the content of a transfer from `offset` on.
+    pub fn is_intact(&self, transfer: u64, offset: u64, bytes: &[u8]) -> bool {
+        match self.content {
+            Content::Zeros => bytes.iter().fold(0, |all, byte| all | byte) == 0,
+            Content::Pattern => {
+                let mut expected = vec![0; bytes.len()];
+                let source = pattern(transfer, offset + bytes.len() as u64);
+                source.read_at(offset, &mut expected).is_ok() && expected == bytes
+            }
+        }
+    }
+}
+
+fn pattern(seed: u64, bytes: u64) -> GeneratedSource {
+    GeneratedSource { seed, bytes }
+}
+
+struct Zeros(u64);
+
+impl ObjectSource for Zeros {
+    fn len(&self) -> u64 {
+        self.0
+    }
+
+    fn read_at(&self, _: u64, buf: &mut [u8]) -> io::Result<()> {
+        buf.fill(0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog(content: Content) -> Catalog {
+        Catalog {
+            scheme: Scheme::Ndp,
+            addresses: Vec::new(),
+            prefix: "w0-".into(),
+            content,
+            patience: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn objects_have_the_names_of_their_transfers() {
+        let catalog = catalog(Content::Zeros);
+        assert_eq!(catalog.transfer_of(&catalog.name(17)), Some(17));
+        assert_eq!(catalog.transfer_of("w1-17"), None);
+        assert_eq!(catalog.transfer_of("w0-x"), None);
+    }
+
+    #[test]
+    fn a_wrong_byte_is_found() {
+        for content in [Content::Zeros, Content::Pattern] {
+            let catalog = catalog(content);
+            let mut bytes = match content {
+                Content::Zeros => vec![0; 100],
+                Content::Pattern => {
+                    let mut bytes = vec![0; 100];
+                    pattern(3, 200).read_at(50, &mut bytes).unwrap();
+                    bytes
+                }
+            };
+            assert!(catalog.is_intact(3, 50, &bytes));
+            bytes[99] ^= 1;
+            assert!(!catalog.is_intact(3, 50, &bytes));
+        }
+        assert!(!catalog(Content::Pattern).is_intact(3, 51, &[0; 8]));
+    }
+}

@@ -1,0 +1,59 @@
+//! Gives the hosts their transfers shortly before they start, so that a schedule can be of any
+//! length.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use ebb_engine::simulation::{NodeId, Simulation};
+use ebb_units::Instant;
+use ebb_workload::HostId;
+
+use crate::host::SimHost;
+use crate::workload::Transfers;
+
+pub struct Feed {
+    transfers: Peekable<Transfers>,
+    /// The hosts by their numbers in the transfers.
+    hosts: Vec<NodeId>,
+}
+
+impl Feed {
+    pub fn new(transfers: Transfers, hosts: Vec<NodeId>) -> Self {
+        Feed {
+            transfers: transfers.peekable(),
+            hosts,
+        }
+    }
+
+    /// There are no more.
+    pub fn is_empty(&mut self) -> bool {
+        self.transfers.peek().is_none()
+    }
+
+    /// When the next one starts.
+    pub fn next_start(&mut self) -> Option<Instant> {
+        let next = self.transfers.peek()?;
+        Some(Instant::from_nanos(next.start_ns))
+    }
+
+    /// Tells the hosts what starts before `end`: both ends of it, because a receiver may have to
+    /// act on what it gets, and servers on what is fetched.
+    pub fn advance(&mut self, simulation: &mut Simulation<SimHost>, end: Instant) {
+        let now = simulation.now();
+        while self.next_start().is_some_and(|start| start < end)
+            && let Some(transfer) = self.transfers.next()
+        {
+            let transfer = Arc::new(transfer);
+            let concerned: Vec<HostId> = transfer
+                .sources
+                .iter()
+                .chain(&transfer.destinations)
+                .copied()
+                .collect();
+            for host in concerned {
+                let transfer = transfer.clone();
+                simulation.with_host(self.hosts[host.index()], |host| host.add(now, transfer));
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! A simulated host: its transport, what its agent would do with it, and the serialiser of its link.
+
+mod application;
+mod coding;
+mod fetching;
+mod serving;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ebb_engine::simulation::Host;
+use ebb_transport::Transport;
+use ebb_transport::nic::{Nic, NicParams};
+use ebb_units::{BitRate, Duration, Instant};
+use ebb_wire::{EthernetHeader, MacAddress};
+use ebb_workload::{HostId, Open, Transfer};
+
+use application::Application;
+pub use application::{Ended, Told};
+use coding::Coding;
+
+use crate::catalog::Catalog;
+
+/// A transport that asks to be woken at a time that has passed, and then does nothing, must not
+/// stop the clock.
+const SHORTEST_SLEEP: Duration = Duration::from_nanos(1);
+/// Frames that have arrived are kept, so that those that leave need not be allocated.
+const MAX_SPARE_FRAMES: usize = 64;
+
+/// How a host is attached.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    pub name: String,
+    pub mac: MacAddress,
+    pub gateway: MacAddress,
+    /// Its number in the workload; `None`: it is not in it.
+    pub id: Option<HostId>,
+}
+
+/// What a host is made of.
+pub struct Parts {
+    pub transport: Box<dyn Transport + Send>,
+    pub nic: NicParams,
+    /// How fast it codes blocks. 0: in no time.
+    pub coding: BitRate,
+    pub catalog: Arc<Catalog>,
+    /// Of the session ids of many-to-one flows.
+    pub seed: u64,
+    /// Ended transfers of all hosts, for whoever watches.
+    pub ended: Arc<AtomicU64>,
+}
+
+pub struct SimHost {
+    identity: Identity,
+    transport: Box<dyn Transport + Send>,
+    application: Application,
+    coding: Coding,
+    nic: Nic,
+    packet: Vec<u8>,
+    spare: Vec<Vec<u8>>,
+    wake: Option<Instant>,
+    /// Transfers that this host starts and that have been told to it.
+    starts: u64,
+    ended: Arc<AtomicU64>,
+    /// Of `ended`, those of this host.
+    counted: u64,
+}
+
+impl SimHost {
+    pub fn new(identity: Identity, parts: Parts) -> anyhow::Result<Self> {
+        let mut transport = parts.transport;
+        transport.listen(parts.catalog.scheme.service_port())?;
+        // A host that is not in the workload is none of its hosts.
+        let id = identity.id.unwrap_or(HostId(u32::MAX));
+        Ok(SimHost {
+            identity,
+            transport,
+            application: Application::new(parts.catalog, id, parts.seed),
+            coding: Coding::new(parts.coding),
+            // Nobody wakes up late here.
+            nic: Nic::new(NicParams {
+                catch_up_packets: 0,
+                ..parts.nic
+            }),
+            packet: Vec::new(),
+            spare: Vec::new(),
+            wake: None,
+            starts: 0,
+            ended: parts.ended,
+            counted: 0,
+        })
+    }
+
+    /// Tells it of a transfer that concerns it, before its time.
+    pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>) {
+        self.starts += u64::from(Some(transfer.initiator()) == self.identity.id);
+        self.application.add(now, transfer);
+        let due = self.application.next_deadline();
+        self.wake = self.wake.into_iter().chain(due).min();
+    }
+
+    /// What has ended since the last call.
+    pub fn take_told(&mut self) -> Vec<Told> {
+        self.application.take_told()
+    }
+
+    /// Transfers of this host that have not ended, and what it still sends to others.
+    pub fn unfinished(&self) -> usize {
+        self.application.unfinished()
+    }
+
+    /// Transfers that this host starts and that have not ended, and those that never will have
+    /// started because what they wait for failed.
+    pub fn rest(&self) -> (impl Iterator<Item = &Open>, impl Iterator<Item = &Open>) {
+        self.application.rest()
+    }
+
+    /// Does what follows from what has happened. Whether there was anything.
+    fn take_events(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        loop {
+            while let Some(job) = self.transport.poll_job() {
+                self.coding.start(now, job);
+            }
+            if let Some(result) = self.coding.poll(now) {
+                self.transport.handle_job(now, result);
+            } else if let Some(event) = self.transport.poll_event() {
+                self.application
+                    .handle_event(now, event, &mut *self.transport);
+            } else if self.application.next_deadline().is_some_and(|at| at <= now) {
+                self.application.act(now, &mut *self.transport);
+            } else {
+                break;
+            }
+            any = true;
+        }
+        let ended = self.starts - self.application.to_end() as u64;
+        if ended != self.counted {
+            self.ended
+                .fetch_add(ended - self.counted, Ordering::Relaxed);
+            self.counted = ended;
+        }
+        any
+    }
+
+    /// When to be woken. `held`: the transport may have more to send, and the link is busy.
+    fn plan(&mut self, now: Instant, held: bool) {
+        let deadline = self.transport.next_deadline();
+        let wake = if held {
+            // What is due already waits for the link.
+            let later = deadline.filter(|at| *at > now);
+            later.into_iter().chain([self.nic.free_at()]).min()
+        } else {
+            deadline.map(|at| at.max(now + SHORTEST_SLEEP))
+        };
+        let coded = self.coding.next_deadline();
+        let due = self.application.next_deadline();
+        self.wake = [wake, coded, due].into_iter().flatten().min();
+    }
+}
+
+impl Host for SimHost {
+    fn name(&self) -> &str {
+        &self.identity.name
+    }
+
+    fn receive(&mut self, now: Instant, frame: Vec<u8>) {
+        if let Ok(parsed) = EthernetHeader::parse(&frame) {
+            let to = parsed.header.dst;
+            if to == self.identity.mac || to.is_group() {
+                self.transport.handle_packet(now, parsed.payload);
+                self.take_events(now);
+            }
+        }
+        if self.spare.len() < MAX_SPARE_FRAMES {
+            self.spare.push(frame);
+        }
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.application.act(now, &mut *self.transport);
+        self.transport.handle_timeout(now);
+        self.take_events(now);
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        self.wake
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
+        if !self.nic.is_free(now) {
+            self.plan(now, true);
+            return None;
+        }
+        while self
+            .transport
+            .poll_transmit(now, &mut self.packet)
+            .is_none()
+        {
+            // Sending can end a flow, and that can start others.
+            if !self.take_events(now) {
+                self.nic.idle(now);
+                self.plan(now, false);
+                return None;
+            }
+        }
+        let last_bit = self.nic.send(now, self.packet.len());
+        let header = EthernetHeader {
+            dst: self.identity.gateway,
+            src: self.identity.mac,
+            ethertype: EthernetHeader::IPV4,
+        };
+        let mut frame = self.spare.pop().unwrap_or_default();
+        frame.clear();
+        header.emit(&mut frame);
+        frame.extend_from_slice(&self.packet);
+        Some((last_bit, frame))
+    }
+}
