@@ -1,6 +1,7 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
+#            [FUSED=0]  a process per switch instead of one for all
 #   make bench [BENCH="goodput hiding --quick"]
 #   make test | lint | build | clean
 
@@ -25,6 +26,7 @@ SCHEMES ?=
 DILATION ?=
 SWITCH ?= ebb
 CLI ?=
+FUSED ?=
 SCENARIO ?= experiments/scenarios/sim/permutation.toml
 
 # The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
@@ -88,7 +90,7 @@ build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MO
 run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
-	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli)
+	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused)
 
 sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(SCENARIO)'

@@ -136,20 +136,21 @@ class FabricAdmin:
             )
         return broken
 
-    async def restart_switch(self, name: str) -> None:
+    async def restart_switch(self, switch: str) -> None:
         """The switch forgets everything; the controller sees its stream end."""
-        request = proto.RestartSwitchRequest(name=name)
+        request = proto.RestartSwitchRequest(name=switch)
         await self._call("RestartSwitch", proto.RestartSwitchResponse, request)
 
-    async def start_capture(self, at: str, path: Path, toward: str = "") -> None:
+    async def start_capture(self, port: str, path: str | Path, toward: str = "") -> None:
         """Writes what a switch port ("s1:3", or "s1" and the node at the other end) sends and
         receives to a pcap file."""
-        request = proto.StartCaptureRequest(at=at, toward=toward, path=str(path.absolute()))
+        file = str(Path(path).absolute())
+        request = proto.StartCaptureRequest(at=port, toward=toward, path=file)
         await self._call("StartCapture", proto.StartCaptureResponse, request)
 
-    async def stop_capture(self, at: str, toward: str = "") -> None:
+    async def stop_capture(self, port: str, toward: str = "") -> None:
         """Returns when the file is complete."""
-        request = proto.StopCaptureRequest(at=at, toward=toward)
+        request = proto.StopCaptureRequest(at=port, toward=toward)
         await self._call("StopCapture", proto.StopCaptureResponse, request)
 
     async def _call(self, method: str, reply: Any, request: Any) -> Any:

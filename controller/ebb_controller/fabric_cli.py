@@ -121,7 +121,7 @@ def _rate(text: str) -> int:
     try:
         value = float(text)
     except ValueError:
-        value = -1
+        value = -1.0
     if not (value.is_integer() and 0 <= value < 2**63):
         raise argparse.ArgumentTypeError(f"expected whole bit/s, not '{text}'")
     return int(value)

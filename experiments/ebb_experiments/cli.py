@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from ebb_controller.controller import Controller, Program
+from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.site import DepthUnit
 from ebb_controller.traffic_manager import TrafficManagers
@@ -32,6 +33,7 @@ from rich.console import Console
 from ebb_experiments import report
 from ebb_experiments.agents import AgentError
 from ebb_experiments.checks import checks
+from ebb_experiments.control import PromptControl
 from ebb_experiments.fabric import Fabric, LoopThread
 from ebb_experiments.scenario import Scenario, StorageRoles, load_scenario
 from ebb_experiments.tour import SchemeResult, run_scheme
@@ -57,6 +59,11 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--dilation", help="how many times slower than nominal")
     parser.add_argument("--switch", default="ebb", help="ebb or bmv2")
+    parser.add_argument(
+        "--no-fused",
+        action="store_true",
+        help="a process for each switch and veths between them, instead of one for all (ebb only)",
+    )
     parser.add_argument(
         "--program", type=Path, default=BUILD, help="directory of the compiled fabric.p4"
     )
@@ -116,7 +123,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         schemes=_names(options.schemes),
         dilation=_number("DILATION", options.dilation),
     )
-    chosen = target(options.switch, BUILD)
+    chosen = target(options.switch, BUILD, fused=not options.no_fused)
     dilation = Dilation(scenario.spec.dilation)
     slowed = dilation.topology(scenario.topology)
     agent = BUILD / "ebb-agent"
@@ -130,6 +137,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
         say(console, started, _headline(scenario))
         net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=options.pcap))
         loop = stack.enter_context(LoopThread())
+        if net.fused:
+            admin = FabricAdmin()
+            stack.callback(lambda: loop.run(admin.close()))
+            net.control = PromptControl(admin, loop)
         managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
         if managers is not None:
             stack.callback(lambda: loop.run(managers.close()))

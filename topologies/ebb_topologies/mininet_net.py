@@ -1,11 +1,13 @@
 """A topology as a Mininet network: namespaces, veths and switch processes.
 
 Mininet realises nodes and links; names, addresses and ports come from `model`. There is no shaping
-by the kernel: rate, delay and queues are the switch's, where P4 can see them.
+by the kernel: rate, delay and queues are the switch's, where P4 can see them. A target that can has
+all switches in one process; then only links to hosts are veths.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from mininet.link import Intf as MininetIntf
 from mininet.link import Link as MininetLink
 from mininet.log import setLogLevel
 from mininet.net import Mininet
@@ -21,11 +24,17 @@ from mininet.node import Host as MininetHost
 from mininet.node import Switch as MininetSwitch
 
 from ebb_topologies import model
+from ebb_topologies.fabric_file import fabric_file
 from ebb_topologies.files import InputError
+from ebb_topologies.mininet_cli import FabricCLI
+from ebb_topologies.mininet_links import ControlError, FabricControl, InnerLink, ServedLink
 from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
-from ebb_topologies.targets import Target
+from ebb_topologies.targets import FabricTarget, Target
 
 INTERFACES_FILE = "interfaces"
+FABRIC_FILE = "fabric.json"
+FABRIC_PROCESS = "fabric"
+"""Name of the process that has all switches."""
 START_SECONDS = 15.0
 """How long the switches may take to listen on their gRPC ports."""
 # Checksums and segmentation are never left to the (virtual) wire: a raw socket would see packets
@@ -37,6 +46,7 @@ class FabricHost(MininetHost):  # type: ignore[misc]
     """A host with a /32 address behind its gateway, and no ARP and no IPv6."""
 
     def attach(self, host: model.Host, interface: str) -> None:
+        """Configures the host; again after its interface was down, which loses all that."""
         script = [
             "sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1",
             "ip link set lo up",
@@ -52,6 +62,18 @@ class FabricHost(MininetHost):  # type: ignore[misc]
         output = self.cmd("; ".join(script)).strip()
         if output:
             raise RuntimeError(f"host {host.name}: {output}")
+
+
+class HostIntf(MininetIntf):  # type: ignore[misc]
+    """The interface of a host. What the kernel forgets when it goes down comes back with it."""
+
+    on_up: Callable[[], None] | None = None
+
+    def ifconfig(self, *arguments: str) -> Any:
+        result = super().ifconfig(*arguments)
+        if arguments == ("up",) and self.on_up is not None:
+            self.on_up()
+        return result
 
 
 class FabricSwitch(MininetSwitch):  # type: ignore[misc]
@@ -81,7 +103,10 @@ class FabricNet:
         self._lock: IO[str] | None = None
         self.processes = ProcessTable(run_dir)
         self.switch_processes: dict[str, Process] = {}
+        """By the name of the switch; the same one for all in a fabric of one process."""
         self.net: Any = None
+        self.control: FabricControl | None = None
+        """Of a fabric of one process, once somebody has set it."""
 
     def __enter__(self) -> FabricNet:
         try:
@@ -108,22 +133,49 @@ class FabricNet:
             dpid = f"{switch.device_id:016x}"
             self.net.addSwitch(switch.name, cls=FabricSwitch, dpid=dpid, inNamespace=False)
         for link in self.topology.links:
-            a, b = link.ends
-            self.net.addLink(
-                self.net[a.node], self.net[b.node], a.port, b.port,
-                intfName1=a.interface, intfName2=b.interface,
-            )  # fmt: skip
+            self._add_link(link)
         self._bring_up_switch_ports()
         for host in self.topology.hosts:
-            (port,) = self.topology.neighbours[host.name]
-            self.net[host.name].attach(host, model.Endpoint(host.name, port).interface)
+            self._attach(host)
         self._start_switches()
+
+    @property
+    def fused(self) -> bool:
+        """Whether one process has all switches."""
+        return isinstance(self.target, FabricTarget)
+
+    def _add_link(self, link: model.Link) -> None:
+        a, b = link.ends
+        nodes = (self.net[a.node], self.net[b.node], a.port, b.port)
+        names = {"intfName1": a.interface, "intfName2": b.interface}
+        if self.fused:
+            ends = [
+                e.node if self.topology.is_host(e.node) else f"{e.node}:{e.port}" for e in (a, b)
+            ]
+            kind = InnerLink if link in self.topology.inner_links else ServedLink
+            self.net.addLink(
+                *nodes, **names, cls=kind, ends=tuple(ends), control=lambda: self.control
+            )
+        else:
+            classes = {
+                f"cls{number}": HostIntf if self.topology.is_host(end.node) else MininetIntf
+                for number, end in enumerate((a, b), start=1)
+            }
+            self.net.addLink(*nodes, **names, **classes)
+
+    def _attach(self, host: model.Host) -> None:
+        (port,) = self.topology.neighbours[host.name]
+        node, name = self.net[host.name], model.Endpoint(host.name, port).interface
+        node.attach(host, name)
+        interface = node.nameToIntf[name]
+        if isinstance(interface, HostIntf):
+            interface.on_up = lambda: node.attach(host, name)
 
     def _bring_up_switch_ports(self) -> None:
         script = []
         for switch in self.topology.switches:
-            for port in self.topology.neighbours[switch.name]:
-                name = model.Endpoint(switch.name, port).interface
+            for end in self._interfaces_of(switch):
+                name = end.interface
                 script += [
                     f"echo 1 > /proc/sys/net/ipv6/conf/{name}/disable_ipv6 2>/dev/null",
                     f"ethtool -K {name} {OFFLOADS} >/dev/null 2>&1",
@@ -132,8 +184,11 @@ class FabricNet:
         subprocess.run(["sh", "-c", "\n".join(script)], check=True)
 
     def _start_switches(self) -> None:
-        for switch in self.topology.switches:
-            self.start_switch(switch)
+        if isinstance(self.target, FabricTarget):
+            self._start_fabric(self.target)
+        else:
+            for switch in self.topology.switches:
+                self.start_switch(switch)
         deadline = time.monotonic() + START_SECONDS
         for switch in self.topology.switches:
             self._wait_until_listening(switch, deadline)
@@ -143,23 +198,57 @@ class FabricNet:
                 raise process.died()
 
     def start_switch(self, switch: model.Switch) -> None:
-        """Starts one switch process without waiting for it."""
-        interfaces = {end.port: end.interface for end in self._ends(switch)}
-        for name in interfaces.values():
-            if not Path("/sys/class/net", name).exists():
-                raise InputError(
-                    f"switch {switch.name}: interface {name} is missing; it was there when the "
-                    "network was built, so something else has removed it"
-                )
-        pcap = self.run_dir / "pcaps" / switch.name if self.pcap else None
-        if pcap:
-            pcap.mkdir(parents=True, exist_ok=True)
-        command = self.target.command(switch, interfaces, self.config_for(switch), pcap)
+        """Starts one switch process without waiting for it; not for a fabric of one process."""
+        interfaces = {end.port: end.interface for end in self._interfaces_of(switch)}
+        self._check_interfaces(switch)
+        command = self.target.command(
+            switch, interfaces, self.config_for(switch), self._pcaps(switch.name)
+        )
         self.switch_processes[switch.name] = self.processes.spawn(switch.name, command)
 
-    def _ends(self, switch: model.Switch) -> list[model.Endpoint]:
-        ports = self.topology.neighbours[switch.name]
-        return [model.Endpoint(switch.name, port) for port in ports]
+    def _start_fabric(self, target: FabricTarget) -> None:
+        file = self.run_dir / FABRIC_FILE
+        file.write_text(json.dumps(fabric_file(self.topology, self.config_for), indent=1))
+        for switch in self.topology.switches:
+            self._check_interfaces(switch)
+        command = target.fabric_command(file, self._pcaps(FABRIC_PROCESS))
+        process = self.processes.spawn(FABRIC_PROCESS, command)
+        self.switch_processes = dict.fromkeys((s.name for s in self.topology.switches), process)
+
+    def _check_interfaces(self, switch: model.Switch) -> None:
+        for end in self._interfaces_of(switch):
+            if not Path("/sys/class/net", end.interface).exists():
+                raise InputError(
+                    f"switch {switch.name}: interface {end.interface} is missing; it was there "
+                    "when the network was built, so something else has removed it"
+                )
+
+    def _pcaps(self, name: str) -> Path | None:
+        if not self.pcap:
+            return None
+        directory = self.run_dir / "pcaps" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    def restart_switch(self, name: str) -> None:
+        """A switch starts again without anything it was given. Raises `ControlError`."""
+        if self.control is not None:
+            self.control.restart_switch(name)
+            return
+        process = self.switch_processes.get(name)
+        if process is None or self.fused:
+            known = ", ".join(switch.name for switch in self.topology.switches)
+            raise ControlError(f"there is no switch '{name}' to restart; switches: {known}")
+        self.processes.stop([process])
+        self.start_switch(self.topology.switch(name))
+
+    def _interfaces_of(self, switch: model.Switch) -> list[model.Endpoint]:
+        """The ports of a switch that are network interfaces."""
+        return [
+            model.Endpoint(switch.name, port)
+            for port, (far, _link) in self.topology.neighbours[switch.name].items()
+            if not self.fused or self.topology.is_host(far.node)
+        ]
 
     def _wait_until_listening(self, switch: model.Switch, deadline: float) -> None:
         process = self.switch_processes[switch.name]
@@ -192,24 +281,23 @@ class FabricNet:
         return done.returncode, done.stdout + done.stderr
 
     def switched_frames(self) -> tuple[int, int]:
-        """Frames that came in at and went out of the interfaces of all switches so far."""
+        """Frames that came in at and went out of the interfaces of all switches so far; in a fabric
+        of one process, those from and to hosts."""
 
         def total(counter: str) -> int:
             return sum(
                 int(Path("/sys/class/net", end.interface, "statistics", counter).read_text())
                 for switch in self.topology.switches
-                for end in self._ends(switch)
+                for end in self._interfaces_of(switch)
             )
 
         return total("rx_packets"), total("tx_packets")
 
     def prompt(self) -> None:
         """Mininet's interactive prompt."""
-        from mininet.cli import CLI
-
         setLogLevel("output")
         logging.getLogger("mininet").propagate = False  # or every line appears twice
-        CLI(self.net)
+        FabricCLI(self.net, self)
 
     def stop(self) -> None:
         """Takes everything down; a second Ctrl-C meanwhile does not keep the rest from it."""

@@ -189,6 +189,13 @@ class Topology:
         return {node: dict(sorted(ports.items())) for node, ports in table.items()}
 
     @cached_property
+    def inner_links(self) -> tuple[Link, ...]:
+        """The links between switches."""
+        return tuple(
+            link for link in self.links if not any(self.is_host(end.node) for end in link.ends)
+        )
+
+    @cached_property
     def _by_name(self) -> dict[str, Host | Switch]:
         return {node.name: node for node in self.nodes}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Switch
@@ -38,6 +38,15 @@ class Target(Protocol):
         ...
 
 
+@runtime_checkable
+class FabricTarget(Target, Protocol):
+    """Can have all switches of a topology, and the links between them, in one process."""
+
+    def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
+        """The command line; `file` is what `fabric_file` gives, as JSON."""
+        ...
+
+
 def _interfaces(interfaces: dict[int, str]) -> list[str]:
     return [part for port, name in interfaces.items() for part in ("-i", f"{port}@{name}")]
 
@@ -60,6 +69,18 @@ class EbbTarget:
             *("--grpc-server-addr", f"127.0.0.1:{switch.grpc_port}"),
             *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
             *(("--tm", str(config)) if config else ()),
+            *(("--pcap", str(pcap)) if pcap else ()),
+        ]
+
+
+@dataclass(frozen=True)
+class EbbFabricTarget(EbbTarget):
+    """One ebb-switch process for all switches."""
+
+    def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
+        return [
+            str(self.binary),
+            *("--fabric", str(file)),
             *(("--pcap", str(pcap)) if pcap else ()),
         ]
 
@@ -88,10 +109,11 @@ class Bmv2Target:
         ]
 
 
-def target(kind: str, build_dir: Path) -> Target:
-    """The target named `ebb` or `bmv2`."""
+def target(kind: str, build_dir: Path, fused: bool = False) -> Target:
+    """The target named `ebb` or `bmv2`; `fused`: one process for all switches, if it can."""
     if kind == "ebb":
-        return EbbTarget(build_dir / "ebb-switch")
+        binary = build_dir / "ebb-switch"
+        return EbbFabricTarget(binary) if fused else EbbTarget(binary)
     if kind == "bmv2":
         found = shutil.which("simple_switch_grpc")
         if found is None:

@@ -28,10 +28,16 @@ pub struct SwitchSettings {
 /// Both ends of a link: index of the switch, port.
 pub type Link = [(usize, u16); 2];
 
+/// A host outside: its name, and the external port (index of the switch, port) that leads to it.
+pub type HostAt = (String, (usize, u16));
+
 #[derive(Debug)]
 pub struct Settings {
     pub switches: Vec<SwitchSettings>,
     pub links: Vec<Link>,
+    pub hosts: Vec<HostAt>,
+    /// Where the fabric service is served; nowhere without one.
+    pub fabric_addr: Option<SocketAddr>,
 }
 
 impl Settings {
@@ -41,6 +47,8 @@ impl Settings {
             None => Ok(Self {
                 switches: vec![SwitchSettings::from_options(options)?],
                 links: Vec::new(),
+                hosts: Vec::new(),
+                fabric_addr: None,
             }),
         }
     }
@@ -69,24 +77,45 @@ impl Settings {
         if switches.is_empty() {
             return Err(fail("no switch; add a [[switch]]".into()));
         }
-        let end = |text: &str| -> Result<(usize, u16), FileError> {
+        let end = |what: &str, text: &str| -> Result<(usize, u16), FileError> {
             let (name, port) = text
                 .rsplit_once(':')
                 .and_then(|(name, port)| Some((name, port.parse().ok()?)))
-                .ok_or_else(|| fail(format!("link end \"{text}\": expected \"SWITCH:PORT\"")))?;
+                .ok_or_else(|| fail(format!("{what} \"{text}\": expected \"SWITCH:PORT\"")))?;
             let switch = names.get(name).ok_or_else(|| {
                 let known: Vec<_> = names.keys().map(String::as_str).collect();
                 let known = known.join(", ");
                 fail(format!(
-                    "link end \"{text}\": no such switch; defined: {known}"
+                    "{what} \"{text}\": no such switch; defined: {known}"
                 ))
             })?;
             Ok((*switch, port))
         };
-        let links = file.link.iter().map(|l| Ok([end(&l.a)?, end(&l.b)?]));
+        let link = |l: &LinkEntry| Ok([end("link end", &l.a)?, end("link end", &l.b)?]);
+        let links = file
+            .link
+            .iter()
+            .map(link)
+            .collect::<Result<_, FileError>>()?;
+        let mut hosts: Vec<HostAt> = Vec::new();
+        for HostEntry { name, at } in file.host {
+            let (switch, port) = end(&format!("host \"{name}\": at"), &at)?;
+            if names.contains_key(&name) || hosts.iter().any(|(other, _)| *other == name) {
+                return Err(fail(format!("two nodes have the name \"{name}\"")));
+            }
+            let interfaces = &switches[switch].interfaces;
+            if !interfaces.iter().any(|(external, _)| *external == port) {
+                return Err(fail(format!(
+                    "host \"{name}\": at \"{at}\": that port is not among the `interfaces` of the switch"
+                )));
+            }
+            hosts.push((name, (switch, port)));
+        }
         Ok(Self {
-            links: links.collect::<Result<_, FileError>>()?,
+            links,
             switches,
+            hosts,
+            fabric_addr: file.fabric_addr,
         })
     }
 }
@@ -121,6 +150,18 @@ struct FabricFile {
     switch: Vec<SwitchEntry>,
     #[serde(default)]
     link: Vec<LinkEntry>,
+    /// Names for what is outside, so that the fabric service can speak of links to hosts.
+    #[serde(default)]
+    host: Vec<HostEntry>,
+    /// Where the fabric service is served.
+    fabric_addr: Option<SocketAddr>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HostEntry {
+    name: String,
+    at: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -211,6 +252,7 @@ mod tests {
     }
 
     const TWO: &str = r#"
+        fabric_addr = "127.0.0.1:9500"
         [[switch]]
         name = "s1"
         device_id = 1
@@ -231,9 +273,12 @@ mod tests {
 
     #[test]
     fn a_fabric_file_names_switches_and_links() {
-        let text = format!("{TWO}\n[[link]]\na = \"s1:2\"\nb = \"s2:1\"\n");
+        let host = "[[host]]\nname = \"h1\"\nat = \"s1:1\"\n";
+        let text = format!("{TWO}\n[[link]]\na = \"s1:2\"\nb = \"s2:1\"\n{host}");
         let settings = read("good.toml", &text).expect("accepted");
         assert_eq!(settings.links, [[(0, 2), (1, 1)]]);
+        assert_eq!(settings.hosts, [("h1".to_owned(), (0, 1))]);
+        assert_eq!(settings.fabric_addr, "127.0.0.1:9500".parse().ok());
         assert_eq!(settings.switches[0].interfaces, [(1, "s1-eth1".to_owned())]);
         let program = settings.switches[1].program.as_ref().expect("a program");
         assert_eq!(*program, std::env::temp_dir().join("fabric.json"));
@@ -252,6 +297,16 @@ mod tests {
                 "end.toml",
                 with("[[link]]\na = \"s1\"\nb = \"s2:1\""),
                 "\"s1\": expected \"SWITCH:PORT\"",
+            ),
+            (
+                "host.toml",
+                with("[[host]]\nname = \"h1\"\nat = \"s1:2\""),
+                "at \"s1:2\": that port is not among the `interfaces`",
+            ),
+            (
+                "name.toml",
+                with("[[host]]\nname = \"s2\"\nat = \"s1:1\""),
+                "two nodes have the name \"s2\"",
             ),
             (
                 "twice.toml",

@@ -1,0 +1,70 @@
+"""Mininet's prompt, with commands for what Ebb's fabric can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from mininet.cli import CLI as MininetCLI
+from mininet.log import error, output
+
+from ebb_topologies.mininet_links import ControlError, FabricControl
+
+STOP = "stop"
+
+
+class PromptFabric(Protocol):
+    """What the prompt wants of a network beside Mininet's own."""
+
+    @property
+    def control(self) -> FabricControl | None: ...
+
+    def restart_switch(self, name: str) -> None: ...
+
+
+class FabricCLI(MininetCLI):  # type: ignore[misc]
+    """`pcap` and `restart` beside Mininet's commands."""
+
+    def __init__(self, net: Any, fabric: PromptFabric) -> None:
+        self.fabric = fabric
+        super().__init__(net)
+
+    def do_pcap(self, line: str) -> None:
+        """Capture what a switch port sends and receives, also inside the fabric.
+        Usage: pcap SWITCH NODE FILE     the port of SWITCH that leads to NODE
+               pcap SWITCH:PORT FILE
+               pcap ... stop             the file is complete then"""
+        *at, file = line.split() or [""]
+        if len(at) not in (1, 2):
+            error("usage: pcap SWITCH NODE FILE|stop, or pcap SWITCH:PORT FILE|stop\n")
+            return
+        control = self.fabric.control
+        if control is None:
+            error(
+                "pcap: every switch has a process of its own here (FUSED=0, SWITCH=bmv2); use "
+                "`SWITCH tcpdump -i SWITCH-ethPORT -w FILE &`\n"
+            )
+            return
+        place, toward = (*at, "")[:2]
+        if file == STOP:
+            self._try(lambda: control.stop_capture(place, toward))
+        elif self._try(lambda: control.start_capture(place, toward, Path(file))):
+            output(f"capturing to {file} until `pcap {' '.join(at)} stop`\n")
+
+    def do_restart(self, line: str) -> None:
+        """Restart a switch: it forgets its program, tables, queues and statistics, and the
+        controller installs them again.
+        Usage: restart SWITCH"""
+        if len(line.split()) != 1:
+            error("usage: restart SWITCH\n")
+            return
+        self._try(lambda: self.fabric.restart_switch(line.strip()))
+
+    def _try(self, action: Callable[[], None]) -> bool:
+        try:
+            action()
+        except ControlError as problem:
+            error(f"{problem}\n")
+            return False
+        return True

@@ -1,0 +1,141 @@
+"""Mininet's view of a fabric that runs in one process.
+
+A link between two switches has no network interfaces: Mininet shows it with its ends, and takes it
+up and down, through the process. A link to a host is a veth, which the process also takes down: so
+the host loses frames and not its routes, and there is one place that knows what is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from mininet.link import Intf as MininetIntf
+from mininet.link import Link as MininetLink
+
+
+class FabricControl(Protocol):
+    """The fabric's own service, as far as Mininet needs it. Ends are "SWITCH:PORT" or "HOST".
+
+    Methods raise `ControlError` with a message for people.
+    """
+
+    def set_link(self, a: str, b: str, *, up: bool) -> None: ...
+
+    def link_states(self) -> dict[tuple[str, str], tuple[str, str]]:
+        """What is wrong with each direction of each link, by its ends in either order; empty:
+        nothing, "down": it is."""
+        ...
+
+    def restart_switch(self, name: str) -> None: ...
+
+    def start_capture(self, at: str, toward: str, path: Path) -> None: ...
+
+    def stop_capture(self, at: str, toward: str) -> None: ...
+
+
+class ControlError(Exception):
+    """The fabric cannot do what it was asked for."""
+
+
+DOWN = "down"
+GetControl = Callable[[], FabricControl | None]
+
+
+class InnerIntf(MininetIntf):  # type: ignore[misc]
+    """An end of a link inside the process: a name and no device."""
+
+    link: Any
+
+    def config(self, **_parameters: Any) -> dict[str, Any]:
+        return {}
+
+    def ifconfig(self, *arguments: str) -> str:
+        """`up` and `down`; there are no addresses. Returns what is wrong, as the command prints."""
+        if arguments not in (("up",), ("down",)):
+            return f"{self.name} is inside the fabric's process: only up and down"
+        return str(self.link.set_up(arguments == ("up",)))
+
+    def updateIP(self) -> None:
+        return None
+
+    def updateMAC(self) -> None:
+        return None
+
+    def updateAddr(self) -> tuple[None, None]:
+        return None, None
+
+    def isUp(self, setUp: bool = False) -> bool:
+        if setUp:
+            return not self.ifconfig("up")
+        return self.status() != DOWN
+
+    def delete(self) -> None:
+        self.node.delIntf(self)
+        self.link = None
+
+    def status(self) -> str:
+        return self.link.fault(self) or "OK"
+
+
+class OuterIntf(MininetIntf):  # type: ignore[misc]
+    """An end of a veth whose state the process keeps once it runs."""
+
+    def ifconfig(self, *arguments: str) -> Any:
+        if self.link.running and arguments in (("up",), ("down",)):
+            return self.link.set_up(arguments == ("up",))
+        return super().ifconfig(*arguments)
+
+    def status(self) -> str:
+        return self.link.fault(self) or str(super().status())
+
+
+class ServedLink(MininetLink):  # type: ignore[misc]
+    """A link whose state is with the process."""
+
+    interface: type[MininetIntf] = OuterIntf
+
+    def __init__(
+        self, *nodes: Any, ends: tuple[str, str], control: GetControl, **options: Any
+    ) -> None:
+        """`ends` are the names of the ends for the process."""
+        self._ends = ends
+        self._control = control
+        super().__init__(*nodes, cls1=self.interface, cls2=self.interface, **options)
+
+    @property
+    def running(self) -> bool:
+        return self._control() is not None
+
+    def set_up(self, up: bool) -> str:
+        """Returns what is wrong, or nothing."""
+        control = self._control()
+        if control is None:
+            return "the fabric does not run"
+        try:
+            control.set_link(*self._ends, up=up)
+        except ControlError as error:
+            return str(error)
+        return ""
+
+    def fault(self, interface: MininetIntf) -> str:
+        """What is wrong with the frames that an end sends."""
+        control = self._control()
+        if control is None:
+            return ""
+        try:
+            there, back = control.link_states().get(self._ends, ("", ""))
+        except ControlError:
+            return "no answer"
+        return there if interface is self.intf1 else back
+
+
+class InnerLink(ServedLink):
+    """Between two switches of the process."""
+
+    interface = InnerIntf
+
+    @classmethod
+    def makeIntfPair(cls, *_names: Any, **_options: Any) -> None:
+        """There are none."""
