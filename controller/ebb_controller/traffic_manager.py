@@ -40,6 +40,8 @@ class PortStatistics:
     transmitted_packets: int
     transmitted_bytes: int
     queues: list[QueueStatistics]
+    dropped_packets: dict[str, int]
+    """Elsewhere than in its queues, by reason; since the switch started, whatever was reset."""
 
 
 Statistics = dict[str, dict[int, PortStatistics]]
@@ -83,7 +85,12 @@ class TrafficManagers:
     async def _statistics(self, switch: Switch, reset: bool) -> dict[int, PortStatistics]:
         request = tm.GetStatsRequest(device_id=switch.device_id, reset=reset)
         reply = await self._call(switch, "GetStats", tm.Stats, request)
-        return {port.port: _port(port) for port in reply.ports}
+        ports = {port.port: _port(port) for port in reply.ports}
+        for drops in reply.drops:
+            empty = PortStatistics(drops.port, 0, 0, [], {})
+            port = ports.setdefault(drops.port, empty)
+            port.dropped_packets[drops.reason] = drops.count.packets
+        return ports
 
     async def close(self) -> None:
         for channel in self._channels.values():
@@ -115,6 +122,7 @@ def _port(message: tm.PortStats) -> PortStatistics:
         transmitted_packets=message.transmitted.packets,
         transmitted_bytes=message.transmitted.bytes,
         queues=[_queue(queue) for queue in message.queues],
+        dropped_packets={},
     )
 
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ebb_engine::{ControlHandle, Notice, Switch, SwitchId};
 use ebb_p4runtime::{Device, Event, Job};
 use ebb_pipeline::Pipeline;
-use ebb_traffic_manager::{ConfigError, PortStatistics, TrafficManagerConfig};
+use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
 use ebb_units::Instant;
 use tokio::sync::mpsc;
 
@@ -96,5 +96,12 @@ impl ebb_p4runtime::Switch for Adapter<'_> {
 
     fn reset_traffic_statistics(&mut self) {
         self.0.reset_statistics();
+    }
+
+    fn other_drops(&self) -> Vec<(u16, String, Count)> {
+        let drops = self.0.drops();
+        drops
+            .map(|(port, reason, count)| (port, reason.to_owned(), count))
+            .collect()
     }
 }

@@ -1,7 +1,7 @@
 //! The switch as this crate sees it. The crate that owns the switch implements these traits.
 
 use ebb_pipeline::{Digest, EntryId, Pipeline, TableId};
-use ebb_traffic_manager::{ConfigError, PortStatistics, TrafficManagerConfig};
+use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
 use ebb_units::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
@@ -21,6 +21,8 @@ pub trait Switch {
     fn set_traffic_config(&mut self, config: TrafficManagerConfig) -> Result<(), ConfigError>;
     fn traffic_statistics(&self) -> Vec<PortStatistics>;
     fn reset_traffic_statistics(&mut self);
+    /// What was dropped elsewhere than in a queue since the start: port, reason, how much.
+    fn other_drops(&self) -> Vec<(u16, String, Count)>;
 }
 
 /// Something to do with a switch, between two packets.

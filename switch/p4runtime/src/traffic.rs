@@ -125,6 +125,15 @@ fn statistics(switch: &mut dyn Switch) -> tm::Stats {
     tm::Stats {
         time_ns: switch.now().as_nanos(),
         ports: switch.traffic_statistics().iter().map(port).collect(),
+        drops: switch.other_drops().into_iter().map(other_drops).collect(),
+    }
+}
+
+fn other_drops((port, reason, dropped): (u16, String, Count)) -> tm::OtherDrops {
+    tm::OtherDrops {
+        port: port.into(),
+        reason,
+        count: count(dropped),
     }
 }
 

@@ -91,6 +91,9 @@ async fn statistics_are_read_reset_and_streamed() {
     assert_eq!(queue.enqueued.unwrap().packets, 1);
     assert_eq!(queue.drops[0].reason, "queue-full");
     assert_eq!(queue.drops[0].count.unwrap().bytes, 200);
+    let other = &stats.drops[0];
+    assert_eq!((other.port, other.reason.as_str()), (5, "kernel-drop"));
+    assert_eq!(other.count.unwrap().bytes, 300);
 
     let stream = tm::StreamStatsRequest {
         device_id: DEVICE_ID,

@@ -13,7 +13,9 @@ use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::{p4, rpc};
 use ebb_p4runtime::{Device, Event, Job, Server, Switch};
 use ebb_pipeline::Pipeline;
-use ebb_traffic_manager::{ConfigError, PortStatistics, TrafficManager, TrafficManagerConfig};
+use ebb_traffic_manager::{
+    ConfigError, Count, PortStatistics, TrafficManager, TrafficManagerConfig,
+};
 use ebb_units::Instant;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
@@ -74,6 +76,13 @@ impl Switch for FakeSwitch {
     }
     fn reset_traffic_statistics(&mut self) {
         self.traffic.reset_statistics(self.now);
+    }
+    fn other_drops(&self) -> Vec<(u16, String, Count)> {
+        let dropped = Count {
+            packets: 2,
+            bytes: 300,
+        };
+        vec![(5, "kernel-drop".to_owned(), dropped)]
     }
 }
 
