@@ -1,4 +1,4 @@
-//! From settings to a fabric on interfaces and bound gRPC addresses. Everything that can be wrong
+//! From settings to a network on interfaces and bound gRPC addresses. Everything that can be wrong
 //! with the settings or the machine comes out here, before the first packet.
 
 use std::fs;
@@ -6,7 +6,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_bmv2_json::Program;
-use ebb_engine::{Driver, Endpoint, Fabric, Switch, SwitchOptions};
+use ebb_engine::{
+    Driver, DriverOptions, Interface, Network, NodePort, Switch, SwitchOptions,
+};
 use ebb_p4runtime::Server;
 use ebb_pipeline::Pipeline;
 
@@ -20,26 +22,33 @@ pub struct Built {
 }
 
 pub fn build(settings: &Settings, captures: Option<&Path>) -> Result<Built> {
-    let mut fabric = Fabric::new();
+    let mut network = Network::new();
     let mut ids = Vec::new();
     for entry in &settings.switches {
-        ids.push(fabric.add_switch(build_switch(entry)?));
+        ids.push(network.add_switch(build_switch(entry)?));
     }
-    let endpoint = |(switch, port): (usize, u16)| Endpoint {
-        switch: ids[switch],
+    let end = |(switch, port): (usize, u16)| NodePort {
+        node: ids[switch],
         port,
     };
     for [a, b] in &settings.links {
-        fabric.connect(endpoint(*a), endpoint(*b))?;
+        network.connect(end(*a), end(*b))?;
     }
+    for (index, entry) in settings.switches.iter().enumerate() {
+        for (port, interface) in &entry.interfaces {
+            Interface::attach(&mut network, end((index, *port)), interface)?;
+        }
+    }
+    let mut driver = Driver::new(network, DriverOptions::default())?;
     if let Some(directory) = captures {
         fs::create_dir_all(directory)
             .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;
-    }
-    let mut driver = Driver::new(fabric)?;
-    for (index, entry) in settings.switches.iter().enumerate() {
-        for (port, interface) in &entry.interfaces {
-            driver.attach(endpoint((index, *port)), interface, captures)?;
+        for (index, entry) in settings.switches.iter().enumerate() {
+            for (port, interface) in &entry.interfaces {
+                let stem = directory.join(interface);
+                let network = driver.network_mut();
+                network.start_capture(end((index, *port)), &stem)?;
+            }
         }
     }
     let switches = settings.switches.iter();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use ebb_engine::{Driver, DriverError, Fabric, Switch, SwitchId, SwitchReport, drop_table};
+use ebb_engine::{
+    Driver, DriverError, Interface, Network, NodeId, Switch, SwitchReport, drop_table,
+};
 use ebb_p4runtime::Device;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
@@ -20,22 +22,22 @@ pub fn run(built: Built, report: ReportFormat) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start the gRPC runtime")?;
-    let fabric = runtime.block_on(serve(built))?;
+    let network = runtime.block_on(serve(built))?;
     // Open streams and their tasks do not keep the process.
     runtime.shutdown_background();
-    print_report(&fabric, report)
+    print_report(&network, report)
 }
 
-async fn serve(built: Built) -> Result<Fabric> {
+async fn serve(built: Built) -> Result<Network<Interface>> {
     let Built { driver, server } = built;
     let handle = driver.handle();
-    let device = |(switch, s): (SwitchId, &Switch)| {
+    let device = |(switch, s): (NodeId, &Switch)| {
         let id = s.device_id();
         let handle = handle.clone();
         tokio::spawn(watch_idle_entries(handle.clone(), switch));
         Arc::new(EngineDevice { id, switch, handle }) as Arc<dyn Device>
     };
-    let devices = driver.fabric().switches().map(device).collect();
+    let devices = driver.network().switches().map(device).collect();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let (done, mut ended) = oneshot::channel();
@@ -65,14 +67,13 @@ async fn serve(built: Built) -> Result<Fabric> {
     Ok(result.map_err(|_| anyhow!("the packet thread ended without a result"))??)
 }
 
-fn drive(mut driver: Driver, done: oneshot::Sender<Result<Fabric, DriverError>>) {
-    let result = driver.run().map(|()| driver.into_fabric());
+fn drive(driver: Driver, done: oneshot::Sender<Result<Network<Interface>, DriverError>>) {
     // The receiver waits for exactly this.
-    let _ = done.send(result);
+    let _ = done.send(driver.run());
 }
 
-fn print_report(fabric: &Fabric, format: ReportFormat) -> Result<()> {
-    let reports: Vec<_> = fabric
+fn print_report(network: &Network<Interface>, format: ReportFormat) -> Result<()> {
+    let reports: Vec<_> = network
         .switches()
         .map(|(_, s)| SwitchReport::of(s))
         .collect();

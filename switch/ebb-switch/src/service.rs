@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ebb_engine::{ControlHandle, Notice, Switch, SwitchId};
+use ebb_engine::{ControlHandle, NodeId, Notice, Switch};
 use ebb_p4runtime::{Device, Event, Job};
 use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// A switch of the fabric, from the server's threads.
 pub struct EngineDevice {
     pub id: u64,
-    pub switch: SwitchId,
+    pub switch: NodeId,
     pub handle: ControlHandle,
 }
 
@@ -20,7 +20,7 @@ pub struct EngineDevice {
 const IDLE_CHECK: Duration = Duration::from_secs(1);
 
 /// Keeps looking for idle entries until the switch stops.
-pub async fn watch_idle_entries(handle: ControlHandle, switch: SwitchId) {
+pub async fn watch_idle_entries(handle: ControlHandle, switch: NodeId) {
     let mut ticks = tokio::time::interval(IDLE_CHECK);
     loop {
         ticks.tick().await;
@@ -48,6 +48,7 @@ impl Device for EngineDevice {
                 Notice::PacketIn(frame) => Event::PacketIn(frame),
                 Notice::Digest(digest) => Event::Digest(digest),
                 Notice::Idle { table, entry } => Event::Idle { table, entry },
+                Notice::Restarted => return false,
             };
             events.try_send(event).is_ok()
         };

@@ -26,6 +26,13 @@ pub enum DropReason {
     FrameTooShort,
     /// The receive buffer in the kernel was full: the switch did not get enough CPU time.
     KernelDrop,
+    /// The link behind the port is down. Of a link from a host, counted where it ends.
+    LinkDown,
+    /// The link behind the port lost the frame. Of a link from a host, counted where it ends.
+    LinkLoss,
+    /// The link behind the port flipped a bit of the frame, which went on: no drop. Of a link from a
+    /// host, counted where it ends.
+    LinkCorrupt,
     /// The controller did not take packet-ins fast enough, or there is none.
     NoController,
 }
@@ -42,6 +49,9 @@ impl DropReason {
             DropReason::FrameTooLong => "frame-too-long",
             DropReason::FrameTooShort => "frame-too-short",
             DropReason::KernelDrop => "kernel-drop",
+            DropReason::LinkDown => "link-down",
+            DropReason::LinkLoss => "link-loss",
+            DropReason::LinkCorrupt => "link-corrupt",
             DropReason::NoController => "no-controller",
         }
     }

@@ -1,26 +1,32 @@
-//! Hosts switches and the links between them and drives them under a clock.
+//! One engine, two clocks.
 //!
-//! * [`Switch`]: a pipeline and a traffic manager, and the packet's ways between them.
-//! * [`Fabric`]: any number of switches and links with one event queue; sans-IO, deterministic.
-//! * [`Driver`]: runs a fabric under the wall clock with external ports on Linux interfaces.
-//! * [`simulation::Simulation`]: switches and hosts under a virtual clock, on several cores.
-//! * [`ControlHandle`]: how a server on another thread reaches a running switch.
+//! ```text
+//!  Switch      a pipeline, a traffic manager and the packet's ways between them
+//!  network     switches, hosts, links with their state; partitions that run them in one event order
+//!  simulation  runs the partitions of a network under a virtual clock, in conservative windows
+//!  driver      runs the partitions of a network under the wall clock; its hosts are Linux interfaces
+//! ```
+//!
+//! [`ControlHandle`] is how a server on another thread reaches the nodes under either clock.
 
+mod capture;
 mod config_file;
+mod control;
 mod driver;
 mod drops;
 mod ecn;
-mod event_queue;
-mod fabric;
+mod network;
 mod report;
 pub mod simulation;
 mod switch;
 
 pub use config_file::{FileError, read_config, read_traffic_manager_config};
-pub use driver::{
-    Command, ControlHandle, ControlReceiver, Driver, DriverError, Stopped, control_channel,
-};
+pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};
+pub use driver::{Driver, DriverError, DriverOptions, Interface};
 pub use drops::DropReason;
-pub use fabric::{Endpoint, Fabric, Output, SwitchId, WiringError};
+pub use network::{
+    Host, LinkInfo, LinkState, LinkStateError, Network, NetworkError, NodeId, NodePort, QueueSample,
+    Work,
+};
 pub use report::{DropRow, SwitchReport, drop_table};
 pub use switch::{Listener, MAX_PASSES, Notice, PortId, Switch, SwitchOptions};

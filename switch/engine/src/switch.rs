@@ -13,10 +13,10 @@ use ebb_pipeline::{
     IngressVerdict, Packet, Pipeline, Preserved, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
-    Admission, Arrival, ConfigError, Count, Departure, PortStatistics, TrafficManager,
+    Admission, Arrival, ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager,
     TrafficManagerConfig,
 };
-use ebb_units::{Duration, Instant};
+use ebb_units::{BitRate, Duration, Instant};
 
 use crate::drops::{DropLedger, DropReason};
 use crate::ecn::carries_ce;
@@ -50,6 +50,8 @@ pub enum Notice {
         table: TableId,
         entry: EntryId,
     },
+    /// The switch is as at its start: program, entries and queues are gone.
+    Restarted,
 }
 
 /// Takes notices; false if it could not.
@@ -96,6 +98,10 @@ pub struct Switch {
     now: Instant,
     pipeline: Option<Pipeline>,
     manager: TrafficManager<Queued>,
+    /// The configuration at the start, for the next one.
+    start_config: TrafficManagerConfig,
+    /// Since this was last asked, the delays of links may have changed.
+    delays_changed: bool,
     connected: Vec<bool>,
     /// For each port, when it will be served, by an [`Effect::Serve`] or because it is due.
     serve_at: Vec<Option<Instant>>,
@@ -116,11 +122,14 @@ impl Switch {
         traffic_manager: TrafficManagerConfig,
     ) -> Result<Self, ConfigError> {
         let cpu_port = options.cpu_port;
+        let start_config = spare_cpu_port(traffic_manager, cpu_port);
         let mut switch = Self {
             options,
             now: Instant::ZERO,
             pipeline: None,
-            manager: TrafficManager::new(spare_cpu_port(traffic_manager, cpu_port))?,
+            manager: TrafficManager::new(start_config.clone())?,
+            start_config,
+            delays_changed: false,
             connected: Vec::new(),
             serve_at: Vec::new(),
             effects: Vec::new(),
@@ -169,6 +178,42 @@ impl Switch {
         self.pipeline = Some(pipeline);
     }
 
+    /// Everything is as at the start, without a program. Ports stay connected, and frames that have
+    /// left are on their way.
+    pub(crate) fn restart(&mut self) {
+        // It was valid at the start.
+        let Ok(manager) = TrafficManager::new(self.start_config.clone()) else {
+            return;
+        };
+        self.manager = manager;
+        for port in 0..self.connected.len() {
+            if self.connected[port] {
+                self.manager.open_port(self.now, port as PortId);
+            }
+        }
+        self.pipeline = None;
+        self.serve_at.fill(None);
+        self.drops = DropLedger::default();
+        self.idle.clear();
+        self.delays_changed = true;
+        self.notify(Notice::Restarted);
+    }
+
+    /// What waits in a queue of a port.
+    pub fn queue_depth(&self, port: PortId, queue: u8) -> Depth {
+        self.manager.depth(port, queue)
+    }
+
+    /// The link behind a port is slower than the port (`None`: it is not).
+    pub(crate) fn limit_rate(&mut self, now: Instant, port: PortId, rate: Option<BitRate>) {
+        self.manager.limit_rate(now, port, rate);
+    }
+
+    /// Whether the delays of links may have changed since the last call.
+    pub(crate) fn take_delays_changed(&mut self) -> bool {
+        std::mem::take(&mut self.delays_changed)
+    }
+
     pub fn traffic_manager_config(&self) -> &TrafficManagerConfig {
         self.manager.config()
     }
@@ -183,6 +228,7 @@ impl Switch {
     ) -> Result<(), ConfigError> {
         let config = spare_cpu_port(config, self.options.cpu_port);
         self.manager.reconfigure(self.now, config)?;
+        self.delays_changed = true;
         for port in 0..self.serve_at.len() {
             self.schedule(port as PortId);
         }
@@ -259,13 +305,20 @@ impl Switch {
         self.manager.tx_delay(port)
     }
 
-    /// Time goes on. The fabric calls it before anything else at that time.
+    /// Time goes on. To be called before anything else at that time.
     pub(crate) fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
-    pub(crate) fn drain_effects(&mut self) -> impl Iterator<Item = (Instant, Effect)> {
-        self.effects.drain(..)
+    /// What the switch wants to happen. Give the vector back, empty, to keep its memory.
+    pub(crate) fn take_effects(&mut self) -> Vec<(Instant, Effect)> {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub(crate) fn give_back(&mut self, effects: Vec<(Instant, Effect)>) {
+        if self.effects.is_empty() {
+            self.effects = effects;
+        }
     }
 
     /// The last bit of a frame has arrived at a port.

@@ -5,7 +5,8 @@ mod common;
 use std::sync::mpsc;
 
 use common::*;
-use ebb_engine::{Fabric, Notice, SwitchReport, WiringError};
+use ebb_engine::simulation::Simulation;
+use ebb_engine::{NetworkError, Notice, SwitchReport};
 use ebb_traffic_manager::{Count, OnFull};
 use ebb_units::{BitRate, Duration, Instant};
 
@@ -15,18 +16,18 @@ const GIGABIT: BitRate = BitRate::from_mbps(1000);
 fn latency_over_two_switches_is_exact() {
     // A rate at which a byte takes no whole number of picoseconds.
     let (fast, slow) = (GIGABIT, BitRate::from_bps(300_000_007));
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s1 = fabric.add_switch(switch("s1", deflecting_profile(fast, 10_000)));
     let s2 = fabric.add_switch(switch("s2", deflecting_profile(slow, 3_500)));
     fabric.connect(at(s1, 2), at(s2, 1)).expect("free ports");
-    fabric.attach(at(s1, 1)).expect("a free port");
-    fabric.attach(at(s2, 2)).expect("a free port");
+    attach(&mut fabric, at(s1, 1));
+    attach(&mut fabric, at(s2, 2));
     for s in [s1, s2] {
         fabric.with_switch(s, |switch| forward(switch, 9, 2));
     }
     let sent = frame(9, 1500);
     let start = Instant::from_nanos(77);
-    fabric.inject(start, at(s1, 1), sent.clone());
+    inject(&mut fabric, start, at(s1, 1), sent.clone());
     let outputs = run(&mut fabric);
     let expected = start
         + fast.time_for(1500)
@@ -43,27 +44,27 @@ fn latency_over_two_switches_is_exact() {
 fn receive_delay_applies_to_frames_from_outside_only() {
     let mut profile = deflecting_profile(BitRate::default(), 0);
     profile.rx_delay_ns = 1_000;
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s1 = fabric.add_switch(switch("s1", profile.clone()));
     let s2 = fabric.add_switch(switch("s2", profile));
     fabric.connect(at(s1, 2), at(s2, 1)).expect("free ports");
-    fabric.attach(at(s2, 2)).expect("a free port");
+    attach(&mut fabric, at(s2, 2));
     for s in [s1, s2] {
         fabric.with_switch(s, |switch| forward(switch, 9, 2));
     }
-    fabric.inject(Instant::ZERO, at(s1, 1), frame(9, 100));
+    inject(&mut fabric, Instant::ZERO, at(s1, 1), frame(9, 100));
     assert_eq!(run(&mut fabric)[0].at, Instant::from_micros(1));
 }
 
 #[test]
 fn what_does_not_fit_is_deflected_and_trimmed_by_the_program() {
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
-    fabric.attach(at(s, 2)).expect("a free port");
+    attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     // One is being sent, two wait, two do not fit.
     for i in 0..5 {
-        fabric.inject(Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
     }
     let outputs = run(&mut fabric);
     let lengths: Vec<_> = outputs.iter().map(|o| o.frame.len()).collect();
@@ -71,7 +72,7 @@ fn what_does_not_fit_is_deflected_and_trimmed_by_the_program() {
     assert_eq!(outputs[1].frame, frame(9, 1500)[..64]);
     let starts = [12_000, 12_512, 13_024, 25_024, 37_024].map(Instant::from_nanos);
     assert_eq!(outputs.iter().map(|o| o.at).collect::<Vec<_>>(), starts);
-    let report = SwitchReport::of(fabric.switch(s));
+    let report = SwitchReport::of(fabric.switch(s).expect("a switch"));
     assert_eq!(report.drops, []);
     let port = report.ports.iter().find(|p| p.port == 2).expect("port 2");
     assert_eq!(port.queues[0].deflected, count(2, 3000));
@@ -81,19 +82,19 @@ fn what_does_not_fit_is_deflected_and_trimmed_by_the_program() {
 
 #[test]
 fn one_multicast_replica_is_deflected_on_its_own() {
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
     for port in [2, 3] {
-        fabric.attach(at(s, port)).expect("a free port");
+        attach(&mut fabric, at(s, port));
     }
     fabric.with_switch(s, |switch| {
         forward(switch, 9, 2);
         multicast(switch, 10, 5, &[2, 3]);
     });
     for _ in 0..3 {
-        fabric.inject(Instant::ZERO, at(s, 1), frame(9, 1500));
+        inject(&mut fabric, Instant::ZERO, at(s, 1), frame(9, 1500));
     }
-    fabric.inject(Instant::from_nanos(5), at(s, 1), frame(10, 1000));
+    inject(&mut fabric, Instant::from_nanos(5), at(s, 1), frame(10, 1000));
     let mut seen: Vec<_> = run(&mut fabric)
         .into_iter()
         .filter(|o| o.frame[5] == 10)
@@ -107,15 +108,15 @@ fn one_multicast_replica_is_deflected_on_its_own() {
 fn a_deflected_packet_that_does_not_fit_again_is_dropped_once() {
     let mut profile = deflecting_profile(GIGABIT, 0);
     profile.queue[1].capacity_packets = Some(1);
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", profile));
-    fabric.attach(at(s, 2)).expect("a free port");
+    attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     for i in 0..6 {
-        fabric.inject(Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
     }
     assert_eq!(run(&mut fabric).len(), 4);
-    let drops = SwitchReport::of(fabric.switch(s)).drops;
+    let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
     assert_eq!(drops.len(), 1);
     assert_eq!((drops[0].port, drops[0].queue), (2, Some(7)));
     assert_eq!(drops[0].reason, "deflect-failed");
@@ -127,16 +128,16 @@ fn the_control_queue_may_hand_a_packet_back_a_second_time() {
     let mut profile = deflecting_profile(GIGABIT, 0);
     profile.queue[1].capacity_packets = Some(1);
     profile.queue[1].on_full = OnFull::Deflect;
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", profile));
-    fabric.attach(at(s, 2)).expect("a free port");
+    attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     for i in 0..6 {
-        fabric.inject(Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
     }
     // The program sends it to the same queue once more, and that was the last time.
     assert_eq!(run(&mut fabric).len(), 4);
-    let report = SwitchReport::of(fabric.switch(s));
+    let report = SwitchReport::of(fabric.switch(s).expect("a switch"));
     let port = report.ports.iter().find(|p| p.port == 2).expect("port 2");
     assert_eq!(port.queues[0].deflected, count(3, 4500));
     assert_eq!(port.queues[1].deflected, count(2, 128));
@@ -147,9 +148,9 @@ fn the_control_queue_may_hand_a_packet_back_a_second_time() {
 
 #[test]
 fn every_packet_is_accounted_for() {
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
-    fabric.attach(at(s, 2)).expect("a free port");
+    attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| {
         forward(switch, 9, 2);
         forward(switch, 8, 77); // not connected
@@ -158,11 +159,11 @@ fn every_packet_is_accounted_for() {
     });
     let destinations = [9, 9, 8, 7, 6, 5, 9, 9, 9, 8];
     for to in destinations {
-        fabric.inject(Instant::ZERO, at(s, 1), frame(to, 200));
+        inject(&mut fabric, Instant::ZERO, at(s, 1), frame(to, 200));
     }
-    fabric.inject(Instant::ZERO, at(s, 1), vec![1, 2, 3]); // no whole Ethernet header
+    inject(&mut fabric, Instant::ZERO, at(s, 1), vec![1, 2, 3]); // no whole Ethernet header
     let sent = run(&mut fabric).len() as u64;
-    let drops = SwitchReport::of(fabric.switch(s)).drops;
+    let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
     let dropped: u64 = drops.iter().map(|row| row.count.packets).sum();
     assert_eq!(sent + dropped, destinations.len() as u64 + 1);
     let of = |reason: &str| {
@@ -183,19 +184,19 @@ fn a_switch_without_a_program_counts_what_it_drops() {
         drop_port: 511,
     };
     let config = ebb_traffic_manager::TrafficManagerConfig::like_bmv2(1);
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(ebb_engine::Switch::new(options, config).expect("valid"));
-    fabric.inject(Instant::ZERO, at(s, 4), frame(9, 100));
+    inject(&mut fabric, Instant::ZERO, at(s, 4), frame(9, 100));
     assert_eq!(run(&mut fabric), []);
-    let drops = SwitchReport::of(fabric.switch(s)).drops;
+    let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
     assert_eq!((drops[0].port, drops[0].reason.as_str()), (4, "no-program"));
 }
 
 #[test]
 fn packets_to_and_from_the_controller() {
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
-    fabric.attach(at(s, 2)).expect("a free port");
+    attach(&mut fabric, at(s, 2));
     let (sender, receiver) = mpsc::channel();
     fabric.with_switch(s, |switch| {
         forward(switch, 1, CPU_PORT);
@@ -203,7 +204,7 @@ fn packets_to_and_from_the_controller() {
         switch.set_listener(Some(Box::new(move |notice| sender.send(notice).is_ok())));
         assert!(switch.packet_out(frame(2, 90)));
     });
-    fabric.inject(Instant::ZERO, at(s, 2), frame(1, 80));
+    inject(&mut fabric, Instant::ZERO, at(s, 2), frame(1, 80));
     let outputs = run(&mut fabric);
     assert_eq!(outputs[0].frame, frame(2, 90));
     let notices: Vec<_> = receiver.try_iter().collect();
@@ -212,17 +213,17 @@ fn packets_to_and_from_the_controller() {
 
 #[test]
 fn a_new_program_starts_with_empty_queues() {
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
-    fabric.attach(at(s, 2)).expect("a free port");
+    attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     for i in 0..3 {
-        fabric.inject(Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
     }
-    fabric.run_until(Instant::from_micros(1));
+    fabric.run_until(Instant::from_micros(1), |_, _| false);
     fabric.with_switch(s, |switch| switch.install(trim_program()));
     assert_eq!(run(&mut fabric).len(), 1, "the one on the wire");
-    let drops = SwitchReport::of(fabric.switch(s)).drops;
+    let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
     assert_eq!(
         (drops[0].reason.as_str(), drops[0].count.packets),
         ("flushed", 2)
@@ -231,11 +232,11 @@ fn a_new_program_starts_with_empty_queues() {
 
 #[test]
 fn wiring_mistakes_are_refused() {
-    let mut fabric = Fabric::new();
+    let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
-    fabric.attach(at(s, 1)).expect("a free port");
+    attach(&mut fabric, at(s, 1));
     let twice = fabric.attach(at(s, 1)).expect_err("a refusal");
-    assert!(matches!(twice, WiringError::Taken { port: 1, .. }));
+    assert!(matches!(twice, NetworkError::Taken { port: 1, .. }));
     let reserved = fabric.attach(at(s, CPU_PORT)).expect_err("a refusal");
     assert!(
         reserved.to_string().contains("is its CPU port"),

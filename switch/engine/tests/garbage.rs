@@ -3,7 +3,8 @@
 mod common;
 
 use common::*;
-use ebb_engine::{Fabric, SwitchReport};
+use ebb_engine::SwitchReport;
+use ebb_engine::simulation::Simulation;
 use ebb_units::{BitRate, Instant};
 use proptest::prelude::*;
 
@@ -14,10 +15,10 @@ proptest! {
     fn garbage_is_accounted_for(
         frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..200), 0..30_000u64, 0..4u8), 1..60),
     ) {
-        let mut fabric = Fabric::new();
+        let mut fabric = Simulation::new();
         let s = fabric.add_switch(switch("s", deflecting_profile(BitRate::from_mbps(100), 100)));
         for port in [1, 2] {
-            fabric.attach(at(s, port)).expect("a free port");
+            attach(&mut fabric, at(s, port));
         }
         fabric.with_switch(s, |switch| {
             forward(switch, 1, 2);
@@ -30,10 +31,10 @@ proptest! {
             if let (Some(address), true) = (bytes.get_mut(..6), to > 0) {
                 address.copy_from_slice(&mac(to));
             }
-            fabric.inject(Instant::from_nanos(at_ns), at(s, 1), bytes);
+            inject(&mut fabric, Instant::from_nanos(at_ns), at(s, 1), bytes);
         }
         let sent = run(&mut fabric).len() as u64;
-        let drops = SwitchReport::of(fabric.switch(s)).drops;
+        let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
         let dropped: u64 = drops.iter().map(|row| row.count.packets).sum();
         prop_assert_eq!(sent + dropped, count);
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as WallClock};
 use anyhow::{Context, Result, anyhow};
 use ebb_engine::simulation::{Host, NodeId, Simulation};
 use ebb_engine::{
-    Command, ControlHandle, ControlReceiver, SwitchId, SwitchReport, control_channel,
+    ControlHandle, ControlReceiver, SwitchReport, control_channel,
 };
 use ebb_p4runtime::{Device, Server};
 use ebb_switch::service::EngineDevice;
@@ -48,10 +48,10 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     let (handle, commands) = control_channel().context("cannot make a control channel")?;
     let addresses: Vec<_> = switches.iter().map(|(.., address)| *address).collect();
     let server = Server::bind(&addresses)?;
-    let devices = switches.iter().enumerate().map(|(index, (_, id, _))| {
+    let devices = switches.iter().map(|(node, id, _)| {
         let device = EngineDevice {
             id: *id,
-            switch: SwitchId(index),
+            switch: *node,
             handle: handle.clone(),
         };
         Arc::new(device) as Arc<dyn Device>
@@ -161,9 +161,9 @@ impl Session {
 
     /// Does what the P4Runtime servers ask for until there is an order.
     fn serve_switches(&mut self) {
-        while let Some(Command::With(switch, work)) = self.commands.wait() {
-            if let Some(node) = self.switches.get(switch.0) {
-                self.simulation.with_switch(*node, work);
+        while let Some(command) = self.commands.wait() {
+            if !self.simulation.obey(command) {
+                return;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! All ports of one switch.
 
-use ebb_units::{Duration, Instant};
+use ebb_units::{BitRate, Duration, Instant};
 
 use crate::config::{ConfigError, DepthUnit, Profile, TrafficManagerConfig};
 use crate::port::{Admission, Arrival, Departure, Port, Transmission};
@@ -131,6 +131,18 @@ impl<P> TrafficManager<P> {
             Some(port) => port.tx_delay(),
             None => Duration::from_nanos(profile().map_or(0, |p| p.delay_ns)),
         }
+    }
+
+    /// Lowers the rate of a port below that of its profile, for as long as the link behind it is that
+    /// slow; `None`: it is not. The frame being serialised goes out at the old rate.
+    pub fn limit_rate(&mut self, now: Instant, port: PortId, limit: Option<BitRate>) {
+        self.port_or_new(now, port).limit_rate(limit);
+    }
+
+    /// What waits in a queue of a port.
+    pub fn depth(&self, port: PortId, queue: u8) -> Depth {
+        let port = self.port(port);
+        port.map_or(Depth::default(), |port| port.depth(queue))
     }
 
     /// What waits in all queues of all ports.

@@ -59,6 +59,8 @@ pub struct Transmission {
 pub(crate) struct Port<P> {
     profile_name: String,
     rate: BitRate,
+    /// Of the link behind the port, where it is slower.
+    rate_limit: Option<BitRate>,
     delay: Duration,
     rx_delay: Duration,
     overhead: u64,
@@ -78,6 +80,7 @@ impl<P> Port<P> {
         let mut port = Self {
             profile_name: String::new(),
             rate: BitRate::default(),
+            rate_limit: None,
             delay: Duration::ZERO,
             rx_delay: Duration::ZERO,
             overhead: 0,
@@ -125,6 +128,21 @@ impl<P> Port<P> {
         self.queues.iter_mut().for_each(|queue| queue.clear(now));
         self.heads = Heads::default();
         self.pool = Depth::default();
+    }
+
+    pub(crate) fn limit_rate(&mut self, limit: Option<BitRate>) {
+        self.rate_limit = limit;
+    }
+
+    fn effective_rate(&self) -> BitRate {
+        match self.rate_limit {
+            Some(limit) if self.rate.is_zero() || limit < self.rate => limit,
+            _ => self.rate,
+        }
+    }
+
+    pub(crate) fn depth(&self, queue: u8) -> Depth {
+        self.queues[usize::from(queue) % MAX_QUEUES].depth
     }
 
     pub(crate) fn rx_delay(&self) -> Duration {
@@ -215,7 +233,7 @@ impl<P> Port<P> {
         ecn_ce: bool,
     ) -> Transmission {
         let start = start.max(self.free_at);
-        let time = self.rate.time_for(len + self.overhead);
+        let time = self.effective_rate().time_for(len + self.overhead);
         self.free_at = start + time;
         self.busy += time;
         self.transmitted.add(len);

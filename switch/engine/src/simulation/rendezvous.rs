@@ -7,8 +7,7 @@ use std::thread;
 use ebb_units::Instant;
 
 use super::Work;
-use super::node::{Crossing, Host};
-use super::partition::Partition;
+use crate::network::{Crossing, Host, Partition};
 
 /// Looks before a waiting thread gives way to others: a window takes microseconds, being woken more.
 const SPINS: u32 = 2000;

@@ -1,15 +1,16 @@
-//! A fabric of switches that run `programs/trim.json`, under a virtual clock.
+//! Networks of switches that run `programs/trim.json`, under a virtual clock.
 
 #![allow(dead_code)] // not every test file uses every helper
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use ebb_bmv2_json::Program;
-use ebb_engine::{Endpoint, Fabric, Output, Switch, SwitchId, SwitchOptions};
+use ebb_engine::simulation::Simulation;
+use ebb_engine::{Host, NodeId, NodePort, Switch, SwitchOptions};
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{ActionCall, MatchKey, Replica, TableAction, TableEntry};
 use ebb_traffic_manager::{OnFull, Profile, QueueConfig, TrafficManagerConfig};
-use ebb_units::{BitRate, Instant};
+use ebb_units::{BitRate, Duration, Instant};
 
 pub const CPU_PORT: u16 = 510;
 
@@ -107,14 +108,81 @@ pub fn multicast(switch: &mut Switch, to: u8, group: u16, ports: &[u16]) {
         .expect("a new group");
 }
 
-pub fn at(switch: SwitchId, port: u16) -> Endpoint {
-    Endpoint { switch, port }
+/// The outside end of a switch port: puts frames there at given times, and notes what comes out.
+pub struct Outside {
+    from: NodePort,
+    to_inject: VecDeque<(Instant, Vec<u8>)>,
+    outputs: Vec<Output>,
+}
+
+/// A frame whose last bit arrived at the outside end of a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    pub at: Instant,
+    pub from: NodePort,
+    pub frame: Vec<u8>,
+}
+
+impl Host for Outside {
+    fn name(&self) -> &str {
+        "outside"
+    }
+
+    fn receive(&mut self, at: Instant, frame: Vec<u8>) {
+        let from = self.from;
+        self.outputs.push(Output { at, from, frame });
+    }
+
+    fn wake(&mut self, _: Instant) {}
+
+    fn next_wake(&self) -> Option<Instant> {
+        self.to_inject.front().map(|(at, _)| *at)
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
+        self.to_inject.pop_front_if(|(at, _)| *at <= now)
+    }
+}
+
+pub fn at(node: NodeId, port: u16) -> NodePort {
+    NodePort { node, port }
+}
+
+/// Makes a port external.
+pub fn attach(fabric: &mut Simulation<Outside>, port: NodePort) -> NodeId {
+    let outside = fabric.add_host(Outside {
+        from: port,
+        to_inject: VecDeque::new(),
+        outputs: Vec::new(),
+    });
+    fabric.connect(at(outside, 0), port).expect("a free port");
+    outside
+}
+
+/// A frame's last bit arrives at an external port from outside.
+pub fn inject(fabric: &mut Simulation<Outside>, when: Instant, port: NodePort, frame: Vec<u8>) {
+    let outside = |fabric: &Simulation<Outside>| {
+        let mut hosts = fabric.hosts();
+        hosts.find_map(|(id, host)| (host.from == port).then_some(id))
+    };
+    let id = outside(fabric).unwrap_or_else(|| attach(fabric, port));
+    let add = |host: &mut Outside| {
+        let later = host.to_inject.partition_point(|(at, _)| *at <= when);
+        host.to_inject.insert(later, (when, frame));
+    };
+    fabric.with_host(id, add).expect("a host");
 }
 
 /// Runs until nothing is left to happen and returns what came out.
-pub fn run(fabric: &mut Fabric) -> Vec<Output> {
-    while let Some(deadline) = fabric.next_deadline() {
-        fabric.run_until(deadline);
+pub fn run(fabric: &mut Simulation<Outside>) -> Vec<Output> {
+    while let Some(next) = fabric.next_event() {
+        fabric.run_until(next + Duration::from_micros(1), |_, _| false);
     }
-    std::iter::from_fn(|| fabric.poll_output()).collect()
+    let hosts: Vec<NodeId> = fabric.hosts().map(|(id, _)| id).collect();
+    let outputs = hosts
+        .into_iter()
+        .filter_map(|id| fabric.with_host(id, |host| std::mem::take(&mut host.outputs)));
+    let mut outputs: Vec<Output> = outputs.flatten().collect();
+    outputs.sort_by_key(|output| output.at);
+    outputs
 }

@@ -1,5 +1,6 @@
 //! Events of one node, in an order that does not depend on when they were added.
 
+use crate::drops::DropReason;
 use crate::switch::PortId;
 
 /// What happens at a node.
@@ -11,6 +12,13 @@ pub(crate) enum Event {
         sequence: u32,
         frame: Vec<u8>,
     },
+    /// A link from a host did something to a frame that was to arrive, or arrives, at a port.
+    Fault {
+        port: PortId,
+        sequence: u32,
+        reason: DropReason,
+        bytes: u64,
+    },
     /// A transmission is due at a port. After all arrivals of the same time.
     Serve(PortId),
 }
@@ -19,10 +27,15 @@ impl Event {
     /// Orders events of the same time: arrivals by port and order on the link, then departures.
     pub(crate) fn rank(&self) -> u64 {
         match self {
-            Event::Receive { port, sequence, .. } => u64::from(*port) << 32 | u64::from(*sequence),
+            Event::Receive { port, sequence, .. } => arrival(*port, *sequence),
+            Event::Fault { port, sequence, .. } => arrival(*port, *sequence) | 1,
             Event::Serve(port) => 1 << 63 | u64::from(*port),
         }
     }
+}
+
+fn arrival(port: PortId, sequence: u32) -> u64 {
+    u64::from(port) << 33 | u64::from(sequence) << 1
 }
 
 /// Takes `value` into a running hash (the finaliser of SplitMix64 over the sum; not cryptographic).
@@ -37,7 +50,7 @@ mod tests {
     use ebb_units::Instant;
 
     use super::*;
-    use crate::event_queue::EventQueue;
+    use super::event_queue::EventQueue;
 
     #[test]
     fn the_order_does_not_depend_on_the_order_of_insertion() {

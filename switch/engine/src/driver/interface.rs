@@ -1,30 +1,42 @@
-//! One external port on one Linux interface.
+//! An external port: a host of the network that is a Linux interface.
 
 use std::io;
 
-use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, SendError};
+use ebb_packet_io::{
+    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, SendError, SocketOptions,
+};
 use ebb_units::Instant;
 use tracing::{info, warn};
 
-use super::capture::{Capture, Direction};
+use super::DriverError;
 use super::clock::RealtimeOffset;
 use crate::drops::DropReason;
-use crate::fabric::{Endpoint, Fabric};
+use crate::network::{Host, Network, NodeId, NodePort};
 
-/// Batches read from one port before the others get their turn.
+/// Batches read from one interface before the others get their turn.
 const BATCHES_PER_TURN: usize = 8;
 
-pub(super) struct InterfacePort {
-    at: Endpoint,
+/// A Linux interface as a host of the network: what it receives enters at the time at which the
+/// kernel received it, what arrives at it is sent in batches.
+pub struct Interface {
+    name: String,
     /// Names switch, port and interface in messages.
     label: String,
     socket: PacketSocket,
-    capture: Option<Capture>,
     to_send: Vec<Vec<u8>>,
+    drops: Vec<Dropped>,
     state: State,
     readable: bool,
     warned_checksum: bool,
     warned_too_long: bool,
+}
+
+/// Frames that never got in or out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dropped {
+    pub reason: DropReason,
+    pub packets: u64,
+    pub bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,28 +48,44 @@ enum State {
     Gone,
 }
 
-impl InterfacePort {
-    pub(super) fn new(
-        at: Endpoint,
-        label: String,
-        socket: PacketSocket,
-        capture: Option<Capture>,
-    ) -> Self {
-        Self {
-            at,
+impl Interface {
+    /// Puts a port of a switch on a Linux interface. The interface becomes a node of the network, with
+    /// its own name.
+    pub fn attach(
+        network: &mut Network<Interface>,
+        at: NodePort,
+        interface: &str,
+    ) -> Result<NodeId, DriverError> {
+        let switch = network.name(at.node);
+        // Promiscuous; frames carry the time of their arrival, so that a process that gets the CPU
+        // late still sees when they came.
+        let options = SocketOptions {
+            audience: Audience::Everyone,
+            timestamps: true,
+            ..SocketOptions::default()
+        };
+        let socket =
+            PacketSocket::open(interface, &options).map_err(|reason| DriverError::Interface {
+                switch: switch.into(),
+                port: at.port,
+                interface: interface.into(),
+                remedy: remedy(&reason),
+                reason,
+            })?;
+        let label = format!("{switch}, port {}, interface {interface}", at.port);
+        let node = network.add_host(Self {
+            name: interface.into(),
             label,
             socket,
-            capture,
             to_send: Vec::new(),
+            drops: Vec::new(),
             state: State::Up,
             readable: false,
             warned_checksum: false,
             warned_too_long: false,
-        }
-    }
-
-    pub(super) fn at(&self) -> Endpoint {
-        self.at
+        });
+        network.connect(NodePort { node, port: 0 }, at)?;
+        Ok(node)
     }
 
     pub(super) fn socket(&self) -> &PacketSocket {
@@ -79,13 +107,13 @@ impl InterfacePort {
         }
     }
 
-    /// Injects what has arrived. Returns the time up to which everything has been read.
-    pub(super) fn receive(
+    /// Reads what has arrived. Returns the time up to which everything has been read.
+    pub(super) fn read(
         &mut self,
-        fabric: &mut Fabric,
         buffers: &mut ReceiveBuffers,
         now: Instant,
         realtime: RealtimeOffset,
+        frames: &mut Vec<(Instant, Vec<u8>)>,
     ) -> Instant {
         if !std::mem::take(&mut self.readable) {
             return now;
@@ -112,11 +140,9 @@ impl InterfacePort {
                         self.label
                     );
                 }
-                let ns = frame.realtime_ns.unwrap_or(realtime.to_realtime_ns(now));
-                self.record(Direction::In, ns, frame.bytes);
-                fabric.inject(latest, self.at, frame.bytes.to_vec());
+                frames.push((latest, frame.bytes.to_vec()));
             }
-            self.count_too_long(fabric, batch.too_long);
+            self.count_too_long(batch.too_long);
             if batch.drained {
                 return now;
             }
@@ -126,19 +152,7 @@ impl InterfacePort {
         latest
     }
 
-    /// A capture that cannot be written ends; the switch goes on.
-    fn record(&mut self, direction: Direction, realtime_ns: u64, frame: &[u8]) {
-        let recorded = self
-            .capture
-            .as_mut()
-            .map(|capture| capture.record(direction, realtime_ns, frame));
-        if let Some(Err(e)) = recorded {
-            warn!("{}: packet capture stopped: {e}", self.label);
-            self.capture = None;
-        }
-    }
-
-    fn count_too_long(&mut self, fabric: &mut Fabric, frames: usize) {
+    fn count_too_long(&mut self, frames: usize) {
         if frames == 0 {
             return;
         }
@@ -149,32 +163,27 @@ impl InterfacePort {
                 self.label, MAX_FRAME_BYTES
             );
         }
-        self.drop_frames(fabric, DropReason::FrameTooLong, frames as u64, 0);
-    }
-
-    pub(super) fn queue_frame(&mut self, frame: Vec<u8>) {
-        self.to_send.push(frame);
+        self.drop_frames(DropReason::FrameTooLong, frames as u64, 0);
     }
 
     /// Sends what is queued. What the interface does not take is dropped and counted.
-    pub(super) fn send(&mut self, fabric: &mut Fabric, realtime_ns: u64) {
+    pub(super) fn send(&mut self) {
         let frames = std::mem::take(&mut self.to_send);
         let mut rest = frames.as_slice();
         while let Some(first) = rest.first() {
             if self.state == State::Gone {
                 let bytes = rest.iter().map(|f| f.len() as u64).sum();
-                self.drop_frames(fabric, DropReason::PortDown, rest.len() as u64, bytes);
+                self.drop_frames(DropReason::PortDown, rest.len() as u64, bytes);
                 break;
             }
             match self.socket.send_batch(rest.iter().map(Vec::as_slice)) {
                 Ok(sent) => {
                     self.note_up();
-                    self.capture_sent(&rest[..sent], realtime_ns);
                     rest = &rest[sent..];
                 }
                 Err(error) => {
                     let reason = self.note_send_error(error);
-                    self.drop_frames(fabric, reason, 1, first.len() as u64);
+                    self.drop_frames(reason, 1, first.len() as u64);
                     rest = &rest[1..];
                 }
             }
@@ -184,31 +193,24 @@ impl InterfacePort {
         self.to_send.clear();
     }
 
-    fn capture_sent(&mut self, frames: &[Vec<u8>], realtime_ns: u64) {
-        for frame in frames {
-            self.record(Direction::Out, realtime_ns, frame);
-        }
-    }
-
-    pub(super) fn flush_capture(&mut self) {
-        if let Some(Err(e)) = self.capture.as_mut().map(Capture::flush) {
-            warn!("{}: packet capture stopped: {e}", self.label);
-            self.capture = None;
-        }
-    }
-
-    pub(super) fn read_kernel_drops(&mut self, fabric: &mut Fabric) {
+    pub(super) fn read_kernel_drops(&mut self) {
         match self.socket.take_kernel_drops() {
             Ok(0) | Err(_) => {}
-            Ok(drops) => self.drop_frames(fabric, DropReason::KernelDrop, drops, 0),
+            Ok(drops) => self.drop_frames(DropReason::KernelDrop, drops, 0),
         }
     }
 
-    fn drop_frames(&self, fabric: &mut Fabric, reason: DropReason, packets: u64, bytes: u64) {
-        let port = self.at.port;
-        fabric.with_switch(self.at.switch, |switch| {
-            switch.count_interface_drop(port, reason, packets, bytes);
+    fn drop_frames(&mut self, reason: DropReason, packets: u64, bytes: u64) {
+        self.drops.push(Dropped {
+            reason,
+            packets,
+            bytes,
         });
+    }
+
+    /// What was dropped since the last call.
+    pub(super) fn take_drops(&mut self) -> Vec<Dropped> {
+        std::mem::take(&mut self.drops)
     }
 
     fn note_send_error(&mut self, error: SendError) -> DropReason {
@@ -244,5 +246,36 @@ impl InterfacePort {
             self.state = State::Up;
             info!("{}: is up again", self.label);
         }
+    }
+}
+
+impl Host for Interface {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn receive(&mut self, _: Instant, frame: Vec<u8>) {
+        self.to_send.push(frame);
+    }
+
+    fn wake(&mut self, _: Instant) {}
+
+    /// Its frames are injected as they are read.
+    fn next_wake(&self) -> Option<Instant> {
+        None
+    }
+
+    fn poll_transmit(&mut self, _: Instant) -> Option<(Instant, Vec<u8>)> {
+        None
+    }
+}
+
+fn remedy(reason: &io::Error) -> &'static str {
+    match reason.raw_os_error() {
+        Some(libc::ENODEV | libc::ENXIO) => {
+            "create it first (ip link), in the network namespace the switch runs in"
+        }
+        Some(libc::EPERM | libc::EACCES) => "run as root or with CAP_NET_RAW and CAP_NET_ADMIN",
+        _ => "see `ip link` for its state",
     }
 }

@@ -1,22 +1,24 @@
-//! Writes what a port receives and sends to pcap files, `{interface}_in.pcap` and
-//! `{interface}_out.pcap` as BMv2 names them.
+//! Writes what a port receives and sends to pcap files, `{stem}_in.pcap` and `{stem}_out.pcap`, the
+//! directions as BMv2 names them.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pcap_file::TsResolution;
+use ebb_units::Instant;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-
-use super::DriverError;
+use pcap_file::{PcapError, TsResolution};
 
 pub(crate) struct Capture {
     received: PcapWriter<SharedFile>,
     sent: PcapWriter<SharedFile>,
     /// The files under the writers, which have no way to flush them.
     files: Vec<SharedFile>,
+    /// Of CLOCK_REALTIME, when the engine's clock was zero.
+    epoch_ns: u64,
     dirty: bool,
 }
 
@@ -39,34 +41,36 @@ impl Write for SharedFile {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     In,
     Out,
 }
 
 impl Capture {
-    pub(crate) fn create(directory: &Path, interface: &str) -> Result<Self, DriverError> {
+    /// Frames of the engine's time `at` are stamped with `epoch_ns + at`.
+    pub(crate) fn create(stem: &Path, epoch_ns: u64) -> io::Result<Self> {
         let mut files = Vec::new();
-        let mut create = |direction: &str| {
-            let path = directory.join(format!("{interface}_{direction}.pcap"));
+        let mut create = |direction: Direction| {
+            let path = file_of(stem, direction);
             let header = PcapHeader {
                 ts_resolution: TsResolution::NanoSecond,
                 ..PcapHeader::default()
             };
-            let fail = |reason: String| DriverError::Capture {
-                path: path.clone(),
-                reason,
+            let fail = |e: io::Error| {
+                let what = format!("cannot write the packet capture {}: {e}", path.display());
+                io::Error::new(e.kind(), what)
             };
-            let file = File::create(&path).map_err(|e| fail(e.to_string()))?;
+            let file = File::create(&path).map_err(fail)?;
             let file = SharedFile(Arc::new(Mutex::new(BufWriter::new(file))));
             files.push(file.clone());
-            PcapWriter::with_header(file, header).map_err(|e| fail(e.to_string()))
+            PcapWriter::with_header(file, header).map_err(|e| fail(plain(e)))
         };
         Ok(Self {
-            received: create("in")?,
-            sent: create("out")?,
+            received: create(Direction::In)?,
+            sent: create(Direction::Out)?,
             files,
+            epoch_ns,
             dirty: false,
         })
     }
@@ -74,17 +78,17 @@ impl Capture {
     pub(crate) fn record(
         &mut self,
         direction: Direction,
-        realtime_ns: u64,
+        at: Instant,
         frame: &[u8],
-    ) -> Result<(), pcap_file::PcapError> {
+    ) -> io::Result<()> {
         let writer = match direction {
             Direction::In => &mut self.received,
             Direction::Out => &mut self.sent,
         };
         self.dirty = true;
-        let time = Duration::from_nanos(realtime_ns);
+        let time = Duration::from_nanos(self.epoch_ns + at.as_nanos());
         let packet = PcapPacket::new(time, frame.len() as u32, frame);
-        writer.write_packet(&packet).map(|_| ())
+        writer.write_packet(&packet).map(|_| ()).map_err(plain)
     }
 
     /// Brings the files up to date, for a reader that looks while the switch runs.
@@ -95,5 +99,26 @@ impl Capture {
             }
         }
         Ok(())
+    }
+}
+
+/// `s1-eth1` and `s1-eth1.pcap` are both a stem.
+fn file_of(stem: &Path, direction: Direction) -> PathBuf {
+    let stem = match stem.extension() {
+        Some(extension) if extension == "pcap" => stem.with_extension(""),
+        _ => stem.to_owned(),
+    };
+    let mut path = OsString::from(stem);
+    path.push(match direction {
+        Direction::In => "_in.pcap",
+        Direction::Out => "_out.pcap",
+    });
+    path.into()
+}
+
+fn plain(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other.to_string()),
     }
 }

@@ -1,0 +1,263 @@
+//! How other threads reach the nodes while a clock runs them: they send a closure, whoever has the
+//! node runs it between two events. Nothing is shared and nothing is locked.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use rustix::event::{EventfdFlags, eventfd};
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+use crate::network::{LinkInfo, LinkState, NetworkError, NodeId, NodePort};
+use crate::switch::{PortId, Switch};
+
+/// The driver has ended; so have the switches.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the switch has stopped")]
+pub struct Stopped;
+
+/// What can be done to a node between two events.
+pub(crate) trait NodeControl {
+    fn switch(&mut self) -> Option<&mut Switch>;
+    fn set_link(&mut self, port: PortId, state: LinkState) -> Result<(), NetworkError>;
+    fn link_states(&self) -> Vec<LinkInfo>;
+    fn restart(&mut self) -> Result<(), NetworkError>;
+    fn start_capture(&mut self, port: PortId, stem: &Path) -> Result<(), NetworkError>;
+    fn stop_capture(&mut self, port: PortId) -> Result<(), NetworkError>;
+}
+
+/// What another thread asks for: see [`Network::obey`](crate::Network::obey).
+pub struct Command(pub(crate) Request);
+
+pub(crate) enum Request {
+    At(NodeId, Box<dyn FnOnce(&mut dyn NodeControl) + Send>),
+    Everywhere(Box<dyn FnMut(&mut dyn NodeControl) + Send>),
+    Stop,
+}
+
+/// Reaches the nodes of a network that a clock runs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct ControlHandle {
+    lanes: Arc<[Lane]>,
+    /// For each node. Those beyond the end are in the first lane.
+    lane_of: Arc<[u32]>,
+}
+
+/// The way to one thread.
+#[derive(Clone, Debug)]
+struct Lane {
+    commands: Sender<Command>,
+    wake: Arc<OwnedFd>,
+}
+
+/// The end of whoever has the nodes: a thread of a driver, or a simulation between two stretches of
+/// time.
+pub struct ControlReceiver {
+    commands: Receiver<Command>,
+    wake: Arc<OwnedFd>,
+}
+
+/// For one thread that has all nodes.
+pub fn control_channel() -> std::io::Result<(ControlHandle, ControlReceiver)> {
+    let (lane, receiver) = lane()?;
+    let handle = ControlHandle {
+        lanes: [lane].into(),
+        lane_of: [].into(),
+    };
+    Ok((handle, receiver))
+}
+
+/// For several threads; `lane_of` says which of them has each node.
+pub(crate) fn control_channels(
+    threads: usize,
+    lane_of: impl IntoIterator<Item = u32>,
+) -> std::io::Result<(ControlHandle, Vec<ControlReceiver>)> {
+    let lanes: std::io::Result<Vec<_>> = (0..threads).map(|_| lane()).collect();
+    let (lanes, receivers): (Vec<_>, Vec<_>) = lanes?.into_iter().unzip();
+    let handle = ControlHandle {
+        lanes: lanes.into(),
+        lane_of: lane_of.into_iter().collect(),
+    };
+    Ok((handle, receivers))
+}
+
+fn lane() -> std::io::Result<(Lane, ControlReceiver)> {
+    let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+    let (commands, receiver) = channel();
+    let lane = Lane {
+        commands,
+        wake: wake.clone(),
+    };
+    let receiver = ControlReceiver {
+        commands: receiver,
+        wake,
+    };
+    Ok((lane, receiver))
+}
+
+impl ControlHandle {
+    /// Runs a closure on a switch and awaits its result.
+    pub async fn with<R: Send + 'static>(
+        &self,
+        switch: NodeId,
+        f: impl FnOnce(&mut Switch) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        self.submit(switch, f)?.await.map_err(|_| Stopped)
+    }
+
+    /// The same for a thread without an async runtime.
+    pub fn with_blocking<R: Send + 'static>(
+        &self,
+        switch: NodeId,
+        f: impl FnOnce(&mut Switch) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        self.submit(switch, f)?.blocking_recv().map_err(|_| Stopped)
+    }
+
+    /// Runs a closure on a switch soon. If the driver has ended, the closure is dropped.
+    pub fn post(
+        &self,
+        switch: NodeId,
+        f: impl FnOnce(&mut Switch) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        self.post_to_node(switch, move |node| {
+            if let Some(switch) = node.switch() {
+                f(switch);
+            }
+        })
+    }
+
+    /// Sets one direction of a link: that in which this port sends.
+    pub async fn set_link(
+        &self,
+        from: NodePort,
+        state: LinkState,
+    ) -> Result<Result<(), NetworkError>, Stopped> {
+        self.ask(from.node, move |node| node.set_link(from.port, state))
+            .await
+    }
+
+    /// Every direction of every link, in the order of the nodes and their ports.
+    pub async fn link_states(&self) -> Result<Vec<LinkInfo>, Stopped> {
+        let mut states = Vec::new();
+        for lane in self.lanes.iter() {
+            let (reply, mut result) = tokio::sync::mpsc::unbounded_channel();
+            lane.send(Request::Everywhere(Box::new(move |node| {
+                // The caller may have given up waiting.
+                let _ = reply.send(node.link_states());
+            })))?;
+            while let Some(some) = result.recv().await {
+                states.extend(some);
+            }
+        }
+        states.sort_by_key(|info| info.from);
+        Ok(states)
+    }
+
+    /// See [`Network::restart_switch`](crate::Network::restart_switch).
+    pub async fn restart_switch(
+        &self,
+        switch: NodeId,
+    ) -> Result<Result<(), NetworkError>, Stopped> {
+        self.ask(switch, |node| node.restart()).await
+    }
+
+    /// See [`Network::start_capture`](crate::Network::start_capture).
+    pub async fn start_capture(
+        &self,
+        at: NodePort,
+        stem: PathBuf,
+    ) -> Result<Result<(), NetworkError>, Stopped> {
+        self.ask(at.node, move |node| node.start_capture(at.port, &stem))
+            .await
+    }
+
+    pub async fn stop_capture(
+        &self,
+        at: NodePort,
+    ) -> Result<Result<(), NetworkError>, Stopped> {
+        self.ask(at.node, move |node| node.stop_capture(at.port))
+            .await
+    }
+
+    /// Ends the driver after what it is doing.
+    pub fn stop(&self) {
+        for lane in self.lanes.iter() {
+            // If the driver is gone already, there is nothing to stop.
+            let _ = lane.send(Request::Stop);
+        }
+    }
+
+    async fn ask<R: Send + 'static>(
+        &self,
+        node: NodeId,
+        f: impl FnOnce(&mut dyn NodeControl) -> R + Send + 'static,
+    ) -> Result<R, Stopped> {
+        let (reply, result) = oneshot::channel();
+        self.post_to_node(node, move |node| {
+            // The caller may have given up waiting.
+            let _ = reply.send(f(node));
+        })?;
+        result.await.map_err(|_| Stopped)
+    }
+
+    fn submit<R: Send + 'static>(
+        &self,
+        switch: NodeId,
+        f: impl FnOnce(&mut Switch) -> R + Send + 'static,
+    ) -> Result<oneshot::Receiver<R>, Stopped> {
+        let (reply, result) = oneshot::channel();
+        let run = move |switch: &mut Switch| {
+            // The caller may have given up waiting.
+            let _ = reply.send(f(switch));
+        };
+        self.post(switch, run)?;
+        Ok(result)
+    }
+
+    fn post_to_node(
+        &self,
+        node: NodeId,
+        f: impl FnOnce(&mut dyn NodeControl) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        let lane = self.lane_of.get(node.0).copied().unwrap_or_default();
+        self.lanes[lane as usize].send(Request::At(node, Box::new(f)))
+    }
+}
+
+impl Lane {
+    fn send(&self, request: Request) -> Result<(), Stopped> {
+        self.commands.send(Command(request)).map_err(|_| Stopped)?;
+        wake(&self.wake);
+        Ok(())
+    }
+}
+
+/// Makes an eventfd readable.
+pub(crate) fn wake(eventfd: &OwnedFd) {
+    // Fails only if the counter is full, and then its reader is awake anyway.
+    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
+}
+
+impl ControlReceiver {
+    /// Becomes readable when a command is there.
+    pub(crate) fn wake_fd(&self) -> &Arc<OwnedFd> {
+        &self.wake
+    }
+
+    /// Call before [`next`](Self::next), so that no command is overlooked.
+    pub(crate) fn acknowledge(&self) {
+        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+    }
+
+    pub(crate) fn next(&self) -> Option<Command> {
+        self.commands.try_recv().ok()
+    }
+
+    /// Waits for the next command. `None`: nobody is left to send one.
+    pub fn wait(&self) -> Option<Command> {
+        self.commands.recv().ok()
+    }
+}

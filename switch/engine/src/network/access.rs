@@ -1,0 +1,64 @@
+//! What can be done to a node between two events.
+
+use std::path::Path;
+
+use ebb_units::Instant;
+
+use super::host::Host;
+use super::link::{LinkInfo, LinkState};
+use super::node::Node;
+use super::NetworkError;
+use crate::control::NodeControl;
+use crate::switch::{PortId, Switch};
+
+/// What all nodes of a network have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Of what links lose and corrupt.
+    pub seed: u64,
+    /// What captures add to the time, to make it that of CLOCK_REALTIME.
+    pub epoch_ns: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            seed: 1,
+            epoch_ns: 0,
+        }
+    }
+}
+
+/// A node at a time.
+pub(crate) struct Access<'a, H> {
+    pub(super) node: &'a mut Node<H>,
+    pub(super) now: Instant,
+    pub(super) settings: Settings,
+}
+
+impl<H: Host> NodeControl for Access<'_, H> {
+    fn switch(&mut self) -> Option<&mut Switch> {
+        self.node.as_switch_mut()
+    }
+
+    fn set_link(&mut self, port: PortId, state: LinkState) -> Result<(), NetworkError> {
+        self.node
+            .set_link(self.now, port, state, self.settings.seed)
+    }
+
+    fn link_states(&self) -> Vec<LinkInfo> {
+        self.node.link_states().collect()
+    }
+
+    fn restart(&mut self) -> Result<(), NetworkError> {
+        self.node.restart(self.now)
+    }
+
+    fn start_capture(&mut self, port: PortId, stem: &Path) -> Result<(), NetworkError> {
+        self.node.start_capture(port, stem, self.settings.epoch_ns)
+    }
+
+    fn stop_capture(&mut self, port: PortId) -> Result<(), NetworkError> {
+        self.node.stop_capture(port)
+    }
+}

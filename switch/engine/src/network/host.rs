@@ -1,0 +1,17 @@
+//! A host as the network sees it.
+
+use ebb_units::Instant;
+
+/// Something at the end of a switch port. Sans-IO: it gets the time and says when it wants to be
+/// woken.
+pub trait Host: Send {
+    fn name(&self) -> &str;
+    /// The last bit of a frame has arrived.
+    fn receive(&mut self, now: Instant, frame: Vec<u8>);
+    /// The time it asked for has come.
+    fn wake(&mut self, now: Instant);
+    /// When to wake it, if nothing arrives before.
+    fn next_wake(&self) -> Option<Instant>;
+    /// A frame that starts to leave now, and when its last bit is out. `None`: nothing more now.
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)>;
+}

@@ -1,0 +1,328 @@
+//! Links: where a port leads, and what happens to the frames on the way there.
+
+use ebb_units::{BitRate, Duration, Instant};
+use thiserror::Error;
+
+use super::event::{Event, mix};
+use super::{Address, NodePort};
+use crate::drops::DropReason;
+
+/// What one direction of a link does to frames. By default it delivers them all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkState {
+    /// Down: every frame is lost. The sender keeps sending.
+    pub up: bool,
+    /// Probability that a frame is lost.
+    pub loss: f64,
+    /// Probability that one bit of a frame is flipped, unseen by the frame check sequence.
+    pub corrupt: f64,
+    /// The link is slower than the sender's port. A switch port sends at this rate; frames of a
+    /// host wait where its link begins.
+    pub rate_bps: Option<u64>,
+}
+
+impl Default for LinkState {
+    fn default() -> Self {
+        Self {
+            up: true,
+            loss: 0.0,
+            corrupt: 0.0,
+            rate_bps: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Error)]
+pub enum LinkStateError {
+    #[error("`{name}` is {value}; it is a probability, from 0 to 1")]
+    NoProbability { name: &'static str, value: f64 },
+    #[error("`rate_bps` is 0; a link that carries nothing is down (`up = false`)")]
+    NoRate,
+}
+
+impl LinkState {
+    pub fn validate(&self) -> Result<(), LinkStateError> {
+        for (name, value) in [("loss", self.loss), ("corrupt", self.corrupt)] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(LinkStateError::NoProbability { name, value });
+            }
+        }
+        match self.rate_bps {
+            Some(0) => Err(LinkStateError::NoRate),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn rate(&self) -> Option<BitRate> {
+        self.rate_bps.map(BitRate::from_bps)
+    }
+}
+
+/// One direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkInfo {
+    pub from: NodePort,
+    pub to: NodePort,
+    pub state: LinkState,
+}
+
+/// A frame on its way to another node.
+#[derive(Debug)]
+pub(crate) struct Crossing {
+    pub to: Address,
+    pub at: Instant,
+    pub event: Event,
+}
+
+/// One direction of a link, at its sender.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub peer: NodePort,
+    /// Where the peer is now.
+    pub to: Address,
+    /// Beyond the time at which the sender says that the frame arrives.
+    pub delay: Duration,
+    /// Frames sent so far, lost ones among them.
+    sent: u64,
+    /// Absent while the link is as it should be.
+    faults: Option<Box<Faults>>,
+}
+
+/// Who sends, for what differs between the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// Has a traffic manager that keeps the link's rate, and counts what the link does.
+    Switch,
+    /// Has neither: the link keeps the rate, and the switch at its end counts.
+    Host,
+}
+
+impl Link {
+    pub fn new(peer: NodePort, to: Address) -> Self {
+        Self {
+            peer,
+            to,
+            delay: Duration::ZERO,
+            sent: 0,
+            faults: None,
+        }
+    }
+
+    pub fn state(&self) -> LinkState {
+        let faults = self.faults.as_ref();
+        faults.map_or(LinkState::default(), |faults| faults.state)
+    }
+
+    /// `key` differs from link to link.
+    pub fn set_state(&mut self, state: LinkState, key: u64) {
+        let free_at = self.faults.as_ref().map_or(Instant::ZERO, |f| f.free_at);
+        let faulty = state != LinkState::default();
+        self.faults = faulty.then(|| {
+            Box::new(Faults {
+                state,
+                key,
+                free_at,
+            })
+        });
+    }
+
+    /// A frame whose last bit leaves the sender, or arrives if the sender counts the delay in, at a
+    /// time. Returns what the link did to it for the sender to count.
+    pub fn send(
+        &mut self,
+        mut at: Instant,
+        mut frame: Vec<u8>,
+        sender: Sender,
+        out: &mut Vec<Crossing>,
+    ) -> Option<DropReason> {
+        let sequence = self.sent;
+        self.sent += 1;
+        let mut fault = None;
+        if let Some(faults) = &mut self.faults {
+            if sender == Sender::Host {
+                at = faults.serialise(at, frame.len() as u64);
+            }
+            fault = faults.strike(sequence, &mut frame);
+        }
+        let (port, bytes) = (self.peer.port, frame.len() as u64);
+        // Only the order of frames that arrive at the same time matters, so this may wrap.
+        let sequence = sequence as u32;
+        let mut carry = |event| {
+            out.push(Crossing {
+                to: self.to,
+                at: at + self.delay,
+                event,
+            });
+        };
+        if fault.is_none_or(|reason| reason == DropReason::LinkCorrupt) {
+            carry(Event::Receive {
+                port,
+                sequence,
+                frame,
+            });
+        }
+        match (fault, sender) {
+            (Some(reason), Sender::Host) => {
+                carry(Event::Fault {
+                    port,
+                    sequence,
+                    reason,
+                    bytes,
+                });
+                None
+            }
+            _ => fault,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Faults {
+    state: LinkState,
+    key: u64,
+    /// When a link that is slower than its host has passed on what it was given.
+    free_at: Instant,
+}
+
+impl Faults {
+    fn serialise(&mut self, at: Instant, bytes: u64) -> Instant {
+        let Some(rate) = self.state.rate() else {
+            return at;
+        };
+        self.free_at = at.max(self.free_at) + rate.time_for(bytes);
+        self.free_at
+    }
+
+    /// Decides what happens to a frame. Drawn from the link and the frame's number alone, so that it
+    /// does not depend on who runs the link, or on what happens elsewhere.
+    fn strike(&self, sequence: u64, frame: &mut [u8]) -> Option<DropReason> {
+        let LinkState {
+            up, loss, corrupt, ..
+        } = self.state;
+        let draw = |purpose: u64| mix(mix(self.key, purpose), sequence);
+        // 53 bits are what an f64 holds.
+        let happens = |purpose, probability: f64| {
+            probability > 0.0 && ((draw(purpose) >> 11) as f64) < probability * (1u64 << 53) as f64
+        };
+        if !up {
+            return Some(DropReason::LinkDown);
+        }
+        if happens(1, loss) {
+            return Some(DropReason::LinkLoss);
+        }
+        if !happens(2, corrupt) || frame.is_empty() {
+            return None;
+        }
+        let bit = draw(3) % (frame.len() as u64 * 8);
+        frame[(bit / 8) as usize] ^= 1 << (bit % 8);
+        Some(DropReason::LinkCorrupt)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::NodeId;
+
+    const FRAMES: usize = 20_000;
+
+    fn link(state: LinkState, key: u64) -> Link {
+        let peer = NodePort {
+            node: NodeId(1),
+            port: 3,
+        };
+        let mut link = Link::new(peer, Address::default());
+        link.set_state(state, key);
+        link
+    }
+
+    /// Which of the frames were struck, and how.
+    fn strikes(state: LinkState, key: u64) -> Vec<Option<DropReason>> {
+        let mut link = link(state, key);
+        let mut out = Vec::new();
+        (0..FRAMES)
+            .map(|_| link.send(Instant::ZERO, vec![0; 100], Sender::Switch, &mut out))
+            .collect()
+    }
+
+    #[test]
+    fn losses_have_the_probability_asked_for_and_are_independent_of_each_other() {
+        let state = LinkState {
+            loss: 0.1,
+            ..LinkState::default()
+        };
+        let lost: Vec<bool> = strikes(state, 7).iter().map(Option::is_some).collect();
+        let count = lost.iter().filter(|lost| **lost).count();
+        assert!((1850..2150).contains(&count), "{count}");
+        let pairs = lost.windows(2).filter(|w| w[0] && w[1]).count();
+        assert!((150..250).contains(&pairs), "{pairs}");
+        assert_ne!(strikes(state, 7), strikes(state, 8));
+        assert_eq!(strikes(state, 7), strikes(state, 7));
+    }
+
+    #[test]
+    fn corruption_flips_one_bit_anywhere() {
+        let state = LinkState {
+            corrupt: 1.0,
+            ..LinkState::default()
+        };
+        let mut link = link(state, 1);
+        let mut hit = [false; 800];
+        for _ in 0..FRAMES {
+            let mut out = Vec::new();
+            let fault = link.send(Instant::ZERO, vec![0; 100], Sender::Switch, &mut out);
+            assert_eq!(fault, Some(DropReason::LinkCorrupt));
+            let [Crossing { event: Event::Receive { frame, .. }, .. }] = &out[..] else {
+                panic!("{out:?}");
+            };
+            let bits = |byte: &u8| byte.count_ones();
+            assert_eq!(frame.iter().map(bits).sum::<u32>(), 1);
+            let byte = frame.iter().position(|byte| *byte != 0).expect("a flipped bit");
+            hit[byte * 8 + frame[byte].trailing_zeros() as usize] = true;
+        }
+        assert!(hit.iter().all(|hit| *hit));
+    }
+
+    #[test]
+    fn a_host_has_the_switch_at_the_end_count_and_the_link_keep_the_rate() {
+        let state = LinkState {
+            loss: 1.0,
+            rate_bps: Some(8_000_000),
+            ..LinkState::default()
+        };
+        let mut link = link(state, 1);
+        let mut out = Vec::new();
+        for _ in 0..2 {
+            let fault = link.send(Instant::ZERO, vec![0; 100], Sender::Host, &mut out);
+            assert_eq!(fault, None);
+        }
+        let times: Vec<_> = out.iter().map(|crossing| crossing.at).collect();
+        assert_eq!(times, [100, 200].map(Instant::from_micros));
+        let told = |crossing: &Crossing| {
+            matches!(
+                crossing.event,
+                Event::Fault { port: 3, reason: DropReason::LinkLoss, bytes: 100, .. }
+            )
+        };
+        assert!(out.iter().all(told), "{out:?}");
+    }
+
+    #[test]
+    fn states_that_make_no_sense_are_refused() {
+        let with = |loss, corrupt, rate_bps| LinkState {
+            up: true,
+            loss,
+            corrupt,
+            rate_bps,
+        };
+        assert_eq!(with(1.0, 0.0, Some(1)).validate(), Ok(()));
+        for wrong in [
+            with(1.1, 0.0, None),
+            with(0.0, f64::NAN, None),
+            with(-0.1, 0.0, None),
+            with(0.0, 0.0, Some(0)),
+        ] {
+            assert!(wrong.validate().is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Nodes (switches and hosts), the links between them, and the partitions that run them: what both
+//! clocks share.
+//!
+//! Nodes share nothing but links. In a partition every node works off its own events in the order of
+//! their time; events of the same time in an order that depends on the links only
+//! ([`event::Event::rank`]). Nothing that happens depends on which node runs first, or where. What a
+//! node sends reaches another one after the link's delay at the earliest, so the nodes of a
+//! partition take turns of the shortest delay between them, and partitions need to hear from each
+//! other only as often as the shortest delay between *them* asks for. How they do is for the clock:
+//! [`simulation`](crate::simulation) or [`Driver`](crate::Driver).
+
+mod access;
+mod event;
+mod event_queue;
+mod host;
+mod link;
+mod node;
+mod partition;
+mod plan;
+mod samples;
+
+use std::path::Path;
+
+use ebb_units::{Duration, Instant};
+use thiserror::Error;
+
+use crate::control::{Command, NodeControl, Request};
+use crate::switch::{PortId, Switch};
+use access::{Access, Settings};
+use node::Node;
+use plan::Edge;
+use samples::Sampler;
+
+pub use host::Host;
+pub(crate) use link::Crossing;
+pub use link::{LinkInfo, LinkState, LinkStateError};
+pub(crate) use partition::Partition;
+pub use samples::QueueSample;
+
+/// A switch or a host of a [`Network`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// A port of a node. A host has port 0 only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodePort {
+    pub node: NodeId,
+    pub port: PortId,
+}
+
+/// What was asked of a network and cannot be.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum NetworkError {
+    #[error("port {port} of \"{node}\" is connected twice; a port has one link or interface")]
+    Taken { node: String, port: PortId },
+    #[error("port {port} of switch \"{node}\" is its {role}; connect another port")]
+    Reserved {
+        node: String,
+        port: PortId,
+        role: &'static str,
+    },
+    #[error("port {port} of \"{node}\" has no link")]
+    NoLink { node: String, port: PortId },
+    #[error("\"{node}\" is no switch")]
+    NotASwitch { node: String },
+    #[error("link of \"{node}\", port {port}: {problem}")]
+    LinkState {
+        node: String,
+        port: PortId,
+        problem: LinkStateError,
+    },
+    #[error("no capture runs at port {port} of \"{node}\"")]
+    NoCapture { node: String, port: PortId },
+    /// Says what and where.
+    #[error("{0}")]
+    Capture(String),
+}
+
+/// What a network has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Frames that arrived at switches: each went through a P4 pipeline.
+    pub packet_hops: u64,
+    pub events: u64,
+}
+
+/// Where a node is: which partition runs it, and its place there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Address {
+    pub partition: u32,
+    pub index: u32,
+}
+
+/// Which links may lead from one partition to another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// Faster links may not.
+    pub least_delay: Duration,
+    pub hosts: bool,
+}
+
+pub struct Network<H> {
+    /// At least one. Empty except the first until the nodes are spread.
+    partitions: Vec<Partition<H>>,
+    addresses: Vec<Address>,
+    now: Instant,
+    settings: Settings,
+}
+
+impl<H: Host> Network<H> {
+    pub fn new() -> Self {
+        Self {
+            partitions: vec![Partition::default()],
+            addresses: Vec::new(),
+            now: Instant::ZERO,
+            settings: Settings::default(),
+        }
+    }
+
+    /// Of what links lose and corrupt. 1 if nobody says.
+    pub fn set_seed(&mut self, seed: u64) {
+        let settings = Settings {
+            seed,
+            ..self.settings
+        };
+        self.set(settings);
+    }
+
+    pub(crate) fn set_epoch_ns(&mut self, epoch_ns: u64) {
+        let settings = Settings {
+            epoch_ns,
+            ..self.settings
+        };
+        self.set(settings);
+    }
+
+    fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+        for partition in &mut self.partitions {
+            partition.settings = settings;
+        }
+    }
+
+    pub fn add_switch(&mut self, switch: Switch) -> NodeId {
+        let id = NodeId(self.addresses.len());
+        self.add(Node::switch(id, switch))
+    }
+
+    pub fn add_host(&mut self, host: H) -> NodeId {
+        let id = NodeId(self.addresses.len());
+        self.add(Node::host(id, host))
+    }
+
+    /// Before the nodes are spread.
+    fn add(&mut self, node: Node<H>) -> NodeId {
+        let id = node.id();
+        let index = self.partitions[0].add(node);
+        self.addresses.push(Address {
+            partition: 0,
+            index,
+        });
+        id
+    }
+
+    /// Joins two ports. Rate and delay of each direction are those of the sending switch port's
+    /// profile; a host has its own serialiser, and the switch port's `rx_delay` is its delay.
+    pub fn connect(&mut self, a: NodePort, b: NodePort) -> Result<(), NetworkError> {
+        let now = self.now;
+        for near in [a, b] {
+            self.node(near.node).check_port(near.port)?;
+        }
+        for (near, far) in [(a, b), (b, a)] {
+            let address = self.addresses[far.node.0];
+            self.node_mut(near.node)
+                .connect(now, near.port, far, address);
+        }
+        Ok(())
+    }
+
+    /// The time that has been reached.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    pub(crate) fn set_now(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    pub fn switch(&self, id: NodeId) -> Option<&Switch> {
+        self.node(id).as_switch()
+    }
+
+    pub fn host(&self, id: NodeId) -> Option<&H> {
+        self.node(id).as_host()
+    }
+
+    pub fn name(&self, id: NodeId) -> &str {
+        self.node(id).name()
+    }
+
+    pub fn switches(&self) -> impl Iterator<Item = (NodeId, &Switch)> {
+        self.ids()
+            .filter_map(|id| Some((id, self.node(id).as_switch()?)))
+    }
+
+    pub fn hosts(&self) -> impl Iterator<Item = (NodeId, &H)> {
+        self.ids()
+            .filter_map(|id| Some((id, self.node(id).as_host()?)))
+    }
+
+    fn ids(&self) -> impl Iterator<Item = NodeId> + use<H> {
+        (0..self.addresses.len()).map(NodeId)
+    }
+
+    fn node(&self, id: NodeId) -> &Node<H> {
+        let address = self.addresses[id.0];
+        &self.partitions[address.partition as usize].nodes[address.index as usize]
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node<H> {
+        let address = self.addresses[id.0];
+        &mut self.partitions[address.partition as usize].nodes[address.index as usize]
+    }
+
+    /// Gives access to a switch at the present time; packets it wants to send are sent.
+    pub fn with_switch<R>(&mut self, id: NodeId, f: impl FnOnce(&mut Switch) -> R) -> Option<R> {
+        self.with_node(id, |access| access.node.as_switch_mut().map(f))
+    }
+
+    /// Gives access to a host; it is woken when it then wants to be.
+    pub fn with_host<R>(&mut self, id: NodeId, f: impl FnOnce(&mut H) -> R) -> Option<R> {
+        self.with_node(id, |access| access.node.as_host_mut().map(f))
+    }
+
+    fn with_node<R>(&mut self, id: NodeId, f: impl FnOnce(&mut Access<'_, H>) -> R) -> R {
+        let (address, now) = (self.addresses[id.0], self.now);
+        let partition = &mut self.partitions[address.partition as usize];
+        let result = partition.with_node(address.index, now, f);
+        self.deliver();
+        result
+    }
+
+    /// Sets one direction of a link: that in which this port sends.
+    pub fn set_link(&mut self, from: NodePort, state: LinkState) -> Result<(), NetworkError> {
+        self.with_node(from.node, |access| access.set_link(from.port, state))
+    }
+
+    /// Every direction of every link, in the order of the nodes and their ports.
+    pub fn link_states(&self) -> Vec<LinkInfo> {
+        let ids = self.ids();
+        ids.flat_map(|id| self.node(id).link_states()).collect()
+    }
+
+    /// The switch as at its start: queues, tables, program and statistics are gone, and its
+    /// controller is told ([`Notice::Restarted`](crate::Notice::Restarted)).
+    pub fn restart_switch(&mut self, id: NodeId) -> Result<(), NetworkError> {
+        self.with_node(id, |access| access.restart())
+    }
+
+    /// Captures what a switch port receives and sends to `{stem}_in.pcap` and `{stem}_out.pcap`;
+    /// the stem may end in `.pcap`. A capture that runs at the port already ends.
+    pub fn start_capture(&mut self, at: NodePort, stem: &Path) -> Result<(), NetworkError> {
+        self.with_node(at.node, |access| access.start_capture(at.port, stem))
+    }
+
+    pub fn stop_capture(&mut self, at: NodePort) -> Result<(), NetworkError> {
+        self.with_node(at.node, |access| access.stop_capture(at.port))
+    }
+
+    pub(crate) fn flush_captures(&mut self) {
+        self.partitions
+            .iter_mut()
+            .for_each(Partition::flush_captures);
+    }
+
+    /// Has the depths of queues of a switch (port, queue) sampled from now on, instead of those of
+    /// before.
+    pub fn sample_queues(&mut self, switch: NodeId, queues: &[(PortId, u8)], every: Duration) {
+        let sampler = Sampler::new(switch, queues.to_vec(), self.now, every);
+        self.node_mut(switch).sampler = Some(Box::new(sampler));
+    }
+
+    /// The samples since the last call, by time, then in the order of the switches.
+    pub fn take_queue_samples(&mut self) -> Vec<QueueSample> {
+        let now = self.now;
+        let mut samples = Vec::new();
+        for id in self.ids() {
+            let node = self.node_mut(id);
+            node.sample(now);
+            if let Some(sampler) = &mut node.sampler {
+                samples.extend(sampler.take());
+            }
+        }
+        samples.sort_by_key(|sample| sample.at);
+        samples
+    }
+
+    /// Does what another thread asks for through a [`ControlHandle`](crate::ControlHandle), at the
+    /// present time. False if it asks for the end.
+    pub fn obey(&mut self, command: Command) -> bool {
+        let now = self.now;
+        let goes_on = match command {
+            Command(Request::At(id, work)) => {
+                // A command for a node that is not there is dropped, which tells its sender.
+                if let Some(address) = self.addresses.get(id.0).copied() {
+                    let partition = &mut self.partitions[address.partition as usize];
+                    partition.with_node(address.index, now, |access| work(access));
+                }
+                true
+            }
+            Command(Request::Everywhere(mut work)) => {
+                for partition in &mut self.partitions {
+                    partition.with_all_nodes(now, &mut *work);
+                }
+                true
+            }
+            Command(Request::Stop) => false,
+        };
+        self.deliver();
+        goes_on
+    }
+
+    /// Spreads the nodes over `parts` partitions or fewer: each with about the same number of link
+    /// ends, neighbours together.
+    pub(crate) fn spread(&mut self, parts: usize, cut: Cut) {
+        self.measure();
+        let edges: Vec<Edge> = self.edges(cut).collect();
+        let part_of = plan::plan(self.addresses.len(), &edges, parts);
+        let parts = part_of.iter().max().map_or(1, |last| last + 1);
+        let nodes: Vec<Node<H>> = self
+            .ids()
+            .map(|id| std::mem::take(self.node_mut(id)))
+            .collect();
+        let mut moved: Vec<Partition<H>> = (0..parts).map(|_| Partition::default()).collect();
+        for (node, part) in nodes.into_iter().zip(part_of) {
+            let id = node.id();
+            self.addresses[id.0] = Address {
+                partition: part as u32,
+                index: moved[part].add(node),
+            };
+        }
+        for (number, partition) in moved.iter_mut().enumerate() {
+            partition.prepare(number as u32, parts, &self.addresses);
+        }
+        self.partitions = moved;
+        self.set(self.settings);
+        self.measure();
+    }
+
+    fn edges(&self, cut: Cut) -> impl Iterator<Item = Edge> {
+        let ids = self.ids();
+        let directions = ids.flat_map(move |id| {
+            let node = self.node(id);
+            node.ports().map(move |(port, link)| {
+                let far = self.node(link.peer.node);
+                let back = far.link(link.peer.port);
+                let back = back.map(|back| far.delay(link.peer.port, back));
+                let delay = node.delay(port, link).min(back.unwrap_or(Duration::MAX));
+                let host = node.as_host().is_some() || far.as_host().is_some();
+                Edge {
+                    ends: [id.0, link.peer.node.0],
+                    tight: delay < cut.least_delay || host && !cut.hosts,
+                }
+            })
+        });
+        // Each link once.
+        directions.filter(|edge| edge.ends[0] <= edge.ends[1])
+    }
+
+    /// Learns the delays of all links, which the configuration of a switch may have changed.
+    pub(crate) fn measure(&mut self) {
+        for id in self.ids() {
+            let host = self.node(id).as_host().is_some();
+            let peer = self.node(id).link(0).map(|link| link.peer);
+            if let Some(peer) = peer.filter(|_| host) {
+                let far = self.node(peer.node).as_switch();
+                let delay = far.map_or(Duration::ZERO, |s| s.rx_delay(peer.port));
+                self.node_mut(id).set_delay(0, delay);
+            }
+        }
+        self.partitions.iter_mut().for_each(Partition::measure);
+    }
+
+    pub(crate) fn partitions(&mut self) -> &mut Vec<Partition<H>> {
+        &mut self.partitions
+    }
+
+    /// For each node, the partition that runs it.
+    pub(crate) fn partition_of(&self) -> impl Iterator<Item = u32> {
+        self.addresses.iter().map(|address| address.partition)
+    }
+
+    /// No link between two partitions is faster.
+    pub(crate) fn lookahead(&self) -> Duration {
+        let all = self.partitions.iter().flat_map(Partition::lookahead);
+        all.min().copied().unwrap_or(Duration::MAX)
+    }
+
+    /// When something happens next.
+    pub fn next_event(&self) -> Option<Instant> {
+        let next = self.partitions.iter().filter_map(Partition::next_event);
+        next.min()
+    }
+
+    /// Hands over the frames that left one partition for another.
+    pub(crate) fn deliver(&mut self) {
+        for from in 0..self.partitions.len() {
+            for to in 0..self.partitions.len() {
+                let crossing = self.partitions[from].take_crossing(to);
+                self.partitions[to].accept(crossing);
+            }
+        }
+    }
+
+    pub fn work(&self) -> Work {
+        let works = self.partitions.iter().map(Partition::work);
+        works.fold(Work::default(), |sum, work| Work {
+            packet_hops: sum.packet_hops + work.packet_hops,
+            events: sum.events + work.events,
+        })
+    }
+
+    /// Has a hash taken of all that happens from now on. A simulation does.
+    pub(crate) fn set_traced(&mut self, traced: bool) {
+        for id in self.ids() {
+            self.node_mut(id).set_traced(traced);
+        }
+    }
+
+    /// A hash of everything that happened at every node, in its order: two runs with the same hash
+    /// were the same.
+    pub fn trace_hash(&self) -> u64 {
+        self.ids()
+            .fold(0, |hash, id| event::mix(hash, self.node(id).trace_hash()))
+    }
+}
+
+impl<H: Host> Default for Network<H> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

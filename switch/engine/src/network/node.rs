@@ -1,0 +1,444 @@
+//! A switch or a host, its pending events and its links.
+
+use std::io;
+use std::path::Path;
+
+use ebb_units::{Duration, Instant};
+
+use super::event::{Event, mix};
+use super::event_queue::EventQueue;
+use super::host::Host;
+use super::link::{Crossing, Link, LinkInfo, LinkState, Sender};
+use super::samples::Sampler;
+use super::{Address, NetworkError, NodeId, NodePort};
+use crate::capture::{Capture, Direction};
+use crate::switch::{Effect, PortId, Switch};
+
+#[derive(Default)]
+enum Kind<H> {
+    /// Only while nodes are moved.
+    #[default]
+    Nobody,
+    Switch(Box<Switch>),
+    Host(Box<H>),
+}
+
+pub(super) struct Node<H> {
+    id: NodeId,
+    kind: Kind<H>,
+    events_due: EventQueue<Event>,
+    links: Vec<Option<Link>>,
+    captures: Vec<Option<Box<Capture>>>,
+    pub sampler: Option<Box<Sampler>>,
+    /// The earliest time at which the partition has it on its list.
+    pub listed: Instant,
+    /// `None`: nobody wants it.
+    trace: Option<u64>,
+    pub packet_hops: u64,
+    pub events: u64,
+}
+
+impl<H> Default for Node<H> {
+    fn default() -> Self {
+        Self {
+            id: NodeId(usize::MAX),
+            kind: Kind::Nobody,
+            events_due: EventQueue::new(),
+            links: Vec::new(),
+            captures: Vec::new(),
+            sampler: None,
+            listed: Instant::FAR_FUTURE,
+            trace: Some(0),
+            packet_hops: 0,
+            events: 0,
+        }
+    }
+}
+
+impl<H: Host> Node<H> {
+    pub fn switch(id: NodeId, switch: Switch) -> Self {
+        Self {
+            id,
+            kind: Kind::Switch(Box::new(switch)),
+            ..Self::default()
+        }
+    }
+
+    pub fn host(id: NodeId, host: H) -> Self {
+        Self {
+            id,
+            kind: Kind::Host(Box::new(host)),
+            ..Self::default()
+        }
+    }
+
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    pub fn as_switch(&self) -> Option<&Switch> {
+        match &self.kind {
+            Kind::Switch(switch) => Some(switch),
+            _ => None,
+        }
+    }
+
+    pub fn as_switch_mut(&mut self) -> Option<&mut Switch> {
+        match &mut self.kind {
+            Kind::Switch(switch) => Some(switch),
+            _ => None,
+        }
+    }
+
+    pub fn as_host(&self) -> Option<&H> {
+        match &self.kind {
+            Kind::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+
+    pub fn as_host_mut(&mut self) -> Option<&mut H> {
+        match &mut self.kind {
+            Kind::Host(host) => Some(host),
+            _ => None,
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match &self.kind {
+            Kind::Nobody => "",
+            Kind::Switch(switch) => switch.name(),
+            Kind::Host(host) => host.name(),
+        }
+    }
+
+    /// Whether the port can get a link.
+    pub fn check_port(&self, port: PortId) -> Result<(), NetworkError> {
+        let node = || self.name().to_owned();
+        if let Some(role) = self.as_switch().and_then(|s| s.reserved_role(port)) {
+            return Err(NetworkError::Reserved {
+                node: node(),
+                port,
+                role,
+            });
+        }
+        match self.link(port) {
+            Some(_) => Err(NetworkError::Taken { node: node(), port }),
+            None => Ok(()),
+        }
+    }
+
+    pub fn connect(&mut self, now: Instant, port: PortId, peer: NodePort, to: Address) {
+        let index = usize::from(port);
+        if self.links.len() <= index {
+            self.links.resize(index + 1, None);
+        }
+        self.links[index] = Some(Link::new(peer, to));
+        if let Kind::Switch(switch) = &mut self.kind {
+            switch.connect_port(now, port);
+        }
+    }
+
+    pub fn link(&self, port: PortId) -> Option<&Link> {
+        self.links.get(usize::from(port))?.as_ref()
+    }
+
+    fn link_mut(&mut self, port: PortId) -> Result<&mut Link, NetworkError> {
+        let error = NetworkError::NoLink {
+            node: self.name().to_owned(),
+            port,
+        };
+        let link = self.links.get_mut(usize::from(port));
+        link.and_then(Option::as_mut).ok_or(error)
+    }
+
+    pub fn ports(&self) -> impl Iterator<Item = (PortId, &Link)> {
+        let links = (0..).zip(&self.links);
+        links.filter_map(|(port, link)| Some((port, link.as_ref()?)))
+    }
+
+    pub fn link_states(&self) -> impl Iterator<Item = LinkInfo> {
+        self.ports().map(|(port, link)| LinkInfo {
+            from: NodePort {
+                node: self.id,
+                port,
+            },
+            to: link.peer,
+            state: link.state(),
+        })
+    }
+
+    /// Sets one direction of a link: that in which this node sends.
+    pub fn set_link(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        state: LinkState,
+        seed: u64,
+    ) -> Result<(), NetworkError> {
+        let node = || self.name().to_owned();
+        state.validate().map_err(|problem| NetworkError::LinkState {
+            node: node(),
+            port,
+            problem,
+        })?;
+        let key = mix(mix(seed, self.id.0 as u64), port.into());
+        self.link_mut(port)?.set_state(state, key);
+        if let Kind::Switch(switch) = &mut self.kind {
+            switch.limit_rate(now, port, state.rate());
+        }
+        Ok(())
+    }
+
+    /// The switch as at its start, without a program. Its links stay as they are.
+    pub fn restart(&mut self, now: Instant) -> Result<(), NetworkError> {
+        let Kind::Switch(switch) = &mut self.kind else {
+            let node = self.name().to_owned();
+            return Err(NetworkError::NotASwitch { node });
+        };
+        switch.advance(now);
+        switch.restart();
+        for (port, link) in (0..).zip(&self.links) {
+            if let Some(rate) = link.as_ref().and_then(|link| link.state().rate()) {
+                switch.limit_rate(now, port, Some(rate));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn start_capture(
+        &mut self,
+        port: PortId,
+        stem: &Path,
+        epoch_ns: u64,
+    ) -> Result<(), NetworkError> {
+        if self.as_switch().is_none() {
+            let node = self.name().to_owned();
+            return Err(NetworkError::NotASwitch { node });
+        }
+        self.link_mut(port)?;
+        let capture = Capture::create(stem, epoch_ns)?;
+        let index = usize::from(port);
+        if self.captures.len() <= index {
+            self.captures.resize_with(index + 1, || None);
+        }
+        self.captures[index] = Some(Box::new(capture));
+        Ok(())
+    }
+
+    /// Brings the files of a capture up to date and closes them.
+    pub fn stop_capture(&mut self, port: PortId) -> Result<(), NetworkError> {
+        let capture = self.captures.get_mut(usize::from(port));
+        match capture.and_then(Option::take) {
+            Some(mut capture) => Ok(capture.flush()?),
+            None => Err(NetworkError::NoCapture {
+                node: self.name().to_owned(),
+                port,
+            }),
+        }
+    }
+
+    pub fn flush_captures(&mut self) {
+        for port in 0..self.captures.len() {
+            self.record(port as PortId, Capture::flush);
+        }
+    }
+
+    /// A capture that cannot be written ends; the switch goes on.
+    fn record(&mut self, port: PortId, f: impl FnOnce(&mut Capture) -> io::Result<()>) {
+        let Some(slot) = self.captures.get_mut(usize::from(port)) else {
+            return;
+        };
+        if let Some(Err(error)) = slot.as_mut().map(|capture| f(capture)) {
+            *slot = None;
+            let name = self.name();
+            tracing::warn!("{name}, port {port}: packet capture stopped: {error}");
+        }
+    }
+
+    /// Frames take so long beyond the time at which the node says that they arrive.
+    pub fn set_delay(&mut self, port: PortId, delay: Duration) {
+        if let Ok(link) = self.link_mut(port) {
+            link.delay = delay;
+        }
+    }
+
+    /// The nodes have moved.
+    pub fn relocate(&mut self, addresses: &[Address]) {
+        for link in self.links.iter_mut().flatten() {
+            link.to = addresses[link.peer.node.0];
+        }
+    }
+
+    pub fn set_traced(&mut self, traced: bool) {
+        self.trace = traced.then_some(0);
+    }
+
+    /// The time from the node's sending a frame through a port to its arrival.
+    pub fn delay(&self, port: PortId, link: &Link) -> Duration {
+        let propagation = self.as_switch().map(|switch| switch.tx_delay(port));
+        link.delay + propagation.unwrap_or_default()
+    }
+
+    pub fn push(&mut self, at: Instant, event: Event) {
+        self.events_due.push(at, event.rank(), event);
+    }
+
+    pub fn next_event(&self) -> Option<Instant> {
+        let wake = self.as_host().and_then(Host::next_wake);
+        self.events_due.next_time().into_iter().chain(wake).min()
+    }
+
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.unwrap_or_default()
+    }
+
+    /// Works off all events before `horizon`.
+    pub fn run(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
+        match &self.kind {
+            Kind::Nobody => {}
+            Kind::Switch(_) => self.run_switch(horizon, out),
+            Kind::Host(_) => self.run_host(horizon, out),
+        }
+    }
+
+    fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
+        while let Some((now, event)) = self.events_due.pop_before(horizon) {
+            self.note(now, &event);
+            self.sample(now);
+            if let Event::Receive { port, frame, .. } = &event {
+                self.packet_hops += 1;
+                if !self.captures.is_empty() {
+                    self.record(*port, |capture| capture.record(Direction::In, now, frame));
+                }
+            }
+            let Kind::Switch(switch) = &mut self.kind else {
+                return;
+            };
+            switch.advance(now);
+            match event {
+                Event::Receive { port, frame, .. } => switch.receive(port, frame),
+                Event::Fault {
+                    port,
+                    reason,
+                    bytes,
+                    ..
+                } => switch.count_interface_drop(port, reason, 1, bytes),
+                Event::Serve(port) => switch.serve(port),
+            }
+            self.collect(out);
+        }
+    }
+
+    /// Takes the samples that are due before what happens now.
+    pub fn sample(&mut self, now: Instant) {
+        if let (Some(sampler), Kind::Switch(switch)) = (&mut self.sampler, &self.kind) {
+            sampler.advance(now, switch);
+        }
+    }
+
+    /// Schedules what the switch wants to happen.
+    pub fn collect(&mut self, out: &mut Vec<Crossing>) {
+        let Kind::Switch(switch) = &mut self.kind else {
+            return;
+        };
+        // Nothing below adds effects, and the allocation is given back.
+        let mut effects = switch.take_effects();
+        for (at, effect) in effects.drain(..) {
+            match effect {
+                Effect::Serve(port) => {
+                    let event = Event::Serve(port);
+                    self.events_due.push(at, event.rank(), event);
+                }
+                Effect::Send { port, frame } => self.send(at, port, frame, out),
+            }
+        }
+        if let Kind::Switch(switch) = &mut self.kind {
+            switch.give_back(effects);
+        }
+    }
+
+    /// A frame of the switch, that arrives at a time unless the link delays it more.
+    fn send(&mut self, at: Instant, port: PortId, frame: Vec<u8>, out: &mut Vec<Crossing>) {
+        if !self.captures.is_empty() {
+            let delay = self.as_switch().map(|s| s.tx_delay(port));
+            let left = at - delay.unwrap_or_default();
+            self.record(port, |c| c.record(Direction::Out, left, &frame));
+        }
+        let Kind::Switch(switch) = &mut self.kind else {
+            return;
+        };
+        // A switch sends to connected ports and to its CPU port only.
+        let Some(Some(link)) = self.links.get_mut(usize::from(port)) else {
+            return switch.packet_in(frame);
+        };
+        let bytes = frame.len() as u64;
+        if let Some(fault) = link.send(at, frame, Sender::Switch, out) {
+            switch.count_interface_drop(port, fault, 1, bytes);
+        }
+    }
+
+    /// A frame of the host, whose last bit leaves it at a time.
+    pub fn inject(&mut self, at: Instant, frame: Vec<u8>, out: &mut Vec<Crossing>) {
+        if let Some(Some(link)) = self.links.first_mut() {
+            link.send(at, frame, Sender::Host, out);
+        }
+    }
+
+    fn run_host(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
+        while let Some(now) = self.next_event().filter(|next| *next < horizon) {
+            let arrival = self.events_due.pop_due(now);
+            match &arrival {
+                Some((at, event)) => self.note(*at, event),
+                None => self.events += 1,
+            }
+            let Kind::Host(host) = &mut self.kind else {
+                return;
+            };
+            match arrival {
+                Some((at, Event::Receive { frame, .. })) => host.receive(at, frame),
+                _ => host.wake(now),
+            }
+            while let Some((at, frame)) = host.poll_transmit(now) {
+                if let Some(Some(link)) = self.links.first_mut() {
+                    link.send(at, frame, Sender::Host, out);
+                }
+            }
+        }
+    }
+
+    /// Takes an event into the trace. Of a frame, its length and what its headers can be.
+    fn note(&mut self, at: Instant, event: &Event) {
+        const HEADERS_BYTES: usize = 96;
+        self.events += 1;
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        *trace = mix(*trace, at.as_picos());
+        match event {
+            Event::Receive { port, frame, .. } => {
+                *trace = mix(*trace, u64::from(*port) << 32 | frame.len() as u64);
+                let (words, _) = frame[..frame.len().min(HEADERS_BYTES)].as_chunks::<8>();
+                for word in words {
+                    *trace = mix(*trace, u64::from_le_bytes(*word));
+                }
+            }
+            Event::Fault {
+                port,
+                reason,
+                bytes,
+                ..
+            } => {
+                *trace = mix(*trace, 1 << 62 | u64::from(*port) << 32 | *bytes);
+                *trace = mix(*trace, *reason as u64);
+            }
+            Event::Serve(port) => *trace = mix(*trace, 1 << 63 | u64::from(*port)),
+        }
+    }
+}
+
+impl From<io::Error> for NetworkError {
+    fn from(error: io::Error) -> Self {
+        NetworkError::Capture(error.to_string())
+    }
+}

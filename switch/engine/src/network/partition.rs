@@ -1,0 +1,264 @@
+//! The nodes that one thread runs.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ebb_units::{Duration, Instant};
+
+use super::host::Host;
+use super::link::Crossing;
+use super::node::Node;
+use super::access::{Access, Settings};
+use super::{Address, NodeId, Work};
+use crate::control::NodeControl;
+use crate::drops::DropReason;
+
+pub(crate) struct Partition<H> {
+    number: u32,
+    /// In the order of their ids.
+    pub(super) nodes: Vec<Node<H>>,
+    pub(super) settings: Settings,
+    /// When which node has something to do. An entry counts if it is the node's `listed` time.
+    list: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Frames for nodes of other partitions.
+    crossing: Vec<Vec<Crossing>>,
+    sent: Vec<Crossing>,
+    /// No link between two of the nodes is faster.
+    window: Duration,
+    /// For each partition: no link to it is faster.
+    lookahead: Vec<Duration>,
+    /// Everything before has happened.
+    ran_until: Instant,
+}
+
+impl<H> Default for Partition<H> {
+    fn default() -> Self {
+        Self {
+            number: 0,
+            nodes: Vec::new(),
+            settings: Settings::default(),
+            list: BinaryHeap::new(),
+            crossing: vec![Vec::new()],
+            sent: Vec::new(),
+            window: Duration::ZERO,
+            lookahead: vec![Duration::MAX],
+            ran_until: Instant::ZERO,
+        }
+    }
+}
+
+impl<H: Host> Partition<H> {
+    pub(super) fn add(&mut self, node: Node<H>) -> u32 {
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    /// To be called when the nodes of all partitions are in place.
+    pub(super) fn prepare(&mut self, number: u32, partitions: usize, addresses: &[Address]) {
+        self.number = number;
+        self.crossing = (0..partitions).map(|_| Vec::new()).collect();
+        for index in 0..self.nodes.len() {
+            self.nodes[index].relocate(addresses);
+            self.nodes[index].listed = Instant::FAR_FUTURE;
+            self.enlist(index as u32);
+        }
+    }
+
+    /// Learns the delays of the links, which the configuration of a switch may have changed.
+    pub fn measure(&mut self) {
+        self.measure_host_links();
+        self.window = Duration::MAX;
+        self.lookahead = vec![Duration::MAX; self.crossing.len()];
+        for node in &self.nodes {
+            for (port, link) in node.ports() {
+                let least = match link.to.partition == self.number {
+                    true => &mut self.window,
+                    false => &mut self.lookahead[link.to.partition as usize],
+                };
+                *least = node.delay(port, link).min(*least);
+            }
+        }
+    }
+
+    /// The delay of a host's link is the switch's to know.
+    fn measure_host_links(&mut self) {
+        for index in 0..self.nodes.len() {
+            let node = &self.nodes[index];
+            let Some(link) = node.as_host().and_then(|_| node.link(0)) else {
+                continue;
+            };
+            // Of a switch elsewhere, the network knows.
+            if link.to.partition == self.number {
+                let switch = self.nodes[link.to.index as usize].as_switch();
+                let delay = switch.map_or(Duration::ZERO, |s| s.rx_delay(link.peer.port));
+                self.nodes[index].set_delay(0, delay);
+            }
+        }
+    }
+
+    /// For each partition, the shortest time that a frame is on its way there.
+    pub fn lookahead(&self) -> &[Duration] {
+        &self.lookahead
+    }
+
+    pub fn work(&self) -> Work {
+        Work {
+            packet_hops: self.nodes.iter().map(|n| n.packet_hops).sum(),
+            events: self.nodes.iter().map(|n| n.events).sum(),
+        }
+    }
+
+    pub fn next_event(&self) -> Option<Instant> {
+        Some(self.list.peek()?.0.0)
+    }
+
+    /// Notes when the node has something to do next.
+    fn enlist(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        if let Some(next) = node.next_event()
+            && next < node.listed
+        {
+            node.listed = next;
+            self.list.push(Reverse((next, index)));
+        }
+    }
+
+    /// Lets everything happen that is due before `horizon`.
+    pub fn run(&mut self, horizon: Instant) {
+        while let Some(next) = self.next_event().filter(|next| *next < horizon) {
+            self.take_turn(next, horizon);
+        }
+        self.ran_until = self.ran_until.max(horizon);
+    }
+
+    /// Lets every node work off what is due in a window that begins with the next event, at `next`,
+    /// and in which no node hears from another; at most before `horizon`.
+    pub fn take_turn(&mut self, next: Instant, horizon: Instant) {
+        // It has events even where a link has no delay.
+        let window = self.window.max(Duration::from_picos(1));
+        let horizon = horizon.min(next + window);
+        while let Some(&Reverse((at, index))) = self.list.peek()
+            && at < horizon
+        {
+            self.list.pop();
+            let node = &mut self.nodes[index as usize];
+            if node.listed != at {
+                continue;
+            }
+            node.listed = Instant::FAR_FUTURE;
+            node.run(horizon, &mut self.sent);
+            self.enlist(index);
+            self.dispatch();
+        }
+    }
+
+    /// Everything before has happened.
+    pub fn ran_until(&self) -> Instant {
+        self.ran_until
+    }
+
+    /// Puts what a node sent where it belongs.
+    fn dispatch(&mut self) {
+        let mut sent = std::mem::take(&mut self.sent);
+        for crossing in sent.drain(..) {
+            if crossing.to.partition == self.number {
+                self.place(crossing);
+            } else {
+                self.crossing[crossing.to.partition as usize].push(crossing);
+            }
+        }
+        self.sent = sent;
+    }
+
+    fn place(&mut self, crossing: Crossing) {
+        let Crossing { to, at, event } = crossing;
+        let node = &mut self.nodes[to.index as usize];
+        node.push(at, event);
+        if at < node.listed {
+            node.listed = at;
+            self.list.push(Reverse((at, to.index)));
+        }
+    }
+
+    pub fn take_crossing(&mut self, to: usize) -> Vec<Crossing> {
+        std::mem::take(&mut self.crossing[to])
+    }
+
+    pub fn accept(&mut self, crossing: impl IntoIterator<Item = Crossing>) {
+        for crossing in crossing {
+            self.place(crossing);
+        }
+    }
+
+    /// A frame leaves a host at a time.
+    pub fn inject(&mut self, host: u32, at: Instant, frame: Vec<u8>) {
+        self.nodes[host as usize].inject(at, frame, &mut self.sent);
+        self.dispatch();
+    }
+
+    /// Gives access to a node at a time; what it then wants to send is sent.
+    pub fn with_node<R>(
+        &mut self,
+        index: u32,
+        now: Instant,
+        f: impl FnOnce(&mut Access<'_, H>) -> R,
+    ) -> R {
+        let node = &mut self.nodes[index as usize];
+        node.sample(now);
+        if let Some(switch) = node.as_switch_mut() {
+            switch.advance(now);
+        }
+        let result = f(&mut Access {
+            node,
+            now,
+            settings: self.settings,
+        });
+        node.collect(&mut self.sent);
+        self.enlist(index);
+        self.dispatch();
+        result
+    }
+
+    pub fn with_all_nodes(&mut self, now: Instant, f: &mut dyn FnMut(&mut dyn NodeControl)) {
+        for index in 0..self.nodes.len() {
+            self.with_node(index as u32, now, |access| f(access));
+        }
+    }
+
+    /// The place of a node of this partition.
+    pub fn index_of(&self, id: NodeId) -> Option<u32> {
+        let index = self.nodes.binary_search_by_key(&id, Node::id).ok()?;
+        Some(index as u32)
+    }
+
+    /// Has the switch at the end of a host's link count frames that the host's port lost.
+    pub fn count_drop(&mut self, host: u32, reason: DropReason, packets: u64, bytes: u64) {
+        let Some(link) = self.nodes[host as usize].link(0) else {
+            return;
+        };
+        let (index, port) = (link.to.index as usize, link.peer.port);
+        if let Some(switch) = self.nodes[index].as_switch_mut() {
+            switch.count_interface_drop(port, reason, packets, bytes);
+        }
+    }
+
+    /// Whether the delays of links may have changed since the last call.
+    pub fn take_delays_changed(&mut self) -> bool {
+        let switches = self.nodes.iter_mut().filter_map(Node::as_switch_mut);
+        switches.fold(false, |any, switch| switch.take_delays_changed() || any)
+    }
+
+    pub fn host_mut(&mut self, index: u32) -> Option<&mut H> {
+        self.nodes[index as usize].as_host_mut()
+    }
+
+    /// Places of the hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = (u32, &H)> {
+        let nodes = (0..).zip(&self.nodes);
+        nodes.filter_map(|(index, node)| Some((index, node.as_host()?)))
+    }
+
+    pub fn flush_captures(&mut self) {
+        self.nodes.iter_mut().for_each(Node::flush_captures);
+    }
+}
