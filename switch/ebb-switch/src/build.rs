@@ -6,9 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_bmv2_json::Program;
-use ebb_engine::{
-    Driver, DriverOptions, Interface, Network, NodePort, Switch, SwitchOptions,
-};
+use ebb_engine::{Driver, DriverOptions, Interface, Network, NodePort, Switch, SwitchOptions};
 use ebb_p4runtime::Server;
 use ebb_pipeline::Pipeline;
 

@@ -48,7 +48,6 @@ impl Device for EngineDevice {
                 Notice::PacketIn(frame) => Event::PacketIn(frame),
                 Notice::Digest(digest) => Event::Digest(digest),
                 Notice::Idle { table, entry } => Event::Idle { table, entry },
-                Notice::Restarted => return false,
             };
             events.try_send(event).is_ok()
         };

@@ -174,10 +174,7 @@ impl ControlHandle {
             .await
     }
 
-    pub async fn stop_capture(
-        &self,
-        at: NodePort,
-    ) -> Result<Result<(), NetworkError>, Stopped> {
+    pub async fn stop_capture(&self, at: NodePort) -> Result<Result<(), NetworkError>, Stopped> {
         self.ask(at.node, move |node| node.stop_capture(at.port))
             .await
     }

@@ -25,8 +25,8 @@ pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_chan
 pub use driver::{Driver, DriverError, DriverOptions, Interface};
 pub use drops::DropReason;
 pub use network::{
-    Host, LinkInfo, LinkState, LinkStateError, Network, NetworkError, NodeId, NodePort, QueueSample,
-    Work,
+    Host, LinkInfo, LinkState, LinkStateError, Network, NetworkError, NodeId, NodePort,
+    QueueSample, Work,
 };
 pub use report::{DropRow, SwitchReport, drop_table};
 pub use switch::{Listener, MAX_PASSES, Notice, PortId, Switch, SwitchOptions};

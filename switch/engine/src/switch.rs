@@ -50,8 +50,6 @@ pub enum Notice {
         table: TableId,
         entry: EntryId,
     },
-    /// The switch is as at its start: program, entries and queues are gone.
-    Restarted,
 }
 
 /// Takes notices; false if it could not.
@@ -196,7 +194,6 @@ impl Switch {
         self.drops = DropLedger::default();
         self.idle.clear();
         self.delays_changed = true;
-        self.notify(Notice::Restarted);
     }
 
     /// What waits in a queue of a port.

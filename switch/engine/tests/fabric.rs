@@ -64,7 +64,12 @@ fn what_does_not_fit_is_deflected_and_trimmed_by_the_program() {
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     // One is being sent, two wait, two do not fit.
     for i in 0..5 {
-        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(
+            &mut fabric,
+            Instant::from_nanos(i),
+            at(s, 1),
+            frame(9, 1500),
+        );
     }
     let outputs = run(&mut fabric);
     let lengths: Vec<_> = outputs.iter().map(|o| o.frame.len()).collect();
@@ -94,7 +99,12 @@ fn one_multicast_replica_is_deflected_on_its_own() {
     for _ in 0..3 {
         inject(&mut fabric, Instant::ZERO, at(s, 1), frame(9, 1500));
     }
-    inject(&mut fabric, Instant::from_nanos(5), at(s, 1), frame(10, 1000));
+    inject(
+        &mut fabric,
+        Instant::from_nanos(5),
+        at(s, 1),
+        frame(10, 1000),
+    );
     let mut seen: Vec<_> = run(&mut fabric)
         .into_iter()
         .filter(|o| o.frame[5] == 10)
@@ -113,7 +123,12 @@ fn a_deflected_packet_that_does_not_fit_again_is_dropped_once() {
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     for i in 0..6 {
-        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(
+            &mut fabric,
+            Instant::from_nanos(i),
+            at(s, 1),
+            frame(9, 1500),
+        );
     }
     assert_eq!(run(&mut fabric).len(), 4);
     let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
@@ -133,7 +148,12 @@ fn the_control_queue_may_hand_a_packet_back_a_second_time() {
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     for i in 0..6 {
-        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(
+            &mut fabric,
+            Instant::from_nanos(i),
+            at(s, 1),
+            frame(9, 1500),
+        );
     }
     // The program sends it to the same queue once more, and that was the last time.
     assert_eq!(run(&mut fabric).len(), 4);
@@ -218,7 +238,12 @@ fn a_new_program_starts_with_empty_queues() {
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     for i in 0..3 {
-        inject(&mut fabric, Instant::from_nanos(i), at(s, 1), frame(9, 1500));
+        inject(
+            &mut fabric,
+            Instant::from_nanos(i),
+            at(s, 1),
+            frame(9, 1500),
+        );
     }
     fabric.run_until(Instant::from_micros(1), |_, _| false);
     fabric.with_switch(s, |switch| switch.install(trim_program()));
@@ -235,9 +260,9 @@ fn wiring_mistakes_are_refused() {
     let mut fabric = Simulation::new();
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
     attach(&mut fabric, at(s, 1));
-    let twice = fabric.attach(at(s, 1)).expect_err("a refusal");
+    let twice = try_attach(&mut fabric, at(s, 1)).expect_err("a refusal");
     assert!(matches!(twice, NetworkError::Taken { port: 1, .. }));
-    let reserved = fabric.attach(at(s, CPU_PORT)).expect_err("a refusal");
+    let reserved = try_attach(&mut fabric, at(s, CPU_PORT)).expect_err("a refusal");
     assert!(
         reserved.to_string().contains("is its CPU port"),
         "{reserved}"

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant as WallClock};
 
 use anyhow::{Context, Result, anyhow};
 use ebb_engine::simulation::{Host, NodeId, Simulation};
-use ebb_engine::{
-    ControlHandle, ControlReceiver, SwitchReport, control_channel,
-};
+use ebb_engine::{ControlHandle, ControlReceiver, SwitchReport, control_channel};
 use ebb_p4runtime::{Device, Server};
 use ebb_switch::service::EngineDevice;
 use ebb_units::{Duration as Span, Instant};

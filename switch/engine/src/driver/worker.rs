@@ -153,7 +153,8 @@ impl<'a> Worker<'a> {
                 interface.read_kernel_drops();
             }
             for dropped in interface.take_drops() {
-                self.partition.count_drop(*index, dropped.reason, dropped.packets, dropped.bytes);
+                self.partition
+                    .count_drop(*index, dropped.reason, dropped.packets, dropped.bytes);
             }
         }
     }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use ebb_units::Instant;
 
+use super::NetworkError;
 use super::host::Host;
 use super::link::{LinkInfo, LinkState};
 use super::node::Node;
-use super::NetworkError;
 use crate::control::NodeControl;
 use crate::switch::{PortId, Switch};
 

@@ -49,8 +49,8 @@ pub(crate) fn mix(hash: u64, value: u64) -> u64 {
 mod tests {
     use ebb_units::Instant;
 
+    use super::super::event_queue::EventQueue;
     use super::*;
-    use super::event_queue::EventQueue;
 
     #[test]
     fn the_order_does_not_depend_on_the_order_of_insertion() {

@@ -272,12 +272,21 @@ mod tests {
             let mut out = Vec::new();
             let fault = link.send(Instant::ZERO, vec![0; 100], Sender::Switch, &mut out);
             assert_eq!(fault, Some(DropReason::LinkCorrupt));
-            let [Crossing { event: Event::Receive { frame, .. }, .. }] = &out[..] else {
+            let [
+                Crossing {
+                    event: Event::Receive { frame, .. },
+                    ..
+                },
+            ] = &out[..]
+            else {
                 panic!("{out:?}");
             };
             let bits = |byte: &u8| byte.count_ones();
             assert_eq!(frame.iter().map(bits).sum::<u32>(), 1);
-            let byte = frame.iter().position(|byte| *byte != 0).expect("a flipped bit");
+            let byte = frame
+                .iter()
+                .position(|byte| *byte != 0)
+                .expect("a flipped bit");
             hit[byte * 8 + frame[byte].trailing_zeros() as usize] = true;
         }
         assert!(hit.iter().all(|hit| *hit));
@@ -301,7 +310,12 @@ mod tests {
         let told = |crossing: &Crossing| {
             matches!(
                 crossing.event,
-                Event::Fault { port: 3, reason: DropReason::LinkLoss, bytes: 100, .. }
+                Event::Fault {
+                    port: 3,
+                    reason: DropReason::LinkLoss,
+                    bytes: 100,
+                    ..
+                }
             )
         };
         assert!(out.iter().all(told), "{out:?}");

@@ -251,8 +251,8 @@ impl<H: Host> Network<H> {
         ids.flat_map(|id| self.node(id).link_states()).collect()
     }
 
-    /// The switch as at its start: queues, tables, program and statistics are gone, and its
-    /// controller is told ([`Notice::Restarted`](crate::Notice::Restarted)).
+    /// The switch as at its start, without a program: queues, tables and statistics are gone. Its
+    /// listener stays, and is not told.
     pub fn restart_switch(&mut self, id: NodeId) -> Result<(), NetworkError> {
         self.with_node(id, |access| access.restart())
     }

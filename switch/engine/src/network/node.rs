@@ -177,11 +177,13 @@ impl<H: Host> Node<H> {
         seed: u64,
     ) -> Result<(), NetworkError> {
         let node = || self.name().to_owned();
-        state.validate().map_err(|problem| NetworkError::LinkState {
-            node: node(),
-            port,
-            problem,
-        })?;
+        state
+            .validate()
+            .map_err(|problem| NetworkError::LinkState {
+                node: node(),
+                port,
+                problem,
+            })?;
         let key = mix(mix(seed, self.id.0 as u64), port.into());
         self.link_mut(port)?.set_state(state, key);
         if let Kind::Switch(switch) = &mut self.kind {

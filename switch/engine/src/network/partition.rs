@@ -5,10 +5,10 @@ use std::collections::BinaryHeap;
 
 use ebb_units::{Duration, Instant};
 
+use super::access::{Access, Settings};
 use super::host::Host;
 use super::link::Crossing;
 use super::node::Node;
-use super::access::{Access, Settings};
 use super::{Address, NodeId, Work};
 use crate::control::NodeControl;
 use crate::drops::DropReason;

@@ -139,14 +139,17 @@ mod tests {
         let (nodes, edges) = fat_tree();
         for parts in [2, 4] {
             let part = plan(nodes, &edges, parts);
-            let mut sizes = vec![0; parts];
+            let mut sizes = vec![0usize; parts];
             for edge in &edges {
                 for end in edge.ends {
                     sizes[part[end]] += 1;
                 }
             }
             let share = edges.len() * 2 / parts;
-            assert!(sizes.iter().all(|size| size.abs_diff(share) <= share / 4), "{sizes:?}");
+            assert!(
+                sizes.iter().all(|size| size.abs_diff(share) <= share / 4),
+                "{sizes:?}"
+            );
             let cut = edges.iter().filter(|e| part[e.ends[0]] != part[e.ends[1]]);
             assert!(cut.count() <= 4 * parts, "{part:?}");
         }
@@ -154,7 +157,13 @@ mod tests {
 
     #[test]
     fn tight_nodes_stay_together_and_every_part_has_some() {
-        let edges = [tight(0, 3), tight(3, 5), loose(0, 1), loose(1, 2), loose(2, 4)];
+        let edges = [
+            tight(0, 3),
+            tight(3, 5),
+            loose(0, 1),
+            loose(1, 2),
+            loose(2, 4),
+        ];
         for parts in 1..9 {
             let part = plan(6, &edges, parts);
             assert_eq!((part[0], part[0]), (part[3], part[5]));
@@ -162,7 +171,7 @@ mod tests {
             assert!((0..used).all(|p| part.contains(&p)), "{parts}: {part:?}");
             assert!(part.iter().all(|p| *p < used), "{parts}: {part:?}");
         }
-        assert_eq!(plan(0, &[], 2), []);
+        assert!(plan(0, &[], 2).is_empty());
         assert_eq!(plan(3, &[], 2).iter().max(), Some(&1));
     }
 }

@@ -28,12 +28,7 @@ pub(super) struct Sampler {
 
 impl Sampler {
     /// The first sample is at `first`.
-    pub fn new(
-        switch: NodeId,
-        queues: Vec<(PortId, u8)>,
-        first: Instant,
-        every: Duration,
-    ) -> Self {
+    pub fn new(switch: NodeId, queues: Vec<(PortId, u8)>, first: Instant, every: Duration) -> Self {
         Self {
             switch,
             queues,

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ebb_bmv2_json::Program;
 use ebb_engine::simulation::Simulation;
-use ebb_engine::{Host, NodeId, NodePort, Switch, SwitchOptions};
+use ebb_engine::{Host, NetworkError, NodeId, NodePort, Switch, SwitchOptions};
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{ActionCall, MatchKey, Replica, TableAction, TableEntry};
 use ebb_traffic_manager::{OnFull, Profile, QueueConfig, TrafficManagerConfig};
@@ -150,13 +150,20 @@ pub fn at(node: NodeId, port: u16) -> NodePort {
 
 /// Makes a port external.
 pub fn attach(fabric: &mut Simulation<Outside>, port: NodePort) -> NodeId {
+    try_attach(fabric, port).expect("a free port")
+}
+
+pub fn try_attach(
+    fabric: &mut Simulation<Outside>,
+    port: NodePort,
+) -> Result<NodeId, NetworkError> {
     let outside = fabric.add_host(Outside {
         from: port,
         to_inject: VecDeque::new(),
         outputs: Vec::new(),
     });
-    fabric.connect(at(outside, 0), port).expect("a free port");
-    outside
+    fabric.connect(at(outside, 0), port)?;
+    Ok(outside)
 }
 
 /// A frame's last bit arrives at an external port from outside.
