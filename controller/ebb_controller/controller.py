@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -19,19 +20,23 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import LinkEnds, Switch, Topology
 from ebb_topologies.traffic_manager import traffic_manager_config
 from finsy import GRPCStatusCode, P4ClientError, P4CounterEntry, SwitchEvent, SwitchOptions
+from finsy.p4schema import P4SchemaCache
 from finsy.proto import p4i
 from google.protobuf import text_format
 
+from ebb_controller.encoding import Encoder
 from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.parameters import FabricParameters
 from ebb_controller.plan import plan
-from ebb_controller.reconcile import Change, ControllerError, read, reconcile
+from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile
 from ebb_controller.site import DepthUnit, Site
 from ebb_controller.traffic_manager import TrafficManagers, loopback
 
 LOGGER = logging.getLogger("ebb.controller")
 CONNECT_SECONDS = 20.0
 """How long `configure` waits for a switch that does not answer."""
+AT_ONCE = 8
+"""Switches that are written to at the same time."""
 
 T = TypeVar("T")
 Counters = dict[str, list[tuple[int, int]]]
@@ -45,9 +50,10 @@ class Program:
     p4info: Path
     json: Path
 
-    def check(self) -> None:
+    def check(self) -> p4i.P4Info:
         """Whether both files can be used at all; what they say is for the switch to judge."""
-        for path, parse in ((self.p4info, _parse_p4info), (self.json, json.loads)):
+        found = p4i.P4Info()
+        for path, parse in ((self.p4info, partial(_parse_p4info, found)), (self.json, json.loads)):
             try:
                 parse(path.read_text())
             except FileNotFoundError as error:
@@ -58,12 +64,13 @@ class Program:
                 raise ControllerError(
                     f"{path} is damaged ({error}): remove it and run `make build`"
                 ) from error
+        return found
 
 
-def _parse_p4info(text: str) -> None:
+def _parse_p4info(into: p4i.P4Info, text: str) -> None:
     if not text.strip():
         raise ValueError("it is empty")
-    text_format.Parse(text, p4i.P4Info())
+    text_format.Parse(text, into)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,7 @@ class _Goal:
     multicast: tuple[MulticastGroup, ...]
     topology: Topology
     """With the links that no route may use."""
+    encoder: Encoder = field(default_factory=Encoder)
 
 
 @dataclass
@@ -97,6 +105,10 @@ class _Managed:
     error: ControllerError | None = None
     """Why it is not as planned, since it was last connected or configured."""
     holds: _Goal | None = None
+    held: Held | None = None
+    """What was read back, for as long as the connection lasts."""
+    queues: dict[str, Any] | None = None
+    """Likewise what its traffic manager was told."""
     change: Change = field(default_factory=Change)
     """What the last installation had to change."""
     installs: int = 0
@@ -108,6 +120,10 @@ class _Managed:
         """Wakes everyone in `until`."""
         self._changed.set()
         self._changed.clear()
+
+    def forget(self) -> None:
+        """The connection ended or began: nothing is known of the switch."""
+        self.holds = self.held = self.queues = None
 
     async def until(self, condition: Callable[[], object]) -> None:
         while not condition():
@@ -148,7 +164,7 @@ class Controller:
         on_event: Callable[[Event], None] = lambda _event: None,
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
-        program.check()
+        self._p4info = program.check()
         self.topology = topology
         self.program = program
         self.depth_unit: DepthUnit = depth_unit
@@ -159,8 +175,10 @@ class Controller:
         self._managed: dict[str, _Managed] = {}
         self._runner: asyncio.Task[None] | None = None
         self._fabric = finsy.Controller()
-        for node in topology.switches:
-            self._managed[node.name] = _Managed(self._session(node, address(node)))
+        self._busy = asyncio.Semaphore(AT_ONCE)
+        with P4SchemaCache():  # type: ignore[no-untyped-call]  # one for all switches
+            for node in topology.switches:
+                self._managed[node.name] = _Managed(self._session(node, address(node)))
 
     async def __aenter__(self) -> Controller:
         self._fabric = finsy.Controller([managed.switch for managed in self._managed.values()])
@@ -206,7 +224,7 @@ class Controller:
             return
         managed.left = True
         managed.connected = False
-        managed.holds = None
+        managed.forget()
         await self._fabric.remove(managed.switch).wait()
         self._tell(managed, "lost", "left alone on purpose")
 
@@ -272,7 +290,7 @@ class Controller:
     async def _ready(self, switch: finsy.Switch) -> None:
         """A switch has our pipeline: at first, after a reconnection, or its primary changed."""
         managed = self._managed[switch.name]
-        managed.holds = None
+        managed.forget()
         managed.error = None
         managed.connected = switch.is_primary
         if managed.connected:
@@ -290,7 +308,7 @@ class Controller:
         managed = self._managed[switch.name]
         if managed.connected:
             managed.connected = False
-            managed.holds = None
+            managed.forget()
             self._tell(managed, "lost", "connection lost; it gets everything again when it is back")
 
     def _failed(self, managed: _Managed, error: BaseException) -> None:
@@ -312,7 +330,8 @@ class Controller:
     def _session(self, node: Switch, address: str) -> finsy.Switch:
         """A new P4Runtime client, not yet connected."""
         options = SwitchOptions(
-            p4info=self.program.p4info,
+            # finsy takes the message too, and then does not parse the text for every switch.
+            p4info=self._p4info,
             p4blob=self.program.json,
             device_id=node.device_id,
             ready_handler=self._ready,
@@ -323,26 +342,37 @@ class Controller:
         return switch
 
     async def _bring_up_to_date(self, managed: _Managed) -> None:
-        name = managed.switch.name
         async with managed.writing:
             goal = self._goal
             if goal is None or managed.holds is goal:
                 return
-            node = self.topology.switch(name)
-            site = Site(goal.topology, node, goal.parameters, self.depth_unit)
             try:
-                if self.traffic_managers is not None:
-                    # Queues first, so that no entry names one that is missing.
-                    queues = traffic_manager_config(self.topology, node, goal.parameters.ports)
-                    await self.traffic_managers.configure({name: queues})
-                change = await reconcile(managed.switch, plan(site, goal.multicast))
+                # Switches wait here rather than for replies, for which there are deadlines.
+                async with self._busy:
+                    change = await self._install(managed, goal)
             except ControllerError as error:
+                managed.held = None
                 self._fail(managed, str(error), error.__cause__)
                 return
             managed.holds = goal
             managed.change = change
             managed.installs += 1
         self._tell(managed, "installed", f"installed and read back: {change}")
+
+    async def _install(self, managed: _Managed, goal: _Goal) -> Change:
+        name = managed.switch.name
+        node = self.topology.switch(name)
+        site = Site(goal.topology, node, goal.parameters, self.depth_unit)
+        if self.traffic_managers is not None:
+            # Queues first, so that no entry names one that is missing.
+            queues = traffic_manager_config(self.topology, node, goal.parameters.ports)
+            if queues != managed.queues:
+                await self.traffic_managers.configure({name: queues})
+                managed.queues = queues
+        wanted = plan(site, goal.multicast)
+        change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
+        managed.held = held
+        return change
 
     async def _reached(self, managed: _Managed, goal: _Goal) -> Change:
         """Waits until a switch holds `goal`, over restarts if need be."""
@@ -384,7 +414,7 @@ async def _counters(switch: finsy.Switch, names: Sequence[str]) -> Counters:
     table: Counters = {}
     for name in names:
         try:
-            rows = await read(switch, [P4CounterEntry(name)], P4CounterEntry)
+            entities = [e async for e in messages(switch, [P4CounterEntry(name)])]
         except P4ClientError as error:
             raise ControllerError(
                 f"switch {switch.name}: counter {name} cannot be read: {error.message}"
@@ -393,6 +423,6 @@ async def _counters(switch: finsy.Switch, names: Sequence[str]) -> Counters:
             raise ControllerError(
                 f"switch {switch.name}: its program has no counter {name}: {error}"
             ) from error
-        rows.sort(key=lambda row: row.index or 0)
-        table[name] = [(row.packet_count, row.byte_count) for row in rows]
+        rows = sorted((e.counter_entry for e in entities), key=lambda row: row.index.index)
+        table[name] = [(row.data.packet_count, row.data.byte_count) for row in rows]
     return table

@@ -61,11 +61,15 @@ def entries(site: Site) -> Iterator[Entity]:
             members=[P4Member(port, weight=1) for port in ports],
         )
     for ip, group in routes:
-        yield P4TableEntry(
-            "ipv4_route",
-            match=P4TableMatch(dst=f"{ip}/32"),
-            action=P4IndirectAction(group_id=group),
-        )
+        # Many switches have the same one; it is made, and encoded, once.
+        key = ("route", ip, group)
+        if key not in site.topology.derived:
+            site.topology.derived[key] = P4TableEntry(
+                "ipv4_route",
+                match=P4TableMatch(dst=f"{ip}/32"),
+                action=P4IndirectAction(group_id=group),
+            )
+        yield site.topology.derived[key]
 
 
 def _group(groups: dict[tuple[int, ...], int], ports: tuple[int, ...]) -> int:

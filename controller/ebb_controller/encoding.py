@@ -1,0 +1,150 @@
+"""Entities as P4Runtime messages, ready to be compared: what one is (its key) and what it says.
+
+Large fabrics repeat themselves: all edge switches of a fat-tree hold the same routes to other pods.
+So each entity is encoded once, and what switches tell is looked up by its bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from finsy import (
+    P4ActionProfileGroup,
+    P4ActionProfileMember,
+    P4MulticastGroupEntry,
+    P4TableEntry,
+)
+from finsy.p4entity import decode_entity
+from finsy.p4schema import P4Schema
+from finsy.proto import p4r
+
+from ebb_controller.plan import Entity
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """An entity in one fixed form, whoever said it."""
+
+    entity: Entity
+    message: p4r.Entity
+    key: bytes
+    """What makes it the same one: a message without its value."""
+    value: bytes
+    """All of it."""
+
+    @property
+    def is_default(self) -> bool:
+        """A default entry exists always: it is only ever modified (P4Runtime section 9.1)."""
+        return self.message.table_entry.is_default_action
+
+    @property
+    def is_entry(self) -> bool:
+        return isinstance(self.entity, P4TableEntry)
+
+
+class Encoder:
+    """Of one P4 program. Remembers what it has seen."""
+
+    def __init__(self) -> None:
+        self._planned: dict[int, tuple[Entity, Encoded]] = {}
+        """By identity of the entity, which is kept alive with it."""
+        self._known: dict[bytes, Encoded] = {}
+        """By the bytes of a message."""
+
+    def planned(self, entity: Entity, schema: P4Schema) -> Encoded:
+        """Raises `ValueError` for what the program cannot express."""
+        seen = self._planned.get(id(entity))
+        if seen is not None:
+            return seen[1]
+        encoded = self._remember(_encode(entity, schema))
+        self._planned[id(entity)] = entity, encoded
+        return encoded
+
+    def told(self, message: p4r.Entity, schema: P4Schema) -> Encoded:
+        """What a switch says that it holds. Raises `ValueError` if its program cannot."""
+        raw = message.SerializeToString(deterministic=True)
+        found = self._known.get(raw)
+        if found is None:
+            # Decoded and encoded again, byte strings are the shortest (P4Runtime section 8.3)
+            # whatever the switch sent.
+            found = self._remember(_encode(decode_entity(message, schema), schema))
+            self._known[raw] = found
+        return found
+
+    def _remember(self, new: Encoded) -> Encoded:
+        return self._known.setdefault(new.value, new)
+
+
+def describe(entity: Entity, schema: P4Schema) -> str:
+    """One entity as a person would name it."""
+    match entity:
+        case P4TableEntry(is_default_action=True):
+            return f"default action of table {entity.table_id} -> {entity.action_str(schema)}"
+        case P4TableEntry():
+            key = entity.match_str(schema)
+            return f"table {entity.table_id} [{key}] -> {entity.action_str(schema)}"
+        case P4ActionProfileMember():
+            action = entity.action_str(schema)
+            return f"member {entity.member_id} of {entity.action_profile_id} -> {action}"
+        case P4ActionProfileGroup():
+            members = [member.member_id for member in entity.members or ()]
+            return f"group {entity.group_id} of {entity.action_profile_id} -> members {members}"
+        case P4MulticastGroupEntry():
+            return f"multicast group {entity.multicast_group_id} -> {entity.replicas_str()}"
+
+
+def _encode(entity: Entity, schema: P4Schema) -> Encoded:
+    message = entity.encode(schema)
+    _put_in_order(message)
+    value = message.SerializeToString(deterministic=True)
+    key = p4r.Entity()
+    key.CopyFrom(message)
+    _clear_value(key)
+    return Encoded(entity, message, bytes(key.SerializeToString(deterministic=True)), bytes(value))
+
+
+def _clear_value(message: p4r.Entity) -> None:
+    match message.WhichOneof("entity"):
+        case "table_entry":
+            message.table_entry.ClearField("action")
+        case "action_profile_member":
+            message.action_profile_member.ClearField("action")
+        case "action_profile_group":
+            message.action_profile_group.ClearField("members")
+        case "packet_replication_engine_entry":
+            message.packet_replication_engine_entry.multicast_group_entry.ClearField("replicas")
+
+
+def _put_in_order(message: p4r.Entity) -> None:
+    """Takes away what a switch adds (counters, timers) and sorts what has no order."""
+    match message.WhichOneof("entity"):
+        case "table_entry":
+            entry = message.table_entry
+            for name in ("counter_data", "meter_counter_data", "time_since_last_hit"):
+                entry.ClearField(name)
+            _sort(entry.match, lambda field: field.field_id)
+            if entry.action.WhichOneof("type") == "action":  # to touch it would make it one
+                _sort(entry.action.action.params, lambda parameter: parameter.param_id)
+            if entry.is_default_action:
+                entry.ClearField("priority")
+        case "action_profile_member":
+            member = message.action_profile_member
+            _sort(member.action.params, lambda parameter: parameter.param_id)
+        case "action_profile_group":
+            # A MODIFY cannot change it (P4Runtime section 9.2.3), so it is no part of the value.
+            message.action_profile_group.ClearField("max_size")
+            _sort(message.action_profile_group.members, lambda member: member.member_id)
+        case "packet_replication_engine_entry":
+            multicast = message.packet_replication_engine_entry.multicast_group_entry
+            _sort(multicast.replicas, lambda r: (r.egress_port, r.port, r.instance))
+
+
+def _sort(field: Any, key: Callable[[Any], Any]) -> None:
+    """Sorts a repeated field of messages in place."""
+    if len(field) < 2:
+        return
+    ordered = sorted(field, key=key)
+    del field[:]
+    field.extend(ordered)
