@@ -74,14 +74,19 @@ impl Machine<'_> {
     fn find(&mut self, table: usize) -> Option<u32> {
         let state = &mut *self.state;
         let t = &mut state.tables[table];
-        let entry = t.lookup(&self.packet.words, &mut state.key, &mut state.masked_key)?;
         let bytes = u64::from(self.packet.ingress_length);
-        let e = t.entries[entry as usize].as_mut()?;
-        e.counter.count(bytes);
-        e.last_hit = self.now;
-        if let Some(m) = t.spec.meter {
+        let words = &mut self.packet.words;
+        let entry = t.hit(
+            words,
+            (bytes, self.now),
+            &mut state.key,
+            &mut state.masked_key,
+        )?;
+        if let Some(m) = t.meter
+            && let Some(e) = t.entries[entry as usize].as_mut()
+        {
             let colour = e.meter.colour(m.unit, bytes, self.now);
-            store(&mut self.packet.words, m.target, i128::from(colour));
+            store(words, m.target, i128::from(colour));
         }
         Some(entry)
     }
@@ -116,11 +121,7 @@ impl Machine<'_> {
 
     #[inline]
     fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
-        let table = &self.state.tables[table];
-        Some(match entry {
-            Some(entry) => &table.entries[entry as usize].as_ref()?.action,
-            None => &table.default.as_ref()?.resolved,
-        })
+        self.state.tables[table].action(entry)
     }
 
     /// One of `n` buckets.
@@ -129,7 +130,7 @@ impl Machine<'_> {
             0 => None,
             _ => {
                 let selector = self.state.profiles[profile].spec.selector?;
-                Some((self.calculate(selector) % n as u64) as usize)
+                Some(bucket(self.calculate(selector), n))
             }
         }
     }
@@ -200,6 +201,16 @@ impl Machine<'_> {
             .filter(|emit| emit.is_valid(words))
             .map(|emit| emit.bits(words) / 8)
             .sum();
+    }
+}
+
+/// `hash` modulo `n`. Division is slow, the more so of 64 bits.
+#[inline]
+fn bucket(hash: u64, n: usize) -> usize {
+    match (u32::try_from(hash), u32::try_from(n)) {
+        _ if n.is_power_of_two() => hash as usize & (n - 1),
+        (Ok(hash), Ok(n)) => (hash % n) as usize,
+        _ => (hash % n as u64) as usize,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Action profiles and selectors, and the actions of entries ready to run.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::control::{ActionCall, Group};
@@ -9,7 +10,41 @@ use crate::control::{ActionCall, Group};
 #[derive(Clone, Debug)]
 pub(crate) struct BoundAction {
     pub action: u32,
-    pub data: Box<[u64]>,
+    pub data: Data,
+}
+
+/// Words of action data: those of most actions are where the action is.
+#[derive(Clone, Debug)]
+pub(crate) enum Data {
+    Short(u8, [u64; SHORT]),
+    Long(Box<[u64]>),
+}
+
+const SHORT: usize = 3;
+
+impl From<&[u64]> for Data {
+    fn from(words: &[u64]) -> Data {
+        let mut short = [0; SHORT];
+        match short.get_mut(..words.len()) {
+            Some(start) => {
+                start.copy_from_slice(words);
+                Data::Short(words.len() as u8, short)
+            }
+            None => Data::Long(words.into()),
+        }
+    }
+}
+
+impl Deref for Data {
+    type Target = [u64];
+
+    #[inline]
+    fn deref(&self) -> &[u64] {
+        match self {
+            Data::Short(n, words) => &words[..usize::from(*n)],
+            Data::Long(words) => words,
+        }
+    }
 }
 
 /// What an entry does.

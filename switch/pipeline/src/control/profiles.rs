@@ -40,7 +40,7 @@ pub(crate) fn bind(actions: &[Action], call: &ActionCall) -> Result<BoundAction>
     }
     Ok(BoundAction {
         action: call.action.0,
-        data: data.into(),
+        data: data.as_slice().into(),
     })
 }
 
@@ -236,8 +236,7 @@ impl Pipeline {
     ) -> Result<()> {
         let user = self.state.tables.iter().find(|t| {
             t.spec.profile == Some(profile)
-                && (t.entries.iter().flatten().any(|e| uses(&e.action))
-                    || t.default.as_ref().is_some_and(|d| uses(&d.resolved)))
+                && (t.actions().any(&uses) || t.default.as_ref().is_some_and(|d| uses(&d.resolved)))
         });
         match user {
             None => Ok(()),

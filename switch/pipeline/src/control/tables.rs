@@ -40,8 +40,8 @@ impl Pipeline {
         let t = &mut self.state.tables[table.index()];
         check_timeout(t, &entry)?;
         let slot = t.find(&entry.key, entry.priority)?;
+        t.hot[slot as usize].action = action;
         if let Some(e) = &mut t.entries[slot as usize] {
-            e.action = action;
             e.entry = entry;
             e.last_hit = now;
         }
@@ -64,7 +64,7 @@ impl Pipeline {
     pub fn entry_by_id(&self, table: TableId, entry: EntryId) -> Result<EntryView<'_>> {
         let t = &self.state.tables[table.index()];
         match t.entries.get(entry.index()) {
-            Some(Some(e)) => Ok(view(entry, e)),
+            Some(Some(e)) => Ok(view(t, entry, e)),
             _ => Err(ControlError::not_found(
                 "table entry",
                 format!("{}#{}", t.spec.name, entry.0),
@@ -74,10 +74,8 @@ impl Pipeline {
 
     /// In order of insertion.
     pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView<'_>> + '_ {
-        self.state.tables[table.index()]
-            .ordered()
-            .into_iter()
-            .map(|(id, e)| view(id, e))
+        let t = &self.state.tables[table.index()];
+        t.ordered().into_iter().map(|(id, e)| view(t, id, e))
     }
 
     /// `None` sets the program's default again.
@@ -127,9 +125,7 @@ impl Pipeline {
             ));
         }
         let slot = t.find(key, priority)?;
-        if let Some(e) = &mut t.entries[slot as usize] {
-            e.counter = value;
-        }
+        t.hot[slot as usize].counter = value;
         Ok(())
     }
 
@@ -196,12 +192,12 @@ fn check_timeout(t: &Table, entry: &TableEntry) -> Result<()> {
     Ok(())
 }
 
-fn view(id: EntryId, e: &Entry) -> EntryView<'_> {
+fn view<'a>(t: &'a Table, id: EntryId, e: &'a Entry) -> EntryView<'a> {
     EntryView {
         id,
         entry: &e.entry,
         is_const: e.is_const,
-        counter: e.counter,
+        counter: t.hot[id.index()].counter,
         meter: e.meter.config(),
         last_hit: e.last_hit,
     }

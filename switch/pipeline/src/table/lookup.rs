@@ -46,6 +46,8 @@ pub(crate) enum Lookup {
 pub(crate) struct PrefixMap {
     length: u32,
     mask: Box<[u64]>,
+    /// The last word of `mask`.
+    low_mask: u64,
     map: Map,
 }
 
@@ -69,6 +71,7 @@ impl Lookup {
                         at,
                         PrefixMap {
                             length: key.prefix_len,
+                            low_mask: key.mask.last().copied().unwrap_or(0),
                             mask: key.mask.clone(),
                             map: Map::new(widths),
                         },
@@ -105,21 +108,29 @@ impl Lookup {
         }
     }
 
-    /// `scratch` is of the key's length.
+    /// For a key of one word.
+    #[inline]
+    pub fn find_word(&self, word: u64) -> Option<u32> {
+        match self {
+            Lookup::Exact(map) => map.get_word(word),
+            Lookup::Lpm { maps, .. } => maps.iter().find_map(|m| m.map.get_word(word & m.low_mask)),
+            Lookup::Ordered(rows) => rows
+                .iter()
+                .find(|r| r.key.matches(&[word]))
+                .map(|r| r.entry),
+        }
+    }
+
+    /// `scratch` is work memory.
     #[inline]
     pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
         match self {
             Lookup::Exact(map) => map.get(key),
-            Lookup::Lpm { maps, .. } => match key {
-                [word] => maps
-                    .iter()
-                    .find_map(|m| m.map.get_word(word & m.mask.first()?)),
-                _ => maps.iter().find_map(|m| {
-                    scratch.clear();
-                    scratch.extend(key.iter().zip(&m.mask).map(|(k, m)| k & m));
-                    m.map.get(scratch)
-                }),
-            },
+            Lookup::Lpm { maps, .. } => maps.iter().find_map(|m| {
+                scratch.clear();
+                scratch.extend(key.iter().zip(&m.mask).map(|(k, m)| k & m));
+                m.map.get(scratch)
+            }),
             Lookup::Ordered(rows) => rows.iter().find(|r| r.key.matches(key)).map(|r| r.entry),
         }
     }

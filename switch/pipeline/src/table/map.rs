@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
 use super::lookup::WordHasher;
+use super::word_map::WordMap;
 
 /// Keys of at most this many bits are indices of an array.
 const DIRECT_BITS: u32 = 10;
@@ -12,7 +13,7 @@ const NO_ENTRY: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(crate) enum Map {
     Direct { entries: Box<[u32]>, count: usize },
-    Word(HashMap<u64, u32, BuildHasherDefault<WordHasher>>),
+    Word(WordMap),
     Words(HashMap<Box<[u64]>, u32, BuildHasherDefault<WordHasher>>),
 }
 
@@ -24,7 +25,7 @@ impl Map {
                 entries: vec![NO_ENTRY; 1 << bits].into(),
                 count: 0,
             },
-            [bits] if *bits <= 64 => Map::Word(HashMap::default()),
+            [bits] if *bits <= 64 => Map::Word(WordMap::default()),
             _ => Map::Words(HashMap::default()),
         }
     }
@@ -45,7 +46,7 @@ impl Map {
                 .get(word as usize)
                 .copied()
                 .filter(|entry| *entry != NO_ENTRY),
-            Map::Word(map) => map.get(&word).copied(),
+            Map::Word(map) => map.get(word),
             Map::Words(map) => map.get([word].as_slice()).copied(),
         }
     }
@@ -77,7 +78,7 @@ impl Map {
                 }
             }
             (Map::Word(map), [word]) => {
-                map.remove(word);
+                map.remove(*word);
             }
             (Map::Words(map), _) => {
                 map.remove(key);

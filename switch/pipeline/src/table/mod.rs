@@ -5,6 +5,7 @@ mod lookup;
 mod map;
 #[cfg(test)]
 mod tests;
+mod word_map;
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -49,15 +50,29 @@ pub(crate) struct DirectMeter {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub spec: Arc<TableSpec>,
+    /// Where in the packet the key is, if it is one word.
+    key_at: Option<u32>,
+    pub meter: Option<DirectMeter>,
+    support_timeout: bool,
+    count: u32,
+    lookup: Lookup,
+    /// What packets need of the entries, in the same places.
+    pub hot: Vec<Hot>,
     pub entries: Vec<Option<Entry>>,
     free: Vec<u32>,
-    count: u32,
     next_sequence: u64,
-    lookup: Lookup,
     /// Which entry has this key and priority.
     by_key: HashMap<(CompiledKey, i32), u32, BuildHasherDefault<WordHasher>>,
     pub default: Option<DefaultEntry>,
     pub program_default: Option<DefaultEntry>,
+}
+
+/// Of an entry, what a packet that hits it reads and writes: one cache line.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(crate) struct Hot {
+    pub action: Resolved,
+    pub counter: CounterValue,
 }
 
 #[derive(Clone, Debug)]
@@ -66,9 +81,8 @@ pub(crate) struct Entry {
     pub key: CompiledKey,
     /// Order of insertion.
     pub sequence: u64,
-    pub action: Resolved,
-    pub counter: CounterValue,
     pub meter: Meter,
+    /// Followed only if the table has idle timeouts.
     pub last_hit: Instant,
     pub is_const: bool,
 }
@@ -90,13 +104,21 @@ impl Table {
         } else {
             Lookup::Exact(map::Map::new(&widths))
         };
+        let key_at = match spec.key.as_slice() {
+            [field] if field.mask.is_none() && field.slot.words == 1 => Some(field.slot.at),
+            _ => None,
+        };
         Table {
+            key_at,
+            meter: spec.meter,
+            support_timeout: spec.support_timeout,
             spec: Arc::new(spec),
+            count: 0,
+            lookup,
+            hot: Vec::new(),
             entries: Vec::new(),
             free: Vec::new(),
-            count: 0,
             next_sequence: 0,
-            lookup,
             by_key: HashMap::default(),
             default: None,
             program_default: None,
@@ -158,17 +180,26 @@ impl Table {
                 size: self.spec.max_size,
             });
         }
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            self.entries.len() as u32 - 1
-        });
+        let hot = Hot {
+            action,
+            counter: CounterValue::default(),
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.hot[slot as usize] = hot;
+                slot
+            }
+            None => {
+                self.hot.push(hot);
+                self.entries.push(None);
+                self.entries.len() as u32 - 1
+            }
+        };
         self.lookup.insert(&identity.0, priority, slot);
         self.entries[slot as usize] = Some(Entry {
             entry,
             key: identity.0.clone(),
             sequence: self.next_sequence,
-            action,
-            counter: CounterValue::default(),
             meter: Meter::default(),
             last_hit: now,
             is_const,
@@ -200,21 +231,61 @@ impl Table {
         all
     }
 
+    /// Actions of the entries that there are.
+    pub fn actions(&self) -> impl Iterator<Item = &Resolved> {
+        let present = self.entries.iter().zip(&self.hot);
+        present.filter_map(|(entry, hot)| entry.as_ref().map(|_| &hot.action))
+    }
+
+    /// The entry that a packet hits, counted. `key` and `scratch` are work memory.
+    #[inline]
+    pub fn hit(
+        &mut self,
+        words: &[u64],
+        (bytes, now): (u64, Instant),
+        key: &mut Vec<u64>,
+        scratch: &mut Vec<u64>,
+    ) -> Option<u32> {
+        let entry = self.lookup(words, key, scratch)?;
+        self.hot.get_mut(entry as usize)?.counter.count(bytes);
+        if self.support_timeout
+            && let Some(Some(e)) = self.entries.get_mut(entry as usize)
+        {
+            e.last_hit = now;
+        }
+        Some(entry)
+    }
+
+    /// The action of an entry, or of a miss.
+    #[inline]
+    pub fn action(&self, entry: Option<u32>) -> Option<&Resolved> {
+        Some(match entry {
+            Some(entry) => &self.hot.get(entry as usize)?.action,
+            None => &self.default.as_ref()?.resolved,
+        })
+    }
+
     /// Lays out the packet's fields and looks them up. `key` and `scratch` are work memory.
     #[inline]
     pub fn lookup(&self, words: &[u64], key: &mut Vec<u64>, scratch: &mut Vec<u64>) -> Option<u32> {
         if self.count == 0 {
             return None;
         }
-        if let [field] = self.spec.key.as_slice()
-            && let (None, [word]) = (&field.mask, field.slot.of(words))
-        {
-            return self.lookup.find(&[*word], scratch);
+        match self.key_at {
+            Some(at) => self.lookup.find_word(words[at as usize]),
+            None => self.lookup_fields(words, key, scratch),
         }
+    }
+
+    fn lookup_fields(
+        &self,
+        words: &[u64],
+        key: &mut Vec<u64>,
+        scratch: &mut Vec<u64>,
+    ) -> Option<u32> {
         key.clear();
         for field in &self.spec.key {
-            let at = field.slot.at as usize;
-            let field_words = &words[at..at + field.slot.words as usize];
+            let field_words = field.slot.of(words);
             match &field.mask {
                 None => key.extend_from_slice(field_words),
                 Some(mask) => key.extend(field_words.iter().zip(mask).map(|(w, m)| w & m)),

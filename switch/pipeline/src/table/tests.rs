@@ -119,7 +119,7 @@ fn check(
         };
         let action = Resolved::Action(BoundAction {
             action: n as u32,
-            data: Box::new([]),
+            data: [].as_slice().into(),
         });
         if t.insert(entry.clone(), action, Instant::ZERO, false)
             .is_ok()
