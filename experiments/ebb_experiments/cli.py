@@ -24,17 +24,19 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
+from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
-from ebb_topologies.targets import target
+from ebb_topologies.targets import FabricTarget, target
 from rich.console import Console
 
 from ebb_experiments import report
 from ebb_experiments.agents import AgentError
 from ebb_experiments.checks import checks
-from ebb_experiments.control import PromptControl
+from ebb_experiments.control import KernelLinks, PromptControl
 from ebb_experiments.fabric import Fabric, LoopThread
+from ebb_experiments.fault_runner import FaultRunner, RepairableFabric, check_separate
 from ebb_experiments.scenario import Scenario, StorageRoles, load_scenario
 from ebb_experiments.tour import SchemeResult, run_scheme
 
@@ -48,7 +50,7 @@ TABLE_WIDTH = 108
 INSIST_SECONDS = 0.1
 USUAL_DILATION = 50
 """What two cores can keep up with."""
-EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, TimeoutError)
+EXPECTED = (InputError, ControllerError, ControlError, AgentError, ProcessDied, TimeoutError)
 """Errors with a message for people; anything else is a bug and shows its traceback."""
 
 
@@ -130,6 +132,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     program = Program(options.program / "fabric.p4info.txtpb", options.program / "fabric.json")
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
+    if not isinstance(chosen, FabricTarget):
+        check_separate(scenario.faults)
     preflight.check(slowed, chosen, [agent, program.p4info, program.json], RUN_DIR)
 
     started = time.monotonic()
@@ -137,8 +141,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         say(console, started, _headline(scenario))
         net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=options.pcap))
         loop = stack.enter_context(LoopThread())
+        links: RepairableFabric = KernelLinks(net)
         if net.fused:
-            admin = FabricAdmin()
+            links = admin = FabricAdmin()
             stack.callback(lambda: loop.run(admin.close()))
             net.control = PromptControl(admin, loop)
         managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
@@ -148,7 +153,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
         controller = Controller(slowed, program, unit, traffic_managers=managers)
         loop.run(controller.__aenter__())
         stack.callback(lambda: loop.run(controller.__aexit__()))
-        fabric = Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent)
+        faults = FaultRunner(
+            scenario.faults,
+            links,
+            controller,
+            dilation,
+            loop,
+            captures=RUN_DIR / "pcaps",
+            log=RUN_DIR / "faults.jsonl",
+        )
+        fabric = Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent, faults)
         return _tour(fabric, console, started, stay=options.cli)
 
 

@@ -1,15 +1,19 @@
-"""The fabric service for Mininet's prompt, which knows no event loop."""
+"""Who takes links down: the fabric service for Mininet's prompt, which knows no event loop, and the
+kernel where every switch has a process of its own."""
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ebb_controller.fabric_admin import FabricAdmin, LinkState
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.mininet_links import DOWN, ControlError
+from ebb_topologies.mininet_net import FabricNet
 
 from ebb_experiments.fabric import LoopThread
 
@@ -54,3 +58,41 @@ def _fault(state: LinkState) -> str:
     if not state.up:
         return DOWN
     return str(state) if state != LinkState() else ""
+
+
+@dataclass(frozen=True)
+class KernelLinks:
+    """Faults of a fabric with a process per switch, as far as it can have them
+    (`fault_runner.check_separate`): links are veths. A host's link goes down at its switch, so that
+    the host keeps its routes."""
+
+    net: FabricNet
+    _down: set[str] = field(default_factory=set)
+
+    async def set_link(self, a: str, b: str = "", *, up: bool | None = None, **_: Any) -> None:
+        for end in (a, b):
+            node, _colon, port = end.partition(":")
+            if port:
+                await self._set(f"{node}-eth{port}", "up" if up else "down")
+
+    async def repair(self) -> None:
+        for interface in sorted(self._down):
+            await self._set(interface, "up")
+
+    async def restart_switch(self, name: str) -> None:
+        await asyncio.to_thread(self.net.restart_switch, name)
+
+    async def start_capture(self, at: str, path: Path) -> None:
+        raise ControlError(f"capture of {at}: it needs the fabric in one process")
+
+    async def stop_capture(self, at: str) -> None:
+        raise ControlError(f"capture of {at}: it needs the fabric in one process")
+
+    async def _set(self, interface: str, state: str) -> None:
+        command = ["ip", "link", "set", interface, state]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            raise ControlError(f"{' '.join(command)}: {done.stderr.strip()}")
+        (self._down.discard if state == "up" else self._down.add)(interface)

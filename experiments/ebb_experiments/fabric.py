@@ -14,7 +14,7 @@ import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ebb_controller.controller import Controller
 from ebb_controller.traffic_manager import TrafficManagers
@@ -26,6 +26,9 @@ from ebb_topologies.processes import Process
 from ebb_experiments.agents import Agent, AgentRunner, Record, agent_parameters
 from ebb_experiments.measure import FabricCounts, Flow, pair
 from ebb_experiments.scenario import Scenario, Scheme
+
+if TYPE_CHECKING:
+    from ebb_experiments.fault_runner import FaultRunner
 
 T = TypeVar("T")
 
@@ -63,6 +66,7 @@ class Fabric:
     traffic_managers: TrafficManagers | None
     loop: LoopThread
     agent_binary: Path
+    faults: FaultRunner
 
     # -- bring-up ---------------------------------------------------------------------------
 

@@ -9,8 +9,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from ebb_experiments.faults import CaptureEvent, FaultKeys, LinkEvent, RerouteEvent, RestartEvent
 from ebb_experiments.scenario import ScenarioFile, Scheme
 
+LAST = frozenset(FaultKeys.model_fields)
+"""Keys that come after the others."""
+EVENTS = (LinkEvent, RestartEvent, RerouteEvent, CaptureEvent)
+
+HEAD = ("| key | value | default | meaning |", "|---|---|---|---|")
 INTRODUCTION = """\
 # Scenarios and schemes
 
@@ -29,11 +35,18 @@ reads a part of the object from each (one process again: one pull queue). Goodpu
 once, until the last host has it. Files are compared with what was sent by SHA-256, apart from the
 agents' own check.
 
+`[[event]]` lists break things while traffic runs: every phase (file, each incast, write, read) has
+the same events, at the same times after its traffic starts, and begins and ends with a fabric that
+is whole. What was done when is in `results/run/faults.jsonl`. With a process per switch (`FUSED=0`,
+`SWITCH=bmv2`) links can go down and up and switches restart; loss, corruption, rates and captures
+need the fabric in one process.
+
 | file in `experiments/scenarios` | what for |
 |---|---|
 | `tour.toml` | `make run` |
 | `smoke.toml` | `make test-e2e`: small and quick |
 | `return-to-sender.toml` | NDP with a control queue that overflows: headers are returned |
+| `link-failure.toml` | a link dies under every transfer, and the controller routes around it |
 
 `python -m ebb_experiments.cli --scenario FILE` runs one.
 """
@@ -44,19 +57,24 @@ def page() -> str:
     parts = [INTRODUCTION]
     for title, model in (("Scenario", ScenarioFile), ("Scheme", Scheme)):
         schema = model.model_json_schema()
-        parts += [f"## {title}\n", "| key | value | default | meaning |", "|---|---|---|---|"]
-        parts += [*_rows(schema, schema.get("$defs", {}), ""), ""]
-    return "\n".join(parts)
+        parts += [f"## {title}\n", *HEAD, *_rows(schema, schema.get("$defs", {}), ""), ""]
+    parts += ["## Event\n", "`do` says what happens; the other keys depend on it.\n", *HEAD]
+    for event in EVENTS:
+        schema = event.model_json_schema()
+        action = schema["properties"].pop("do")["const"]
+        summary = _line(schema["description"]) if "description" in schema else ""
+        parts += [f'| **`do = "{action}"`** | | | {summary} |', *_rows(schema, {}, "")]
+    return "\n".join([*parts, ""])
 
 
 def _rows(schema: dict[str, Any], models: dict[str, Any], prefix: str) -> Iterator[str]:
     required = schema.get("required", [])
-    for name, field in schema["properties"].items():
+    for name, field in sorted(schema["properties"].items(), key=lambda item: item[0] in LAST):
         key = f"{prefix}{name}"
         inner, is_list = _inner(field, models)
         default = "required" if name in required else _default(field)
         kind = ("list of tables" if is_list else "table") if inner else _kind(field)
-        yield f"| `{key}` | {kind} | {default} | {field.get('description', '')} |"
+        yield f"| `{key}` | {kind} | {default} | {_line(field.get('description', ''))} |"
         if inner:
             yield from _rows(inner, models, f"{key}{'[]' if is_list else ''}.")
 
@@ -73,10 +91,17 @@ def _inner(field: dict[str, Any], models: dict[str, Any]) -> tuple[dict[str, Any
 
 def _kind(field: dict[str, Any]) -> str:
     options = [option for option in field.get("anyOf", [field]) if option.get("type") != "null"]
-    option = options[0]
-    if "enum" in option:
-        return ", ".join(f"`{value}`" for value in option["enum"])
+    return " or ".join(_one_kind(option) for option in options)
+
+
+def _one_kind(option: dict[str, Any]) -> str:
+    if "enum" in option or "const" in option:
+        return ", ".join(f"`{value}`" for value in option.get("enum", [option.get("const")]))
     if option.get("type") == "array":
+        if "oneOf" in option.get("items", {}):
+            return "list of tables"
+        if "prefixItems" in option:
+            return f"{len(option['prefixItems'])} of {_one_kind(option['prefixItems'][0])}"
         return f"list of {_kind(option['items'])}"
     words = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false"}
     kind = words.get(option.get("type", ""), "table")
@@ -88,6 +113,10 @@ def _kind(field: dict[str, Any]) -> str:
     }
     limits = [text.format(option[name]) for name, text in bounds.items() if name in option]
     return " ".join([kind, *limits])
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _default(field: dict[str, Any]) -> str:

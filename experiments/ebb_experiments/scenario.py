@@ -12,6 +12,8 @@ from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.model import Host, Topology, load_topology
 from pydantic import BaseModel, ConfigDict, Field
 
+from ebb_experiments.faults import FaultKeys, Step, steps
+
 __all__ = ["Scenario", "ScenarioFile", "Scheme", "known_schemes", "load_scenario", "load_scheme"]
 
 
@@ -74,7 +76,7 @@ class Group(Part):
     """Multicast address; none: the one that follows from the receivers (docs/wire-format.md)."""
 
 
-class ScenarioFile(Part):
+class ScenarioFile(Part, FaultKeys):
     topology: str
     """Topology file, relative to the scenario file (docs/topologies.md)."""
     schemes: list[str]
@@ -105,6 +107,8 @@ class Scenario(Part):
     schemes: dict[str, Scheme]
     groups: list[MulticastGroup]
     """`group` of the file, and the replicas of `storage` last."""
+    faults: list[Step] = []
+    """Of every phase, by nominal time."""
 
 
 def load_scenario(
@@ -135,7 +139,13 @@ def load_scenario(
             f"{spec.incast.senders} senders with a background flow needs {needed}"
         )
     loaded = {name: load_scheme(name) for name in spec.schemes}
-    return Scenario(spec=spec, topology=chosen, schemes=loaded, groups=_groups(spec, chosen))
+    return Scenario(
+        spec=spec,
+        topology=chosen,
+        schemes=loaded,
+        groups=_groups(spec, chosen),
+        faults=steps(spec, chosen),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,7 +93,8 @@ def _write(
         for number, host in enumerate(roles.incast)
     ]
     limit = fabric.time_limit(spec.replicas * spec.bytes + len(crossing) * spec.incast_bytes)
-    crossed = wait_all([writer, *crossing], limit)[1:]
+    with fabric.faults.during(f"{agents.prefix}-write", start):
+        crossed = wait_all([writer, *crossing], limit)[1:]
     written, content = writer.records(), source.read_bytes()
     flows, incast = [], []
     for number, host in enumerate(roles.replicas):
@@ -128,13 +130,15 @@ def _read(fabric: Fabric, agents: AgentRunner, roles: StorageRoles, source: Path
     for agent in (*servers.values(), client):
         agent.wait_ready()
     before = fabric.start_counting()
+    start = time.monotonic_ns()
     arrived = {name: fabric.net.run_dir / "received" / agents.prefix / name for name in pieces}
     fetches = [
         agents.fetcher(roles.client.name, f"read-{name}", name, hosts, arrived[name])
         for name, (_, hosts) in pieces.items()
     ]
     limit = fabric.time_limit(len(content))
-    received = wait_all(fetches, limit)
+    with fabric.faults.during(f"{agents.prefix}-read", start):
+        received = wait_all(fetches, limit)
     flows, sent_bytes = [], 0
     for record, (name, (part, hosts)) in zip(received, pieces.items(), strict=True):
         sent = [_served(servers[host], name, limit) for host in hosts]

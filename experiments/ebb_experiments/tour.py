@@ -98,10 +98,12 @@ def _file(fabric: Fabric, agents: AgentRunner, roles: Roles) -> tuple[Flow, Fabr
     receiver = agents.receiver(roles.file_to.name, directory)
     receiver.wait_ready()
     before = fabric.start_counting()
-    sender = agents.sender(roles.file_from.name, "file", roles.file_to.name, source)
+    start = fabric.start_time()
+    sender = agents.sender(roles.file_from.name, "file", roles.file_to.name, source, start)
     limit = fabric.time_limit(spec.file.bytes)
-    sent = wait_all([sender], limit)
-    (flow,) = fabric.collect(sent, receiver, limit)
+    with fabric.faults.during(f"{agents.prefix}-file", start):
+        sent = wait_all([sender], limit)
+        (flow,) = fabric.collect(sent, receiver, limit)
     counts = fabric.counts(before, roles.file_to)
     arrived = directory / source.name
     if flow.ok and not same_file(arrived, content):
@@ -138,6 +140,7 @@ def _incast(fabric: Fabric, agents: AgentRunner, roles: Roles, index: int) -> Ro
         )
     total = len(roles.senders) * spec.bytes + spec.background_bytes
     limit = fabric.time_limit(total)
-    sent = wait_all(sending, limit)
-    flows = fabric.collect(sent, receiver, limit)
+    with fabric.faults.during(f"{agents.prefix}-incast{index}", start):
+        sent = wait_all(sending, limit)
+        flows = fabric.collect(sent, receiver, limit)
     return Round(flows[: len(roles.senders)], flows, fabric.counts(before, roles.receiver))

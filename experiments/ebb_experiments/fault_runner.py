@@ -1,0 +1,206 @@
+"""Carries out a scenario's faults under the wall clock, while a phase of a tour runs.
+
+Every phase has the same faults, at the same times after its traffic starts, and begins and ends
+with a fabric that is whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from ebb_controller.controller import Controller
+from ebb_controller.reconcile import ControllerError
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.files import InputError
+from ebb_topologies.mininet_links import ControlError
+
+from ebb_experiments.fabric import LoopThread
+from ebb_experiments.faults import (
+    FabricControl,
+    Reinstall,
+    Reroute,
+    RestartSwitch,
+    SetLink,
+    StartCapture,
+    Step,
+    StopCapture,
+    carry_out,
+)
+
+
+class RepairableFabric(FabricControl, Protocol):
+    """A fabric that also takes all faults of its links back."""
+
+    async def repair(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step that was carried out. Times are nominal, since the start of the phase's traffic."""
+
+    what: str
+    planned_ns: int
+    began_ns: float
+    ended_ns: float
+    reroute: bool
+    """Whether the controller put other routes in force."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFaults:
+    """What happened in one phase."""
+
+    phase: str
+    done: list[Done]
+    left_out: int
+    """Steps that were not due before the end of the phase."""
+
+
+@dataclass
+class FaultRunner:
+    steps: Sequence[Step]
+    """By time."""
+    fabric: RepairableFabric
+    controller: Controller
+    dilation: Dilation
+    loop: LoopThread
+    captures: Path
+    """Directory."""
+    log: Path
+    """Gets a line of JSON per phase."""
+    history: list[PhaseFaults] = field(default_factory=list)
+
+    @contextmanager
+    def during(self, phase: str, start_ns: int) -> Iterator[None]:
+        """Faults happen from `start_ns` (CLOCK_MONOTONIC) on, until the block ends.
+
+        Raises the `ControllerError` or `ControlError` of a step that failed.
+        """
+        if not self.steps:
+            yield
+            return
+        under_way = self.loop.run(_start(_Phase(self, phase, start_ns)))
+        try:
+            yield
+        except BaseException:
+            with suppress(ControllerError, ControlError):  # they may be its consequence
+                self.loop.run(under_way.end())
+            raise
+        self.loop.run(under_way.end())
+        found = PhaseFaults(phase, under_way.done, len(self.steps) - len(under_way.done))
+        self.history.append(found)
+        with self.log.open("a") as sink:
+            sink.write(json.dumps(asdict(found)) + "\n")
+
+
+async def _start(phase: _Phase) -> _Phase:
+    phase.task = asyncio.create_task(phase.run(), name="faults")
+    return phase
+
+
+class _Phase:
+    """One phase under way. Lives in the event loop."""
+
+    task: asyncio.Task[None]
+
+    def __init__(self, runner: FaultRunner, name: str, start_ns: int) -> None:
+        self._runner = runner
+        self._start_ns = start_ns
+        self._captures = runner.captures / name
+        self._capturing: set[str] = set()
+        self._restarted: set[str] = set()
+        self._rerouted = False
+        self.done: list[Done] = []
+
+    async def run(self) -> None:
+        """Faults happen on time, also while the controller still reacts to the one before; its
+        reactions happen one after the other."""
+        last: asyncio.Task[None] | None = None
+        async with asyncio.TaskGroup() as group:
+            for step in self._runner.steps:
+                due = self._start_ns + self._runner.dilation.time(step.at_ns)
+                await asyncio.sleep(max(0.0, (due - time.monotonic_ns()) / 1e9))
+                if isinstance(step, Reroute | Reinstall):
+                    last = group.create_task(self._after(last, step))
+                else:
+                    await self._do(step)
+
+    async def end(self) -> None:
+        """Stops, and makes the fabric whole, as if nothing had happened."""
+        self.task.cancel()
+        (failure,) = await asyncio.gather(self.task, return_exceptions=True)
+        try:
+            await self._make_whole()
+        finally:
+            # What failed first says more than what failed because of it.
+            if isinstance(failure, ExceptionGroup):
+                raise failure.exceptions[0]
+            if isinstance(failure, Exception):
+                raise failure
+
+    async def _make_whole(self) -> None:
+        fabric, controller = self._runner.fabric, self._runner.controller
+        await fabric.repair()
+        for port in self._capturing:
+            await fabric.stop_capture(port)
+        for switch in self._restarted:
+            await controller.come_back(switch)
+        if self._rerouted:
+            await controller.reroute(frozenset())
+
+    async def _after(self, before: asyncio.Task[None] | None, step: Step) -> None:
+        if before is not None:
+            await asyncio.wait({before})
+        await self._do(step)
+
+    async def _do(self, step: Step) -> None:
+        # What `end` takes back, also of a step that is cut short.
+        match step:
+            case Reroute():
+                self._rerouted = True
+            case RestartSwitch():
+                self._restarted.add(step.switch)
+        runner, began = self._runner, time.monotonic_ns()
+        what = await carry_out(
+            step, runner.fabric, runner.controller, runner.dilation, self._captures
+        )
+        ended = time.monotonic_ns()
+        match step:
+            case StartCapture():
+                self._capturing.add(step.port)
+            case StopCapture():
+                self._capturing.discard(step.port)
+        began_ns, ended_ns = (
+            (at - self._start_ns) / runner.dilation.factor for at in (began, ended)
+        )
+        reroute = isinstance(step, Reroute)
+        self.done.append(Done(what, step.at_ns, began_ns, ended_ns, reroute))
+
+
+def check_separate(steps: Sequence[Step]) -> None:
+    """Raises `InputError` for what needs all switches in one process."""
+    for step in steps:
+        needs = []
+        match step:
+            case SetLink():
+                given = {
+                    "loss": step.loss,
+                    "corrupt": step.corrupt,
+                    "rate_bps": step.rate_bps,
+                    "one_way": step.one_way or None,
+                }
+                needs = [name for name, value in given.items() if value is not None]
+            case StartCapture() | StopCapture():
+                needs = ["a capture"]
+        if needs:
+            raise InputError(
+                f"event at {step.at_ns} ns ({step}): {', '.join(needs)} needs the fabric in one "
+                "process: leave out FUSED=0 and SWITCH=bmv2"
+            )
