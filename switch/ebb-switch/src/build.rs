@@ -1,16 +1,19 @@
 //! From settings to a network on interfaces and bound gRPC addresses. Everything that can be wrong
 //! with the settings or the machine comes out here, before the first packet.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_bmv2_json::Program;
 use ebb_engine::{Driver, DriverOptions, Interface, Network, NodePort, Switch, SwitchOptions};
-use ebb_p4runtime::Server;
+use ebb_p4runtime::{Layout, LinkEnd, Node, Server, SwitchInfo};
 use ebb_pipeline::Pipeline;
 
-use crate::settings::{Settings, SwitchSettings};
+use crate::fabric::EngineFabric;
+use crate::settings::{PortAt, Settings, SwitchSettings};
 
 /// Everything that is ready to run.
 pub struct Built {
@@ -21,38 +24,100 @@ pub struct Built {
 
 pub fn build(settings: &Settings, captures: Option<&Path>) -> Result<Built> {
     let mut network = Network::new();
-    let mut ids = Vec::new();
+    let mut switches = Vec::new();
     for entry in &settings.switches {
-        ids.push(network.add_switch(build_switch(entry)?));
+        switches.push(network.add_switch(build_switch(entry)?));
     }
-    let end = |(switch, port): (usize, u16)| NodePort {
-        node: ids[switch],
+    let end = |(switch, port): PortAt| NodePort {
+        node: switches[switch],
         port,
     };
     for [a, b] in &settings.links {
         network.connect(end(*a), end(*b))?;
     }
+    let mut outside = BTreeMap::new();
     for (index, entry) in settings.switches.iter().enumerate() {
         for (port, interface) in &entry.interfaces {
-            Interface::attach(&mut network, end((index, *port)), interface)?;
+            let at = (index, *port);
+            let node = Interface::attach(&mut network, end(at), interface)?;
+            outside.insert(at, NodePort { node, port: 0 });
         }
     }
     let mut driver = Driver::new(network, DriverOptions::default())?;
     if let Some(directory) = captures {
         fs::create_dir_all(directory)
             .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;
-        for (index, entry) in settings.switches.iter().enumerate() {
-            for (port, interface) in &entry.interfaces {
-                let stem = directory.join(interface);
-                let network = driver.network_mut();
-                network.start_capture(end((index, *port)), &stem)?;
-            }
+        for (at, name) in capture_names(settings) {
+            let stem = directory.join(name);
+            driver.network_mut().start_capture(end(at), &stem)?;
         }
     }
-    let switches = settings.switches.iter();
-    let addresses: Vec<_> = switches.map(|s| s.grpc_server_addr).collect();
-    let server = Server::bind(&addresses)?;
+    let addresses: Vec<_> = settings
+        .switches
+        .iter()
+        .map(|s| s.grpc_server_addr)
+        .collect();
+    let mut server = Server::bind(&addresses)?;
+    if let Some(address) = settings.fabric_addr {
+        let inner = settings.links.iter().map(|ends| ends.map(end));
+        let outer = settings.hosts.iter();
+        let outer = outer.filter_map(|(_, at)| Some([end(*at), *outside.get(at)?]));
+        let fabric = EngineFabric {
+            layout: layout(settings),
+            links: inner.chain(outer).collect(),
+            switches,
+            handle: driver.handle(),
+        };
+        server = server.with_fabric(address, Arc::new(fabric))?;
+    }
     Ok(Built { driver, server })
+}
+
+/// What the fabric service tells: links inside first, then those to hosts.
+fn layout(settings: &Settings) -> Layout {
+    let at = |(switch, port): PortAt| LinkEnd {
+        node: Node::Switch(switch),
+        port,
+    };
+    let inner = settings.links.iter().map(|ends| ends.map(at));
+    let outer = settings.hosts.iter().enumerate().map(|(index, (_, port))| {
+        let host = LinkEnd {
+            node: Node::Host(index),
+            port: 0,
+        };
+        [at(*port), host]
+    });
+    Layout {
+        switches: settings
+            .switches
+            .iter()
+            .map(|s| SwitchInfo {
+                name: s.name.clone(),
+                device_id: s.device_id,
+                grpc_address: s.grpc_server_addr,
+            })
+            .collect(),
+        hosts: settings
+            .hosts
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect(),
+        links: inner.chain(outer).collect(),
+    }
+}
+
+/// Ports on interfaces are captured by the name of the interface, others by that which it would have
+/// in Mininet.
+fn capture_names(settings: &Settings) -> impl Iterator<Item = (PortAt, String)> {
+    let inner = settings.links.iter().flatten().map(|(switch, port)| {
+        let name = &settings.switches[*switch].name;
+        ((*switch, *port), format!("{name}-eth{port}"))
+    });
+    let outer = settings.switches.iter().enumerate().flat_map(|(index, s)| {
+        let ports = s.interfaces.iter();
+        ports.map(move |(port, interface)| ((index, *port), interface.clone()))
+    });
+    outer.chain(inner)
 }
 
 fn build_switch(settings: &SwitchSettings) -> Result<Switch> {

@@ -2,6 +2,7 @@
 //! the P4Runtime server sees them.
 
 pub mod build;
+pub mod fabric;
 pub mod options;
 pub mod run;
 pub mod service;

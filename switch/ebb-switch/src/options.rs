@@ -62,7 +62,8 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub fabric: Option<PathBuf>,
 
-    /// Capture each interface to INTERFACE_in.pcap and INTERFACE_out.pcap in DIR
+    /// Capture each interface to INTERFACE_in.pcap and INTERFACE_out.pcap in DIR, and ports inside
+    /// a fabric to SWITCH-ethPORT_in.pcap and _out.pcap
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub pcap: Option<PathBuf>,
 

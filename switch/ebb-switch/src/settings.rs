@@ -25,11 +25,13 @@ pub struct SwitchSettings {
     pub drop_port: u16,
 }
 
-/// Both ends of a link: index of the switch, port.
-pub type Link = [(usize, u16); 2];
+/// Index of a switch, and a port of it.
+pub type PortAt = (usize, u16);
 
-/// A host outside: its name, and the external port (index of the switch, port) that leads to it.
-pub type HostAt = (String, (usize, u16));
+pub type Link = [PortAt; 2];
+
+/// A host outside: its name, and the external port that leads to it.
+pub type HostAt = (String, PortAt);
 
 #[derive(Debug)]
 pub struct Settings {
@@ -77,7 +79,7 @@ impl Settings {
         if switches.is_empty() {
             return Err(fail("no switch; add a [[switch]]".into()));
         }
-        let end = |what: &str, text: &str| -> Result<(usize, u16), FileError> {
+        let end = |what: &str, text: &str| -> Result<PortAt, FileError> {
             let (name, port) = text
                 .rsplit_once(':')
                 .and_then(|(name, port)| Some((name, port.parse().ok()?)))

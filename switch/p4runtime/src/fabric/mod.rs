@@ -51,10 +51,11 @@ pub trait Fabric: Send + Sync + 'static {
     fn layout(&self) -> &Layout;
     /// Of every link: of the direction from its first end, and from its second.
     async fn link_states(&self) -> Result<Vec<[LinkState; 2]>, Status>;
-    /// Both directions change in the same instant.
+    /// Of the direction from its first end, and from its second.
     async fn set_link(&self, link: usize, states: [LinkState; 2]) -> Result<(), Status>;
     async fn restart_switch(&self, switch: usize) -> Result<(), Status>;
-    /// Ports without a link are for the implementation to refuse, and paths that cannot be written.
+    /// Into `{path}_in.pcap` and `{path}_out.pcap`; the path may end in `.pcap`. Ports without a link
+    /// are for the implementation to refuse, and paths that cannot be written.
     async fn start_capture(&self, switch: usize, port: u16, path: PathBuf) -> Result<(), Status>;
     async fn stop_capture(&self, switch: usize, port: u16) -> Result<(), Status>;
 }
