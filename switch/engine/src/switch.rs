@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ebb_pipeline::{
     CloneRequest, Deflect, Digest, EgressInput, EgressVerdict, EntryId, IngressInput,
-    IngressVerdict, Packet, Pipeline, Preserved, TableId, control::Replica, instance_type,
+    IngressVerdict, Packet, Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
     Admission, Arrival, ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager,
@@ -500,6 +500,13 @@ impl Switch {
             journey,
         };
         self.offer(last.port, queue, queued);
+    }
+
+    /// Gives the pipeline other memory for packets; see [`Pipeline::exchange_pool`].
+    pub(crate) fn exchange_pool(&mut self, pool: &mut Pool) {
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.exchange_pool(pool);
+        }
     }
 
     fn recycle(&mut self, packet: Box<Packet>) {

@@ -39,7 +39,7 @@ mod wire;
 pub use error::LoadError;
 pub use ids::*;
 pub use outcome::*;
-pub use packet::{Packet, Preserved};
+pub use packet::{Packet, Pool, Preserved};
 pub use pipeline::Pipeline;
 pub use program::Program;
 pub use stats::PipelineStats;

@@ -90,23 +90,23 @@ impl Packet {
     }
 }
 
-/// Memory of packets that are gone.
+/// Memory of packets that are gone, for those that come: [`Pipeline::exchange_pool`](crate::Pipeline::exchange_pool).
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub struct Pool {
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     packets: Vec<Box<Packet>>,
     /// For replicas and clones.
     frames: Vec<Vec<u8>>,
 }
 
-/// More than a switch holds in its queues is not worth keeping.
-const PACKETS: usize = 4096;
+/// More than wait in queues is not worth keeping.
+const PACKETS: usize = 65_536;
 /// Only copies need them, and every dropped packet brings one.
 const FRAMES: usize = 64;
 
 impl Pool {
     /// A packet that has not been parsed.
-    pub fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
+    pub(crate) fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
         let length = frame.len() as u32;
         let mut packet = self.packets.pop().unwrap_or_default();
         packet.words.clear();
@@ -126,7 +126,7 @@ impl Pool {
         packet
     }
 
-    pub fn copy(&mut self, packet: &Packet) -> Box<Packet> {
+    pub(crate) fn copy(&mut self, packet: &Packet) -> Box<Packet> {
         let frame = self.copy_frame(&packet.frame);
         let mut copy = self.packet(&packet.words, frame);
         copy.payload_at = packet.payload_at;
@@ -139,7 +139,7 @@ impl Pool {
         copy
     }
 
-    pub fn copy_frame(&mut self, frame: &[u8]) -> Vec<u8> {
+    pub(crate) fn copy_frame(&mut self, frame: &[u8]) -> Vec<u8> {
         let mut copy = self.frames.pop().unwrap_or_default();
         copy.clear();
         copy.extend_from_slice(frame);
@@ -148,12 +148,12 @@ impl Pool {
 
     /// Of the packet that ended last.
     #[cfg(test)]
-    pub fn last_words(&self) -> Option<&[u64]> {
+    pub(crate) fn last_words(&self) -> Option<&[u64]> {
         self.packets.last().map(|packet| packet.words.as_slice())
     }
 
     /// The frame of a packet that ends here.
-    pub fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
+    pub(crate) fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
         let frame = std::mem::take(&mut packet.frame);
         if self.packets.len() < PACKETS {
             self.packets.push(packet);
@@ -161,7 +161,7 @@ impl Pool {
         frame
     }
 
-    pub fn recycle(&mut self, packet: Box<Packet>) {
+    pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
         let frame = self.take_frame(packet);
         if self.frames.len() < FRAMES {
             self.frames.push(frame);

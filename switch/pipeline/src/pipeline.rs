@@ -11,7 +11,7 @@ use crate::expr::store;
 use crate::layout::Slot;
 use crate::machine::Machine;
 use crate::outcome::*;
-use crate::packet::{CloneCall, Packet, Preserved};
+use crate::packet::{CloneCall, Packet, Pool, Preserved};
 use crate::program::Program;
 use crate::state::State;
 use crate::stats::PipelineStats;
@@ -324,6 +324,12 @@ impl Pipeline {
     /// Gives a packet's memory back. Dropping the packet is right too, but the next one allocates.
     pub fn recycle(&mut self, packet: Box<Packet>) {
         self.state.pool.recycle(packet);
+    }
+
+    /// Exchanges the memory for packets. The switches of one thread use one pool in turn: then what a packet of
+    /// one of them leaves in the caches serves the next.
+    pub fn exchange_pool(&mut self, pool: &mut Pool) {
+        std::mem::swap(&mut self.state.pool, pool);
     }
 
     /// `standard_metadata.priority`: the queue, 0 lowest.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use ebb_pipeline::Pool;
 use ebb_units::{Duration, Instant};
 
 use super::event::{Event, mix};
@@ -295,11 +296,17 @@ impl<H: Host> Node<H> {
         self.trace.unwrap_or_default()
     }
 
-    /// Works off all events before `horizon`.
-    pub fn run(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
-        match &self.kind {
+    /// Works off all events before `horizon`, with the thread's memory for packets.
+    pub fn run(&mut self, horizon: Instant, out: &mut Vec<Crossing>, pool: &mut Pool) {
+        match &mut self.kind {
             Kind::Nobody => {}
-            Kind::Switch(_) => self.run_switch(horizon, out),
+            Kind::Switch(switch) => {
+                switch.exchange_pool(pool);
+                self.run_switch(horizon, out);
+                if let Kind::Switch(switch) = &mut self.kind {
+                    switch.exchange_pool(pool);
+                }
+            }
             Kind::Host(_) => self.run_host(horizon, out),
         }
     }

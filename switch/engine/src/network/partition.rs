@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use ebb_pipeline::Pool;
 use ebb_units::{Duration, Instant};
 
 use super::access::{Access, Settings};
@@ -23,6 +24,8 @@ pub(crate) struct Partition<H> {
     /// Frames for nodes of other partitions.
     crossing: Vec<Vec<Crossing>>,
     sent: Vec<Crossing>,
+    /// Memory for the packets of all switches.
+    pool: Pool,
     /// No link between two of the nodes is faster.
     window: Duration,
     /// For each partition: no link to it is faster.
@@ -40,6 +43,7 @@ impl<H> Default for Partition<H> {
             list: BinaryHeap::new(),
             crossing: vec![Vec::new()],
             sent: Vec::new(),
+            pool: Pool::default(),
             window: Duration::ZERO,
             lookahead: vec![Duration::MAX],
             ran_until: Instant::ZERO,
@@ -146,7 +150,7 @@ impl<H: Host> Partition<H> {
                 continue;
             }
             node.listed = Instant::FAR_FUTURE;
-            node.run(horizon, &mut self.sent);
+            node.run(horizon, &mut self.sent, &mut self.pool);
             self.enlist(index);
             self.dispatch();
         }
