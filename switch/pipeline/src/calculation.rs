@@ -23,16 +23,16 @@ pub(crate) enum Input {
 #[derive(Clone, Debug)]
 pub(crate) struct Calculation {
     pub inputs: Vec<Input>,
-    usual: Option<Usual>,
+    pub usual: Option<Usual>,
 }
 
 /// The layout while every header is there and every variable-length field is empty.
 #[derive(Clone, Debug)]
-struct Usual {
-    pieces: Pieces,
+pub(crate) struct Usual {
+    pub pieces: Pieces,
     /// Words that must not be zero, and words that must be.
-    valid: Box<[u32]>,
-    lengths: Box<[u32]>,
+    pub valid: Box<[u32]>,
+    pub lengths: Box<[u32]>,
 }
 
 impl Usual {

@@ -5,8 +5,8 @@ use crate::bits::write_words;
 use crate::expr::store;
 use crate::layout::Header;
 use crate::machine::Machine;
-use crate::profile::{BoundAction, Resolved};
-use crate::program::{Checksum, Next, Node};
+use crate::profile::{BoundAction, Profile, Resolved};
+use crate::program::{Checksum, Emit, Next, Node};
 
 /// A pipeline whose nodes go in a circle, which no compiler writes, is cut off.
 const MAX_NODES: usize = 65_536;
@@ -23,6 +23,9 @@ impl Machine<'_> {
         let mut next = start;
         let mut steps = 0;
         while let Some(node) = next {
+            if self.packet.requests.exit {
+                return;
+            }
             steps += 1;
             if steps > MAX_NODES {
                 self.packet.requests.failed = Some(crate::DropReason::NoTermination);
@@ -49,16 +52,17 @@ impl Machine<'_> {
                     *next
                 }
             };
-            if self.packet.requests.exit {
-                return;
-            }
         }
     }
 
     fn apply(&mut self, table: usize) -> Applied {
         let mut data = std::mem::take(&mut self.state.action_data);
         let entry = self.find(table);
-        let action = self.choose_action(table, entry, &mut data);
+        let action = self.action_of(table, entry).map(|bound| {
+            data.clear();
+            data.extend_from_slice(&bound.data);
+            bound.action
+        });
         // A group without members is like a miss, and no action runs.
         let hit = entry.is_some() && action.is_some();
         if let Some(action) = action {
@@ -71,52 +75,50 @@ impl Machine<'_> {
 
     /// The entry that is hit, counted.
     #[inline]
-    fn find(&mut self, table: usize) -> Option<u32> {
+    pub fn find(&mut self, table: usize) -> Option<u32> {
         let state = &mut *self.state;
-        let t = &mut state.tables[table];
         let bytes = u64::from(self.packet.ingress_length);
         let words = &mut self.packet.words;
-        let entry = t.hit(
-            words,
-            (bytes, self.now),
-            &mut state.key,
-            &mut state.masked_key,
-        )?;
-        if let Some(m) = t.meter
-            && let Some(e) = t.entries[entry as usize].as_mut()
-        {
-            let colour = e.meter.colour(m.unit, bytes, self.now);
+        let seen = (bytes, self.now);
+        let entry = state
+            .tables
+            .hit(table, words, seen, &mut state.key, &mut state.masked_key)?;
+        if let Some((m, meter)) = state.tables.meter(table, entry) {
+            let colour = meter.colour(m.unit, bytes, self.now);
             store(words, m.target, i128::from(colour));
         }
         Some(entry)
     }
 
-    /// The action of an entry, or of a miss, and its data.
-    fn choose_action(
-        &mut self,
-        table: usize,
-        entry: Option<u32>,
-        data: &mut Vec<u64>,
-    ) -> Option<u32> {
-        let resolved = self.resolved(table, entry)?;
-        if let Resolved::Action(bound) = resolved {
-            return Some(load(bound, data));
-        }
-        let profile = self.state.tables[table].spec.profile?.index();
-        let groups = &self.state.profiles[profile].groups;
-        let bucket = match resolved {
+    /// The action of an entry, or of a miss.
+    #[inline]
+    pub fn action_of(&mut self, table: usize, entry: Option<u32>) -> Option<&BoundAction> {
+        let bucket = match self.resolved(table, entry)? {
             Resolved::Action(_) | Resolved::Member(_) => 0,
-            Resolved::Set(actions) => self.choose(profile, actions.len())?,
-            Resolved::Group(group) => self.choose(profile, groups.get(group)?.buckets.len())?,
+            Resolved::Set(actions) => {
+                let n = actions.len();
+                self.choose(table, n)?
+            }
+            Resolved::Group(group) => {
+                let n = self.profile_of(table)?.groups.get(group)?.buckets.len();
+                self.choose(table, n)?
+            }
         };
-        let profile = &self.state.profiles[profile];
         let member = match self.resolved(table, entry)? {
-            Resolved::Action(bound) => return Some(load(bound, data)),
-            Resolved::Set(actions) => return Some(load(actions.get(bucket)?, data)),
+            Resolved::Action(bound) => return Some(bound),
+            Resolved::Set(actions) => return actions.get(bucket),
             Resolved::Member(member) => member,
-            Resolved::Group(group) => profile.groups.get(group)?.buckets.get(bucket)?,
+            Resolved::Group(group) => {
+                let group = self.profile_of(table)?.groups.get(group)?;
+                group.buckets.get(bucket)?
+            }
         };
-        Some(load(&profile.members.get(member)?.bound, data))
+        Some(&self.profile_of(table)?.members.get(member)?.bound)
+    }
+
+    fn profile_of(&self, table: usize) -> Option<&Profile> {
+        let profile = self.state.tables[table].spec.profile?;
+        self.state.profiles.get(profile.index())
     }
 
     #[inline]
@@ -125,11 +127,11 @@ impl Machine<'_> {
     }
 
     /// One of `n` buckets.
-    fn choose(&mut self, profile: usize, n: usize) -> Option<usize> {
+    fn choose(&mut self, table: usize, n: usize) -> Option<usize> {
         match n {
             0 => None,
             _ => {
-                let selector = self.state.profiles[profile].spec.selector?;
+                let selector = self.profile_of(table)?.spec.selector?;
                 Some(bucket(self.calculate(selector), n))
             }
         }
@@ -159,6 +161,15 @@ impl Machine<'_> {
     /// Updates checksums and makes `packet.frame` the frame to be sent: the headers are written over the
     /// old ones, and the payload moves only if they are not as long.
     pub fn deparse(&mut self) {
+        match &self.program.native {
+            Some(native) => self.deparse_native(native),
+            None => self.deparse_headers(),
+        }
+        let whole = self.packet.truncated_to;
+        self.packet.frame.truncate(whole);
+    }
+
+    fn deparse_headers(&mut self) {
         let program = self.program;
         for c in &program.update {
             if self.applies(c) {
@@ -169,26 +180,29 @@ impl Machine<'_> {
         let calls: &[Primitive] = &program.deparser_calls;
         self.run(calls, &[]);
         self.measure();
-        let packet = &mut *self.packet;
-        packet.make_room(packet.header_bytes);
+        self.packet.make_room(self.packet.header_bytes);
         let mut at = 0;
         for emit in &program.emit {
-            if !emit.is_valid(&packet.words) {
-                continue;
+            if emit.is_valid(&self.packet.words) {
+                at += self.emit(emit, at);
             }
-            let header = program.layout.header_at(emit.header);
-            let bits = emit.bits(&packet.words);
-            let out = &mut packet.frame[at..at + bits / 8];
-            let whole_bytes = bits.is_multiple_of(8) && program.layout.shortcuts;
-            if whole_bytes && bits as u32 == header.fixed_bits {
-                header.pieces.write(&packet.words, out);
-            } else {
-                emit_fields(header, &packet.words, out);
-            }
-            at += bits / 8;
         }
-        let whole = packet.truncated_to;
-        packet.frame.truncate(whole);
+    }
+
+    /// Writes a valid header into the frame, where there is room for it; how many bytes it is.
+    pub fn emit(&mut self, emit: &Emit, at: usize) -> usize {
+        let layout = &self.program.layout;
+        let packet = &mut *self.packet;
+        let header = layout.header_at(emit.header);
+        let bits = emit.bits(&packet.words);
+        let out = &mut packet.frame[at..at + bits / 8];
+        let whole_bytes = bits.is_multiple_of(8) && layout.shortcuts;
+        if whole_bytes && bits as u32 == header.fixed_bits {
+            header.pieces.write(&packet.words, out);
+        } else {
+            emit_fields(header, &packet.words, out);
+        }
+        bits / 8
     }
 
     /// Notes how long the headers are, for [`crate::Packet::wire_len`].
@@ -226,11 +240,4 @@ fn emit_fields(header: &Header, words: &[u64], out: &mut [u8]) {
         }
         bit = end;
     }
-}
-
-#[inline]
-fn load(bound: &BoundAction, data: &mut Vec<u64>) -> u32 {
-    data.clear();
-    data.extend_from_slice(&bound.data);
-    bound.action
 }

@@ -22,6 +22,7 @@ mod hash;
 mod ids;
 mod layout;
 mod machine;
+mod native;
 #[cfg(test)]
 mod oracle_tests;
 mod outcome;

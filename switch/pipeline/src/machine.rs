@@ -70,7 +70,7 @@ impl Machine<'_> {
     }
 
     #[inline(never)]
-    fn step(&mut self, primitive: &Primitive, data: &[u64]) {
+    pub fn step(&mut self, primitive: &Primitive, data: &[u64]) {
         let index = |n: &Number, machine: &Self| n.index(&machine.scope(data));
         match primitive {
             Primitive::Assign(to, value) => self.assign(to, value, data),
@@ -373,7 +373,7 @@ impl Machine<'_> {
         self.packet.words[h.valid_at as usize] = 1;
     }
 
-    fn set_valid(&mut self, header: u32) {
+    pub fn set_valid(&mut self, header: u32) {
         let h = self.program.layout.header_at(header);
         if h.is_valid(&self.packet.words) {
             return;
@@ -400,10 +400,15 @@ impl Machine<'_> {
             self.packet,
             &mut bytes,
         );
-        let hash = self.program.algorithms[calculation as usize]
-            .compute(&bytes, &mut self.state.turns[calculation as usize]);
+        let hash = self.hash(calculation, &bytes);
         self.state.scratch = bytes;
         hash
+    }
+
+    /// Applies the algorithm of a calculation.
+    pub fn hash(&mut self, calculation: u32, bytes: &[u8]) -> u64 {
+        self.program.algorithms[calculation as usize]
+            .compute(bytes, &mut self.state.turns[calculation as usize])
     }
 
     fn log(&mut self, text: &str, args: &[Number], data: &[u64]) {

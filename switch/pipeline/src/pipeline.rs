@@ -65,8 +65,7 @@ impl Pipeline {
         let mut packet = self.arrive(now, frame, input);
         let mut machine = self.machine(&mut packet, now);
         machine.begin();
-        machine.pipeline(machine.program.ingress);
-        machine.measure();
+        machine.ingress();
         self.after_ingress(now, packet)
     }
 
@@ -245,8 +244,7 @@ impl Pipeline {
         self.state.stats.egress_packets += 1;
         self.depart(now, &mut packet, input);
         let mut machine = self.machine(&mut packet, now);
-        machine.pipeline(machine.program.egress);
-        machine.measure();
+        machine.egress();
         let requests = std::mem::take(&mut packet.requests);
         if let Some(reason) = requests.failed {
             return EgressOutcome {
@@ -376,18 +374,42 @@ impl Pipeline {
 impl Machine<'_> {
     /// Parser and checksum verification.
     fn begin(&mut self) {
-        let error = self.parse();
+        let (error, right) = match &self.program.native {
+            Some(native) => self.begin_native(native),
+            None => self.begin_interpreted(),
+        };
         if error != self.program.errors.no_error {
             self.state.stats.parser_error(error);
         }
-        let right = self.verify_checksums();
         if !right {
             self.state.stats.checksum_errors += 1;
         }
+    }
+
+    fn begin_interpreted(&mut self) -> (u32, bool) {
+        let error = self.parse();
+        let right = self.verify_checksums();
         let standard = &self.program.standard;
         let words = &mut self.packet.words;
         set_if(words, standard.parser_error, u64::from(error));
         set_if(words, standard.checksum_error, u64::from(!right));
+        (error, right)
+    }
+
+    fn ingress(&mut self) {
+        let native = self.program.native.as_ref();
+        if !native.is_some_and(|native| self.ingress_native(native)) {
+            self.pipeline(self.program.ingress);
+            self.measure();
+        }
+    }
+
+    fn egress(&mut self) {
+        let native = self.program.native.as_ref();
+        if !native.is_some_and(|native| self.egress_native(native)) {
+            self.pipeline(self.program.egress);
+            self.measure();
+        }
     }
 }
 

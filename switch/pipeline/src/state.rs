@@ -8,6 +8,7 @@ use rand::rngs::SmallRng;
 
 use crate::control::MeterUnit;
 use crate::control::{CloneSession, DigestConfig, MatchKey, Replica};
+use crate::native::Tables;
 use crate::packet::Pool;
 use crate::parser::CompiledMembers;
 use crate::profile::{Profile, ProfileSpec};
@@ -18,7 +19,7 @@ use crate::table::Table;
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub tables: Vec<Table>,
+    pub tables: Tables,
     pub profiles: Vec<Profile>,
     pub counters: Vec<Counters>,
     pub meters: Vec<Meters>,
@@ -70,7 +71,7 @@ impl State {
     pub fn new(program: &Program) -> State {
         let start = &program.blueprint;
         State {
-            tables: start.tables.clone(),
+            tables: Tables::new(start.tables.clone()),
             profiles: start.profiles.iter().map(Profile::new).collect(),
             counters: start.counters.iter().map(Counters::new).collect(),
             meters: start.meters.iter().map(Meters::new).collect(),

@@ -31,21 +31,21 @@ fn cuts(fields: impl IntoIterator<Item = Slot>) -> Vec<Cut> {
 /// Words of fields as parts of chunks of eight bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Pieces {
-    pieces: Box<[Piece]>,
-    bytes: usize,
+    pub pieces: Box<[Piece]>,
+    pub bytes: usize,
 }
 
 /// A word, shifted left and then right, is part of a chunk, and the other way round.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
-    mask: u64,
-    at: u32,
-    left: u8,
-    right: u8,
+pub(crate) struct Piece {
+    pub mask: u64,
+    pub at: u32,
+    pub left: u8,
+    pub right: u8,
     /// The last of its chunk.
-    ends: bool,
+    pub ends: bool,
     /// The rest of a word that began in the chunk before.
-    continues: bool,
+    pub continues: bool,
 }
 
 impl Pieces {

@@ -8,28 +8,29 @@ use crate::action::{Primitive, Target};
 use crate::expr::{Condition, Number};
 use crate::layout::Slot;
 pub(crate) use load::ParserLoader;
+pub(crate) use run::MAX_STATES;
 use short::ShortSelect;
 
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
-    states: Vec<State>,
-    start: Option<u32>,
+    pub states: Vec<State>,
+    pub start: Option<u32>,
 }
 
 #[derive(Debug)]
-struct State {
-    ops: Vec<Op>,
+pub(crate) struct State {
+    pub ops: Vec<Op>,
     key: Vec<KeyPart>,
     /// Bytes of the key, every part padded to whole bytes.
     key_bytes: usize,
-    cases: Vec<Case>,
-    default: Option<u32>,
+    pub cases: Vec<Case>,
+    pub default: Option<u32>,
     /// The same select for a key that fits in a word.
-    short: Option<ShortSelect>,
+    pub short: Option<ShortSelect>,
 }
 
 #[derive(Debug)]
-enum Op {
+pub(crate) enum Op {
     Extract(ExtractTo, Option<Number>),
     Set(Target, Number),
     SetLookahead(Target, u32, u32),
@@ -39,14 +40,14 @@ enum Op {
 }
 
 #[derive(Debug)]
-enum ExtractTo {
+pub(crate) enum ExtractTo {
     Header(u32),
     /// Counter and candidates of a header stack, or of one member of a union stack.
     Stack(u32, Box<[u32]>),
 }
 
 #[derive(Debug)]
-enum KeyPart {
+pub(crate) enum KeyPart {
     Field(Slot),
     /// A field of the last element.
     Last(u32, Box<[Slot]>),
@@ -55,13 +56,13 @@ enum KeyPart {
 }
 
 #[derive(Debug)]
-struct Case {
+pub(crate) struct Case {
     test: Test,
-    next: Option<u32>,
+    pub next: Option<u32>,
 }
 
 #[derive(Debug)]
-enum Test {
+pub(crate) enum Test {
     Value {
         value: Box<[u8]>,
         mask: Option<Box<[u8]>>,

@@ -8,7 +8,7 @@ use crate::layout::{Field, Header, Slot};
 use crate::machine::Machine;
 
 /// A parser that loops without end stops with `ParserTimeout` after this many states.
-const MAX_STATES: usize = 4096;
+pub(crate) const MAX_STATES: usize = 4096;
 
 /// `Err` is the P4 error that ends the parser.
 type Step<T> = Result<T, u32>;
@@ -35,9 +35,6 @@ impl Machine<'_> {
                     break;
                 }
             }
-            if self.packet.requests.exit {
-                break;
-            }
         }
         self.packet.payload_at = at;
         error
@@ -50,23 +47,31 @@ impl Machine<'_> {
         if state.cases.is_empty() {
             return Ok(state.default);
         }
-        if let Some(short) = &state.short {
-            return Ok(short.next(&self.packet.words));
+        match &state.short {
+            Some(short) => Ok(short.next(&self.packet.words)),
+            None => self.choose_next(state, *at),
         }
+    }
+
+    pub fn choose_next(&mut self, state: &State, at: usize) -> Step<Option<u32>> {
         let mut key = std::mem::take(&mut self.state.scratch);
-        let result = self.select(state, *at, &mut key);
+        let result = self.select(state, at, &mut key);
         self.state.scratch = key;
         result
     }
 
-    fn parser_op(&mut self, op: &Op, at: &mut usize) -> Step<()> {
+    pub fn parser_op(&mut self, op: &Op, at: &mut usize) -> Step<()> {
         let errors = self.program.errors;
         match op {
-            Op::Extract(ExtractTo::Header(h), length) => self.extract(*h, length.as_ref(), at)?,
+            Op::Extract(ExtractTo::Header(h), length) => {
+                let variable = self.variable_bits(length.as_ref());
+                self.extract(*h, variable, at)?;
+            }
             Op::Extract(ExtractTo::Stack(next_at, headers), length) => {
                 let next = self.packet.words[*next_at as usize] as usize;
                 let h = *headers.get(next).ok_or(errors.stack_out_of_bounds)?;
-                self.extract(h, length.as_ref(), at)?;
+                let variable = self.variable_bits(length.as_ref());
+                self.extract(h, variable, at)?;
                 self.packet.words[*next_at as usize] += 1;
             }
             Op::Set(to, value) => self.assign(to, value, &[]),
@@ -99,15 +104,24 @@ impl Machine<'_> {
                     _ => return Err(errors.packet_too_short),
                 }
             }
-            Op::Primitives(body) => self.run(body, &[]),
+            Op::Primitives(body) => {
+                self.run(body, &[]);
+                if self.packet.requests.exit {
+                    return Err(errors.no_error);
+                }
+            }
         }
         Ok(())
     }
 
-    fn extract(&mut self, header: u32, length: Option<&Number>, at: &mut usize) -> Step<()> {
+    fn variable_bits(&self, length: Option<&Number>) -> u64 {
+        length.map_or(0, |n| n.index(&self.scope(&[])))
+    }
+
+    /// `variable`: bits of the variable-length field.
+    pub fn extract(&mut self, header: u32, variable: u64, at: &mut usize) -> Step<()> {
         let errors = self.program.errors;
         let h = self.program.layout.header_at(header);
-        let variable = length.map_or(0, |n| n.index(&self.scope(&[])));
         if !variable.is_multiple_of(8) {
             return Err(errors.invalid_argument);
         }

@@ -3,12 +3,12 @@
 use super::{Case, KeyPart, Test};
 
 #[derive(Debug)]
-pub(super) struct ShortSelect {
+pub(crate) struct ShortSelect {
     /// Word of the packet and how far it is shifted to the left.
-    parts: Box<[(u32, u32)]>,
+    pub parts: Box<[(u32, u32)]>,
     /// Value, mask, next state.
-    cases: Box<[(u64, u64, Option<u32>)]>,
-    default: Option<u32>,
+    pub cases: Box<[(u64, u64, Option<u32>)]>,
+    pub default: Option<u32>,
 }
 
 impl ShortSelect {

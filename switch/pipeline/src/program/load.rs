@@ -141,6 +141,7 @@ pub(crate) fn load(source: &json::Program, shortcuts: bool) -> Result<Program> {
         names,
         layout,
         blueprint,
+        native: None,
     })
 }
 

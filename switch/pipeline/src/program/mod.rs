@@ -14,6 +14,7 @@ use crate::error::LoadError;
 use crate::expr::Condition;
 use crate::hash::Algorithm;
 use crate::layout::{Layout, Slot};
+use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
 use crate::state::Blueprint;
 use load::load;
@@ -45,11 +46,20 @@ pub struct Program {
     pub(crate) value_set_names: HashMap<String, u32>,
     pub(crate) names: crate::action::Names,
     pub(crate) blueprint: Blueprint,
+    /// The same as native code.
+    pub(crate) native: Option<Native>,
 }
 
 impl Program {
-    /// Compiles a BMv2 JSON program.
+    /// Compiles a BMv2 JSON program, to native code where there is a code generator for the machine.
     pub fn load(program: &json::Program) -> Result<Arc<Program>, LoadError> {
+        let mut program = load(program, true)?;
+        program.native = Native::compile(&program);
+        Ok(Arc::new(program))
+    }
+
+    /// The same without native code: slower, and with the same results.
+    pub fn load_interpreted(program: &json::Program) -> Result<Arc<Program>, LoadError> {
         Ok(Arc::new(load(program, true)?))
     }
 

@@ -40,6 +40,13 @@ pub(crate) struct TableSpec {
     pub const_default_entry: bool,
 }
 
+impl TableSpec {
+    /// Whether a packet that hits an entry changes something in it.
+    pub fn notes_hits(&self) -> bool {
+        self.with_counter || self.meter.is_some() || self.support_timeout
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DirectMeter {
     pub unit: crate::control::MeterUnit,
@@ -263,6 +270,14 @@ impl Table {
             Some(entry) => &self.hot.get(entry as usize)?.action,
             None => &self.default.as_ref()?.resolved,
         })
+    }
+
+    /// The entry for a key of one word, if the table has keys.
+    pub fn find_word(&self, key: u64) -> Option<u32> {
+        match self.count {
+            0 => None,
+            _ => self.lookup.find_word(key),
+        }
     }
 
     /// Lays out the packet's fields and looks them up. `key` and `scratch` are work memory.

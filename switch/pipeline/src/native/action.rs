@@ -1,0 +1,265 @@
+//! Actions: assignments and the cheap externs as instructions, the rest as calls of the interpreter.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+use super::calls;
+use super::code::{Code, Data};
+use crate::action::{Primitive, Target};
+use crate::expr::{Condition, HeaderRef, Number, Word};
+use crate::layout::Slot;
+
+/// What comes after an action.
+pub(super) struct Exit {
+    /// Where a packet goes that is done with the pipeline.
+    pub block: Block,
+}
+
+impl Code<'_, '_> {
+    /// The action's primitives. The code goes on behind them, unless the packet exits.
+    pub fn body(&mut self, body: &[Primitive], data: Data, exit: &Exit) {
+        let Some(targets) = jump_targets(body) else {
+            return self.interpret(body, data, exit);
+        };
+        let blocks: Vec<Option<Block>> = targets
+            .iter()
+            .map(|is_target| is_target.then(|| self.block()))
+            .collect();
+        let end = self.block();
+        // Behind a jump there is nothing until somebody jumps there.
+        let mut reachable = true;
+        for (at, primitive) in body.iter().enumerate() {
+            if let Some(block) = blocks[at] {
+                if reachable {
+                    self.jump(block);
+                }
+                self.go_on_in(block);
+                reachable = true;
+            }
+            if !reachable {
+                continue;
+            }
+            let block_of = |to: usize| blocks.get(to).copied().flatten().unwrap_or(end);
+            match primitive {
+                Primitive::Jump(to) => {
+                    self.jump(block_of(constant(to).unwrap_or(usize::MAX)));
+                    reachable = false;
+                }
+                Primitive::JumpUnless(condition, to) => {
+                    let on = self.block();
+                    let to = block_of(constant(to).unwrap_or(usize::MAX));
+                    self.branch_on(condition, data, on, to);
+                    self.go_on_in(on);
+                }
+                other => self.primitive(other, data, exit),
+            }
+        }
+        if reachable {
+            self.jump(end);
+        }
+        self.go_on_in(end);
+    }
+
+    fn interpret(&mut self, body: &[Primitive], data: Data, exit: &Exit) {
+        let start = self.constant(body.as_ptr() as u64);
+        let length = self.constant(body.len() as u64);
+        let words = self.constant(data.words as u64);
+        let left = self.call(calls::address::run(), &[start, length, data.pointer, words]);
+        self.exit_if(left, exit);
+    }
+
+    fn exit_if(&mut self, left: Value, exit: &Exit) {
+        let on = self.block();
+        self.branch(left, exit.block, on);
+        self.go_on_in(on);
+    }
+
+    fn primitive(&mut self, primitive: &Primitive, data: Data, exit: &Exit) {
+        match primitive {
+            Primitive::NoOp => {}
+            Primitive::AssignWord(to, mask, value) => self.assign_word(*to, *mask, value, data),
+            Primitive::Assign(
+                Target::Field(slot),
+                Number {
+                    word: Some(word), ..
+                },
+            ) => {
+                self.assign(*slot, word, data);
+            }
+            Primitive::MarkToDrop => {
+                let standard = &self.program.standard;
+                let port = self.load_context(calls::offset::DROP_PORT);
+                self.store_wide(standard.egress_spec, port);
+                if let Some(slot) = standard.mcast_grp {
+                    let zero = self.constant(0);
+                    self.store_wide(slot, zero);
+                }
+            }
+            Primitive::Count(counter, index) => {
+                let index = self.index(index, data);
+                let counter = self.constant(u64::from(*counter));
+                self.call(calls::address::count(), &[counter, index]);
+            }
+            Primitive::RegisterRead {
+                to: Target::Field(slot),
+                register,
+                index,
+            } if slot.words == 1 && self.is_narrow(*register) => {
+                let index = self.index(index, data);
+                let register = self.constant(u64::from(*register));
+                let (value, there) = self.call_for_two(calls::address::read(), &[register, index]);
+                // Outside the array nothing happens.
+                let old = self.word(slot.at);
+                let value = self.low(value, slot.bits);
+                let value = self.b.ins().select(there, value, old);
+                self.set_word(slot.at, value);
+            }
+            Primitive::RegisterWrite {
+                register,
+                index,
+                value: Number {
+                    word: Some(value), ..
+                },
+            } if self.is_narrow(*register) => {
+                let (index, value) = (self.index(index, data), self.eval(value, data));
+                let register = self.constant(u64::from(*register));
+                self.call(calls::address::write(), &[register, index, value]);
+            }
+            Primitive::Hash {
+                to: Target::Field(slot),
+                base,
+                calculation,
+                size,
+            } if slot.words == 1 => self.hash(*slot, base, *calculation, size, data),
+            Primitive::SetValid(HeaderRef::Fixed(h)) => self.set_valid(*h),
+            Primitive::Exit | Primitive::Assert(_) | Primitive::Assume(_) => {
+                if let Primitive::Assert(condition) | Primitive::Assume(condition) = primitive {
+                    self.unless(condition, data, |code| {
+                        code.step(primitive, data);
+                        code.jump(exit.block);
+                    });
+                } else {
+                    let left = self.step(primitive, data);
+                    self.exit_if(left, exit);
+                }
+            }
+            other => {
+                self.step(other, data);
+            }
+        }
+    }
+
+    /// Lets the interpreter do it. Not zero: the packet exits.
+    fn step(&mut self, primitive: &Primitive, data: Data) -> Value {
+        let primitive = self.address(primitive);
+        let words = self.constant(data.words as u64);
+        self.call(calls::address::step(), &[primitive, data.pointer, words])
+    }
+
+    /// What is to be done in the rare case that a condition is false; it ends with a jump.
+    fn unless(&mut self, condition: &Condition, data: Data, rare: impl FnOnce(&mut Self)) {
+        let (fails, on) = (self.block(), self.block());
+        self.b.set_cold_block(fails);
+        self.branch_on(condition, data, on, fails);
+        self.go_on_in(fails);
+        rare(self);
+        self.go_on_in(on);
+    }
+
+    fn assign_word(&mut self, to: u32, mask: u64, value: &Word, data: Data) {
+        let value = self.eval(value, data);
+        let value = match mask {
+            u64::MAX => value,
+            mask => self.b.ins().band_imm(value, mask as i64),
+        };
+        self.set_word(to, value);
+    }
+
+    /// A number of one word into a field of any width.
+    pub fn assign(&mut self, slot: Slot, value: &Word, data: Data) {
+        let value = self.eval(value, data);
+        self.store_wide(slot, value);
+    }
+
+    pub fn store_wide(&mut self, slot: Slot, value: Value) {
+        if slot.words == 1 {
+            return self.store(slot, value);
+        }
+        for at in slot.at..slot.at + slot.words - 1 {
+            self.set_word_to(at, 0);
+        }
+        self.set_word(slot.at + slot.words - 1, value);
+    }
+
+    fn is_narrow(&self, register: u32) -> bool {
+        self.program.blueprint.registers[register as usize].1 <= 64
+    }
+
+    fn hash(&mut self, to: Slot, base: &Number, calculation: u32, size: &Number, data: Data) {
+        let base = self.index(base, data);
+        let size_word = self.index(size, data);
+        let hash = self.calculate(calculation);
+        let within = match size.word {
+            Some(Word::Const(n)) if n.max(1).is_power_of_two() => {
+                let mask = self.constant(n.max(1) - 1);
+                self.b.ins().band(hash, mask)
+            }
+            _ => {
+                let empty = self.is(IntCC::Equal, size_word, 0);
+                let one = self.constant(1);
+                let size = self.b.ins().select(empty, one, size_word);
+                self.b.ins().urem(hash, size)
+            }
+        };
+        let sum = self.add(within, base);
+        self.store(to, sum);
+    }
+
+    fn set_valid(&mut self, header: u32) {
+        let program = self.program;
+        let h = program.layout.header_at(header);
+        let (set, done) = (self.block(), self.block());
+        let valid = self.word(h.valid_at);
+        self.branch(valid, done, set);
+        self.go_on_in(set);
+        let number = self.constant(u64::from(header));
+        self.call(calls::address::set_valid(), &[number]);
+        self.jump(done);
+        self.go_on_in(done);
+    }
+
+    /// At most one member of a union is valid.
+    pub fn mark_valid(&mut self, header: u32) {
+        let program = self.program;
+        let h = program.layout.header_at(header);
+        for sibling in &h.siblings {
+            self.set_word_to(program.layout.header_at(*sibling).valid_at, 0);
+        }
+        self.set_word_to(h.valid_at, 1);
+    }
+}
+
+fn constant(number: &Number) -> Option<usize> {
+    match number.word {
+        Some(Word::Const(n)) => usize::try_from(n).ok(),
+        _ => None,
+    }
+}
+
+/// Which primitives are jumped to. `None` if the code cannot be laid out so: a jump goes back, or its target
+/// is not known.
+fn jump_targets(body: &[Primitive]) -> Option<Vec<bool>> {
+    let mut targets = vec![false; body.len()];
+    for (at, primitive) in body.iter().enumerate() {
+        if let Primitive::Jump(to) | Primitive::JumpUnless(_, to) = primitive {
+            let to = constant(to)?;
+            if to <= at {
+                return None;
+            }
+            if let Some(target) = targets.get_mut(to) {
+                *target = true;
+            }
+        }
+    }
+    Some(targets)
+}

@@ -1,0 +1,310 @@
+//! What all generated functions are made of: words of the packet, bytes of the frame, calls.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::immediates::Offset32;
+use cranelift_codegen::ir::types::{I8, I16, I32, I64};
+use cranelift_codegen::ir::{
+    AbiParam, AliasRegion, Block, Endianness, InstBuilder, MemFlags, SigRef, Signature, Type, Value,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::FunctionBuilder;
+
+use super::calls::{Context, offset};
+use crate::layout::Slot;
+use crate::program::Program;
+
+/// One function being generated.
+pub(super) struct Code<'p, 'f> {
+    pub program: &'p Program,
+    pub b: FunctionBuilder<'f>,
+    convention: CallConv,
+    /// By number of arguments and of results.
+    signatures: Vec<((usize, usize), SigRef)>,
+    /// The one argument of the function.
+    pub context: Value,
+    words: Value,
+}
+
+/// Data of the action that is compiled.
+#[derive(Clone, Copy)]
+pub(super) struct Data {
+    pub pointer: Value,
+    pub words: usize,
+}
+
+impl<'p, 'f> Code<'p, 'f> {
+    /// Starts the function; its one argument is a [`Context`], its result a number.
+    pub fn start(
+        program: &'p Program,
+        mut b: FunctionBuilder<'f>,
+        convention: CallConv,
+    ) -> Code<'p, 'f> {
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let context = b.block_params(entry)[0];
+        let words = b
+            .ins()
+            .load(I64, constant_memory(), context, offset::WORDS as i32);
+        Code {
+            program,
+            b,
+            convention,
+            signatures: Vec::new(),
+            context,
+            words,
+        }
+    }
+
+    pub fn finish(mut self, result: Value) {
+        self.b.ins().return_(&[result]);
+        self.b.seal_all_blocks();
+        self.b.finalize();
+    }
+
+    pub fn constant(&mut self, n: u64) -> Value {
+        self.b.ins().iconst(I64, n as i64)
+    }
+
+    /// The address of something that lives as long as the program.
+    pub fn address<T>(&mut self, of: &T) -> Value {
+        self.constant(std::ptr::from_ref(of) as u64)
+    }
+
+    /// No action data.
+    pub fn no_data(&mut self) -> Data {
+        // A slice of nothing still has an aligned address.
+        let pointer = self.constant(align_of::<u64>() as u64);
+        Data { pointer, words: 0 }
+    }
+
+    pub fn word(&mut self, at: u32) -> Value {
+        self.b.ins().load(I64, packet(), self.words, byte(at))
+    }
+
+    pub fn set_word(&mut self, at: u32, value: Value) {
+        self.b.ins().store(packet(), value, self.words, byte(at));
+    }
+
+    pub fn set_word_to(&mut self, at: u32, value: u64) {
+        let value = self.constant(value);
+        self.set_word(at, value);
+    }
+
+    pub fn data_word(&mut self, data: Data, at: u32) -> Value {
+        debug_assert!((at as usize) < data.words);
+        self.b
+            .ins()
+            .load(I64, constant_memory(), data.pointer, byte(at))
+    }
+
+    /// Stores the low bits of `value` in a field of one word.
+    pub fn store(&mut self, slot: Slot, value: Value) {
+        debug_assert_eq!(slot.words, 1);
+        let value = self.low(value, slot.bits);
+        self.set_word(slot.at, value);
+    }
+
+    pub fn low(&mut self, value: Value, bits: u32) -> Value {
+        match crate::bits::low_mask(bits) {
+            u64::MAX => value,
+            mask => self.b.ins().band_imm(value, mask as i64),
+        }
+    }
+
+    pub fn load_context(&mut self, at: usize) -> Value {
+        self.b
+            .ins()
+            .load(I64, constant_memory(), self.context, at as i32)
+    }
+
+    /// Memory that calls may change.
+    pub fn load_changing(&mut self, base: Value, at: usize) -> Value {
+        let flags = MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx));
+        self.b.ins().load(I64, flags, base, at as i32)
+    }
+
+    pub fn store_context(&mut self, at: usize, value: Value) {
+        let flags = MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx));
+        self.b.ins().store(flags, value, self.context, at as i32);
+    }
+
+    pub fn is(&mut self, condition: IntCC, a: Value, b: u64) -> Value {
+        let b = self.constant(b);
+        self.b.ins().icmp(condition, a, b)
+    }
+
+    /// A condition as a word.
+    pub fn flag(&mut self, condition: Value) -> Value {
+        self.b.ins().uextend(I64, condition)
+    }
+
+    pub fn block(&mut self) -> Block {
+        self.b.create_block()
+    }
+
+    pub fn jump(&mut self, to: Block) {
+        self.b.ins().jump(to, &[]);
+    }
+
+    pub fn jump_with(&mut self, to: Block, value: Value) {
+        self.b.ins().jump(to, &[value.into()]);
+    }
+
+    pub fn branch(&mut self, condition: Value, then: Block, otherwise: Block) {
+        self.b.ins().brif(condition, then, &[], otherwise, &[]);
+    }
+
+    pub fn go_on_in(&mut self, block: Block) {
+        self.b.switch_to_block(block);
+    }
+
+    /// Goes to `rare` if `condition`, else on.
+    pub fn leave_if(&mut self, condition: Value, rare: Block) {
+        let on = self.block();
+        self.b.set_cold_block(rare);
+        self.branch(condition, rare, on);
+        self.go_on_in(on);
+    }
+
+    /// Calls a function of [`calls`](super::calls), which gets the context and the arguments.
+    pub fn call(&mut self, function: usize, args: &[Value]) -> Value {
+        self.call_for(function, args, 1)[0]
+    }
+
+    /// The same for one with two results.
+    pub fn call_for_two(&mut self, function: usize, args: &[Value]) -> (Value, Value) {
+        let results = self.call_for(function, args, 2);
+        (results[0], results[1])
+    }
+
+    fn call_for(&mut self, function: usize, args: &[Value], results: usize) -> Vec<Value> {
+        let shape = (args.len() + 1, results);
+        let signature = match self.signatures.iter().find(|(s, _)| *s == shape) {
+            Some((_, signature)) => *signature,
+            None => {
+                let signature =
+                    self.b
+                        .import_signature(signature(self.convention, shape.0, shape.1));
+                self.signatures.push((shape, signature));
+                signature
+            }
+        };
+        let callee = self.constant(function as u64);
+        let all: Vec<Value> = [self.context].iter().chain(args).copied().collect();
+        let call = self.b.ins().call_indirect(signature, callee, &all);
+        self.b.inst_results(call).to_vec()
+    }
+
+    /// Reads 1 to 8 bytes in network order.
+    pub fn load_bytes(&mut self, base: Value, at: usize, bytes: usize) -> Value {
+        let mut sum = None;
+        for (start, n) in power_of_two_parts(bytes) {
+            let ty = int(n);
+            let flags = bytes_memory();
+            let part = self.b.ins().load(ty, flags, base, (at + start) as i32);
+            let part = self.reverse(part, n);
+            let part = self.widen(part, n);
+            let left = 8 * (bytes - start - n) as i64;
+            let part = match left {
+                0 => part,
+                _ => self.b.ins().ishl_imm(part, left),
+            };
+            sum = Some(match sum {
+                None => part,
+                Some(sum) => self.b.ins().bor(sum, part),
+            });
+        }
+        sum.unwrap_or_else(|| self.constant(0))
+    }
+
+    /// Writes the low 1 to 8 bytes of a word in network order.
+    pub fn store_bytes(&mut self, base: Value, at: usize, bytes: usize, value: Value) {
+        for (start, n) in power_of_two_parts(bytes) {
+            let right = 8 * (bytes - start - n) as i64;
+            let part = match right {
+                0 => value,
+                _ => self.b.ins().ushr_imm(value, right),
+            };
+            let part = match n {
+                8 => part,
+                _ => self.b.ins().ireduce(int(n), part),
+            };
+            let part = self.reverse(part, n);
+            self.b
+                .ins()
+                .store(bytes_memory(), part, base, (at + start) as i32);
+        }
+    }
+
+    fn reverse(&mut self, value: Value, bytes: usize) -> Value {
+        match bytes {
+            1 => value,
+            _ if cfg!(target_endian = "big") => value,
+            _ => self.b.ins().bswap(value),
+        }
+    }
+
+    fn widen(&mut self, value: Value, bytes: usize) -> Value {
+        match bytes {
+            8 => value,
+            _ => self.b.ins().uextend(I64, value),
+        }
+    }
+}
+
+/// Bytes as loads of 8, 4, 2 and 1: their starts and widths.
+fn power_of_two_parts(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    debug_assert!(bytes <= 8);
+    let mut start = 0;
+    [8, 4, 2, 1]
+        .into_iter()
+        .filter(move |n| bytes & n != 0)
+        .map(move |n| {
+            start += n;
+            (start - n, n)
+        })
+}
+
+fn int(bytes: usize) -> Type {
+    match bytes {
+        1 => I8,
+        2 => I16,
+        4 => I32,
+        _ => I64,
+    }
+}
+
+pub(super) fn signature(convention: CallConv, args: usize, results: usize) -> Signature {
+    let mut signature = Signature::new(convention);
+    signature.params = vec![AbiParam::new(I64); args];
+    signature.returns = vec![AbiParam::new(I64); results];
+    signature
+}
+
+fn byte(word: u32) -> Offset32 {
+    Offset32::new(8 * word as i32)
+}
+
+/// The packet's words. What is loaded is known until something is stored or called.
+fn packet() -> MemFlags {
+    MemFlags::trusted().with_alias_region(Some(AliasRegion::Heap))
+}
+
+/// Memory that does not change while the function runs.
+fn constant_memory() -> MemFlags {
+    MemFlags::trusted().with_readonly()
+}
+
+/// Bytes of frames, which lie anywhere.
+fn bytes_memory() -> MemFlags {
+    MemFlags::new()
+        .with_notrap()
+        .with_endianness(Endianness::Little)
+        .with_alias_region(Some(AliasRegion::Table))
+}
+
+const _: () = assert!(
+    size_of::<*const Context>() == 8,
+    "native code needs a 64-bit host"
+);

@@ -1,0 +1,214 @@
+//! Ingress and egress: the graph of tables, conditions and calls.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+use super::action::Exit;
+use super::calls;
+use super::calls::offset;
+use super::code::{Code, Data};
+use super::rows::{self, Row, View};
+use crate::program::{Next, Node, TableNode};
+
+impl Code<'_, '_> {
+    /// The pipeline from `start`, and what its headers come to: [`measure`](Self::measure).
+    pub fn pipeline(&mut self, start: Next) -> Value {
+        let program = self.program;
+        let blocks: Vec<Option<Block>> = reachable(&program.nodes, start)
+            .into_iter()
+            .map(|used| used.then(|| self.block()))
+            .collect();
+        let end = self.block();
+        let to = |next: Next| next.and_then(|n| blocks[n as usize]).unwrap_or(end);
+        self.jump(to(start));
+        for (node, block) in program.nodes.iter().zip(&blocks) {
+            let Some(block) = *block else { continue };
+            self.go_on_in(block);
+            match node {
+                Node::Condition {
+                    condition,
+                    then,
+                    otherwise,
+                } => {
+                    let data = self.no_data();
+                    self.branch_on(condition, data, to(*then), to(*otherwise));
+                }
+                Node::Call { action, next } => {
+                    let data = self.no_data();
+                    let body = &program.actions[*action as usize].body;
+                    self.body(body, data, &Exit { block: end });
+                    self.jump(to(*next));
+                }
+                Node::Table(table) => self.table(table, &to, end),
+            }
+        }
+        self.go_on_in(end);
+        self.measure()
+    }
+
+    fn table(&mut self, node: &TableNode, to: &dyn Fn(Next) -> Block, end: Block) {
+        let program = self.program;
+        // The action's number, or -1, in the low half, whether it was a hit above.
+        let (outcome, pointer) = self.lookup(node.table);
+        let hit = self.b.ins().ushr_imm(outcome, 32);
+        let action = self.low(outcome, 32);
+        let after = |code: &mut Self, action: Option<u32>| match node.by_hit {
+            Some((on_hit, on_miss)) => {
+                code.b.ins().brif(hit, to(on_hit), &[], to(on_miss), &[]);
+            }
+            None => code.jump(to(node.next(false, action))),
+        };
+        for number in &program.blueprint.tables[node.table as usize].spec.actions {
+            let (run, on) = (self.block(), self.block());
+            let this = self.is(IntCC::Equal, action, u64::from(number.0));
+            self.branch(this, run, on);
+            self.go_on_in(run);
+            let compiled = &program.actions[number.index()];
+            let data = Data {
+                pointer,
+                words: compiled.data_words,
+            };
+            self.body(&compiled.body, data, &Exit { block: end });
+            after(self, Some(number.0));
+            self.go_on_in(on);
+        }
+        // Members of a shared action profile may have actions that this table does not.
+        let (foreign, none) = (self.block(), self.block());
+        let is_none = self.is(IntCC::Equal, action, u64::from(calls::NO_ACTION));
+        self.b.set_cold_block(foreign);
+        self.branch(is_none, none, foreign);
+        self.go_on_in(foreign);
+        let left = self.call(calls::address::run_action(), &[action, pointer]);
+        self.branch(left, end, none);
+        self.go_on_in(none);
+        after(self, None);
+    }
+
+    /// What the packet's key comes to, and the data of the action.
+    fn lookup(&mut self, table: u32) -> (Value, Value) {
+        let number = self.constant(u64::from(table));
+        let spec = &self.program.blueprint.tables[table as usize].spec;
+        let Some(key) = rows::direct_key(spec) else {
+            return self.call_for_two(calls::address::apply(), &[number]);
+        };
+        let (ask, read, done) = (self.block(), self.block(), self.block());
+        let outcome = self.b.append_block_param(done, I64);
+        let data = self.b.append_block_param(done, I64);
+        let views = self.load_context(offset::VIEWS);
+        let view = table as usize * size_of::<View>() + offset_of!(View, rows);
+        const { assert!(size_of::<Row>().is_power_of_two()) };
+        let rows = self.load_changing(views, view);
+        self.b.set_cold_block(ask);
+        self.branch(rows, read, ask);
+        self.go_on_in(ask);
+        let (first, second) = self.call_for_two(calls::address::apply(), &[number]);
+        self.b.ins().jump(done, &[first.into(), second.into()]);
+        self.go_on_in(read);
+        let row = match key.bits {
+            0 => rows,
+            _ => {
+                let field = self.word(key.at);
+                let field = self.b.ins().band_imm(field, key.mask as i64);
+                let bytes = size_of::<Row>() as u64;
+                let offset = self.b.ins().ishl_imm(field, i64::from(bytes.ilog2()));
+                self.add(rows, offset)
+            }
+        };
+        let first = self.load_changing(row, offset_of!(Row, outcome));
+        let second = self.load_changing(row, offset_of!(Row, data));
+        self.b.ins().jump(done, &[first.into(), second.into()]);
+        self.go_on_in(done);
+        (outcome, data)
+    }
+
+    /// Bytes of the headers that the deparser would emit.
+    pub fn measure(&mut self) -> Value {
+        let program = self.program;
+        let mut sum = self.constant(0);
+        for emit in &program.emit {
+            let valid = self.word(emit.valid_at);
+            let bytes = match emit.length_at {
+                None => self.constant(u64::from(emit.fixed_bits / 8)),
+                Some(at) => {
+                    let variable = self.word(at);
+                    let bits = self.add_const(variable, u64::from(emit.fixed_bits));
+                    self.b.ins().ushr_imm(bits, 3)
+                }
+            };
+            let zero = self.constant(0);
+            let bytes = self.b.ins().select(valid, bytes, zero);
+            sum = self.add(sum, bytes);
+        }
+        sum
+    }
+}
+
+/// Which nodes a packet can get to.
+fn reachable(nodes: &[Node], start: Next) -> Vec<bool> {
+    let mut reached = vec![false; nodes.len()];
+    let mut open: Vec<u32> = start.into_iter().collect();
+    while let Some(node) = open.pop() {
+        if !std::mem::replace(&mut reached[node as usize], true) {
+            open.extend(successors(&nodes[node as usize]));
+        }
+    }
+    reached
+}
+
+/// Whether the graph goes in a circle. No compiler writes that; only the interpreter counts steps.
+pub(super) fn is_cyclic(nodes: &[Node], start: Next) -> bool {
+    /// Not seen, on the path from the start, done with.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Done,
+    }
+    let mut marks = vec![Mark::New; nodes.len()];
+    // The flag is set when all successors are done with.
+    let mut open: Vec<(u32, bool)> = start.map(|s| (s, false)).into_iter().collect();
+    while let Some((node, leave)) = open.pop() {
+        if leave {
+            marks[node as usize] = Mark::Done;
+            continue;
+        }
+        match marks[node as usize] {
+            Mark::Done => {}
+            Mark::Open => return true,
+            Mark::New => {
+                marks[node as usize] = Mark::Open;
+                open.push((node, true));
+                for next in successors(&nodes[node as usize]) {
+                    match marks[next as usize] {
+                        Mark::Open => return true,
+                        Mark::Done => {}
+                        Mark::New => open.push((next, false)),
+                    }
+                }
+            }
+        }
+    }
+    false
+}
+
+fn successors(node: &Node) -> Vec<u32> {
+    let all: Vec<Next> = match node {
+        Node::Condition {
+            then, otherwise, ..
+        } => vec![*then, *otherwise],
+        Node::Call { next, .. } => vec![*next],
+        Node::Table(t) => {
+            let by_hit = t.by_hit.map(|(hit, miss)| [hit, miss]);
+            t.by_action
+                .iter()
+                .map(|(_, next)| *next)
+                .chain(by_hit.into_iter().flatten())
+                .chain([t.base])
+                .collect()
+        }
+    };
+    all.into_iter().flatten().collect()
+}

@@ -1,0 +1,83 @@
+//! The deparser, and the function that parses and verifies.
+
+use cranelift_codegen::ir::InstBuilder;
+use cranelift_codegen::ir::types::I64;
+
+use super::action::Exit;
+use super::calls;
+use super::code::Code;
+use crate::layout::Slot;
+
+impl Code<'_, '_> {
+    /// Parser and checksum verification: the P4 error, with 2^32 if the checksums are right.
+    pub fn begin(&mut self) -> cranelift_codegen::ir::Value {
+        let error = self.parse();
+        let right = self.verify_checksums();
+        let standard = &self.program.standard;
+        let (parser_error, checksum_error): (Option<Slot>, Option<Slot>) =
+            (standard.parser_error, standard.checksum_error);
+        if let Some(slot) = parser_error {
+            self.store_wide(slot, error);
+        }
+        if let Some(slot) = checksum_error {
+            let wrong = self.b.ins().bxor_imm(right, 1);
+            self.store_wide(slot, wrong);
+        }
+        let right = self.b.ins().ishl_imm(right, 32);
+        self.b.ins().bor(error, right)
+    }
+
+    /// Updates checksums and writes the headers into the frame; how many bytes they are.
+    pub fn deparse(&mut self) -> cranelift_codegen::ir::Value {
+        let program = self.program;
+        self.update_checksums();
+        let data = self.no_data();
+        let emit = self.block();
+        self.body(&program.deparser_calls, data, &Exit { block: emit });
+        self.jump(emit);
+        self.go_on_in(emit);
+        let header_bytes = self.measure();
+        // As many bytes are there then, and nothing below changes which headers are valid.
+        let out = self.call(calls::address::make_room(), &[header_bytes]);
+        let mut position = self.constant(0);
+        for emit in &program.emit {
+            let header = program.layout.header_at(emit.header);
+            let (present, done) = (self.block(), self.block());
+            let end = self.b.append_block_param(done, I64);
+            let valid = self.word(emit.valid_at);
+            self.b
+                .ins()
+                .brif(valid, present, &[], done, &[position.into()]);
+            self.go_on_in(present);
+            let plain = self.block();
+            let whole_bytes = emit.fixed_bits.is_multiple_of(8);
+            match emit.length_at {
+                Some(at) if whole_bytes => {
+                    let usual = self.block();
+                    let length = self.word(at);
+                    self.b.set_cold_block(plain);
+                    self.branch(length, plain, usual);
+                    self.go_on_in(usual);
+                }
+                None if whole_bytes => {}
+                _ => {
+                    self.jump(plain);
+                    let never = self.block();
+                    self.go_on_in(never);
+                }
+            }
+            let to = self.add(out, position);
+            self.write_pieces(&header.pieces, to);
+            let behind = self.add_const(position, u64::from(emit.fixed_bits / 8));
+            self.jump_with(done, behind);
+            self.go_on_in(plain);
+            let address = self.address(emit);
+            let length = self.call(calls::address::emit(), &[address, position]);
+            let behind = self.add(position, length);
+            self.jump_with(done, behind);
+            self.go_on_in(done);
+            position = end;
+        }
+        position
+    }
+}

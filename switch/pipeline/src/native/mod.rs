@@ -1,0 +1,247 @@
+//! Native code for a program: the same as the interpreter does, without looking at the program again.
+//!
+//! ```text
+//!  Program ──compile──► begin    parser, checksum verification            ┐
+//!                       ingress  tables, conditions, actions; measure     ├─ functions of a `Context`
+//!                       egress   the same                                 │
+//!                       deparse  checksum update, headers into bytes      ┘
+//!                          └──► calls.rs: tables, and everything rare, stays with the interpreter
+//! ```
+//!
+//! Fields live at constant places of [`Packet::words`](crate::Packet), so a field is a load and a branch is a
+//! branch. Coverage is per primitive, parser operation and expression: what has no instructions here is a
+//! call of the interpreter's function for it. So it is only a matter of speed what this module knows.
+//!
+//! # Safety
+//!
+//! * Offsets into the words come from `Layout`, and a packet has as many words as `Layout::initial`.
+//! * Reads of the frame are behind a comparison with its length. Before the deparser writes headers, the frame
+//!   gets as many bytes as they are.
+//! * Addresses in the code are of parts of the `Program` that owns the code. They stay where they are: each
+//!   is behind a `Vec` or `Box` that does not change until both are dropped together.
+//! * Memory that can be executed cannot be written (`cranelift-jit`).
+
+mod action;
+mod calls;
+mod code;
+mod control;
+mod deparser;
+mod expr;
+mod parser;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use cranelift_codegen::ir::{Function, UserFuncName};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId, Module, default_libcall_names};
+
+use crate::machine::Machine;
+use crate::program::{Next, Program};
+use calls::Context;
+use code::Code;
+pub(crate) use rows::Tables;
+
+type Generated = unsafe extern "C" fn(*mut Context) -> u64;
+
+/// The code of a program.
+pub(crate) struct Native {
+    begin: Generated,
+    /// Of a pipeline that goes in a circle there is no code.
+    ingress: Option<Generated>,
+    egress: Option<Generated>,
+    deparse: Generated,
+    /// Owns the memory; `None` once it is dropped.
+    module: Option<JITModule>,
+}
+
+// SAFETY: the code is not changed any more, and the module is touched only to free it.
+unsafe impl Send for Native {}
+// SAFETY: as above.
+unsafe impl Sync for Native {}
+
+impl std::fmt::Debug for Native {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Native").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Native {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: the functions are reached only through this, which is gone.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl Native {
+    /// `None` where there is no code generator for the machine; then the interpreter does everything.
+    pub fn compile(program: &Program) -> Option<Native> {
+        match Compiler::new(program).and_then(Compiler::all) {
+            Ok(native) => Some(native),
+            Err(e) => {
+                tracing::warn!("no native code, the program is interpreted: {e}");
+                None
+            }
+        }
+    }
+}
+
+struct Compiler<'a> {
+    program: &'a Program,
+    module: JITModule,
+    /// Work memory.
+    context: cranelift_codegen::Context,
+    builder: FunctionBuilderContext,
+}
+
+type Result<T> = std::result::Result<T, String>;
+
+impl<'a> Compiler<'a> {
+    fn new(program: &'a Program) -> Result<Compiler<'a>> {
+        let mut flags = settings::builder();
+        for (name, value) in [
+            ("opt_level", "speed"),
+            ("is_pic", "false"),
+            ("use_colocated_libcalls", "false"),
+            (
+                "enable_verifier",
+                if cfg!(debug_assertions) {
+                    "true"
+                } else {
+                    "false"
+                },
+            ),
+        ] {
+            flags.set(name, value).map_err(|e| e.to_string())?;
+        }
+        let isa = cranelift_native::builder()?
+            .finish(settings::Flags::new(flags))
+            .map_err(|e| e.to_string())?;
+        if isa.pointer_bits() != 64 {
+            return Err("it needs a 64-bit machine".to_owned());
+        }
+        let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
+        Ok(Compiler {
+            program,
+            context: module.make_context(),
+            module,
+            builder: FunctionBuilderContext::new(),
+        })
+    }
+
+    fn all(mut self) -> Result<Native> {
+        let program = self.program;
+        let begin = self.function(|mut code| {
+            let result = code.begin();
+            code.finish(result);
+        })?;
+        let ingress = self.pipeline(program.ingress)?;
+        let egress = self.pipeline(program.egress)?;
+        let deparse = self.function(|mut code| {
+            let length = code.deparse();
+            code.finish(length);
+        })?;
+        self.module
+            .finalize_definitions()
+            .map_err(|e| e.to_string())?;
+        let entry = |id: FuncId| {
+            let code = self.module.get_finalized_function(id);
+            // SAFETY: it was generated with this signature, in the host's calling convention.
+            unsafe { std::mem::transmute::<*const u8, Generated>(code) }
+        };
+        Ok(Native {
+            begin: entry(begin),
+            ingress: ingress.map(entry),
+            egress: egress.map(entry),
+            deparse: entry(deparse),
+            module: Some(self.module),
+        })
+    }
+
+    fn pipeline(&mut self, start: Next) -> Result<Option<FuncId>> {
+        if control::is_cyclic(&self.program.nodes, start) {
+            return Ok(None);
+        }
+        self.function(|mut code| {
+            let header_bytes = code.pipeline(start);
+            code.finish(header_bytes);
+        })
+        .map(Some)
+    }
+
+    fn function(&mut self, generate: impl FnOnce(Code)) -> Result<FuncId> {
+        let convention = self.module.isa().default_call_conv();
+        let signature = code::signature(convention, 1, 1);
+        let id = self
+            .module
+            .declare_anonymous_function(&signature)
+            .map_err(|e| e.to_string())?;
+        self.context.func = Function::with_name_signature(UserFuncName::default(), signature);
+        let b = FunctionBuilder::new(&mut self.context.func, &mut self.builder);
+        generate(Code::start(self.program, b, convention));
+        self.module
+            .define_function(id, &mut self.context)
+            .map_err(|e| format!("{e:?}"))?;
+        self.module.clear_context(&mut self.context);
+        Ok(id)
+    }
+}
+
+impl Machine<'_> {
+    /// Runs generated code on the packet.
+    fn run_native(&mut self, function: Generated) -> (u64, u64) {
+        debug_assert_eq!(self.packet.words.len(), self.program.layout.initial.len());
+        let mut context = Context {
+            words: self.packet.words.as_mut_ptr(),
+            frame: self.packet.frame.as_ptr(),
+            frame_length: self.packet.frame.len() as u64,
+            drop_port: u64::from(self.state.drop_port),
+            views: self.state.tables.views(),
+            machine: std::ptr::from_mut(self).cast(),
+            payload_at: 0,
+        };
+        // SAFETY: the code belongs to this machine's program; see the module's documentation.
+        let result = unsafe { function(&mut context) };
+        (result, context.payload_at)
+    }
+
+    /// Parser and checksum verification: the P4 error, and whether the checksums are right.
+    pub fn begin_native(&mut self, native: &Native) -> (u32, bool) {
+        let (result, payload_at) = self.run_native(native.begin);
+        self.packet.payload_at = payload_at as usize;
+        (result as u32, result >> 32 != 0)
+    }
+
+    /// `true` if there is code for it.
+    pub fn ingress_native(&mut self, native: &Native) -> bool {
+        self.pipeline_native(native.ingress)
+    }
+
+    /// `true` if there is code for it.
+    pub fn egress_native(&mut self, native: &Native) -> bool {
+        self.pipeline_native(native.egress)
+    }
+
+    fn pipeline_native(&mut self, function: Option<Generated>) -> bool {
+        let Some(function) = function else {
+            return false;
+        };
+        // An action of the parser may have ended it all.
+        if self.packet.requests.exit {
+            self.measure();
+        } else {
+            self.packet.header_bytes = self.run_native(function).0 as usize;
+        }
+        true
+    }
+
+    /// Updates checksums and writes the headers into the frame.
+    pub fn deparse_native(&mut self, native: &Native) {
+        self.run_native(native.deparse);
+    }
+}

@@ -1,0 +1,296 @@
+//! The parser: a block of code for every state.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+use cranelift_frontend::{Switch, Variable};
+
+use super::action::Exit;
+use super::calls::{self, FAILED, offset};
+use super::code::Code;
+use crate::action::Target;
+use crate::expr::Number;
+use crate::layout::Slot;
+use crate::parser::{ExtractTo, MAX_STATES, Op, State};
+
+/// What the code of all states shares.
+struct Walk {
+    /// Bytes parsed.
+    at: Variable,
+    /// States entered.
+    entered: Variable,
+    frame: Value,
+    length: Value,
+    states: Vec<Option<Block>>,
+    /// The end, with the P4 error as argument.
+    end: Block,
+}
+
+impl Walk {
+    fn block(&self, next: Option<u32>) -> Option<Block> {
+        next.and_then(|n| self.states[n as usize])
+    }
+}
+
+impl Code<'_, '_> {
+    /// Parses the frame and notes where the payload starts; the P4 error code.
+    pub fn parse(&mut self) -> Value {
+        let program = self.program;
+        let (at, entered) = (self.b.declare_var(I64), self.b.declare_var(I64));
+        let zero = self.constant(0);
+        self.b.def_var(at, zero);
+        self.b.def_var(entered, zero);
+        let frame = self.load_context(offset::FRAME);
+        let length = self.load_context(offset::FRAME_LENGTH);
+        let end = self.block();
+        let error = self.b.append_block_param(end, I64);
+        let states = &program.parser.states;
+        let walk = Walk {
+            at,
+            entered,
+            frame,
+            length,
+            states: states.iter().map(|_| Some(self.block())).collect(),
+            end,
+        };
+        self.go_to_state(&walk, program.parser.start);
+        for (state, block) in states.iter().zip(&walk.states) {
+            let Some(block) = *block else { continue };
+            self.go_on_in(block);
+            self.state(&walk, state);
+        }
+        self.go_on_in(end);
+        let at = self.b.use_var(at);
+        self.store_context(offset::PAYLOAD_AT, at);
+        error
+    }
+
+    fn go_to_state(&mut self, walk: &Walk, next: Option<u32>) {
+        match walk.block(next) {
+            Some(block) => self.jump(block),
+            None => {
+                let no_error = self.constant(u64::from(self.program.errors.no_error));
+                self.jump_with(walk.end, no_error);
+            }
+        }
+    }
+
+    fn fail_with(&mut self, walk: &Walk, code: u32) {
+        let code = self.constant(u64::from(code));
+        self.jump_with(walk.end, code);
+    }
+
+    /// Ends the parser if `condition`.
+    fn fail_if(&mut self, walk: &Walk, condition: Value, code: u32) {
+        let fails = self.block();
+        let on = self.block();
+        self.b.set_cold_block(fails);
+        self.branch(condition, fails, on);
+        self.go_on_in(fails);
+        self.fail_with(walk, code);
+        self.go_on_in(on);
+    }
+
+    fn state(&mut self, walk: &Walk, state: &State) {
+        let errors = self.program.errors;
+        let entered = self.b.use_var(walk.entered);
+        let entered = self.add_const(entered, 1);
+        self.b.def_var(walk.entered, entered);
+        let too_many = self.is(IntCC::UnsignedGreaterThan, entered, MAX_STATES as u64);
+        self.fail_if(walk, too_many, errors.parser_timeout);
+        for op in &state.ops {
+            self.op(walk, op);
+        }
+        if state.cases.is_empty() {
+            return self.go_to_state(walk, state.default);
+        }
+        match &state.short {
+            Some(short) => {
+                let mut key = self.constant(0);
+                for (at, shift) in &short.parts {
+                    let part = self.word(*at);
+                    let part = self.b.ins().ishl_imm(part, i64::from(*shift));
+                    key = self.b.ins().bor(key, part);
+                }
+                for (value, mask, next) in &short.cases {
+                    let masked = match *mask {
+                        u64::MAX => key,
+                        mask => self.b.ins().band_imm(key, mask as i64),
+                    };
+                    let hit = self.is(IntCC::Equal, masked, *value);
+                    let (go, on) = (self.block(), self.block());
+                    self.branch(hit, go, on);
+                    self.go_on_in(go);
+                    self.go_to_state(walk, *next);
+                    self.go_on_in(on);
+                }
+                self.go_to_state(walk, short.default);
+            }
+            None => self.select(walk, state),
+        }
+    }
+
+    /// The interpreter chooses. It says the number of the state plus one, 0 for the end, or an error.
+    fn select(&mut self, walk: &Walk, state: &State) {
+        let address = self.address(state);
+        let at = self.b.use_var(walk.at);
+        let chosen = self.call(calls::address::select(), &[address, at]);
+        self.fail_with_result(walk, chosen);
+        let mut switch = Switch::new();
+        let mut ends = Vec::new();
+        let mut seen = vec![];
+        for next in state.cases.iter().map(|c| c.next).chain([state.default]) {
+            let Some(next) = next else { continue };
+            if seen.contains(&next) {
+                continue;
+            }
+            seen.push(next);
+            let go = self.block();
+            switch.set_entry(u128::from(next) + 1, go);
+            ends.push((go, next));
+        }
+        let end = self.block();
+        switch.emit(&mut self.b, chosen, end);
+        for (go, next) in ends {
+            self.go_on_in(go);
+            self.go_to_state(walk, Some(next));
+        }
+        self.go_on_in(end);
+        self.go_to_state(walk, None);
+    }
+
+    /// Ends the parser if a call says so.
+    fn fail_with_result(&mut self, walk: &Walk, result: Value) {
+        let (fails, on) = (self.block(), self.block());
+        self.b.set_cold_block(fails);
+        let failed = self.is(IntCC::UnsignedGreaterThanOrEqual, result, FAILED);
+        self.branch(failed, fails, on);
+        self.go_on_in(fails);
+        let code = self.low(result, 32);
+        self.jump_with(walk.end, code);
+        self.go_on_in(on);
+    }
+
+    fn op(&mut self, walk: &Walk, op: &Op) {
+        let errors = self.program.errors;
+        match op {
+            Op::Extract(ExtractTo::Header(h), length) if self.is_whole_bytes(*h) => {
+                self.extract(walk, *h, length.as_ref());
+            }
+            Op::Set(
+                Target::Field(slot),
+                Number {
+                    word: Some(word), ..
+                },
+            ) => {
+                let data = self.no_data();
+                self.assign(*slot, word, data);
+            }
+            Op::SetLookahead(Target::Field(slot), offset, bits)
+                if slot.words == 1 && (1..=64 - offset % 8).contains(bits) =>
+            {
+                self.lookahead(walk, *slot, *offset, *bits);
+            }
+            Op::Verify(condition, error) => {
+                let data = self.no_data();
+                let (fails, on) = (self.block(), self.block());
+                self.b.set_cold_block(fails);
+                self.branch_on(condition, data, on, fails);
+                self.go_on_in(fails);
+                let code = self.index(error, data);
+                let code = self.low(code, 32);
+                self.jump_with(walk.end, code);
+                self.go_on_in(on);
+            }
+            Op::Primitives(body) => {
+                let data = self.no_data();
+                let stop = self.block();
+                self.body(body, data, &Exit { block: stop });
+                let on = self.block();
+                self.jump(on);
+                self.go_on_in(stop);
+                self.fail_with(walk, errors.no_error);
+                self.go_on_in(on);
+            }
+            other => {
+                let other = self.address(other);
+                let at = self.b.use_var(walk.at);
+                let at = self.call(calls::address::parser_op(), &[other, at]);
+                self.fail_with_result(walk, at);
+                self.b.def_var(walk.at, at);
+            }
+        }
+    }
+
+    fn is_whole_bytes(&self, header: u32) -> bool {
+        let bits = self.program.layout.header_at(header).fixed_bits;
+        bits.is_multiple_of(8)
+    }
+
+    /// As `extract` of the interpreter, which does what has a variable-length field that is not empty.
+    fn extract(&mut self, walk: &Walk, header: u32, length: Option<&Number>) {
+        let program = self.program;
+        let errors = program.errors;
+        let h = program.layout.header_at(header);
+        let done = self.block();
+        if let Some(length) = length {
+            let data = self.no_data();
+            let variable = self.index(length, data);
+            let (usual, unusual) = (self.block(), self.block());
+            self.b.set_cold_block(unusual);
+            self.branch(variable, unusual, usual);
+            self.go_on_in(unusual);
+            let number = self.constant(u64::from(header));
+            let at = self.b.use_var(walk.at);
+            let at = self.call(calls::address::extract(), &[number, variable, at]);
+            self.fail_with_result(walk, at);
+            self.b.def_var(walk.at, at);
+            self.jump(done);
+            self.go_on_in(usual);
+        }
+        let bytes = u64::from(h.fixed_bits / 8);
+        let at = self.b.use_var(walk.at);
+        let end = self.add_const(at, bytes);
+        self.fail_if_behind_end(walk, end);
+        if h.max_bytes != 0 && bytes > u64::from(h.max_bytes) {
+            self.fail_with(walk, errors.header_too_short);
+        } else {
+            let from = self.add(walk.frame, at);
+            self.read_pieces(&h.pieces, from);
+            if let Some(field) = h.variable {
+                let field = &h.fields[field as usize];
+                for at in field.slot.at..field.slot.at + field.slot.words {
+                    self.set_word_to(at, 0);
+                }
+                if let Some(at) = field.length_at {
+                    self.set_word_to(at, 0);
+                }
+            }
+            self.b.def_var(walk.at, end);
+            self.mark_valid(header);
+            self.jump(done);
+        }
+        self.go_on_in(done);
+    }
+
+    fn fail_if_behind_end(&mut self, walk: &Walk, end: Value) {
+        let condition = IntCC::UnsignedGreaterThan;
+        let short = self.b.ins().icmp(condition, end, walk.length);
+        self.fail_if(walk, short, self.program.errors.packet_too_short);
+    }
+
+    /// Bits that lie in eight bytes.
+    fn lookahead(&mut self, walk: &Walk, to: Slot, offset: u32, bits: u32) {
+        let at = self.b.use_var(walk.at);
+        let last = (offset + bits).div_ceil(8);
+        let end = self.add_const(at, u64::from(last));
+        self.fail_if_behind_end(walk, end);
+        let first = offset / 8;
+        let from = self.add(walk.frame, at);
+        let bytes = self.load_bytes(from, first as usize, (last - first) as usize);
+        let below = 8 * last - (offset + bits);
+        let value = self.b.ins().ushr_imm(bytes, i64::from(below));
+        let value = self.low(value, bits.min(to.bits));
+        self.set_word(to.at, value);
+    }
+}

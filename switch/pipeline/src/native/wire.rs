@@ -1,0 +1,234 @@
+//! Headers out of bytes and into bytes, and checksums and hashes over fields.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value};
+
+use super::calls;
+use super::code::Code;
+use crate::expr::Condition;
+use crate::hash::Algorithm;
+use crate::program::Checksum;
+use crate::wire::Pieces;
+
+/// Longer inputs of a checksum are summed up by the plain function.
+const MAX_SUMMED_BYTES: usize = 256;
+
+impl Code<'_, '_> {
+    /// Reads fields from bytes that are all there.
+    pub fn read_pieces(&mut self, pieces: &Pieces, from: Value) {
+        let mut first = 0;
+        let mut chunk = self.chunk(pieces, from, 0);
+        for piece in &pieces.pieces {
+            let mut bits = chunk;
+            if piece.right != 0 {
+                bits = self.b.ins().ishl_imm(bits, i64::from(piece.right));
+            }
+            if piece.left != 0 {
+                bits = self.b.ins().ushr_imm(bits, i64::from(piece.left));
+            }
+            // A field at the start of a chunk is cut by the shift alone.
+            if piece.mask != u64::MAX >> piece.left {
+                bits = self.b.ins().band_imm(bits, piece.mask as i64);
+            }
+            if piece.continues {
+                let above = self.word(piece.at);
+                bits = self.b.ins().bor(above, bits);
+            }
+            self.set_word(piece.at, bits);
+            if piece.ends {
+                first += 8;
+                chunk = self.chunk(pieces, from, first);
+            }
+        }
+    }
+
+    /// Eight bytes of the header; what is behind its end does not count.
+    fn chunk(&mut self, pieces: &Pieces, from: Value, first: usize) -> Value {
+        let bytes = pieces.bytes.saturating_sub(first).min(8);
+        match bytes {
+            0 => self.constant(0),
+            8 => self.load_bytes(from, first, 8),
+            // The end of the header, and what is in front of it.
+            _ if pieces.bytes >= 8 => {
+                let last = self.load_bytes(from, pieces.bytes - 8, 8);
+                self.b.ins().ishl_imm(last, 8 * (8 - bytes) as i64)
+            }
+            _ => {
+                let short = self.load_bytes(from, first, bytes);
+                self.b.ins().ishl_imm(short, 8 * (8 - bytes) as i64)
+            }
+        }
+    }
+
+    /// The fields as chunks of eight bytes, the last one filled up with zeros.
+    fn chunks(&mut self, pieces: &Pieces) -> Vec<Value> {
+        let mut chunks = Vec::new();
+        let mut chunk = None;
+        for piece in &pieces.pieces {
+            let mut bits = self.word(piece.at);
+            if piece.left != 0 {
+                bits = self.b.ins().ishl_imm(bits, i64::from(piece.left));
+            }
+            if piece.right != 0 {
+                bits = self.b.ins().ushr_imm(bits, i64::from(piece.right));
+            }
+            let sum = match chunk {
+                None => bits,
+                Some(others) => self.b.ins().bor(others, bits),
+            };
+            chunk = if piece.ends {
+                chunks.push(sum);
+                None
+            } else {
+                Some(sum)
+            };
+        }
+        chunks
+    }
+
+    /// Writes fields, and nothing behind them.
+    pub fn write_pieces(&mut self, pieces: &Pieces, to: Value) {
+        let chunks = self.chunks(pieces);
+        for (i, chunk) in chunks.into_iter().enumerate() {
+            let bytes = (pieces.bytes - 8 * i).min(8);
+            let value = match bytes {
+                8 => chunk,
+                _ => self.b.ins().ushr_imm(chunk, 8 * (8 - bytes) as i64),
+            };
+            self.store_bytes(to, 8 * i, bytes, value);
+        }
+    }
+
+    /// The hash of a calculation's fields.
+    pub fn calculate(&mut self, calculation: u32) -> Value {
+        let program = self.program;
+        let number = self.constant(u64::from(calculation));
+        let Some(usual) = &program.calculations[calculation as usize].usual else {
+            return self.call(calls::address::calculate(), &[number]);
+        };
+        let (unusual, done) = (self.block(), self.block());
+        let result = self.b.append_block_param(done, I64);
+        for at in &usual.valid {
+            let word = self.word(*at);
+            let missing = self.is(IntCC::Equal, word, 0);
+            self.leave_if(missing, unusual);
+        }
+        for at in &usual.lengths {
+            let word = self.word(*at);
+            let present = self.is(IntCC::NotEqual, word, 0);
+            self.leave_if(present, unusual);
+        }
+        let pieces = &usual.pieces;
+        let chunks = self.chunks(pieces);
+        let hash = match program.algorithms[calculation as usize] {
+            Algorithm::Csum16 if pieces.bytes <= MAX_SUMMED_BYTES => self.internet_checksum(chunks),
+            _ => {
+                let slot = self.b.create_sized_stack_slot(StackSlotData::new(
+                    StackSlotKind::ExplicitSlot,
+                    8 * chunks.len().max(1) as u32,
+                    3,
+                ));
+                let bytes = self.b.ins().stack_addr(I64, slot, 0);
+                for (i, chunk) in chunks.into_iter().enumerate() {
+                    self.store_bytes(bytes, 8 * i, 8, chunk);
+                }
+                let length = self.constant(pieces.bytes as u64);
+                self.call(calls::address::hash(), &[number, bytes, length])
+            }
+        };
+        self.jump_with(done, hash);
+        self.go_on_in(unusual);
+        let hash = self.call(calls::address::calculate(), &[number]);
+        self.jump_with(done, hash);
+        self.go_on_in(done);
+        result
+    }
+
+    /// RFC 1071. As 2^16 is 1 in one's complement, the words may be of 32 bits until the end.
+    fn internet_checksum(&mut self, chunks: Vec<Value>) -> Value {
+        let mut sum = self.constant(0);
+        for chunk in chunks {
+            let high = self.b.ins().ushr_imm(chunk, 32);
+            let low = self.low(chunk, 32);
+            sum = self.b.ins().iadd(sum, high);
+            sum = self.b.ins().iadd(sum, low);
+        }
+        // At most 2^6 words of 32 bits: 38 bits, then 23, 17 and 16.
+        for _ in 0..3 {
+            let high = self.b.ins().ushr_imm(sum, 16);
+            let low = self.low(sum, 16);
+            sum = self.b.ins().iadd(high, low);
+        }
+        let complement = self.b.ins().bnot(sum);
+        self.low(complement, 16)
+    }
+
+    /// Whether all checksums that apply are right, as a word.
+    pub fn verify_checksums(&mut self) -> Value {
+        let program = self.program;
+        let mut right = self.constant(1);
+        for checksum in &program.verify {
+            let (check, done) = (self.block(), self.block());
+            let result = self.b.append_block_param(done, I64);
+            let valid = self.word(checksum.target_valid_at);
+            let valid = self.is(IntCC::NotEqual, valid, 0);
+            let applies = self.block();
+            self.b
+                .ins()
+                .brif(valid, applies, &[], done, &[right.into()]);
+            self.go_on_in(applies);
+            let data = self.no_data();
+            match &checksum.condition {
+                None | Some(Condition::Const(true)) => self.jump(check),
+                Some(condition) => {
+                    let skip = self.block();
+                    self.branch_on(condition, data, check, skip);
+                    self.go_on_in(skip);
+                    self.jump_with(done, right);
+                }
+            }
+            self.go_on_in(check);
+            let expected = self.calculate(checksum.calculation);
+            let found = self.word(checksum.target.at + checksum.target.words - 1);
+            let difference = self.b.ins().bxor(expected, found);
+            let difference = self.low(difference, checksum.target.bits);
+            let same = self.is(IntCC::Equal, difference, 0);
+            let same = self.flag(same);
+            let both = self.b.ins().band(right, same);
+            self.jump_with(done, both);
+            self.go_on_in(done);
+            right = result;
+        }
+        right
+    }
+
+    pub fn update_checksums(&mut self) {
+        let program = self.program;
+        for checksum in &program.update {
+            self.update_checksum(checksum);
+        }
+    }
+
+    fn update_checksum(&mut self, checksum: &Checksum) {
+        let (update, done) = (self.block(), self.block());
+        let data = self.no_data();
+        match &checksum.condition {
+            None => self.jump(update),
+            Some(condition) => self.branch_on(condition, data, update, done),
+        }
+        self.go_on_in(update);
+        let value = self.calculate(checksum.calculation);
+        if checksum.target.words == 1 {
+            self.store(checksum.target, value);
+        } else {
+            let above = checksum.target.words - 1;
+            for at in checksum.target.at..checksum.target.at + above {
+                self.set_word_to(at, 0);
+            }
+            self.set_word(checksum.target.at + above, value);
+        }
+        self.jump(done);
+        self.go_on_in(done);
+    }
+}
