@@ -5,7 +5,6 @@ use std::net::Ipv4Addr;
 
 use anyhow::{Context, Result};
 use ebb_engine::SwitchReport;
-use ebb_engine::simulation::Work;
 use ebb_transport::FlowRecord;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
@@ -75,17 +74,6 @@ pub struct Done {
     pub ended: u64,
     /// The others, yet to start included.
     pub unfinished: u64,
-}
-
-impl Done {
-    pub fn new(work: Work, ended: u64, transfers: u64) -> Self {
-        Done {
-            packet_hops: work.packet_hops,
-            events: work.events,
-            ended,
-            unfinished: transfers.saturating_sub(ended),
-        }
-    }
 }
 
 #[derive(Serialize)]

@@ -9,7 +9,10 @@ mod feed;
 mod host;
 mod lines;
 mod network;
+mod run;
 mod session;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use std::path::PathBuf;

@@ -2,51 +2,40 @@
 
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant as WallClock};
 
 use anyhow::{Context, Result, anyhow};
-use ebb_engine::simulation::{Host, NodeId, Simulation};
+use ebb_engine::simulation::NodeId;
 use ebb_engine::{ControlHandle, ControlReceiver, SwitchReport, control_channel};
 use ebb_p4runtime::{Device, Server};
 use ebb_switch::service::EngineDevice;
-use ebb_units::{Duration as Span, Instant};
+use ebb_units::Instant;
 use tokio::sync::oneshot;
 
-use crate::feed::Feed;
-use crate::host::SimHost;
-use crate::lines::{Done, Group, Line, Order, say};
+use crate::lines::{Group, Line, Order, say};
 use crate::network::{Built, Network};
+use crate::run::Run;
 
-/// A run that is to end with its flows looks whether they have ended after so many events, more or
-/// less; the clock does not stop before that. Events and not time, so that a run always stops at the
-/// same point.
-const EVENTS_PER_SLICE: u64 = 100_000;
-const FIRST_SLICE: Span = Span::from_micros(10);
 /// How often progress is told, in real time.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
 
 pub fn run(network: &Path, threads: usize) -> Result<()> {
-    let Built {
-        mut simulation,
-        switches,
-        hosts,
-        plan,
-        planned,
-        survey,
-        ended,
-    } = Network::read(network)?.build()?;
+    let mut built = Network::read(network)?.build()?;
     let threads = match threads {
         0 => thread::available_parallelism().map_or(1, usize::from),
         n => n,
     };
-    simulation.spread(threads);
+    built.simulation.spread(threads);
     let (handle, commands) = control_channel().context("cannot make a control channel")?;
-    let addresses: Vec<_> = switches.iter().map(|(.., address)| *address).collect();
+    let addresses: Vec<_> = built
+        .switches
+        .iter()
+        .map(|(.., address)| *address)
+        .collect();
     let server = Server::bind(&addresses)?;
-    let devices = switches.iter().map(|(node, id, _)| {
+    let devices = built.switches.iter().map(|(node, id, _)| {
         let device = EngineDevice {
             id: *id,
             switch: *node,
@@ -56,32 +45,13 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     });
     let stop = serve(server, devices.collect())?;
     let orders = read_orders(handle);
-    let groups = survey.groups.iter().map(|(address, receivers)| Group {
-        address: *address,
-        receivers: receivers
-            .iter()
-            .map(|host| &*planned[host.index()].1)
-            .collect(),
-    });
-    let ready = Line::Ready {
-        threads,
-        transfers: survey.transfers,
-        groups: groups.collect(),
-    };
-    tell(&ready)?;
+    tell(&ready(&built, threads))?;
+    let switches = built.switches.iter().map(|(node, ..)| *node).collect();
     let mut session = Session {
-        simulation,
-        feed: Feed::new(
-            plan.transfers()?,
-            planned.iter().map(|(node, _)| *node).collect(),
-        ),
-        switches: switches.into_iter().map(|(node, ..)| node).collect(),
-        hosts,
+        switches,
+        run: Run::new(built)?,
         commands,
         seconds: 0.0,
-        transfers: survey.transfers,
-        ended,
-        slice: FIRST_SLICE,
     };
     let result = session.obey(&orders);
     // The server may have ended already.
@@ -129,17 +99,29 @@ fn read_orders(handle: ControlHandle) -> mpsc::Receiver<Result<Order>> {
     receiver
 }
 
+fn ready(built: &Built, threads: usize) -> Line<'_> {
+    let survey = &built.survey;
+    let groups = survey.groups.iter().map(|(address, receivers)| {
+        let names = receivers.iter().map(|host| &*built.planned[host.index()].1);
+        Group {
+            address: *address,
+            receivers: names.collect(),
+        }
+    });
+    Line::Ready {
+        threads,
+        transfers: survey.transfers,
+        groups: groups.collect(),
+    }
+}
+
 struct Session {
-    simulation: Simulation<SimHost>,
-    feed: Feed,
+    run: Run,
     /// As the controller numbers them.
     switches: Vec<NodeId>,
-    hosts: Vec<NodeId>,
     commands: ControlReceiver,
+    /// Real time for which the clock has run.
     seconds: f64,
-    transfers: u64,
-    ended: Arc<AtomicU64>,
-    slice: Span,
 }
 
 impl Session {
@@ -160,7 +142,7 @@ impl Session {
     /// Does what the P4Runtime servers ask for until there is an order.
     fn serve_switches(&mut self) {
         while let Some(command) = self.commands.wait() {
-            if !self.simulation.obey(command) {
+            if !self.run.simulation.obey(command) {
                 return;
             }
         }
@@ -170,94 +152,52 @@ impl Session {
         let until = Instant::from_nanos(until_ns);
         let started = WallClock::now();
         let mut told = started;
-        while self.simulation.now() < until {
-            let end = (self.simulation.now() + self.slice).min(until);
-            self.feed.advance(&mut self.simulation, end);
-            self.run_slice(end, &mut told)?;
+        while self.run.simulation.now() < until {
+            let mut broken = None;
+            self.run.advance(until, |at, done| {
+                if told.elapsed() < PROGRESS_EVERY {
+                    return false;
+                }
+                told = WallClock::now();
+                let at_ns = at.as_nanos();
+                // Nobody listens any more.
+                broken = tell(&Line::Progress { at_ns, done }).err();
+                broken.is_some()
+            });
+            if let Some(error) = broken {
+                return Err(error);
+            }
             self.tell_flows()?;
-            if flows && self.feed.is_empty() && self.unfinished() == 0 {
+            if flows && self.run.is_over() {
                 break;
             }
         }
         self.seconds += started.elapsed().as_secs_f64();
         tell(&Line::Paused {
-            at_ns: self.simulation.now().as_nanos(),
-            done: self.done(),
+            at_ns: self.run.simulation.now().as_nanos(),
+            done: self.run.done(),
             seconds: self.seconds,
         })
     }
 
-    fn run_slice(&mut self, end: Instant, told: &mut WallClock) -> Result<()> {
-        let before = self.simulation.work().events;
-        let begin = self.simulation.now();
-        let mut broken = None;
-        let (ended, transfers) = (&self.ended, self.transfers);
-        self.simulation.run_until(end, |at, work| {
-            if told.elapsed() < PROGRESS_EVERY {
-                return false;
-            }
-            *told = WallClock::now();
-            let done = Done::new(work, ended.load(Ordering::Relaxed), transfers);
-            let at_ns = at.as_nanos();
-            // Nobody listens any more.
-            broken = tell(&Line::Progress { at_ns, done }).err();
-            broken.is_some()
-        });
-        let events = self.simulation.work().events - before;
-        if events < EVENTS_PER_SLICE / 2 && end.since(begin) == self.slice {
-            self.slice = self.slice * 2;
-        } else if events > EVENTS_PER_SLICE * 2 {
-            self.slice = self.slice.mul_div(1, 2).max(FIRST_SLICE);
-        }
-        broken.map_or(Ok(()), Err)
-    }
-
-    fn done(&self) -> Done {
-        let ended = self.ended.load(Ordering::Relaxed);
-        Done::new(self.simulation.work(), ended, self.transfers)
-    }
-
-    fn unfinished(&self) -> usize {
-        let hosts = self.simulation.hosts();
-        hosts.map(|(_, host)| host.unfinished()).sum()
-    }
-
-    /// Tells what has ended since the last time.
     fn tell_flows(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        for id in &self.hosts {
-            let told = self.simulation.with_host(*id, SimHost::take_told);
-            let told = told.unwrap_or_default();
-            let Some(host) = self.simulation.host(*id) else {
-                continue;
-            };
-            for told in &told {
-                say(&mut out, &Line::told(host.name(), told))?;
-            }
-        }
+        self.run
+            .tell(|host, told| say(&mut out, &Line::told(host, &told)))?;
         out.flush().context("cannot write to stdout")
     }
 
     fn report(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
         for node in &self.switches {
-            if let Some(switch) = self.simulation.switch(*node) {
+            if let Some(switch) = self.run.simulation.switch(*node) {
                 say(&mut out, &Line::Switch(SwitchReport::of(switch)))?;
             }
         }
-        for id in &self.hosts {
-            let Some(host) = self.simulation.host(*id) else {
-                continue;
-            };
-            let (open, not_started) = host.rest();
-            for (open, status) in open
-                .map(|open| (open, "unfinished"))
-                .chain(not_started.map(|open| (open, "not-started")))
-            {
-                say(&mut out, &Line::transfer(host.name(), open, status, None))?;
-            }
+        for (host, open, status) in self.run.rest() {
+            say(&mut out, &Line::transfer(host, open, status, None))?;
         }
-        let trace_hash = format!("{:016x}", self.simulation.trace_hash());
+        let trace_hash = format!("{:016x}", self.run.simulation.trace_hash());
         say(&mut out, &Line::End { trace_hash })?;
         out.flush().context("cannot write to stdout")
     }

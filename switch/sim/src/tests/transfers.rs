@@ -1,0 +1,367 @@
+//! Every kind of transfer, with the schemes that have it.
+
+use ebb_transport::{Role, Scheme, Status};
+use serde_json::{Value, json};
+
+use super::*;
+
+const BYTES: u64 = 200_000;
+
+/// Transfers that start together, with keys beside the usual.
+fn listed(entries: &[Value]) -> Value {
+    let entries = (0u64..).zip(entries).map(|(id, entry)| {
+        let mut all = json!({"id": id, "start_ns": 1000, "bytes": BYTES});
+        for (key, value) in entry.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        all
+    });
+    Value::Array(entries.collect())
+}
+
+fn run(topology: &Topology, scheme: Scheme, transfers: Value) -> Outcome {
+    topology.run(with(
+        topology.network(scheme.name()),
+        "transfers",
+        transfers,
+    ))
+}
+
+fn started(outcome: &Outcome, transfer: u64) -> u64 {
+    outcome.sender(transfer).record.started_at_ns
+}
+
+#[test]
+fn a_send_is_told_by_both_ends_so_that_they_can_be_paired() {
+    for scheme in Scheme::ALL {
+        let outcome = run(&Topology::star(2), scheme, lone(50_000, 777, 2));
+        outcome.assert_good();
+        assert_eq!(outcome.flows.len(), 2, "{scheme}");
+        let (sent, received) = (&outcome.sender(0).record, &outcome.receiver(0).record);
+        assert_eq!(
+            (sent.local, sent.session),
+            (received.peer, received.session)
+        );
+        assert_eq!(sent.peer.port(), scheme.service_port());
+        assert_eq!(sent.started_at_ns, 777);
+        assert_eq!(sent.stream_bytes, received.stream_bytes, "{scheme}");
+        assert!(received.started_at_ns > sent.started_at_ns);
+        assert!(received.finished_at_ns <= sent.finished_at_ns);
+    }
+}
+
+#[test]
+fn one_to_many_is_one_flow_to_a_group_or_one_to_each() {
+    let topology = Topology::racks(3, 2);
+    let transfers = listed(&[json!({
+        "kind": "send-one-to-many", "sources": ["h1"], "destinations": ["h2", "h3", "h5"],
+    })]);
+    for scheme in Scheme::ALL {
+        let outcome = run(&topology, scheme, transfers.clone());
+        outcome.assert_good();
+        let (sent, received) = (outcome.of(Role::Sender, 0), outcome.of(Role::Receiver, 0));
+        assert_eq!(received.len(), 3, "{scheme}");
+        if scheme != Scheme::Scdp {
+            assert_eq!(sent.len(), 3, "{scheme}");
+            continue;
+        }
+        assert_eq!(sent.len(), 1);
+        let record = &sent[0].record;
+        assert!(record.peer.ip().is_multicast());
+        let group = record.group.unwrap();
+        assert_eq!((group.receivers, group.receivers_finished), (3, 3));
+        // Once over its link, not three times.
+        assert!(record.counters.payload_bytes_sent < BYTES + BYTES / 5);
+    }
+}
+
+#[test]
+fn a_fetch_is_begun_by_its_destination() {
+    for scheme in Scheme::ALL {
+        let transfers = listed(&[json!({
+            "kind": "fetch-one-to-one", "sources": ["h3"], "destinations": ["h1"],
+        })]);
+        let outcome = run(&Topology::star(3), scheme, transfers);
+        outcome.assert_good();
+        let (served, fetched) = (outcome.sender(0), outcome.receiver(0));
+        // The request has to come first: at least its way there and the first packet's back.
+        assert!(
+            served.record.started_at_ns > 1000 + 2 * DELAY_NS,
+            "{scheme}"
+        );
+        assert_eq!(fetched.started_at_ns, Some(1000), "{scheme}");
+        let open = fetched.open.as_ref().unwrap();
+        assert_eq!(open.part, ebb_workload::Part::Start);
+        assert_eq!(open.offered_at_ns, Some(1000));
+        let open = served.open.as_ref().unwrap();
+        assert_eq!(open.part, ebb_workload::Part::Serve);
+        // The requests themselves are not told.
+        assert_eq!(outcome.flows.len(), 2, "{scheme}");
+    }
+}
+
+#[test]
+fn many_to_one_comes_from_all_servers() {
+    let transfers = listed(&[json!({
+        "kind": "fetch-many-to-one", "sources": ["h2", "h4", "h6"], "destinations": ["h1"],
+    })]);
+    let outcome = run(&Topology::racks(3, 2), Scheme::Scdp, transfers);
+    outcome.assert_good();
+    let sent = outcome.of(Role::Sender, 0);
+    assert_eq!(sent.len(), 3);
+    let bytes = sent.iter().map(|s| s.record.counters.payload_bytes_sent);
+    assert!(bytes.clone().all(|bytes| bytes > BYTES / 6));
+    assert!(bytes.sum::<u64>() < BYTES + BYTES / 4);
+    let fetched = &outcome.receiver(0).record;
+    assert_eq!(fetched.senders.len(), 3);
+    assert!(fetched.senders.iter().all(|sender| sender.left.is_none()));
+}
+
+#[test]
+fn what_a_scheme_cannot_do_is_told_before_it_starts() {
+    let topology = Topology::star(3);
+    let transfers = listed(&[json!({
+        "kind": "fetch-many-to-one", "sources": ["h2", "h3"], "destinations": ["h1"],
+        "traffic": "reads",
+    })]);
+    let network = with(topology.network("ndp"), "transfers", transfers);
+    let network: Network = serde_json::from_value(network).unwrap();
+    let error = network.build().err().unwrap().to_string();
+    assert!(
+        error.starts_with("traffic reads: ndp has no flows from"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_response_starts_after_its_query_and_the_work_on_it() {
+    let query = |from: &str| json!({"kind": "query", "sources": [from], "destinations": ["h1"], "bytes": 100});
+    let response = |to: &str, query: u64| {
+        json!({
+            "kind": "response", "sources": ["h1"], "destinations": [to],
+            "after": {
+                "transfer": query, "moment": "finished", "delay_ns": 500_000, "serial": true,
+            },
+        })
+    };
+    for scheme in [Scheme::Ndp, Scheme::Scdp, Scheme::Dctcp] {
+        let transfers = listed(&[
+            query("h2"),
+            query("h3"),
+            response("h2", 0),
+            response("h3", 1),
+        ]);
+        let outcome = run(&Topology::star(3), scheme, transfers);
+        outcome.assert_good();
+        let came = |id| outcome.receiver(id).record.finished_at_ns;
+        let (first, second) = (came(0).min(came(1)), came(0).max(came(1)));
+        let mut starts = [started(&outcome, 2), started(&outcome, 3)];
+        starts.sort_unstable();
+        // One at a time: the second waits for the first, which takes longer than its own way.
+        assert!(second < first + 500_000);
+        assert_eq!(starts, [first + 500_000, first + 1_000_000], "{scheme}");
+        let receiver = outcome.receiver(2);
+        assert_eq!(receiver.open.as_ref().unwrap().offered_at_ns, None);
+        let sender = outcome.sender(2).open.as_ref().unwrap();
+        assert_eq!(sender.offered_at_ns, Some(started(&outcome, 2)));
+    }
+}
+
+#[test]
+fn a_chain_goes_on_with_the_first_bytes() {
+    for scheme in [Scheme::Ndp, Scheme::Reno] {
+        let link = |from: &str, to: &str, before: Option<u64>| {
+            let after = before.map(|transfer| {
+                json!({"transfer": transfer, "moment": "begun", "delay_ns": 0, "serial": false})
+            });
+            json!({"sources": [from], "destinations": [to], "after": after})
+        };
+        let transfers = listed(&[
+            link("h1", "h2", None),
+            link("h2", "h3", Some(0)),
+            link("h3", "h4", Some(1)),
+        ]);
+        let outcome = run(&Topology::star(4), scheme, transfers);
+        outcome.assert_good();
+        for id in [1, 2] {
+            let before = &outcome.receiver(id - 1).record;
+            let at = started(&outcome, id);
+            assert!(at >= before.started_at_ns, "{scheme}");
+            // NDP delivers 32 packets at a time.
+            let first = if scheme == Scheme::Ndp {
+                400_000
+            } else {
+                20_000
+            };
+            assert!(at < before.started_at_ns + first, "{scheme}");
+            assert!(before.finished_at_ns > at + 500_000, "{scheme}");
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_a_failure_never_starts() {
+    let topology = Topology::star(3);
+    // The query is too large for its scheme to be sent.
+    let after = json!({"transfer": 0, "moment": "finished", "delay_ns": 0, "serial": false});
+    let transfers = listed(&[
+        json!({"sources": ["h1"], "destinations": ["h2"], "bytes": u64::MAX / 2}),
+        json!({"sources": ["h1"], "destinations": ["h3"], "after": after}),
+    ]);
+    let outcome = run(&topology, Scheme::Ndp, transfers);
+    assert_eq!(outcome.flows.len(), 0);
+    assert_eq!(outcome.failed.len(), 1);
+    assert!(
+        outcome.failed[0].1.contains("at most"),
+        "{:?}",
+        outcome.failed
+    );
+    assert_eq!(outcome.unfinished, 1);
+    assert_eq!(outcome.done, (2, 0));
+}
+
+#[test]
+fn priorities_are_served_first() {
+    let transfers = listed(&[
+        json!({"sources": ["h1"], "destinations": ["h3"]}),
+        json!({"sources": ["h2"], "destinations": ["h3"], "priority": 7}),
+    ]);
+    for scheme in [Scheme::Ndp, Scheme::Scdp] {
+        let outcome = run(&Topology::star(3), scheme, transfers.clone());
+        outcome.assert_good();
+        let end = |id| outcome.receiver(id).record.finished_at_ns;
+        assert!(end(1) + 800_000 < end(0), "{scheme}");
+    }
+}
+
+/// Eight to one, so that data queues overflow and packets are trimmed or lost.
+#[test]
+fn an_incast_arrives_whole() {
+    let senders: Vec<Value> = (2..10)
+        .map(|n| json!({"sources": [format!("h{n}")], "destinations": ["h1"]}))
+        .collect();
+    for scheme in Scheme::ALL {
+        let outcome = run(&Topology::star(9), scheme, listed(&senders));
+        outcome.assert_good();
+        assert_eq!(outcome.flows.len(), 16);
+        let sum = |of: fn(&ebb_transport::Counters) -> u64| {
+            let flows = outcome.flows.iter();
+            flows
+                .map(|(_, ended)| of(&ended.record.counters))
+                .sum::<u64>()
+        };
+        match scheme {
+            Scheme::Ndp => assert!(sum(|c| c.trimmed) > 0),
+            // Symbols that were cut are made up for by repair symbols, which have to be decoded.
+            Scheme::Scdp => {
+                assert!(sum(|c| c.trimmed) > 0 && sum(|c| c.decodes) > 0 && sum(|c| c.encodes) > 0);
+            }
+            _ => assert!(sum(|c| c.retransmitted) > 0, "{scheme}"),
+        }
+    }
+}
+
+#[test]
+fn coding_takes_time_if_it_is_said_how_fast_it_is() {
+    let topology = Topology::star(9);
+    let senders: Vec<Value> = (2..10)
+        .map(|n| json!({"sources": [format!("h{n}")], "destinations": ["h1"]}))
+        .collect();
+    let run = |coding_bps: u64| {
+        let network = with(topology.network("scdp"), "transfers", listed(&senders));
+        let outcome = topology.run(with(network, "coding_bps", coding_bps.into()));
+        outcome.assert_good();
+        let flows = outcome.flows.iter();
+        let decoding = flows.map(|(_, ended)| ended.record.counters.decode_ns);
+        let last = outcome.flows.iter().map(|(_, e)| e.record.finished_at_ns);
+        (decoding.sum::<u64>(), last.max().unwrap())
+    };
+    let (no_time, at_once) = run(0);
+    let (some_time, later) = run(100_000_000);
+    assert_eq!(no_time, 0);
+    assert!(some_time > 8 * BYTES * 8 * 10 / 2, "{some_time}");
+    assert!(later > at_once + 5_000_000, "{at_once} {later}");
+}
+
+#[test]
+fn a_workload_is_drawn_as_the_agents_draw_it() {
+    let topology = Topology::racks(3, 3);
+    let file = Scratch::new(
+        "workload.toml",
+        "[[traffic]]
+         name = 'reads'
+         pattern = { type = 'storage-read' }
+         arrivals = { type = 'poisson', rate_hz = 2000 }
+         size = { type = 'fixed', bytes = 30_000 }
+         count = 40
+         [[traffic]]
+         name = 'writes'
+         pattern = { type = 'storage-write' }
+         arrivals = { type = 'poisson', rate_hz = 2000 }
+         size = { type = 'uniform', min_bytes = 1, max_bytes = 50_000 }
+         count = 40
+         [[traffic]]
+         name = 'searches'
+         pattern = { type = 'partition-aggregate', fan_out = 4, query_bytes = 200,
+                     service = { type = 'exponential', mean_ns = 100_000 } }
+         arrivals = { type = 'poisson', rate_hz = 1000 }
+         size = { type = 'fixed', bytes = 2000 }
+         count = 20
+         [[traffic]]
+         name = 'ring'
+         pattern = { type = 'permutation' }
+         arrivals = { type = 'back-to-back', rounds = 3 }
+         size = { type = 'fixed', bytes = 5000 }",
+    );
+    let network = with(topology.network("scdp"), "workload", json!(file.0));
+    let outcome = topology.run(network);
+    outcome.assert_good();
+    let transfers = 40 + 40 + 20 * 8 + 9 * 3;
+    assert_eq!(outcome.done, (transfers, 0));
+    let starts = outcome.flows.iter().filter(|(_, ended)| {
+        let open = ended.open.as_ref().unwrap();
+        open.part == ebb_workload::Part::Start
+    });
+    assert_eq!(starts.count() as u64, transfers);
+    let name = &outcome.flows[0].1.object.as_ref().unwrap().name;
+    let workload = ebb_workload::Workload::parse(
+        &std::fs::read_to_string(&file.0).unwrap(),
+        ebb_workload::Format::Toml,
+        |_| Err("none".into()),
+    );
+    // Of the same file; the fingerprint is over the hosts too.
+    assert!(
+        workload.is_ok() && name.starts_with('w') && name.len() > 18,
+        "{name}"
+    );
+}
+
+/// A file that goes when the test is done with it.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str, text: &str) -> Self {
+        let name = format!("ebb-sim-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_flow_that_nobody_takes_fails_and_is_told() {
+    let topology = Topology::star(3);
+    let mut network = with(topology.network("ndp"), "transfers", lone(5000, 0, 2));
+    // A host that the switch does not know.
+    network["hosts"][1]["mac"] = json!("02:00:00:00:00:77");
+    let outcome = topology.run(network);
+    let sent = &outcome.sender(0).record;
+    assert!(matches!(&sent.status, Status::Failed(reason) if !reason.is_empty()));
+    assert_eq!(outcome.done, (1, 0));
+}
