@@ -189,7 +189,7 @@ fn a_chain_goes_on_with_the_first_bytes() {
             assert!(at >= before.started_at_ns, "{scheme}");
             // NDP delivers 32 packets at a time.
             let first = if scheme == Scheme::Ndp {
-                400_000
+                500_000
             } else {
                 20_000
             };
