@@ -12,12 +12,22 @@ from pathlib import Path
 from ebb_topologies.files import InputError
 from rich.console import Console
 
-from ebb_experiments.bench import allocations, codec, goodput, hiding, machine, simulation, spacing
+from ebb_experiments.bench import (
+    allocations,
+    codec,
+    fabric,
+    goodput,
+    hiding,
+    machine,
+    simulation,
+    spacing,
+)
 from ebb_experiments.bench.section import Context, Section
 
 SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "goodput": goodput.run,
     "hiding": hiding.run,
+    "fabric": fabric.run,
     "codec": codec.run,
     "spacing": spacing.run,
     "allocations": allocations.run,

@@ -1,0 +1,149 @@
+"""A whole fabric in real time: a permutation of full-size packets at line rate, agents included."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+from ebb_controller.parameters import FabricParameters
+from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+
+from ebb_experiments.bench.fabric_net import BenchFabric, Load
+from ebb_experiments.bench.section import Cell, Context, Section
+
+LINE_BPS = 100_000_000
+PACKET_BYTES = 1500
+TARGET = 0.95
+"""Of the packets delivered."""
+QUEUE_PACKETS = 1000
+"""So long that queues of chance fit: at full load they grow as a random walk does."""
+PARAMETERS = FabricParameters(
+    ports=PortParameters(queue=[QueueParameters(id=0, capacity_packets=QUEUE_PACKETS)])
+)
+SEARCH_LINK_BPS = 10_000_000_000
+"""Of the links, where the rate that the machine can do is looked for: no limit of their own."""
+SEARCH_PRECISION = 0.05
+SLOWEST_BPS = 500_000
+REASONS_SHOWN = 3
+
+
+def run(context: Context) -> Section:
+    seconds = 2.0 if context.quick else 5.0
+    kinds = [("ebb", True)]
+    if shutil.which("simple_switch_grpc") is not None:
+        kinds.append(("bmv2", False))
+    rows: list[tuple[Cell, ...]] = []
+    details: dict[str, Any] = {}
+    best: dict[str, Load | None] = {}
+    at_line: dict[str, Load] = {}
+    for switch, fused in kinds:
+        with BenchFabric(context, switch, fused, LINE_BPS) as fabric:
+            fabric.configure(PARAMETERS)
+            at_line[switch] = fabric.load(LINE_BPS, seconds, PACKET_BYTES)
+            rows.append(_row(switch, "line rate", at_line[switch]))
+            fabric.set_rate(SEARCH_LINK_BPS)
+            tried = search(fabric, at_line[switch], seconds=1.0 if context.quick else 2.0)
+            best[switch] = max(
+                (load for load in tried if load.delivered >= TARGET),
+                key=lambda load: load.rate_bps,
+                default=None,
+            )
+            if (found := best[switch]) is not None:
+                rows.append(_row(switch, "limit", found))
+            details[switch] = {
+                "line_rate": at_line[switch].as_json(),
+                "search": [load.as_json() for load in tried],
+            }
+    return Section(
+        title=f"k=4 fat-tree in real time: 16 hosts, permutation of {PACKET_BYTES}-byte packets",
+        parameters={
+            "line_bps": LINE_BPS,
+            "queue_packets": QUEUE_PACKETS,
+            "seconds": seconds,
+            "processes": "ebb: 1, bmv2: 20",
+            "limit": f"highest rate with {100 * TARGET:.0f} % delivered, links not limited",
+        },
+        columns=(
+            "switches: load",
+            "Mbit/s each",
+            "delivered %",
+            "packets/s",
+            "delay ms",
+            "CPUs: switches",
+            "agents",
+            "all",
+            "us/hop",
+        ),
+        rows=rows,
+        verdicts=_verdicts(at_line, best),
+        details=details,
+    )
+
+
+def search(fabric: BenchFabric, at_line: Load, seconds: float) -> list[Load]:
+    """Loads on the way to the highest rate that still arrives: doubled or halved, then halved
+    intervals."""
+    tried: list[Load] = []
+
+    def arrives(rate_bps: float) -> bool:
+        tried.append(fabric.load(rate_bps, seconds, PACKET_BYTES))
+        return tried[-1].delivered >= TARGET
+
+    low, high = 0.0, float("inf")
+    # Where more arrives than that, it is not tried in vain.
+    rate = at_line.rate_bps if at_line.delivered >= TARGET else at_line.rate_bps * at_line.delivered
+    while low == 0.0 or high == float("inf"):
+        if arrives(rate):
+            low, rate = rate, rate * 2 if high == float("inf") else rate
+        else:
+            high, rate = rate, rate / 2 if low == 0.0 else rate
+        if low == 0.0 and rate < SLOWEST_BPS:
+            return tried
+    while high / low > 1 + SEARCH_PRECISION:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if arrives(middle) else (low, middle)
+    return tried
+
+
+def _row(switch: str, what: str, load: Load) -> tuple[Cell, ...]:
+    return (
+        f"{switch}: {what}",
+        load.rate_bps / 1e6,
+        100 * load.delivered,
+        round(load.packets_per_second),
+        load.delay_p50_ns / 1e6,
+        load.cpu.switches / load.seconds,
+        load.agents_cpu_s / load.seconds,
+        load.cpu.machine / load.seconds,
+        load.switch_us_per_hop,
+    )
+
+
+def _drops(load: Load) -> str:
+    """Who lost what."""
+    lost = dict(load.drops)
+    lost["not sent in time"] = load.offered - load.sent
+    lost["agents' buffers"] = load.agent_drops
+    found = sorted(((n, reason) for reason, n in lost.items() if n > 0), reverse=True)
+    return ", ".join(f"{reason} {n}" for n, reason in found[:REASONS_SHOWN]) or "none"
+
+
+def _verdicts(at_line: dict[str, Load], best: dict[str, Load | None]) -> list[str]:
+    load = at_line["ebb"]
+    reached = load.delivered >= TARGET and not any(load.drops.values())
+    verdicts = [f"{name} at line rate, lost: {_drops(load)}" for name, load in at_line.items()]
+    verdicts.append(
+        f"{100 * load.delivered:.1f} % delivered at line rate on all hosts, "
+        f"{sum(load.drops.values())} packets dropped by switches; the target is "
+        f"{100 * TARGET:.0f} % and none: " + ("reached" if reached else "missed")
+    )
+    if "bmv2" in at_line:
+        other = at_line["bmv2"]
+        verdicts.append(
+            f"packets delivered at that load: {load.received / max(1, other.received):.1f} times "
+            "those of BMv2"
+        )
+        ours, theirs = best["ebb"], best["bmv2"]
+        if ours is not None and theirs is not None:
+            verdicts.append(f"limit: {ours.rate_bps / theirs.rate_bps:.1f} times that of BMv2")
+    return verdicts
