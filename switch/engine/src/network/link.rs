@@ -3,7 +3,8 @@
 use ebb_units::{BitRate, Duration, Instant};
 use thiserror::Error;
 
-use super::event::{Event, mix};
+use super::event::Event;
+use super::trace::mix;
 use super::{Address, NodePort};
 use crate::drops::DropReason;
 
@@ -145,8 +146,6 @@ impl Link {
             fault = faults.strike(sequence, &mut frame);
         }
         let (port, bytes) = (self.peer.port, frame.len() as u64);
-        // Only the order of frames that arrive at the same time matters, so this may wrap.
-        let sequence = sequence as u32;
         let mut carry = |event| {
             out.push(Crossing {
                 to: self.to,
@@ -155,17 +154,12 @@ impl Link {
             });
         };
         if fault.is_none_or(|reason| reason == DropReason::LinkCorrupt) {
-            carry(Event::Receive {
-                port,
-                sequence,
-                frame,
-            });
+            carry(Event::Receive { port, frame });
         }
         match (fault, sender) {
             (Some(reason), Sender::Host) => {
                 carry(Event::Fault {
                     port,
-                    sequence,
                     reason,
                     bytes,
                 });

@@ -3,21 +3,22 @@
 //!
 //! Nodes share nothing but links. In a partition every node works off its own events in the order of
 //! their time; events of the same time in an order that depends on the links only
-//! ([`event::Event::rank`]). Nothing that happens depends on which node runs first, or where. What a
+//! ([`agenda::Agenda`]). Nothing that happens depends on which node runs first, or where. What a
 //! node sends reaches another one after the link's delay at the earliest, so the nodes of a
 //! partition take turns of the shortest delay between them, and partitions need to hear from each
 //! other only as often as the shortest delay between *them* asks for. How they do is for the clock:
 //! [`simulation`](crate::simulation) or [`Driver`](crate::Driver).
 
 mod access;
+mod agenda;
 mod event;
-mod event_queue;
 mod host;
 mod link;
 mod node;
 mod partition;
 mod plan;
 mod samples;
+mod trace;
 
 use std::path::Path;
 
@@ -431,7 +432,7 @@ impl<H: Host> Network<H> {
     /// were the same.
     pub fn trace_hash(&self) -> u64 {
         self.ids()
-            .fold(0, |hash, id| event::mix(hash, self.node(id).trace_hash()))
+            .fold(0, |hash, id| trace::mix(hash, self.node(id).trace_hash()))
     }
 }
 

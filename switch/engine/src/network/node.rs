@@ -6,11 +6,12 @@ use std::path::Path;
 use ebb_pipeline::Pool;
 use ebb_units::{Duration, Instant};
 
-use super::event::{Event, mix};
-use super::event_queue::EventQueue;
+use super::agenda::Agenda;
+use super::event::Event;
 use super::host::Host;
 use super::link::{Crossing, Link, LinkInfo, LinkState, Sender};
 use super::samples::Sampler;
+use super::trace::{Trace, mix};
 use super::{Address, NetworkError, NodeId, NodePort};
 use crate::capture::{Capture, Direction};
 use crate::switch::{Effect, PortId, Switch};
@@ -27,14 +28,14 @@ enum Kind<H> {
 pub(super) struct Node<H> {
     id: NodeId,
     kind: Kind<H>,
-    events_due: EventQueue<Event>,
+    agenda: Agenda,
     links: Vec<Option<Link>>,
     captures: Vec<Option<Box<Capture>>>,
     pub sampler: Option<Box<Sampler>>,
     /// The earliest time at which the partition has it on its list.
     pub listed: Instant,
     /// `None`: nobody wants it.
-    trace: Option<u64>,
+    trace: Option<Trace>,
     pub packet_hops: u64,
     pub events: u64,
 }
@@ -44,12 +45,12 @@ impl<H> Default for Node<H> {
         Self {
             id: NodeId(usize::MAX),
             kind: Kind::Nobody,
-            events_due: EventQueue::new(),
+            agenda: Agenda::new(),
             links: Vec::new(),
             captures: Vec::new(),
             sampler: None,
             listed: Instant::FAR_FUTURE,
-            trace: Some(0),
+            trace: Some(Trace::default()),
             packet_hops: 0,
             events: 0,
         }
@@ -274,7 +275,7 @@ impl<H: Host> Node<H> {
     }
 
     pub fn set_traced(&mut self, traced: bool) {
-        self.trace = traced.then_some(0);
+        self.trace = traced.then(Trace::default);
     }
 
     /// The time from the node's sending a frame through a port to its arrival.
@@ -284,16 +285,16 @@ impl<H: Host> Node<H> {
     }
 
     pub fn push(&mut self, at: Instant, event: Event) {
-        self.events_due.push(at, event.rank(), event);
+        self.agenda.push(at, event);
     }
 
     pub fn next_event(&self) -> Option<Instant> {
         let wake = self.as_host().and_then(Host::next_wake);
-        self.events_due.next_time().into_iter().chain(wake).min()
+        self.agenda.next_time().into_iter().chain(wake).min()
     }
 
     pub fn trace_hash(&self) -> u64 {
-        self.trace.unwrap_or_default()
+        self.trace.unwrap_or_default().value()
     }
 
     /// Works off all events before `horizon`, with the thread's memory for packets.
@@ -312,7 +313,7 @@ impl<H: Host> Node<H> {
     }
 
     fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
-        while let Some((now, event)) = self.events_due.pop_before(horizon) {
+        while let Some((now, event)) = self.agenda.pop_before(horizon) {
             self.note(now, &event);
             self.sample(now);
             if let Event::Receive { port, frame, .. } = &event {
@@ -357,7 +358,7 @@ impl<H: Host> Node<H> {
             match effect {
                 Effect::Serve(port) => {
                     let event = Event::Serve(port);
-                    self.events_due.push(at, event.rank(), event);
+                    self.agenda.push(at, event);
                 }
                 Effect::Send { port, frame } => self.send(at, port, frame, out),
             }
@@ -396,7 +397,7 @@ impl<H: Host> Node<H> {
 
     fn run_host(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
         while let Some(now) = self.next_event().filter(|next| *next < horizon) {
-            let arrival = self.events_due.pop_due(now);
+            let arrival = self.agenda.pop_due(now);
             match &arrival {
                 Some((at, event)) => self.note(*at, event),
                 None => self.events += 1,
@@ -416,32 +417,10 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// Takes an event into the trace. Of a frame, its length and what its headers can be.
     fn note(&mut self, at: Instant, event: &Event) {
-        const HEADERS_BYTES: usize = 96;
         self.events += 1;
-        let Some(trace) = &mut self.trace else {
-            return;
-        };
-        *trace = mix(*trace, at.as_picos());
-        match event {
-            Event::Receive { port, frame, .. } => {
-                *trace = mix(*trace, u64::from(*port) << 32 | frame.len() as u64);
-                let (words, _) = frame[..frame.len().min(HEADERS_BYTES)].as_chunks::<8>();
-                for word in words {
-                    *trace = mix(*trace, u64::from_le_bytes(*word));
-                }
-            }
-            Event::Fault {
-                port,
-                reason,
-                bytes,
-                ..
-            } => {
-                *trace = mix(*trace, 1 << 62 | u64::from(*port) << 32 | *bytes);
-                *trace = mix(*trace, *reason as u64);
-            }
-            Event::Serve(port) => *trace = mix(*trace, 1 << 63 | u64::from(*port)),
+        if let Some(trace) = &mut self.trace {
+            trace.note(at, event);
         }
     }
 }

@@ -1,0 +1,117 @@
+//! A hash of everything that happened at a node, in its order.
+
+use ebb_units::Instant;
+
+use super::event::Event;
+
+/// What of a frame is taken in: its headers, whatever they are.
+const HEADERS_BYTES: usize = 96;
+const WORD_PAIRS: usize = HEADERS_BYTES / 16;
+
+/// Two nodes with the same trace did the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Trace(u64);
+
+impl Trace {
+    pub fn value(self) -> u64 {
+        self.0
+    }
+
+    pub fn note(&mut self, at: Instant, event: &Event) {
+        let port = u64::from(event.port());
+        let what = match event {
+            Event::Receive { frame, .. } => mix(port << 32 | frame.len() as u64, fold(frame)),
+            Event::Fault { reason, bytes, .. } => {
+                mix(1 << 62 | port << 32 | *bytes, *reason as u64)
+            }
+            Event::Serve(_) => 1 << 63 | port,
+        };
+        self.0 = mix(mix(self.0, at.as_picos()), what);
+    }
+}
+
+/// Takes `value` into a running hash (the finaliser of SplitMix64 over the sum; not cryptographic).
+pub(super) const fn mix(hash: u64, value: u64) -> u64 {
+    let mut z = hash.rotate_left(25) ^ value.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z ^ (z >> 27)
+}
+
+/// Different for every word of the headers.
+const KEYS: [[u64; 2]; WORD_PAIRS] = {
+    let mut keys = [[0; 2]; WORD_PAIRS];
+    let mut i = 0;
+    while i < WORD_PAIRS {
+        keys[i] = [mix(2 * i as u64, 1), mix(2 * i as u64, 2)];
+        i += 1;
+    }
+    keys
+};
+
+/// A hash of the headers. Pairs of words are multiplied independently of each other, as in wyhash:
+/// one after the other would take longer than the switch needs to queue the frame.
+fn fold(frame: &[u8]) -> u64 {
+    let (pairs, rest) = frame[..frame.len().min(HEADERS_BYTES)].as_chunks::<16>();
+    let mut last = [0; 16];
+    last[..rest.len()].copy_from_slice(rest);
+    let keyed = pairs.iter().chain([&last]).zip(&KEYS);
+    keyed.fold(0, |sum, (pair, keys)| {
+        let pair = u128::from_le_bytes(*pair);
+        let product = u128::from(pair as u64 ^ keys[0]) * u128::from((pair >> 64) as u64 ^ keys[1]);
+        sum ^ (product as u64) ^ (product >> 64) as u64
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(at: u64, event: Event) -> u64 {
+        let mut trace = Trace::default();
+        trace.note(Instant::from_picos(at), &event);
+        trace.value()
+    }
+
+    fn receive(port: u16, frame: &[u8]) -> Event {
+        let frame = frame.to_vec();
+        Event::Receive { port, frame }
+    }
+
+    #[test]
+    fn every_part_of_an_event_counts() {
+        let frame = [7; 120];
+        let base = hash(1, receive(1, &frame));
+        assert_eq!(base, hash(1, receive(1, &frame)));
+        assert_ne!(base, hash(2, receive(1, &frame)));
+        assert_ne!(base, hash(1, receive(2, &frame)));
+        assert_ne!(base, hash(1, receive(1, &frame[1..])));
+        assert_ne!(hash(1, Event::Serve(1)), hash(1, Event::Serve(2)));
+        for byte in 0..HEADERS_BYTES {
+            let mut other = frame;
+            other[byte] ^= 1;
+            assert_ne!(base, hash(1, receive(1, &other)), "byte {byte}");
+        }
+        for len in 1..20 {
+            let mut short = vec![1; len];
+            let base = hash(1, receive(1, &short));
+            short[len - 1] ^= 1;
+            assert_ne!(base, hash(1, receive(1, &short)), "length {len}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_words_and_of_events_counts() {
+        let mut swapped = [[1u8; 16], [2; 16]].concat();
+        let base = fold(&swapped);
+        swapped.rotate_left(16);
+        assert_ne!(base, fold(&swapped));
+        let mut forward = Trace::default();
+        let mut backward = Trace::default();
+        let at = Instant::ZERO;
+        forward.note(at, &Event::Serve(1));
+        forward.note(at, &Event::Serve(2));
+        backward.note(at, &Event::Serve(2));
+        backward.note(at, &Event::Serve(1));
+        assert_ne!(forward, backward);
+    }
+}
