@@ -107,9 +107,13 @@ pub struct ReceiveBuffers {
     vectors: Box<[[libc::iovec; 2]]>,
     headers: Box<[libc::mmsghdr]>,
     notes: Box<[Notes]>,
+    /// Headers that the last call used up, and whether it was one with offloads.
+    used: usize,
+    with_offload: bool,
 }
 
-// SAFETY: the pointers in `vectors` and `headers` are used only during the call that sets them.
+// SAFETY: the pointers in `vectors` and `headers` are to boxes that belong to the same value, and
+// those do not move with it.
 unsafe impl Send for ReceiveBuffers {}
 
 impl ReceiveBuffers {
@@ -131,16 +135,24 @@ impl ReceiveBuffers {
             vectors: vec![[vector; 2]; frames].into(),
             headers: vec![header; frames].into(),
             notes: vec![Notes::default(); frames].into(),
+            used: frames,
+            with_offload: false,
         }
     }
 
-    /// Makes the headers point to the buffers, with their full lengths.
+    /// Makes the headers point to the buffers, with their full lengths: those that do not do so
+    /// since an earlier call.
     fn prepare(&mut self, with_offload: bool) {
+        if with_offload != self.with_offload {
+            (self.used, self.with_offload) = (self.headers.len(), with_offload);
+        }
+        // A call that fails may have touched the first one.
+        let used = std::mem::replace(&mut self.used, 1);
         let slots = self.slots.chunks_exact_mut(self.slot_bytes);
         let places = self.vectors.iter_mut().zip(slots);
         let notes = self.offloads.iter_mut().zip(&mut self.control);
         for ((header, (vectors, slot)), (offload, control)) in
-            self.headers.iter_mut().zip(places).zip(notes)
+            self.headers[..used].iter_mut().zip(places).zip(notes)
         {
             let slot = &mut slot[VLAN_TAG..];
             *vectors = [
@@ -185,6 +197,7 @@ impl PacketSocket {
             Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => 0,
             Err(e) => return Err(e),
         };
+        buffers.used = count.max(1);
         let mut too_long = 0;
         let prefix = if self.offloads() { Offload::BYTES } else { 0 };
         let slots = buffers.slots.chunks_exact_mut(buffers.slot_bytes);

@@ -17,6 +17,21 @@ fn ip(args: &str) {
     assert!(status.unwrap().success(), "ip {args}");
 }
 
+/// Until then, which a busy kernel takes its time for, what is sent is dropped.
+fn wait_until_up(namespace: &str) {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let args = ["-n", namespace, "-o", "link", "show", "type", "veth"];
+        let output = Command::new("ip").args(args).output().unwrap();
+        let links = String::from_utf8_lossy(&output.stdout);
+        if links.lines().all(|link| link.contains("state UP")) {
+            return;
+        }
+        assert!(Instant::now() < end, "{links}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Interfaces `va` and `vb`, in a namespace that the thread of the test has entered.
 struct Veth {
     namespace: String,
@@ -44,6 +59,7 @@ impl Veth {
         for interface in ["va", "vb"] {
             ip(&format!("-n {n} link set {interface} up"));
         }
+        wait_until_up(n);
         let file = std::fs::File::open(format!("/run/netns/{n}")).unwrap();
         let kind = Some(rustix::thread::LinkNameSpaceType::Network);
         rustix::thread::move_into_link_name_space(file.as_fd(), kind).unwrap();

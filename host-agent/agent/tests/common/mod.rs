@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -35,6 +36,21 @@ pub fn sandbox(prefix: &str) -> Option<(String, PathBuf)> {
     let dir = std::env::temp_dir().join(&name);
     std::fs::create_dir_all(&dir).unwrap();
     Some((name, dir))
+}
+
+/// Until its interfaces are up, which a busy kernel takes its time for, what is sent is dropped.
+pub fn wait_until_up(namespace: &str) {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        let args = ["-n", namespace, "-o", "link", "show", "type", "veth"];
+        let output = Command::new("ip").args(args).output().unwrap();
+        let links = String::from_utf8_lossy(&output.stdout);
+        if links.lines().all(|link| link.contains("state UP")) {
+            return;
+        }
+        assert!(Instant::now() < end, "{links}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// The only line on stdout.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::common::{AGENT, ip, sandbox};
+use crate::common::{AGENT, ip, sandbox, wait_until_up};
 
 /// The two hosts; gone when dropped, with all that runs in them.
 pub struct Hosts {
@@ -44,6 +44,9 @@ impl Hosts {
             ip(&format!(
                 "-n {n}-{side} route add default via {peer} dev eth1 onlink"
             ));
+        }
+        for side in ["a", "b"] {
+            wait_until_up(&format!("{n}-{side}"));
         }
         Some(hosts)
     }
