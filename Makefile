@@ -1,7 +1,7 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
-#            [FUSED=0]  a process per switch instead of one for all
+#            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch]
 #   make bench [BENCH="goodput hiding --quick"]
 #   make test | lint | build | clean
 
@@ -27,7 +27,7 @@ DILATION ?=
 SWITCH ?= ebb
 CLI ?=
 FUSED ?=
-SCENARIO ?= experiments/scenarios/sim/permutation.toml
+SCENARIO ?=
 
 # The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
 # Each has an output directory of its own, because either's output runs on either switch.
@@ -89,11 +89,11 @@ build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MO
 
 run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
-	  $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
+	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused)
 
 sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
-	@$(PYTHON) -m ebb_experiments.sim.cli '$(SCENARIO)'
+	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)'
 
 bench: build ## what the agent achieves on this machine (four minutes; docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)

@@ -33,6 +33,8 @@ class Agent:
 
     process: Process
     output: Path
+    check: Callable[[], None]
+    """Raises if waiting has become pointless: a switch has died."""
 
     def lines(self) -> list[Record]:
         """Every complete line so far."""
@@ -49,6 +51,7 @@ class Agent:
         while self.process.running and time.monotonic() < deadline:
             if condition(self.records()):
                 return
+            self.check()
             time.sleep(POLL_SECONDS)
 
     def wait_ready(self, seconds: float = 10.0) -> None:
@@ -56,6 +59,7 @@ class Agent:
         while not any(line.get("event") == "ready" for line in self.lines()):
             if not self.process.running:
                 raise AgentError(str(self.process.died()))
+            self.check()
             if time.monotonic() > deadline:
                 raise AgentError(
                     f"{self.process.name} is not ready after {seconds:.0f} s: "
@@ -174,7 +178,7 @@ class AgentRunner:
         command = [str(self.binary), *arguments]
         with output.open("wb") as sink:
             process = self.net.spawn_on(host, full_name, command, stdout=sink)
-        return Agent(process, output)
+        return Agent(process, output, self.net.check)
 
 
 def wait_all(agents: list[Agent], seconds: float) -> list[Record]:
@@ -182,6 +186,7 @@ def wait_all(agents: list[Agent], seconds: float) -> list[Record]:
     deadline = time.monotonic() + seconds
     for agent in agents:
         while agent.process.running:
+            agent.check()
             if time.monotonic() > deadline:
                 raise AgentError(
                     f"{agent.process.name} is still sending after {seconds:.0f} s "

@@ -5,10 +5,11 @@ Each check says what it compared, so that a failure can be read without the tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ebb_experiments.fault_runner import PhaseFaults
 from ebb_experiments.tour import SchemeResult
 
 TRIMMING_SCHEMES = ("ndp", "scdp")
@@ -29,18 +30,55 @@ class Check:
 NO_RATE = "BMv2 has no link rate (docs/targets.md)"
 
 
-def checks(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
-    """Every check that the schemes that were run allow."""
+def checks(
+    results: Mapping[str, SchemeResult], faults: Sequence[PhaseFaults] = ()
+) -> Iterator[Check]:
+    """Every check that the schemes that were run allow. With faults nothing is said about losses,
+    queues and timeouts, which then have other causes than congestion."""
     for name, result in results.items():
         flows = [*result.flows, *(result.storage.flows if result.storage else ())]
         failed = [flow.why for flow in flows if not flow.ok]
         seen = f"{len(flows)} flows" if not failed else f"{len(failed)} failed: {failed[0]}"
         yield Check(f"{name}: every object arrived with the right SHA-256", not failed, seen)
+    if faults:
+        yield from _faults(results, faults)
+        return
     yield from _no_losses(results)
     yield from _returns(results)
     yield from _queue_order(results)
     yield from _timeouts(results)
     yield from _storage(results)
+
+
+def _faults(results: Mapping[str, SchemeResult], faults: Sequence[PhaseFaults]) -> Iterator[Check]:
+    for name, result in results.items():
+        phases = [phase for phase in faults if phase.scheme == name]
+        early = [phase.phase for phase in phases if phase.left_out]
+        steps = sum(len(phase.done) for phase in phases)
+        yield Check(
+            f"{name}: every fault happened while the transfer was under way",
+            not early,
+            f"{steps} steps in {len(phases)} phases"
+            if not early
+            else f"{', '.join(early)} ended first: make the transfer longer or the faults earlier",
+        )
+        reroutes = [step for phase in phases for step in phase.done if step.reroute]
+        if reroutes:
+            took = [(step.ended_ns - step.planned_ns) / 1e6 for step in reroutes]
+            yield Check(
+                f"{name}: the controller reacted, and not before its delay was over",
+                all(step.began_ns >= step.planned_ns for step in reroutes),
+                f"{len(reroutes)} times; routes were in force {min(took):.1f} to {max(took):.1f} "
+                "ms later",
+            )
+        lost = result.file_fabric.link_lost_packets + result.incast_fabric.link_lost_packets
+        if any(phase.breaks for phase in phases):
+            tells = result.file_fabric.max_queue_bytes is not None
+            yield Check(
+                f"{name}: frames were lost on links that were down or lossy",
+                lost > 0 if tells else None,
+                f"{lost} frames in file and incast" if tells else "BMv2 does not count them",
+            )
 
 
 def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:

@@ -163,7 +163,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
             log=RUN_DIR / "faults.jsonl",
         )
         fabric = Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent, faults)
-        return _tour(fabric, console, started, stay=options.cli)
+        try:
+            return _tour(fabric, console, started, stay=options.cli)
+        except EXPECTED:
+            net.check()  # a switch that has died explains everything else
+            raise
 
 
 def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
@@ -196,7 +200,7 @@ def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
     console.print(report.table(results, rate))
     if (stored := report.storage_table(results, rate, _storage_title(scenario))) is not None:
         console.print(stored)
-    for check in checks(results):
+    for check in checks(results, fabric.faults.history):
         console.print(f"{VERDICTS[check.holds]} {check.claim}: {check.seen}")
         failed |= check.holds is False
     _save(fabric, results, rate)

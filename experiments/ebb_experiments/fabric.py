@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ebb_controller.controller import Controller
-from ebb_controller.traffic_manager import TrafficManagers
+from ebb_controller.traffic_manager import Statistics, TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Host, Topology
@@ -38,6 +38,8 @@ TRIM_COUNTERS = ("trimmed", "trim_sent", "returned")
 DROP_COUNTER = "dropped"
 NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
 """Drop reasons of p4src/include/drop_reason.p4 for packets that a queue had no room for."""
+LINK_DROPS = ("link-down", "link-loss", "port-down")
+"""Drop reasons of the switch for frames that a faulty link lost."""
 PING_SECONDS = 60.0
 START_SECONDS = 0.4
 """For the agents of a phase to come up and wait for their common start."""
@@ -96,6 +98,7 @@ class Fabric:
             running.append((process, path))
         deadline = time.monotonic() + PING_SECONDS
         while any(process.running for process, _ in running) and time.monotonic() < deadline:
+            self.net.check()
             time.sleep(0.02)
         lost = [line for _, path in running for line in path.read_text().split()]
         lost += [f"{p.name} (not done after {PING_SECONDS:g} s)" for p, _ in running if p.running]
@@ -138,20 +141,23 @@ class Fabric:
     # -- counting ---------------------------------------------------------------------------
 
     def start_counting(self) -> dict[str, int]:
+        statistics = None
         if self.traffic_managers is not None:
-            self.loop.run(self.traffic_managers.statistics(reset=True))
-        return self._snapshot()
+            statistics = self.loop.run(self.traffic_managers.statistics(reset=True))
+        return self._snapshot(statistics)
 
     def counts(self, before: dict[str, int], receiver: Host) -> FabricCounts:
-        after = self._snapshot()
+        statistics = None
+        if self.traffic_managers is not None:
+            statistics = self.loop.run(self.traffic_managers.statistics())
+        after = self._snapshot(statistics)
         delta = {name: after[name] - before[name] for name in after}
         marks = sum(delta[name] for name in MARK_COUNTERS)
         trims = delta["trimmed"]
-        if self.traffic_managers is None:
+        if statistics is None:
             # What the interfaces took in and did not give out again, and the program did not drop.
             lost = delta["taken_in"] - delta["given_out"] - delta[DROP_COUNTER]
             return FabricCounts(None, None, lost, trims, trims - delta["trim_sent"], 0, marks)
-        statistics = self.loop.run(self.traffic_managers.statistics())
         bottleneck = self.topology.attachment(receiver)
         queues = statistics[bottleneck.node][bottleneck.port].queues
         everywhere = [q for s in statistics.values() for port in s.values() for q in port.queues]
@@ -166,10 +172,13 @@ class Fabric:
             + delta["return_refused"],
             returned_packets=delta["returned"],
             ce_marks=marks,
+            # A restarted switch counts from zero again: this phase only lost what it counts now.
+            link_lost_packets=max(0, delta["lost_on_links"]),
         )
 
-    def _snapshot(self) -> dict[str, int]:
-        """Sums over the fabric: the program's counters, and the frames in and out of switches."""
+    def _snapshot(self, statistics: Statistics | None) -> dict[str, int]:
+        """Sums over the fabric: the program's counters, the frames in and out of switches, and what
+        links lost."""
         names = (*MARK_COUNTERS, *TRIM_COUNTERS, DROP_COUNTER)
         tables = self.loop.run(self.controller.counters(*names))
         sums = {
@@ -179,7 +188,11 @@ class Fabric:
         for name, reason in (("not_trimmable", NOT_TRIMMABLE), ("return_refused", RETURN_REFUSED)):
             sums[name] = sum(table[DROP_COUNTER][reason][0] for table in tables.values())
         taken_in, given_out = self.net.switched_frames()
-        return sums | {"taken_in": taken_in, "given_out": given_out}
+        lost = 0
+        if statistics is not None:
+            ports = [port for switch in statistics.values() for port in switch.values()]
+            lost = sum(port.dropped_packets.get(why, 0) for port in ports for why in LINK_DROPS)
+        return sums | {"taken_in": taken_in, "given_out": given_out, "lost_on_links": lost}
 
 
 def same_file(path: Path, content: bytes) -> bool:

@@ -57,10 +57,13 @@ class Done:
 class PhaseFaults:
     """What happened in one phase."""
 
+    scheme: str
     phase: str
     done: list[Done]
     left_out: int
     """Steps that were not due before the end of the phase."""
+    breaks: bool
+    """Whether a link was to lose frames."""
 
 
 @dataclass
@@ -74,11 +77,14 @@ class FaultRunner:
     captures: Path
     """Directory."""
     log: Path
-    """Gets a line of JSON per phase."""
+    """Gets a line of JSON per phase; begins empty."""
     history: list[PhaseFaults] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.log.unlink(missing_ok=True)
+
     @contextmanager
-    def during(self, phase: str, start_ns: int) -> Iterator[None]:
+    def during(self, scheme: str, phase: str, start_ns: int) -> Iterator[None]:
         """Faults happen from `start_ns` (CLOCK_MONOTONIC) on, until the block ends.
 
         Raises the `ControllerError` or `ControlError` of a step that failed.
@@ -86,7 +92,7 @@ class FaultRunner:
         if not self.steps:
             yield
             return
-        under_way = self.loop.run(_start(_Phase(self, phase, start_ns)))
+        under_way = self.loop.run(_start(_Phase(self, f"{scheme}-{phase}", start_ns)))
         try:
             yield
         except BaseException:
@@ -94,7 +100,9 @@ class FaultRunner:
                 self.loop.run(under_way.end())
             raise
         self.loop.run(under_way.end())
-        found = PhaseFaults(phase, under_way.done, len(self.steps) - len(under_way.done))
+        left_out = len(self.steps) - len(under_way.done)
+        breaks = any(isinstance(s, SetLink) and (s.up is False or s.loss) for s in self.steps)
+        found = PhaseFaults(scheme, phase, under_way.done, left_out, breaks)
         self.history.append(found)
         with self.log.open("a") as sink:
             sink.write(json.dumps(asdict(found)) + "\n")

@@ -59,6 +59,8 @@ class FabricCounts:
     returned_packets: int
     """Headers turned round to their sender."""
     ce_marks: int
+    link_lost_packets: int = 0
+    """On faulty links, as far as the switches tell: BMv2 does not."""
 
     @classmethod
     def total(cls, counts: Sequence[FabricCounts]) -> FabricCounts:
@@ -73,6 +75,7 @@ class FabricCounts:
             trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
             returned_packets=sum(c.returned_packets for c in counts),
             ce_marks=sum(c.ce_marks for c in counts),
+            link_lost_packets=sum(c.link_lost_packets for c in counts),
         )
 
 

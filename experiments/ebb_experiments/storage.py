@@ -93,7 +93,7 @@ def _write(
         for number, host in enumerate(roles.incast)
     ]
     limit = fabric.time_limit(spec.replicas * spec.bytes + len(crossing) * spec.incast_bytes)
-    with fabric.faults.during(f"{agents.prefix}-write", start):
+    with fabric.faults.during(agents.prefix, "write", start):
         crossed = wait_all([writer, *crossing], limit)[1:]
     written, content = writer.records(), source.read_bytes()
     flows, incast = [], []
@@ -137,7 +137,7 @@ def _read(fabric: Fabric, agents: AgentRunner, roles: StorageRoles, source: Path
         for name, (_, hosts) in pieces.items()
     ]
     limit = fabric.time_limit(len(content))
-    with fabric.faults.during(f"{agents.prefix}-read", start):
+    with fabric.faults.during(agents.prefix, "read", start):
         received = wait_all(fetches, limit)
     flows, sent_bytes = [], 0
     for record, (name, (part, hosts)) in zip(received, pieces.items(), strict=True):

@@ -101,7 +101,7 @@ def _file(fabric: Fabric, agents: AgentRunner, roles: Roles) -> tuple[Flow, Fabr
     start = fabric.start_time()
     sender = agents.sender(roles.file_from.name, "file", roles.file_to.name, source, start)
     limit = fabric.time_limit(spec.file.bytes)
-    with fabric.faults.during(f"{agents.prefix}-file", start):
+    with fabric.faults.during(agents.prefix, "file", start):
         sent = wait_all([sender], limit)
         (flow,) = fabric.collect(sent, receiver, limit)
     counts = fabric.counts(before, roles.file_to)
@@ -140,7 +140,7 @@ def _incast(fabric: Fabric, agents: AgentRunner, roles: Roles, index: int) -> Ro
         )
     total = len(roles.senders) * spec.bytes + spec.background_bytes
     limit = fabric.time_limit(total)
-    with fabric.faults.during(f"{agents.prefix}-incast{index}", start):
+    with fabric.faults.during(agents.prefix, f"incast{index}", start):
         sent = wait_all(sending, limit)
         flows = fabric.collect(sent, receiver, limit)
     return Round(flows[: len(roles.senders)], flows, fabric.counts(before, roles.receiver))

@@ -192,8 +192,11 @@ class FabricNet:
         deadline = time.monotonic() + START_SECONDS
         for switch in self.topology.switches:
             self._wait_until_listening(switch, deadline)
-        for process in self.switch_processes.values():
-            # One may have died of a port that another program listens on.
+        self.check()  # one may have died of a port that another program listens on
+
+    def check(self) -> None:
+        """Raises `ProcessDied` if a switch has ended that nobody has told to."""
+        for process in list(self.switch_processes.values()):
             if not process.running:
                 raise process.died()
 
@@ -235,8 +238,10 @@ class FabricNet:
         if self.control is not None:
             self.control.restart_switch(name)
             return
-        process = self.switch_processes.get(name)
-        if process is None or self.fused:
+        if self.fused:
+            raise ControlError(f"switch {name}: the fabric does not run")
+        process = self.switch_processes.pop(name, None)
+        if process is None:
             known = ", ".join(switch.name for switch in self.topology.switches)
             raise ControlError(f"there is no switch '{name}' to restart; switches: {known}")
         self.processes.stop([process])

@@ -78,10 +78,13 @@ class Process:
         return "it left no log"
 
     def died(self) -> ProcessDied:
-        return ProcessDied(
-            f"{self.name} ended with exit code {self.popen.returncode}: "
-            f"{self.last_words()} (log: {self.log})"
+        code = self.popen.returncode
+        how = (
+            f"was ended by {signal.Signals(-code).name}"
+            if code < 0
+            else f"ended with exit code {code}"
         )
+        return ProcessDied(f"{self.name} {how}: {self.last_words()} (log: {self.log})")
 
 
 @dataclass
