@@ -19,6 +19,7 @@ from pathlib import Path
 import finsy.switch
 import pytest
 from ebb_controller.controller import Controller, Program
+from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.parameters import (
     FabricParameters,
@@ -45,15 +46,16 @@ pytestmark = [
     pytest.mark.skipif(not PROGRAM.json.exists(), reason="no build/fabric.json: run `make build`"),
 ]
 
+EBB = pytest.mark.skipif(
+    not (BUILD / "ebb-switch").exists(), reason="no build/ebb-switch: run `make build`"
+)
 KINDS = [
-    pytest.param(
-        "ebb",
-        marks=pytest.mark.skipif(
-            not (BUILD / "ebb-switch").exists(), reason="no build/ebb-switch: run `make build`"
-        ),
-    ),
+    pytest.param("ebb", True, marks=EBB, id="ebb-fabric"),
+    pytest.param("ebb", False, marks=EBB, id="ebb"),
     pytest.param(
         "bmv2",
+        False,
+        id="bmv2",
         marks=pytest.mark.skipif(
             shutil.which("simple_switch_grpc") is None, reason="no simple_switch_grpc on PATH"
         ),
@@ -197,10 +199,14 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
 
     switch = net.topology.switch("xl1")
     installs = controller.installs(switch.name)
-    process = net.switch_processes[switch.name]
-    process.popen.kill()
-    process.popen.wait()
-    net.start_switch(switch)
+    if net.fused:
+        async with FabricAdmin() as admin:
+            await admin.restart_switch(switch.name)
+    else:
+        process = net.switch_processes[switch.name]
+        process.popen.kill()
+        process.popen.wait()
+        net.start_switch(switch)
     await asyncio.wait_for(controller.settled(switch.name, installs + 1), 20)
     # A busy machine may take longer than a ping waits: one more round before it counts.
     lost = await asyncio.to_thread(unreachable, net)
@@ -214,9 +220,10 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
     assert show(rows).row_count == 4
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_scheme_on_real_switches(kind: str, tmp_path: Path) -> None:
-    chosen = target(kind, BUILD)
+@pytest.mark.parametrize(("kind", "fused"), KINDS)
+def test_every_scheme_on_real_switches(kind: str, fused: bool, tmp_path: Path) -> None:
+    """Also what keeps a process per switch alive (`FUSED=0`) that other tests do without."""
+    chosen = target(kind, BUILD, fused)
     deflects = chosen.has_traffic_manager
 
     async def run(net: FabricNet) -> None:

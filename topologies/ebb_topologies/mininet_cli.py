@@ -31,10 +31,10 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         super().__init__(net)
 
     def do_pcap(self, line: str) -> None:
-        """Capture what a switch port sends and receives, also inside the fabric.
-        Usage: pcap SWITCH NODE FILE     the port of SWITCH that leads to NODE
-               pcap SWITCH:PORT FILE
-               pcap ... stop             the file is complete then"""
+        """Capture what a switch port receives and sends, also inside the fabric.
+        Usage: pcap SWITCH NODE FILE   the port of SWITCH that leads to NODE
+               pcap SWITCH:PORT FILE   into FILE_in.pcap and FILE_out.pcap
+               pcap .. stop            the files are complete then"""
         *at, file = line.split() or [""]
         if len(at) not in (1, 2):
             error("usage: pcap SWITCH NODE FILE|stop, or pcap SWITCH:PORT FILE|stop\n")
@@ -50,7 +50,8 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         if file == STOP:
             self._try(lambda: control.stop_capture(place, toward))
         elif self._try(lambda: control.start_capture(place, toward, Path(file))):
-            output(f"capturing to {file} until `pcap {' '.join(at)} stop`\n")
+            stem, again = file.removesuffix(".pcap"), f"pcap {' '.join(at)} {STOP}"
+            output(f"capturing to {stem}_in.pcap and {stem}_out.pcap until `{again}`\n")
 
     def do_restart(self, line: str) -> None:
         """Restart a switch: it forgets its program, tables, queues and statistics, and the

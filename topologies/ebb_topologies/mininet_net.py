@@ -168,6 +168,8 @@ class FabricNet:
         node, name = self.net[host.name], model.Endpoint(host.name, port).interface
         node.attach(host, name)
         interface = node.nameToIntf[name]
+        # For `pingall` and `dump`.
+        interface.ip, interface.prefixLen, interface.mac = host.ip, 32, host.mac
         if isinstance(interface, HostIntf):
             interface.on_up = lambda: node.attach(host, name)
 

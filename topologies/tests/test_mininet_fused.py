@@ -92,6 +92,7 @@ def test_only_links_to_hosts_are_interfaces(tmp_path: Path, said: io.StringIO) -
     assert "zza-eth1<->zzb-eth1 (OK OK)" in printed
     assert "zzh1-eth1<->zza-eth3 (OK OK)" in printed
     assert "zza-eth1:None,zza-eth2:None,zza-eth3:None" in printed
+    assert "<FabricHost zzh1: zzh1-eth1:10.0.0.2 " in printed
     assert "zza-eth1:1 zza-eth2:2 zza-eth3:3" in printed
     assert not runs(pid)
 
@@ -126,7 +127,7 @@ def test_captures_and_restarts_at_the_prompt(tmp_path: Path, said: io.StringIO) 
         ]
         ask(net, "pcap zza zzb /nowhere/x.pcap")
     printed = said.getvalue()
-    assert "capturing to x.pcap until `pcap zza zzb stop`" in printed
+    assert "capturing to x_in.pcap and x_out.pcap until `pcap zza zzb stop`" in printed
     assert "usage: pcap SWITCH NODE FILE|stop" in printed
     assert "usage: restart SWITCH" in printed
     assert "cannot write /nowhere/x.pcap" in printed
