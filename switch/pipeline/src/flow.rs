@@ -91,26 +91,35 @@ impl Machine<'_> {
     }
 
     /// The action of an entry, or of a miss.
-    #[inline]
     pub fn action_of(&mut self, table: usize, entry: Option<u32>) -> Option<&BoundAction> {
-        let bucket = match self.resolved(table, entry)? {
-            Resolved::Action(_) | Resolved::Member(_) => 0,
-            Resolved::Set(actions) => {
-                let n = actions.len();
-                self.choose(table, n)?
-            }
+        let members = match self.resolved(table, entry)? {
+            Resolved::Action(_) | Resolved::Member(_) => None,
+            Resolved::Set(actions) => Some(actions.len()),
             Resolved::Group(group) => {
-                let n = self.profile_of(table)?.groups.get(group)?.buckets.len();
-                self.choose(table, n)?
+                Some(self.profile_of(table)?.groups.get(group)?.buckets.len())
             }
         };
+        let hash = match members {
+            None | Some(0) => 0,
+            Some(_) => {
+                let selector = self.profile_of(table)?.spec.selector?;
+                self.calculate(selector)
+            }
+        };
+        self.member_of(table, entry, hash)
+    }
+
+    /// The same, with the hash that chooses among the members of a group.
+    #[inline]
+    pub fn member_of(&self, table: usize, entry: Option<u32>, hash: u64) -> Option<&BoundAction> {
+        let chosen = |n: usize| (n > 0).then(|| bucket(hash, n));
         let member = match self.resolved(table, entry)? {
             Resolved::Action(bound) => return Some(bound),
-            Resolved::Set(actions) => return actions.get(bucket),
+            Resolved::Set(actions) => return actions.get(chosen(actions.len())?),
             Resolved::Member(member) => member,
             Resolved::Group(group) => {
-                let group = self.profile_of(table)?.groups.get(group)?;
-                group.buckets.get(bucket)?
+                let buckets = &self.profile_of(table)?.groups.get(group)?.buckets;
+                buckets.get(chosen(buckets.len())?)?
             }
         };
         Some(&self.profile_of(table)?.members.get(member)?.bound)
@@ -124,17 +133,6 @@ impl Machine<'_> {
     #[inline]
     fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
         self.state.tables[table].action(entry)
-    }
-
-    /// One of `n` buckets.
-    fn choose(&mut self, table: usize, n: usize) -> Option<usize> {
-        match n {
-            0 => None,
-            _ => {
-                let selector = self.profile_of(table)?.spec.selector?;
-                Some(bucket(self.calculate(selector), n))
-            }
-        }
     }
 
     /// Whether all checksums that apply are right.

@@ -6,12 +6,12 @@ use crate::error::LoadError;
 #[derive(Clone, Debug)]
 pub(crate) struct Crc {
     bits: u32,
-    init: u64,
-    xor_out: u64,
+    pub init: u64,
+    pub xor_out: u64,
     reflect: bool,
     table: Box<[u64; 256]>,
     /// Of reflected ones: what a byte comes to that 0 to 7 others follow ("slicing by 8").
-    sliced: Option<Box<[[u32; 256]; 8]>>,
+    pub sliced: Option<Box<[[u32; 256]; 8]>>,
 }
 
 #[derive(Clone, Debug)]

@@ -99,10 +99,11 @@ impl Machine<'_> {
             Primitive::Log(text, args) => self.log(text, args, data),
             Primitive::MarkToDrop => {
                 let standard = &self.program.standard;
-                let port = i128::from(self.state.drop_port);
-                store(&mut self.packet.words, standard.egress_spec, port);
-                if let Some(slot) = standard.mcast_grp {
-                    store(&mut self.packet.words, slot, 0);
+                let words = &mut self.packet.words;
+                let port = u64::from(self.state.drop_port);
+                standard.egress_spec.set(words, port);
+                if let Some(group) = standard.mcast_grp {
+                    group.set(words, 0);
                 }
             }
             Primitive::SetValid(h) => {

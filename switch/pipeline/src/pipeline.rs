@@ -7,12 +7,10 @@ use std::sync::Arc;
 
 use crate::control::{CloneSession, Replica};
 use crate::error::LoadError;
-use crate::expr::store;
-use crate::layout::Slot;
 use crate::machine::Machine;
 use crate::outcome::*;
 use crate::packet::{CloneCall, Packet, Pool, Preserved};
-use crate::program::Program;
+use crate::program::{Place, Program};
 use crate::state::State;
 use crate::stats::PipelineStats;
 
@@ -413,18 +411,20 @@ impl Machine<'_> {
     }
 }
 
-fn set(words: &mut [u64], slot: Slot, value: u64) {
-    store(words, slot, i128::from(value));
+#[inline]
+fn set(words: &mut [u64], place: Place, value: u64) {
+    place.set(words, value);
 }
 
-fn set_if(words: &mut [u64], slot: Option<Slot>, value: u64) {
-    if let Some(slot) = slot {
-        set(words, slot, value);
+#[inline]
+fn set_if(words: &mut [u64], place: Option<Place>, value: u64) {
+    if let Some(place) = place {
+        set(words, place, value);
     }
 }
 
-fn get(words: &[u64], slot: Slot) -> u64 {
-    words[(slot.at + slot.words - 1) as usize]
+fn get(words: &[u64], place: Place) -> u64 {
+    place.get(words)
 }
 
 fn preserve(program: &Program, packet: &Packet, field_list: u32) -> Preserved {

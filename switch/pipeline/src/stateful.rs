@@ -6,6 +6,7 @@ use ebb_units::Instant;
 
 use crate::bits::{low_mask, words_for};
 use crate::control::{CounterValue, MeterConfig, MeterUnit};
+use crate::native::Cells;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 
@@ -29,14 +30,14 @@ pub(crate) struct Counters {
     pub name: Arc<str>,
     /// Packets and bytes. Zeroed memory costs nothing until it is written to, and most ports of an array
     /// are not there.
-    pub cells: Vec<[u64; 2]>,
+    pub cells: Cells<[u64; 2]>,
 }
 
 impl Counters {
     pub fn new(spec: &ArraySpec) -> Counters {
         Counters {
             name: spec.name.clone(),
-            cells: vec![[0; 2]; spec.size as usize],
+            cells: vec![[0; 2]; spec.size as usize].into(),
         }
     }
 
@@ -160,7 +161,7 @@ pub(crate) struct RegisterArray {
     pub bits: u32,
     pub size: u64,
     stride: usize,
-    words: Vec<u64>,
+    pub words: Cells<u64>,
 }
 
 impl RegisterArray {
@@ -172,7 +173,7 @@ impl RegisterArray {
             bits: *bits,
             size: u64::from(spec.size),
             stride,
-            words: vec![0; spec.size as usize * stride],
+            words: vec![0; spec.size as usize * stride].into(),
         }
     }
 

@@ -88,17 +88,16 @@ impl Code<'_, '_> {
             }
             Primitive::MarkToDrop => {
                 let standard = &self.program.standard;
+                let (spec, group) = (standard.egress_spec, standard.mcast_grp);
                 let port = self.load_context(calls::offset::DROP_PORT);
-                self.store_wide(standard.egress_spec, port);
-                if let Some(slot) = standard.mcast_grp {
-                    let zero = self.constant(0);
-                    self.store_wide(slot, zero);
+                self.set_place(spec, port);
+                if let Some(group) = group {
+                    self.set_word_to(group.at, 0);
                 }
             }
             Primitive::Count(counter, index) => {
                 let index = self.index(index, data);
-                let counter = self.constant(u64::from(*counter));
-                self.call(calls::address::count(), &[counter, index]);
+                self.count(*counter, index);
             }
             Primitive::RegisterRead {
                 to: Target::Field(slot),
@@ -106,13 +105,10 @@ impl Code<'_, '_> {
                 index,
             } if slot.words == 1 && self.is_narrow(*register) => {
                 let index = self.index(index, data);
-                let register = self.constant(u64::from(*register));
-                let (value, there) = self.call_for_two(calls::address::read(), &[register, index]);
-                // Outside the array nothing happens.
-                let old = self.word(slot.at);
-                let value = self.low(value, slot.bits);
-                let value = self.b.ins().select(there, value, old);
-                self.set_word(slot.at, value);
+                self.in_register(*register, index, |code, cell| {
+                    let value = code.load_cell(cell, 0);
+                    code.store(*slot, value);
+                });
             }
             Primitive::RegisterWrite {
                 register,
@@ -122,8 +118,11 @@ impl Code<'_, '_> {
                 },
             } if self.is_narrow(*register) => {
                 let (index, value) = (self.index(index, data), self.eval(value, data));
-                let register = self.constant(u64::from(*register));
-                self.call(calls::address::write(), &[register, index, value]);
+                let bits = self.program.blueprint.registers[*register as usize].1;
+                let value = self.low(value, bits);
+                self.in_register(*register, index, |code, cell| {
+                    code.store_cell(cell, 0, value)
+                });
             }
             Primitive::Hash {
                 to: Target::Field(slot),

@@ -11,7 +11,9 @@ use crate::action::Primitive;
 use crate::expr::{Condition, Number};
 use crate::machine::Machine;
 use crate::parser::{Op, State};
+use crate::profile::BoundAction;
 use crate::program::Emit;
+use crate::stateful::{Counters, RegisterArray};
 
 /// What a generated function gets, at offsets that it knows.
 #[repr(C)]
@@ -21,8 +23,12 @@ pub(super) struct Context {
     pub frame: *const u8,
     pub frame_length: u64,
     pub drop_port: u64,
+    /// What counters count.
+    pub ingress_length: u64,
     /// Of all tables.
     pub views: *const View,
+    pub counters: *mut Counters,
+    pub registers: *mut RegisterArray,
     /// A [`Machine`], whose lifetime is that of the run.
     pub machine: *mut (),
     /// Set by the parser.
@@ -35,6 +41,9 @@ pub(super) mod offset {
     pub const FRAME: usize = std::mem::offset_of!(Context, frame);
     pub const FRAME_LENGTH: usize = std::mem::offset_of!(Context, frame_length);
     pub const DROP_PORT: usize = std::mem::offset_of!(Context, drop_port);
+    pub const INGRESS_LENGTH: usize = std::mem::offset_of!(Context, ingress_length);
+    pub const COUNTERS: usize = std::mem::offset_of!(Context, counters);
+    pub const REGISTERS: usize = std::mem::offset_of!(Context, registers);
     pub const VIEWS: usize = std::mem::offset_of!(Context, views);
     pub const PAYLOAD_AT: usize = std::mem::offset_of!(Context, payload_at);
 }
@@ -48,6 +57,17 @@ pub(super) const NO_ACTION: u32 = u32::MAX;
 /// Two registers.
 #[repr(C)]
 struct Pair(u64, u64);
+
+#[inline]
+fn outcome(entry: Option<u32>, action: Option<&BoundAction>) -> Pair {
+    match action {
+        Some(bound) => Pair(
+            u64::from(bound.action) | u64::from(entry.is_some()) << 32,
+            bound.data.as_ptr() as u64,
+        ),
+        None => Pair(u64::from(NO_ACTION), 0),
+    }
+}
 
 /// SAFETY for the caller: nothing else uses the machine until the reference is gone.
 unsafe fn machine<'a>(context: *mut Context) -> &'a mut Machine<'a> {
@@ -114,13 +134,12 @@ calls! {
     fn apply(machine, table: usize) -> Pair {
         machine.state.tables.refresh(table);
         let entry = machine.find(table);
-        match machine.action_of(table, entry) {
-            Some(bound) => Pair(
-                u64::from(bound.action) | u64::from(entry.is_some()) << 32,
-                bound.data.as_ptr() as u64,
-            ),
-            None => Pair(u64::from(NO_ACTION), 0),
-        }
+        outcome(entry, machine.action_of(table, entry))
+    }
+    /// Table, hash of its selector: as `apply`.
+    fn select_member(machine, table: usize, hash: u64) -> Pair {
+        let entry = machine.find(table);
+        outcome(entry, machine.member_of(table, entry, hash))
     }
     /// Operation, bytes parsed so far: bytes parsed, or an error.
     fn parser_op(machine, op: *const Op, at: usize) -> u64 {
@@ -152,24 +171,6 @@ calls! {
     /// Calculation, bytes: their hash.
     fn hash(machine, calculation: u32, bytes: *const u8, length: usize) -> u64 {
         machine.hash(calculation, slice(bytes, length))
-    }
-    /// Counter, index.
-    fn count(machine, counter: usize, index: u64) -> u64 {
-        let bytes = u64::from(machine.packet.ingress_length);
-        machine.state.counters[counter].count(index, bytes);
-        0
-    }
-    /// Register array of at most 64 bits, index: the value, and whether it is there.
-    fn read(machine, register: u32, index: u64) -> Pair {
-        match machine.state.registers.get(register, index) {
-            Some(value) => Pair(value as u64, 1),
-            None => Pair(0, 0),
-        }
-    }
-    /// Register array of at most 64 bits, index, value.
-    fn write(machine, register: u32, index: u64, value: u64) -> u64 {
-        machine.state.registers.set(register, index, i128::from(value));
-        0
     }
     /// Header.
     fn set_valid(machine, header: u32) -> u64 {

@@ -11,7 +11,7 @@ use cranelift_frontend::FunctionBuilder;
 
 use super::calls::{Context, offset};
 use crate::layout::Slot;
-use crate::program::Program;
+use crate::program::{Place, Program};
 
 /// One function being generated.
 pub(super) struct Code<'p, 'f> {
@@ -91,6 +91,11 @@ impl<'p, 'f> Code<'p, 'f> {
         self.set_word(at, value);
     }
 
+    pub fn set_place(&mut self, place: Place, value: Value) {
+        let value = self.b.ins().band_imm(value, place.mask as i64);
+        self.set_word(place.at, value);
+    }
+
     pub fn data_word(&mut self, data: Data, at: u32) -> Value {
         debug_assert!((at as usize) < data.words);
         self.b
@@ -122,6 +127,25 @@ impl<'p, 'f> Code<'p, 'f> {
     pub fn load_changing(&mut self, base: Value, at: usize) -> Value {
         let flags = MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx));
         self.b.ins().load(I64, flags, base, at as i32)
+    }
+
+    /// A cell of a counter or register.
+    pub fn load_cell(&mut self, cell: Value, at: i32) -> Value {
+        self.b.ins().load(I64, cells_memory(), cell, at)
+    }
+
+    pub fn store_cell(&mut self, cell: Value, at: i32, value: Value) {
+        self.b.ins().store(cells_memory(), value, cell, at);
+    }
+
+    /// A number of 32 bits in constant memory.
+    pub fn load_u32(&mut self, base: Value, at: usize) -> Value {
+        self.b.ins().uload32(constant_memory(), base, at as i32)
+    }
+
+    /// Something that does not change while the function runs.
+    pub fn load_constant(&mut self, base: Value, at: usize) -> Value {
+        self.b.ins().load(I64, constant_memory(), base, at as i32)
     }
 
     pub fn store_context(&mut self, at: usize, value: Value) {
@@ -294,6 +318,11 @@ fn packet() -> MemFlags {
 /// Memory that does not change while the function runs.
 fn constant_memory() -> MemFlags {
     MemFlags::trusted().with_readonly()
+}
+
+/// Counters and registers. They share a region with what else is not of the packet.
+fn cells_memory() -> MemFlags {
+    MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx))
 }
 
 /// Bytes of frames, which lie anywhere.

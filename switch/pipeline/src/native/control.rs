@@ -12,6 +12,7 @@ use super::calls::offset;
 use super::code::{Code, Data};
 use super::rows::{self, Row, View};
 use crate::program::{Next, Node, TableNode};
+use crate::table::TableSpec;
 
 impl Code<'_, '_> {
     /// The pipeline from `start`, and what its headers come to: [`measure`](Self::measure).
@@ -92,7 +93,13 @@ impl Code<'_, '_> {
         let number = self.constant(u64::from(table));
         let spec = &self.program.blueprint.tables[table as usize].spec;
         let Some(key) = rows::direct_key(spec) else {
-            return self.call_for_two(calls::address::apply(), &[number]);
+            return match self.selector_of(spec) {
+                Some(selector) => {
+                    let hash = self.calculate(selector);
+                    self.call_for_two(calls::address::select_member(), &[number, hash])
+                }
+                None => self.call_for_two(calls::address::apply(), &[number]),
+            };
         };
         let (ask, read, done) = (self.block(), self.block(), self.block());
         let outcome = self.b.append_block_param(done, I64);
@@ -122,6 +129,13 @@ impl Code<'_, '_> {
         self.b.ins().jump(done, &[first.into(), second.into()]);
         self.go_on_in(done);
         (outcome, data)
+    }
+
+    /// The calculation that chooses among members, if it can be made before it is known to be needed.
+    fn selector_of(&self, spec: &TableSpec) -> Option<u32> {
+        let program = self.program;
+        let selector = program.blueprint.profiles[spec.profile?.index()].selector?;
+        self.is_generated(selector).then_some(selector)
     }
 
     /// Bytes of the headers that the deparser would emit.

@@ -6,7 +6,6 @@ use cranelift_codegen::ir::types::I64;
 use super::action::Exit;
 use super::calls;
 use super::code::Code;
-use crate::layout::Slot;
 
 impl Code<'_, '_> {
     /// Parser and checksum verification: the P4 error, with 2^32 if the checksums are right.
@@ -14,14 +13,13 @@ impl Code<'_, '_> {
         let error = self.parse();
         let right = self.verify_checksums();
         let standard = &self.program.standard;
-        let (parser_error, checksum_error): (Option<Slot>, Option<Slot>) =
-            (standard.parser_error, standard.checksum_error);
-        if let Some(slot) = parser_error {
-            self.store_wide(slot, error);
+        let (parser_error, checksum_error) = (standard.parser_error, standard.checksum_error);
+        if let Some(place) = parser_error {
+            self.set_place(place, error);
         }
-        if let Some(slot) = checksum_error {
+        if let Some(place) = checksum_error {
             let wrong = self.b.ins().bxor_imm(right, 1);
-            self.store_wide(slot, wrong);
+            self.set_place(place, wrong);
         }
         let right = self.b.ins().ishl_imm(right, 32);
         self.b.ins().bor(error, right)

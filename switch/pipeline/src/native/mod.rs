@@ -22,11 +22,14 @@
 //! * Memory that can be executed cannot be written (`cranelift-jit`).
 
 mod action;
+mod arrays;
 mod calls;
+mod cells;
 mod code;
 mod control;
 mod deparser;
 mod expr;
+mod hash;
 mod parser;
 mod rows;
 #[cfg(test)]
@@ -42,6 +45,7 @@ use cranelift_module::{FuncId, Module, default_libcall_names};
 use crate::machine::Machine;
 use crate::program::{Next, Program};
 use calls::Context;
+pub(crate) use cells::Cells;
 use code::Code;
 pub(crate) use rows::Tables;
 
@@ -195,13 +199,20 @@ impl<'a> Compiler<'a> {
 impl Machine<'_> {
     /// Runs generated code on the packet.
     fn run_native(&mut self, function: Generated) -> (u64, u64) {
-        debug_assert_eq!(self.packet.words.len(), self.program.layout.initial.len());
+        assert_eq!(
+            self.packet.words.len(),
+            self.program.layout.initial.len(),
+            "a packet of another program"
+        );
         let mut context = Context {
             words: self.packet.words.as_mut_ptr(),
             frame: self.packet.frame.as_ptr(),
             frame_length: self.packet.frame.len() as u64,
             drop_port: u64::from(self.state.drop_port),
+            ingress_length: u64::from(self.packet.ingress_length),
             views: self.state.tables.views(),
+            counters: self.state.counters.as_mut_ptr(),
+            registers: self.state.registers.arrays.as_mut_ptr(),
             machine: std::ptr::from_mut(self).cast(),
             payload_at: 0,
         };

@@ -1,18 +1,13 @@
-//! Headers out of bytes and into bytes, and checksums and hashes over fields.
+//! Headers out of bytes and into bytes, and the checksums in them.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value};
+use cranelift_codegen::ir::{InstBuilder, Value};
 
-use super::calls;
 use super::code::Code;
 use crate::expr::Condition;
-use crate::hash::Algorithm;
 use crate::program::Checksum;
 use crate::wire::Pieces;
-
-/// Longer inputs of a checksum are summed up by the plain function.
-const MAX_SUMMED_BYTES: usize = 256;
 
 impl Code<'_, '_> {
     /// Reads fields from bytes that are all there.
@@ -62,7 +57,7 @@ impl Code<'_, '_> {
     }
 
     /// The fields as chunks of eight bytes, the last one filled up with zeros.
-    fn chunks(&mut self, pieces: &Pieces) -> Vec<Value> {
+    pub fn chunks(&mut self, pieces: &Pieces) -> Vec<Value> {
         let mut chunks = Vec::new();
         let mut chunk = None;
         for piece in &pieces.pieces {
@@ -98,70 +93,6 @@ impl Code<'_, '_> {
             };
             self.store_bytes(to, 8 * i, bytes, value);
         }
-    }
-
-    /// The hash of a calculation's fields.
-    pub fn calculate(&mut self, calculation: u32) -> Value {
-        let program = self.program;
-        let number = self.constant(u64::from(calculation));
-        let Some(usual) = &program.calculations[calculation as usize].usual else {
-            return self.call(calls::address::calculate(), &[number]);
-        };
-        let (unusual, done) = (self.block(), self.block());
-        let result = self.b.append_block_param(done, I64);
-        for at in &usual.valid {
-            let word = self.word(*at);
-            let missing = self.is(IntCC::Equal, word, 0);
-            self.leave_if(missing, unusual);
-        }
-        for at in &usual.lengths {
-            let word = self.word(*at);
-            let present = self.is(IntCC::NotEqual, word, 0);
-            self.leave_if(present, unusual);
-        }
-        let pieces = &usual.pieces;
-        let chunks = self.chunks(pieces);
-        let hash = match program.algorithms[calculation as usize] {
-            Algorithm::Csum16 if pieces.bytes <= MAX_SUMMED_BYTES => self.internet_checksum(chunks),
-            _ => {
-                let slot = self.b.create_sized_stack_slot(StackSlotData::new(
-                    StackSlotKind::ExplicitSlot,
-                    8 * chunks.len().max(1) as u32,
-                    3,
-                ));
-                let bytes = self.b.ins().stack_addr(I64, slot, 0);
-                for (i, chunk) in chunks.into_iter().enumerate() {
-                    self.store_bytes(bytes, 8 * i, 8, chunk);
-                }
-                let length = self.constant(pieces.bytes as u64);
-                self.call(calls::address::hash(), &[number, bytes, length])
-            }
-        };
-        self.jump_with(done, hash);
-        self.go_on_in(unusual);
-        let hash = self.call(calls::address::calculate(), &[number]);
-        self.jump_with(done, hash);
-        self.go_on_in(done);
-        result
-    }
-
-    /// RFC 1071. As 2^16 is 1 in one's complement, the words may be of 32 bits until the end.
-    fn internet_checksum(&mut self, chunks: Vec<Value>) -> Value {
-        let mut sum = self.constant(0);
-        for chunk in chunks {
-            let high = self.b.ins().ushr_imm(chunk, 32);
-            let low = self.low(chunk, 32);
-            sum = self.b.ins().iadd(sum, high);
-            sum = self.b.ins().iadd(sum, low);
-        }
-        // At most 2^6 words of 32 bits: 38 bits, then 23, 17 and 16.
-        for _ in 0..3 {
-            let high = self.b.ins().ushr_imm(sum, 16);
-            let low = self.low(sum, 16);
-            sum = self.b.ins().iadd(high, low);
-        }
-        let complement = self.b.ins().bnot(sum);
-        self.low(complement, 16)
     }
 
     /// Whether all checksums that apply are right, as a word.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ebb_bmv2_json as json;
 
 use crate::action::{Action, Primitive};
+use crate::bits::low_mask;
 use crate::calculation::Calculation;
 use crate::error::LoadError;
 use crate::expr::Condition;
@@ -172,67 +173,93 @@ pub(crate) struct DigestSpec {
 /// lack are optional, as on BMv2.
 #[derive(Debug)]
 pub(crate) struct StandardMetadata {
-    pub ingress_port: Slot,
-    pub egress_spec: Slot,
-    pub egress_port: Slot,
-    pub instance_type: Slot,
-    pub packet_length: Slot,
-    pub mcast_grp: Option<Slot>,
-    pub egress_rid: Option<Slot>,
-    pub priority: Option<Slot>,
-    pub parser_error: Option<Slot>,
-    pub checksum_error: Option<Slot>,
-    pub ingress_global_timestamp: Option<Slot>,
-    pub egress_global_timestamp: Option<Slot>,
-    pub enq_timestamp: Option<Slot>,
-    pub enq_qdepth: Option<Slot>,
-    pub deq_timedelta: Option<Slot>,
-    pub deq_qdepth: Option<Slot>,
-    pub qid: Option<Slot>,
+    pub ingress_port: Place,
+    pub egress_spec: Place,
+    pub egress_port: Place,
+    pub instance_type: Place,
+    pub packet_length: Place,
+    pub mcast_grp: Option<Place>,
+    pub egress_rid: Option<Place>,
+    pub priority: Option<Place>,
+    pub parser_error: Option<Place>,
+    pub checksum_error: Option<Place>,
+    pub ingress_global_timestamp: Option<Place>,
+    pub egress_global_timestamp: Option<Place>,
+    pub enq_timestamp: Option<Place>,
+    pub enq_qdepth: Option<Place>,
+    pub deq_timedelta: Option<Place>,
+    pub deq_qdepth: Option<Place>,
+    pub qid: Option<Place>,
+}
+
+/// A field of one word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub at: u32,
+    pub mask: u64,
+}
+
+impl Place {
+    #[inline]
+    pub fn set(self, words: &mut [u64], value: u64) {
+        words[self.at as usize] = value & self.mask;
+    }
+
+    #[inline]
+    pub fn get(self, words: &[u64]) -> u64 {
+        words[self.at as usize]
+    }
 }
 
 impl StandardMetadata {
     fn load(layout: &Layout) -> Result<StandardMetadata, LoadError> {
+        let known = |name: &str| match layout.known(name) {
+            None => Ok(None),
+            Some(Slot {
+                at, words: 1, bits, ..
+            }) => Ok(Some(Place {
+                at,
+                mask: low_mask(bits),
+            })),
+            Some(slot) => Err(LoadError::new(
+                name,
+                format!("it has {} bits, v1model's has at most 64", slot.bits),
+            )),
+        };
+        let standard = |field: &str| known(&format!("standard_metadata.{field}"));
         let required = |field: &str| {
-            layout
-                .known(&format!("standard_metadata.{field}"))
-                .ok_or_else(|| {
-                    LoadError::new(
-                        format!("standard_metadata.{field}"),
-                        "the program does not have it; is it written for v1model?",
-                    )
-                })
+            standard(field)?.ok_or_else(|| {
+                LoadError::new(
+                    format!("standard_metadata.{field}"),
+                    "the program does not have it; is it written for v1model?",
+                )
+            })
         };
-        let standard = |field: &str| layout.known(&format!("standard_metadata.{field}"));
         // p4c announces these under the P4_14 names, as aliases.
-        let intrinsic = |field: &str| {
-            layout
-                .known(&format!("intrinsic_metadata.{field}"))
-                .or_else(|| standard(field))
+        let alias = |header: &str, field: &str| match known(&format!("{header}.{field}"))? {
+            None => standard(field),
+            place => Ok(place),
         };
-        let queueing = |field: &str| {
-            layout
-                .known(&format!("queueing_metadata.{field}"))
-                .or_else(|| standard(field))
-        };
+        let intrinsic = |field: &str| alias("intrinsic_metadata", field);
+        let queueing = |field: &str| alias("queueing_metadata", field);
         Ok(StandardMetadata {
             ingress_port: required("ingress_port")?,
             egress_spec: required("egress_spec")?,
             egress_port: required("egress_port")?,
             instance_type: required("instance_type")?,
             packet_length: required("packet_length")?,
-            mcast_grp: intrinsic("mcast_grp"),
-            egress_rid: intrinsic("egress_rid"),
-            priority: intrinsic("priority"),
-            parser_error: standard("parser_error"),
-            checksum_error: standard("checksum_error"),
-            ingress_global_timestamp: intrinsic("ingress_global_timestamp"),
-            egress_global_timestamp: intrinsic("egress_global_timestamp"),
-            enq_timestamp: queueing("enq_timestamp"),
-            enq_qdepth: queueing("enq_qdepth"),
-            deq_timedelta: queueing("deq_timedelta"),
-            deq_qdepth: queueing("deq_qdepth"),
-            qid: queueing("qid"),
+            mcast_grp: intrinsic("mcast_grp")?,
+            egress_rid: intrinsic("egress_rid")?,
+            priority: intrinsic("priority")?,
+            parser_error: standard("parser_error")?,
+            checksum_error: standard("checksum_error")?,
+            ingress_global_timestamp: intrinsic("ingress_global_timestamp")?,
+            egress_global_timestamp: intrinsic("egress_global_timestamp")?,
+            enq_timestamp: queueing("enq_timestamp")?,
+            enq_qdepth: queueing("enq_qdepth")?,
+            deq_timedelta: queueing("deq_timedelta")?,
+            deq_qdepth: queueing("deq_qdepth")?,
+            qid: queueing("qid")?,
         })
     }
 }

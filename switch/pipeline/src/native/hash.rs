@@ -1,0 +1,126 @@
+//! Checksums and hashes over fields.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::I64;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value};
+
+use super::calls;
+use super::code::Code;
+use crate::hash::{Algorithm, Crc};
+
+/// Longer inputs than these are summed up or hashed by the plain functions.
+const MAX_SUMMED_BYTES: usize = 256;
+const MAX_HASHED_BYTES: usize = 64;
+
+impl Code<'_, '_> {
+    /// The hash of a calculation's fields.
+    pub fn calculate(&mut self, calculation: u32) -> Value {
+        let program = self.program;
+        let number = self.constant(u64::from(calculation));
+        let Some(usual) = &program.calculations[calculation as usize].usual else {
+            return self.call(calls::address::calculate(), &[number]);
+        };
+        let (unusual, done) = (self.block(), self.block());
+        let result = self.b.append_block_param(done, I64);
+        for at in &usual.valid {
+            let word = self.word(*at);
+            let missing = self.is(IntCC::Equal, word, 0);
+            self.leave_if(missing, unusual);
+        }
+        for at in &usual.lengths {
+            let word = self.word(*at);
+            let present = self.is(IntCC::NotEqual, word, 0);
+            self.leave_if(present, unusual);
+        }
+        let pieces = &usual.pieces;
+        let chunks = self.chunks(pieces);
+        let generated = self.is_generated(calculation);
+        let hash = match &program.algorithms[calculation as usize] {
+            Algorithm::Csum16 if generated => self.internet_checksum(chunks),
+            Algorithm::Crc(crc) if generated => self.crc(crc, &chunks, pieces.bytes),
+            _ => {
+                let slot = self.b.create_sized_stack_slot(StackSlotData::new(
+                    StackSlotKind::ExplicitSlot,
+                    8 * chunks.len().max(1) as u32,
+                    3,
+                ));
+                let bytes = self.b.ins().stack_addr(I64, slot, 0);
+                for (i, chunk) in chunks.into_iter().enumerate() {
+                    self.store_bytes(bytes, 8 * i, 8, chunk);
+                }
+                let length = self.constant(pieces.bytes as u64);
+                self.call(calls::address::hash(), &[number, bytes, length])
+            }
+        };
+        self.jump_with(done, hash);
+        self.go_on_in(unusual);
+        let hash = self.call(calls::address::calculate(), &[number]);
+        self.jump_with(done, hash);
+        self.go_on_in(done);
+        result
+    }
+
+    /// Whether there are instructions for the calculation, and it has no memory.
+    pub fn is_generated(&self, calculation: u32) -> bool {
+        let usual = &self.program.calculations[calculation as usize].usual;
+        let bytes = usual.as_ref().map_or(usize::MAX, |u| u.pieces.bytes);
+        match &self.program.algorithms[calculation as usize] {
+            Algorithm::Csum16 => bytes <= MAX_SUMMED_BYTES,
+            Algorithm::Crc(crc) => crc.sliced.is_some() && bytes <= MAX_HASHED_BYTES,
+            _ => false,
+        }
+    }
+
+    /// RFC 1071. As 2^16 is 1 in one's complement, the words may be of 32 bits until the end.
+    fn internet_checksum(&mut self, chunks: Vec<Value>) -> Value {
+        let mut sum = self.constant(0);
+        for chunk in chunks {
+            let high = self.b.ins().ushr_imm(chunk, 32);
+            let low = self.low(chunk, 32);
+            sum = self.b.ins().iadd(sum, high);
+            sum = self.b.ins().iadd(sum, low);
+        }
+        // At most 2^6 words of 32 bits: 38 bits, then 23, 17 and 16.
+        for _ in 0..3 {
+            let high = self.b.ins().ushr_imm(sum, 16);
+            let low = self.low(sum, 16);
+            sum = self.b.ins().iadd(high, low);
+        }
+        let complement = self.b.ins().bnot(sum);
+        self.low(complement, 16)
+    }
+
+    /// A reflected CRC of at most 32 bits, up to eight bytes at once ("slicing").
+    fn crc(&mut self, crc: &Crc, chunks: &[Value], bytes: usize) -> Value {
+        let Some(tables) = &crc.sliced else {
+            return self.constant(0);
+        };
+        let tables = self.address(&**tables);
+        let mut state = self.constant(crc.init);
+        for (i, chunk) in chunks.iter().enumerate() {
+            let length = (bytes - 8 * i).min(8);
+            // The first byte of the input meets the low byte of the state.
+            let swapped = self.b.ins().bswap(state);
+            let word = self.b.ins().bxor(*chunk, swapped);
+            let mut sum = match length {
+                // What is left of the state when these bytes have gone by.
+                1..4 => self.b.ins().ushr_imm(state, 8 * length as i64),
+                _ => self.constant(0),
+            };
+            for k in 0..length {
+                let byte = match 56 - 8 * k {
+                    0 => word,
+                    right => self.b.ins().ushr_imm(word, right as i64),
+                };
+                let byte = self.low(byte, 8);
+                let offset = self.b.ins().ishl_imm(byte, 2);
+                let place = self.add(tables, offset);
+                let part = self.load_u32(place, 1024 * (length - 1 - k));
+                sum = self.b.ins().bxor(sum, part);
+            }
+            state = sum;
+        }
+        let xor_out = self.constant(crc.xor_out);
+        self.b.ins().bxor(state, xor_out)
+    }
+}
