@@ -228,6 +228,10 @@ class Controller:
         await self._fabric.remove(managed.switch).wait()
         self._tell(managed, "lost", "left alone on purpose")
 
+    def has_left(self, switch: str) -> bool:
+        """Whether it was left and has not been come back to."""
+        return self._named(switch).left
+
     async def come_back(self, switch: str) -> Change:
         """Connects again, and waits until the switch has what the plan says."""
         managed = self._named(switch)

@@ -73,7 +73,9 @@ def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[st
             continue
         chosen = [one for one in current if part in _tags(one)]
         fields = [one.model_fields[part] for one in current if part in one.model_fields]
-        current = chosen or [one for field in fields for one in _models_in(field.annotation)]
+        inside = [one for field in fields for one in _models_in(field.annotation)]
+        # A part that names no field is the key of a dict.
+        current = chosen or inside or (current if not fields else [])
     return sorted({key for one in current for key in one.model_fields})
 
 

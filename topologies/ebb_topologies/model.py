@@ -229,6 +229,11 @@ class Topology:
             )
         return replace(self, down=down)
 
+    def link(self, host: Host) -> Link:
+        """The link of a host."""
+        ((_far, link),) = self.neighbours[host.name].values()
+        return link
+
     @cached_property
     def derived(self) -> dict[object, Any]:
         """What others have computed from this topology, for the next time they need it."""

@@ -1,116 +1,162 @@
-"""`ebb-sim SCENARIO`: runs schemes in virtual time and prints what became of the flows."""
+"""`ebb-sim SCENARIO`: runs schemes in virtual time, writes results, prints what became of flows."""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import logging
+import signal
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
+from typing import NoReturn
 
 from ebb_controller.reconcile import ControllerError
-from ebb_controller.scheme import load_scheme
-from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
-from ebb_topologies.model import load_topology
+from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from ebb_experiments.agents import AgentError
-from ebb_experiments.measure import Flow, percentile
+from ebb_experiments.measure import percentile
 from ebb_experiments.sim import simulator
-from ebb_experiments.sim.run import Binaries, SimResult, run_scheme, transfers
-from ebb_experiments.sim.scenario import load_sim_scenario
+from ebb_experiments.sim.progress import expectation
+from ebb_experiments.sim.results import Results, clear
+from ebb_experiments.sim.run import Binaries, Run, Watch
+from ebb_experiments.sim.scenario import Loaded, load_sim_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
-TABLE_WIDTH = 108
+TABLE_WIDTH = 132
 """Columns that the table needs."""
 EXPECTED = (InputError, ControllerError, AgentError, simulator.SimulatorError, OSError)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are reported like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} (see --help)")
+
+
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="ebb-sim", description=__doc__)
+    parser = _Parser(prog="ebb-sim", description=__doc__)
     parser.add_argument("scenario", type=Path, help="scenario file (docs/simulation.md)")
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "sim", help="directory")
+    parser.add_argument(
+        "--build", type=Path, default=ROOT / "build", help="where `make build` put the programs"
+    )
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    options = arguments(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     console = Console(highlight=False)
     console.width = max(console.width, TABLE_WIDTH)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        return run(options, console)
+        return run(arguments(argv), console)
     except EXPECTED as error:
         console.print(f"ebb-sim: {error}", style="bold red", markup=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        console.print("ebb-sim: interrupted")
+        console.print("ebb-sim: interrupted; the results of what had ended are there")
         return 130
 
 
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
 def run(options: argparse.Namespace, console: Console) -> int:
-    scenario = load_sim_scenario(options.scenario)
-    folder = options.scenario.parent
-    topology = load_topology(folder / scenario.topology)
-    names = options.schemes.split(",") if options.schemes else scenario.schemes
-    schemes = {name: load_scheme(name) for name in names}
-    binaries = Binaries(ROOT / "build")
-    out = options.out / options.scenario.stem
-    listed = transfers(binaries, topology, folder / scenario.workload, out)
-    dilation = Dilation(scenario.dilation)
+    names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
+    loaded = load_sim_scenario(options.scenario, names)
+    topology = loaded.topology
+    link = topology.links[0]
     console.print(
-        f"{topology.name}: {len(topology.hosts)} hosts, {len(topology.switches)} switches, "
-        f"{len(listed)} flows; P4 on every hop"
+        f"{loaded.name}: {topology.name}, {len(topology.hosts)} hosts, "
+        f"{len(topology.switches)} switches, {link.rate_bps / 1e9:g} Gbit/s; "
+        f"P4 on every hop, slowed by {loaded.dilation.factor:g}"
     )
-    table = Table("scheme", *_COLUMNS)
+    table = Table("scheme", box=box.SIMPLE_HEAD)
+    for column in _COLUMNS:
+        table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     failed = 0
-    for name, scheme in schemes.items():
-        with _progress_bar(console) as bar:
-            tell = _teller(bar, bar.add_task(name, total=None, ms=0.0, rate=0.0), dilation)
-            result = run_scheme(
-                binaries, scenario, topology, scheme, listed, out / name, options.threads, tell
-            )
-        _write(out / name, result)
-        table.add_row(name, *_row(result, dilation))
-        failed += sum(not flow.ok for flow in result.flows) + result.pause.unfinished
+    for name in loaded.schemes:
+        for seed in loaded.spec.seeds:
+            label = name if len(loaded.spec.seeds) == 1 else f"{name}, seed {seed}"
+            directory = options.out / loaded.name / name
+            if label != name:
+                directory /= f"seed-{seed}"
+            directory.mkdir(parents=True, exist_ok=True)
+            clear(directory)
+            with _Bar(console, label, loaded) as bar:
+                each = Run(
+                    loaded,
+                    name,
+                    seed,
+                    Binaries(options.build),
+                    directory,
+                    threads=options.threads,
+                    watch=Watch(bar.step, bar.progress),
+                )
+                results = each.go()
+            results.write(directory)
+            table.add_row(label, *_row(results))
+            failed += sum(flow["status"] != "finished" for flow in results.flows)
     console.print(table)
-    console.print(f"flows and switch statistics: {out}/*/", style="dim")
+    console.print(f"tables (Parquet, CSV) and run.json: {options.out / loaded.name}/", style="dim")
     if failed:
         console.print(f"{failed} flows failed or did not end before the limit", style="bold red")
     return 1 if failed else 0
 
 
-def _progress_bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[ms]:.2f} ms simulated, {task.fields[rate]:.0f}k packet-hops/s"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    )
+class _Bar:
+    """The progress of one run, and a line for each thing that was done to the fabric."""
 
+    def __init__(self, console: Console, label: str, loaded: Loaded) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[text]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._bar.add_task(label, total=1.0, text="starts")
+        self._console = console
+        self._label = label
+        self._dilation = loaded.dilation.factor
+        self._limit_ns = loaded.spec.limit_ns
+        self._first: float | None = None
 
-def _teller(
-    bar: Progress, task: TaskID, dilation: Dilation
-) -> Callable[[simulator.Progress], None]:
-    started = bar.get_time()
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
 
-    def tell(at: simulator.Progress) -> None:
-        seconds = max(bar.get_time() - started, 1e-9)
-        rate = at.packet_hops / seconds / 1e3
-        bar.update(task, ms=at.at_ns / dilation.factor / 1e6, rate=rate)
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
 
-    return tell
+    def step(self, text: str) -> None:
+        if text[0].isdigit():
+            self._console.print(f"  {self._label}  {text}", style="dim", markup=False)
+        self._bar.update(self._task, text=text)
+
+    def progress(self, at: simulator.Progress) -> None:
+        # The simulator tells twice a second.
+        self._first = self._first or time.monotonic() - 0.5
+        seconds = time.monotonic() - self._first
+        at_ns = at.at_ns / self._dilation
+        end = expectation(seconds, at_ns, self._limit_ns, at.ended, at.unfinished)
+        text = (
+            f"{at_ns / 1e6:.2f} ms simulated, {at.ended} of {at.ended + at.unfinished} transfers, "
+            f"{at.events / seconds / 1e6:.2f} M events/s  {end}"
+        )
+        self._bar.update(self._task, completed=end.share, text=text)
 
 
 _COLUMNS = (
@@ -118,32 +164,31 @@ _COLUMNS = (
     "FCT p50 ms",
     "p99 ms",
     "max ms",
-    "simulated ms",
-    "packet-hops",
+    "trims",
+    "drops",
+    "CE marks",
+    "simul. ms",
+    "k hops",
     "k hops/s",
-    "trace",
+    "trace hash",
 )
 
 
-def _row(result: SimResult, dilation: Dilation) -> tuple[str, ...]:
-    fct = [flow.fct_ns / 1e6 for flow in result.flows if flow.ok]
-    pause = result.pause
+def _row(results: Results) -> tuple[str, ...]:
+    fct = [flow["fct_ns"] / 1e6 for flow in results.flows if flow["status"] == "finished"]
+    about = results.run
+    hops = about["packet_hops"]
     return (
-        f"{len(fct)}/{len(result.flows) + pause.unfinished}",
+        f"{len(fct)}/{len(results.flows)}",
         *(f"{percentile(fct, p):.3f}" for p in (50, 99, 100)),
-        f"{pause.at_ns / dilation.factor / 1e6:.2f}",
-        f"{pause.packet_hops}",
-        f"{pause.packet_hops / max(pause.seconds, 1e-9) / 1e3:.0f}",
-        result.report.trace_hash,
+        f"{results.total('trimmed')}",
+        f"{sum(results.losses.values())}",
+        f"{results.marks}",
+        f"{about['simulated_ns'] / 1e6:.2f}",
+        f"{hops / 1e3:.0f}",
+        f"{hops / max(about['clock_seconds'], 1e-9) / 1e3:.0f}",
+        about["trace_hash"],
     )
-
-
-def _write(directory: Path, result: SimResult) -> None:
-    with (directory / "flows.csv").open("w", newline="") as sink:
-        writer = csv.DictWriter(sink, [field.name for field in fields(Flow)])
-        writer.writeheader()
-        writer.writerows(asdict(flow) for flow in result.flows)
-    (directory / "switches.json").write_text(json.dumps(result.report.switches, indent=1))
 
 
 if __name__ == "__main__":

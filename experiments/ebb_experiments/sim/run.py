@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-import json
+import platform
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ebb_controller.controller import Controller, Program
+from ebb_controller.controller import Controller, Counters, Program
+from ebb_controller.fabric_admin import FabricAdmin
+from ebb_controller.multicast import MulticastGroup
+from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.files import InputError
-from ebb_topologies.hosts import host_list
-from ebb_topologies.model import Topology
 
 from ebb_experiments.agents import agent_parameters
 from ebb_experiments.fabric import LoopThread
-from ebb_experiments.measure import Flow, pair
-from ebb_experiments.sim.scenario import SimScenario
-from ebb_experiments.sim.simulator import FlowSpec, Pause, Progress, Report, Simulator
+from ebb_experiments.faults import Reinstall, Reroute, Step, carry_out
+from ebb_experiments.sim.results import (
+    COUNTERS,
+    Results,
+    Row,
+    SwitchTables,
+    counter_rows,
+    flow_rows,
+    sample_rows,
+)
+from ebb_experiments.sim.scenario import Loaded, SampledQueue, sampled_queues
+from ebb_experiments.sim.simulator import Pause, Progress, Report, Samples, Simulator
+
+CONNECT_SECONDS = 120.0
+"""For all switches of a large fabric; those of the simulator are there or never."""
+VERSIONED = ("finsy", "grpcio", "protobuf", "pyarrow", "pydantic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,99 +58,223 @@ class Binaries:
         return Program(self.directory / "fabric.p4info.txtpb", self.directory / "fabric.json")
 
 
-@dataclass(frozen=True, slots=True)
-class SimResult:
-    """What one scheme did."""
+@dataclass(frozen=True)
+class Watch:
+    """What a run tells while it is under way."""
 
-    flows: list[Flow]
-    """Nominal."""
-    pause: Pause
-    """Where the clock stopped, in the simulator's units."""
-    report: Report
+    step: Callable[[str], None] = lambda _text: None
+    """What is being done, or was: for people."""
+    progress: Callable[[Progress], None] = lambda _progress: None
 
 
-def transfers(
-    binaries: Binaries, topology: Topology, workload: Path, directory: Path
-) -> list[dict[str, Any]]:
-    """The workload's transfers between the hosts of the topology, nominal, by time.
+@dataclass
+class Run:
+    """One scheme with one seed."""
 
-    `directory` gets the list of hosts that the workload is drawn for.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    hosts = directory / "hosts.json"
-    hosts.write_text(json.dumps(host_list(topology)))
-    done = subprocess.run(
-        [str(binaries.agent), "workload", str(workload), "--hosts", str(hosts)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise InputError(done.stderr.strip().removeprefix("ebb-agent: "))
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    loaded: Loaded
+    name: str
+    """Of the scheme in the scenario."""
+    seed: int
+    binaries: Binaries
+    directory: Path
+    """For everything the run leaves, but the tables: `Results.write`."""
+    threads: int = 0
+    watch: Watch = Watch()
 
-
-def flow_specs(listed: list[dict[str, Any]], dilation: Dilation) -> list[FlowSpec]:
-    """As the simulator takes them. Raises `InputError` for kinds that it cannot do yet."""
-    for transfer in listed:
-        if transfer["kind"] != "send-one-to-one" or transfer.get("after"):
-            raise InputError(
-                f"transfer {transfer['id']} of the workload is a {transfer['kind']}"
-                f"{' that waits for another' if transfer.get('after') else ''}; "
-                "in virtual time hosts send one-to-one at given times so far"
-            )
-    return [
-        FlowSpec(
-            id=transfer["id"],
-            source=transfer["sources"][0],
-            destination=transfer["destinations"][0],
-            bytes=transfer["bytes"],
-            start_at_ns=round(dilation.time(transfer["start_ns"])),
-            priority=transfer["priority"],
+    def go(self) -> Results:
+        """Raises `SimulatorError`, `ControllerError` or `InputError` with the reason."""
+        begun = time.monotonic()
+        spec, dilation = self.loaded.spec, self.loaded.dilation
+        slowed = dilation.topology(self.loaded.topology)
+        nominal = agent_parameters(self.binaries.agent, self._scheme)
+        nominal["nic"] |= {
+            "rate_bps": min(link.rate_bps for link in self.loaded.topology.links),
+            "mtu_bytes": spec.mtu_bytes,
+        }
+        workload = {"seed": self.seed} | self.loaded.workload
+        simulator = Simulator(
+            self.binaries.simulator,
+            slowed,
+            self._scheme.transport,
+            dilation.slow(nominal),
+            self._scheme.fabric,
+            (),
+            self.directory,
+            seed=self.seed,
+            threads=self.threads,
+            workload=dilation.slow(workload),
+            coding_bps=round(dilation.rate(spec.coding_bps)),
+            samples=_by_switch(self._sampled(), dilation),
+            faults=any(not isinstance(step, Reroute | Reinstall) for step in self.loaded.steps),
         )
-        for transfer in listed
+        with simulator, LoopThread() as loop:
+            managers = TrafficManagers(slowed)
+            admin = FabricAdmin()
+            controller = Controller(
+                slowed,
+                self.binaries.program,
+                "bytes",
+                traffic_managers=managers,
+                connect_seconds=CONNECT_SECONDS,
+            )
+            loop.run(controller.__aenter__())
+            try:
+                self.watch.step("the controller configures the switches")
+                groups = [
+                    MulticastGroup(group.address, number, group.receivers)
+                    for number, group in enumerate(simulator.groups, start=1)
+                ]
+                loop.run(controller.configure(self._scheme.fabric, groups))
+                configured = time.monotonic()
+                pause, done = self._let_run(simulator, loop, controller, admin)
+                report = simulator.report()
+                counters = loop.run(_counters(controller))
+            finally:
+                loop.run(controller.__aexit__())
+                loop.run(managers.close())
+                loop.run(admin.close())
+        results = self._results(simulator, report, counters, pause)
+        results.run = self._about(simulator, pause, report, nominal, workload) | {
+            "steps": done,
+            "setup_seconds": configured - begun,
+            "wall_seconds": time.monotonic() - begun,
+        }
+        return results
+
+    @property
+    def _scheme(self) -> Scheme:
+        return self.loaded.schemes[self.name]
+
+    def _sampled(self) -> dict[SampledQueue, int]:
+        return sampled_queues(self.loaded.spec, self.loaded.topology, self._scheme)
+
+    def _let_run(
+        self, simulator: Simulator, loop: LoopThread, controller: Controller, admin: FabricAdmin
+    ) -> tuple[Pause, list[dict[str, Any]]]:
+        """From one step to the next, until the transfers have ended or the limit is reached."""
+        dilation, limit = self.loaded.dilation, self.loaded.spec.limit_ns
+        done: list[dict[str, Any]] = []
+
+        def run(until: int) -> Pause:
+            return simulator.run(
+                round(dilation.time(until)), until_flows_end=True, on_progress=self.watch.progress
+            )
+
+        for step in self.loaded.steps:
+            if step.at_ns >= limit:
+                break
+            pause = run(step.at_ns) if step.at_ns else None
+            if pause is not None and pause.unfinished == 0:
+                break  # nobody is left to see it
+            text = loop.run(
+                carry_out(step, admin, controller, dilation, self.directory / "captures")
+            )
+            done.append({"at_ns": step.at_ns, "what": text})
+            self.watch.step(f"{step.at_ns / 1e6:g} ms: {text}")
+        pause = run(limit)
+        skipped: list[Step] = self.loaded.steps[len(done) :]
+        return pause, [
+            *done,
+            *({"at_ns": s.at_ns, "what": str(s), "skipped": True} for s in skipped),
+        ]
+
+    def _results(
+        self,
+        simulator: Simulator,
+        report: Report,
+        counters: dict[str, Counters],
+        pause: Pause,
+    ) -> Results:
+        head: Row = {"scheme": self.name, "seed": self.seed}
+        topology, dilation = self.loaded.topology, self.loaded.dilation
+        switches = SwitchTables(report.switches, topology, dilation, pause.at_ns, head)
+        return Results(
+            {
+                "flows": flow_rows(simulator.records, topology, dilation, head),
+                **switches.tables(),
+                "counters": counter_rows(counters, head),
+                "samples": sample_rows(simulator.sampled, topology, dilation, head),
+            }
+        )
+
+    def _about(
+        self,
+        simulator: Simulator,
+        pause: Pause,
+        report: Report,
+        agent: dict[str, Any],
+        workload: dict[str, Any],
+    ) -> dict[str, Any]:
+        topology, spec = self.loaded.topology, self.loaded.spec
+        return {
+            "scenario": self.loaded.name,
+            "scheme": self.name,
+            "seed": self.seed,
+            "trace_hash": report.trace_hash,
+            "transfers": {"ended": pause.ended, "unfinished": pause.unfinished},
+            "simulated_ns": pause.at_ns / self.loaded.dilation.factor,
+            "packet_hops": pause.packet_hops,
+            "events": pause.events,
+            "clock_seconds": pause.seconds,
+            "threads": simulator.used_threads,
+            "dilation": self.loaded.dilation.factor,
+            "topology": {
+                "name": topology.name,
+                "hosts": len(topology.hosts),
+                "switches": len(topology.switches),
+                "links": len(topology.links),
+            },
+            "parameters": {
+                "scenario": spec.model_dump(exclude_none=True, exclude={"workload"}),
+                "workload": workload,
+                "scheme": self._scheme.model_dump(),
+                "agent": agent,
+            },
+            "versions": versions(self.binaries),
+        }
+
+
+def versions(binaries: Binaries) -> dict[str, str | None]:
+    """Of what has taken part; `commit` ends in + if files differ from it."""
+    here = Path(__file__).parent
+    commit = _said(["git", "-C", str(here), "rev-parse", "HEAD"])
+    changed = _said(["git", "-C", str(here), "status", "--porcelain", "--untracked-files=no"])
+    simulator = _said([str(binaries.simulator), "--version"])
+    return {
+        "commit": f"{commit}+" if commit and changed else commit,
+        "simulator": simulator,
+        "python": platform.python_version(),
+        **{package: version(package) for package in VERSIONED},
+    }
+
+
+def _said(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _by_switch(queues: dict[SampledQueue, int], dilation: Dilation) -> list[Samples]:
+    every = {switch: time for (switch, _port, _queue), time in queues.items()}
+    return [
+        Samples(
+            switch,
+            max(1, round(dilation.time(time))),
+            [(port, queue) for name, port, queue in queues if name == switch],
+        )
+        for switch, time in every.items()
     ]
 
 
-def run_scheme(
-    binaries: Binaries,
-    scenario: SimScenario,
-    topology: Topology,
-    scheme: Scheme,
-    listed: list[dict[str, Any]],
-    directory: Path,
-    threads: int = 0,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-) -> SimResult:
-    """Raises `SimulatorError`, `ControllerError` or `InputError` with the reason."""
-    dilation = Dilation(scenario.dilation)
-    slowed = dilation.topology(topology)
-    parameters = dilation.slow(agent_parameters(binaries.agent, scheme))
-    rates = {link.rate_bps for link in slowed.links}
-    parameters["nic"] |= {"rate_bps": min(rates), "mtu_bytes": scenario.mtu_bytes}
-    simulator = Simulator(
-        binaries.simulator,
-        slowed,
-        scheme.transport,
-        parameters,
-        scheme.fabric,
-        flow_specs(listed, dilation),
-        directory,
-        seed=scenario.seed,
-        threads=threads,
-    )
-    with simulator, LoopThread() as loop:
-        managers = TrafficManagers(slowed)
-        controller = Controller(slowed, binaries.program, "bytes", traffic_managers=managers)
-        loop.run(controller.__aenter__())
+async def _counters(controller: Controller) -> dict[str, Counters]:
+    """Of all switches that the controller has; one may just have been restarted."""
+    found = {}
+    for switch in controller.topology.switches:
         try:
-            loop.run(controller.configure(scheme.fabric))
-            limit = round(dilation.time(scenario.limit_ns))
-            pause = simulator.run(limit, until_flows_end=True, on_progress=on_progress)
-            report = simulator.report()
-        finally:
-            loop.run(controller.__aexit__())
-            loop.run(managers.close())
-    sent = [record for record in simulator.records if record["role"] == "sender"]
-    received = [record for record in simulator.records if record["role"] == "receiver"]
-    return SimResult(pair(sent, received, dilation), pause, report)
+            found[switch.name] = await controller.switch_counters(switch.name, *COUNTERS)
+        except ControllerError:
+            if not controller.has_left(switch.name):
+                raise
+    return found

@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ebb_controller.parameters import FabricParameters
-from ebb_topologies.model import Topology
+from ebb_topologies.hosts import host_list
+from ebb_topologies.model import Topology, fabric_port
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
 from ebb_topologies.traffic_manager import traffic_manager_config
 
 Line = dict[str, Any]
+WORKLOAD = "workload.json"
+"""Beside the network file."""
 
 
 class SimulatorError(Exception):
@@ -36,6 +40,24 @@ class FlowSpec:
     bytes: int
     start_at_ns: int
     priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Receivers of one-to-many transfers; the network must know them before the clock runs."""
+
+    address: str
+    receivers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Queues of one switch that are looked at again and again."""
+
+    switch: str
+    every_ns: int
+    queues: Sequence[tuple[int, int]]
+    """(port, queue)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +81,7 @@ class Pause:
     ended: int
     unfinished: int
     seconds: float
-    """Real time for which the clock has run."""
+    """Real time for which the clock has run, all in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +110,22 @@ class Simulator:
     seed: int = 1
     threads: int = 0
     """0: as many as there are processors. The result does not depend on it."""
+    workload: dict[str, Any] | None = None
+    """Keys of a workload file, instead of `flows`; slowed, too."""
+    coding_bps: int = 0
+    """How fast a host codes a block of SCDP; 0: in no time."""
+    samples: Sequence[Samples] = ()
+    faults: bool = False
+    """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
     records: list[Line] = field(default_factory=list)
-    """Ended flows, at both ends, in the simulator's units."""
+    """Ended flows, at both ends, and transfers without one, in the simulator's units."""
+    sampled: list[Line] = field(default_factory=list)
+    """Queue depths, in the simulator's units."""
+    groups: list[Group] = field(default_factory=list)
+    """Of the transfers to come."""
+    transfers: int = 0
+    """To come."""
+    used_threads: int = 0
     _process: subprocess.Popen[str] | None = None
 
     def network(self) -> dict[str, Any]:
@@ -105,8 +141,17 @@ class Simulator:
             }
             for switch in self.topology.switches
         ]
+        labels = {host["name"]: host for host in host_list(self.topology)["host"]}
         hosts = [
-            {"name": h.name, "ip": h.ip, "mac": h.mac, "gateway_mac": h.gateway_mac}
+            {
+                "name": h.name,
+                "ip": h.ip,
+                "mac": h.mac,
+                "gateway_mac": h.gateway_mac,
+                "rack": labels[h.name]["rack"],
+                "pod": labels[h.name]["pod"],
+                "rate_bps": self.topology.link(h).rate_bps,
+            }
             for h in self.topology.hosts
         ]
         links = [
@@ -134,13 +179,18 @@ class Simulator:
             "switches": switches,
             "hosts": hosts,
             "links": links,
-            "transfers": transfers,
+            "coding_bps": self.coding_bps,
+            **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
+            **({"fabric_addr": f"127.0.0.1:{fabric_port()}"} if self.faults else {}),
+            **({"samples": [asdict(one) for one in self.samples]} if self.samples else {}),
         }
 
     def __enter__(self) -> Simulator:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "network.json"
         file.write_text(json.dumps(self.network()))
+        if self.workload is not None:
+            (self.directory / WORKLOAD).write_text(json.dumps(self.workload))
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
                 [str(self.binary), "--threads", str(self.threads), str(file)],
@@ -150,10 +200,13 @@ class Simulator:
                 text=True,
             )
         try:
-            self._next("ready")
+            ready = self._next("ready")
         except BaseException:
-            self._end()
+            self._end(patience=0.0)
             raise
+        self.used_threads = ready["threads"]
+        self.transfers = ready["transfers"]
+        self.groups = [Group(g["address"], tuple(g["receivers"])) for g in ready["groups"]]
         return self
 
     def __exit__(
@@ -162,7 +215,8 @@ class Simulator:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._end()
+        # In the middle of a run it would not look whether there are orders.
+        self._end(patience=5.0 if error is None else 0.0)
 
     def run(
         self,
@@ -174,14 +228,16 @@ class Simulator:
         """Lets the clock run until then, or until shortly after the last flow has ended."""
         self._order({"do": "run", "until_ns": until_ns, "flows": until_flows_end})
         for line in self._lines():
-            match line.pop("event"):
+            match line["event"]:
                 case "progress":
+                    del line["event"]
                     on_progress(Progress(**line))
-                case "flow":
+                case "flow" | "transfer":
                     self.records.append(line)
-                case "transfer":
-                    pass
+                case "sample":
+                    self.sampled.append(line)
                 case "paused":
+                    del line["event"]
                     return Pause(**line)
                 case other:
                     raise SimulatorError(f"the simulator said `{other}` while it was running")
@@ -191,11 +247,13 @@ class Simulator:
         self._order({"do": "report"})
         switches = []
         for line in self._lines():
-            match line.pop("event"):
+            match line["event"]:
                 case "switch":
                     switches.append(line)
                 case "transfer":
-                    pass
+                    self.records.append(line)
+                case "sample":
+                    self.sampled.append(line)
                 case "end":
                     return Report(line["trace_hash"], switches)
                 case other:
@@ -244,21 +302,17 @@ class Simulator:
         words = self._log.read_text().strip().splitlines()
         return SimulatorError(f"the simulator ended: {words[-1] if words else 'no last words'}")
 
-    def _end(self) -> None:
+    def _end(self, patience: float = 5.0) -> None:
         process, self._process = self._process, None
         if process is None:
             return
         if process.stdin is not None:
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
         try:
-            process.wait(timeout=5)
+            process.wait(timeout=patience)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
-
-
-def summary(pause: Pause) -> dict[str, float]:
-    """What a run cost, for tables."""
-    return asdict(pause) | {"packet_hops_per_second": pause.packet_hops / max(pause.seconds, 1e-9)}

@@ -1,0 +1,119 @@
+"""Scenario files of `ebb-sim`: what they may say, and what is said about those that may not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ebb_experiments.faults import Reroute, SetLink
+from ebb_experiments.sim.scenario import (
+    Loaded,
+    SimScenario,
+    load_sim_scenario,
+    resolve,
+    sampled_queues,
+)
+from ebb_topologies.files import InputError, validate
+
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios" / "sim"
+WORKLOAD = {"traffic": []}
+RACK = {"single_rack": {"hosts": 3}, "schemes": ["ndp"], "workload": WORKLOAD}
+
+
+def load(tmp_path: Path, **keys: Any) -> Loaded:
+    table = {key: value for key, value in {**RACK, **keys}.items() if value is not None}
+    return resolve(validate(SimScenario, table, "test"), "test", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(p for p in SCENARIOS.glob("*.toml") if "workload" not in p.name)
+)
+def test_every_scenario_of_the_tree_loads(path: Path) -> None:
+    assert load_sim_scenario(path).schemes
+
+
+def test_an_inline_fabric_has_its_rates_and_is_slowed_in_proportion(tmp_path: Path) -> None:
+    fast = load(tmp_path, single_rack={"hosts": 3, "rate_bps": 100_000_000_000, "delay_ns": 500})
+    (link, *_) = fast.topology.links
+    assert (link.rate_bps, link.delay_ns) == (100_000_000_000, 500)
+    assert fast.dilation.factor == 1000
+    assert load(tmp_path).dilation.factor == 10
+    assert load(tmp_path, dilation=50).dilation.factor == 50
+
+
+def test_an_override_changes_a_scheme_here_only(tmp_path: Path) -> None:
+    changed = load(
+        tmp_path,
+        schemes=["ndp", "small"],
+        override={
+            "ndp": {"agent": {"ndp": {"initial_window_packets": 99}}},
+            "small": {"scheme": "ndp", "label": "small", "fabric": {"hash_seed": 7}},
+        },
+    )
+    assert changed.schemes["ndp"].agent["ndp"] == {"initial_window_packets": 99}
+    small = changed.schemes["small"]
+    assert (small.label, small.fabric.hash_seed) == ("small", 7)
+    assert small.agent["ndp"] != {"initial_window_packets": 99}
+    assert small.fabric.ports == changed.schemes["ndp"].fabric.ports
+
+
+def test_samples_name_ports_by_pattern(tmp_path: Path) -> None:
+    loaded = load(
+        tmp_path,
+        sample=[
+            {"ports": ["s1:[12]"], "every_ns": 1000},
+            {"ports": ["s1:3"], "queues": [1], "every_ns": 1000},
+        ],
+    )
+    queues = sampled_queues(loaded.spec, loaded.topology, loaded.schemes["ndp"])
+    ids = [queue.id for queue in loaded.schemes["ndp"].fabric.ports.queue]
+    places = {("s1", port, queue) for port in (1, 2) for queue in ids} | {("s1", 3, 1)}
+    assert queues == dict.fromkeys(places, 1000)
+
+
+def test_faults_are_part_of_a_scenario(tmp_path: Path) -> None:
+    event = {"at_ns": 5, "do": "link", "a": "h1", "b": "s1", "up": False}
+    down, reroute = load(tmp_path, event=[event], controller_delay_ns=7).steps
+    assert isinstance(down, SetLink)
+    assert isinstance(reroute, Reroute)
+    assert reroute.at_ns == 12
+
+
+def test_files_of_a_workload_are_found_from_anywhere(tmp_path: Path) -> None:
+    size = {"type": "empirical", "file": "sizes.txt"}
+    workload = load(tmp_path, workload={"traffic": [{"size": size}]}).workload
+    assert workload["traffic"][0]["size"]["file"] == str(tmp_path / "sizes.txt")
+
+
+@pytest.mark.parametrize(
+    ("keys", "complaint"),
+    [
+        ({"single_rack": None}, "give exactly one of topology, fat_tree, leaf_spine, single_rack"),
+        ({"topology": "x.toml"}, "give exactly one of"),
+        ({"single_rack": None, "fat_tree": {"k": 3}}, "k must be even, not 3"),
+        ({"single_rack": None, "topology": "x.toml"}, "x.toml: cannot be read"),
+        ({"schemes": []}, "no scheme to run; known: .*ndp"),
+        ({"schemes": ["npd"]}, "unknown scheme 'npd'; known: .*ndp"),
+        ({"override": {"scdp": {}}}, r"override.scdp: there is no such scheme in \['ndp'\]"),
+        ({"override": {"ndp": {"fabric": {"queues": 1}}}}, "with override.ndp: unknown key"),
+        ({"override": {"ndp": {"agents": {}}}}, "valid keys: agent, fabric, label, scheme"),
+        ({"workload": "none.toml"}, "none.toml: cannot be read"),
+        ({"dilation": 0}, "dilation"),
+        ({"seed": []}, "seed"),
+        ({"seed": -1}, "seed"),
+        ({"speed": 1}, "unknown key 'speed'; valid keys: .*seed"),
+        ({"sample": [{"ports": ["s2:*"], "every_ns": 1}]}, "sample 1: no switch port .* 's2:"),
+        (
+            {"sample": [{"ports": ["s1:1"], "every_ns": n} for n in (1, 2)]},
+            "sample 2: queues of s1 are sampled every 1 ns already",
+        ),
+        ({"event": [{"at_ns": 0, "do": "restart-switch", "switch": "s9"}]}, "no node 's9'"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    tmp_path: Path, keys: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(InputError, match=complaint) as caught:
+        load(tmp_path, **keys)
+    assert "\n" not in str(caught.value)
