@@ -369,18 +369,22 @@ def counter_rows(counters: Mapping[str, Counters], head: Row) -> list[Row]:
 
 
 def sample_rows(
-    samples: Iterable[Line], topology: Topology, dilation: Dilation, head: Row
-) -> list[Row]:
-    return [
-        head
-        | {
-            "at_ns": sample["at_ns"] / dilation.factor,
-            "switch": sample["switch"],
-            "port": sample["port"],
-            "peer": topology.neighbours[sample["switch"]][sample["port"]][0].node,
-            "queue": sample["queue"],
-            "depth_packets": sample["depth_packets"],
-            "depth_bytes": sample["depth_bytes"],
-        }
-        for sample in samples
-    ]
+    lines: Iterable[Line], topology: Topology, dilation: Dilation, head: Row
+) -> Iterator[Row]:
+    """A `sampling` line says which queues the numbers of the `sample` lines after it are of."""
+    places: list[Row] = []
+    for line in lines:
+        if line["event"] == "sampling":
+            places = [
+                {
+                    "switch": queue["switch"],
+                    "port": queue["port"],
+                    "peer": topology.neighbours[queue["switch"]][queue["port"]][0].node,
+                    "queue": queue["queue"],
+                }
+                for queue in line["queues"]
+            ]
+            continue
+        at = {"at_ns": line["at_ns"] / dilation.factor}
+        for place, packets, size in zip(places, line["packets"], line["bytes"], strict=True):
+            yield head | at | place | {"depth_packets": packets, "depth_bytes": size}

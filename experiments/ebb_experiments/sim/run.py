@@ -17,7 +17,6 @@ from ebb_controller.multicast import MulticastGroup
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
-from ebb_topologies.dilation import Dilation
 
 from ebb_experiments.agents import agent_parameters
 from ebb_experiments.fabric import LoopThread
@@ -31,8 +30,8 @@ from ebb_experiments.sim.results import (
     flow_rows,
     sample_rows,
 )
-from ebb_experiments.sim.scenario import Loaded, SampledQueue, sampled_queues
-from ebb_experiments.sim.simulator import Pause, Progress, Report, Samples, Simulator
+from ebb_experiments.sim.scenario import Loaded, sampled_queues
+from ebb_experiments.sim.simulator import Pause, Progress, Report, Simulator
 
 CONNECT_SECONDS = 120.0
 """For all switches of a large fabric; those of the simulator are there or never."""
@@ -104,7 +103,6 @@ class Run:
             threads=self.threads,
             workload=dilation.slow(workload),
             coding_bps=round(dilation.rate(spec.coding_bps)),
-            samples=_by_switch(self._sampled(), dilation),
             faults=any(not isinstance(step, Reroute | Reinstall) for step in self.loaded.steps),
         )
         with simulator, LoopThread() as loop:
@@ -125,6 +123,9 @@ class Run:
                     for number, group in enumerate(simulator.groups, start=1)
                 ]
                 loop.run(controller.configure(self._scheme.fabric, groups))
+                if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
+                    every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
+                    simulator.sample(every_ns, queues)
                 configured = time.monotonic()
                 pause, done = self._let_run(simulator, loop, controller, admin)
                 report = simulator.report()
@@ -144,9 +145,6 @@ class Run:
     @property
     def _scheme(self) -> Scheme:
         return self.loaded.schemes[self.name]
-
-    def _sampled(self) -> dict[SampledQueue, int]:
-        return sampled_queues(self.loaded.spec, self.loaded.topology, self._scheme)
 
     def _let_run(
         self, simulator: Simulator, loop: LoopThread, controller: Controller, admin: FabricAdmin
@@ -193,7 +191,7 @@ class Run:
                 "flows": flow_rows(simulator.records, topology, dilation, head),
                 **switches.tables(),
                 "counters": counter_rows(counters, head),
-                "samples": sample_rows(simulator.sampled, topology, dilation, head),
+                "samples": list(sample_rows(simulator.sampled, topology, dilation, head)),
             }
         )
 
@@ -254,18 +252,6 @@ def _said(command: list[str]) -> str | None:
     except FileNotFoundError:
         return None
     return done.stdout.strip() if done.returncode == 0 else None
-
-
-def _by_switch(queues: dict[SampledQueue, int], dilation: Dilation) -> list[Samples]:
-    every = {switch: time for (switch, _port, _queue), time in queues.items()}
-    return [
-        Samples(
-            switch,
-            max(1, round(dilation.time(time))),
-            [(port, queue) for name, port, queue in queues if name == switch],
-        )
-        for switch, time in every.items()
-    ]
 
 
 async def _counters(controller: Controller) -> dict[str, Counters]:

@@ -170,19 +170,21 @@ def automatic_dilation(topology: Topology) -> float:
     return DILATION_PER_GBPS * max(1.0, fastest / 1e9)
 
 
-def sampled_queues(
-    spec: SimScenario, topology: Topology, scheme: Scheme
-) -> dict[SampledQueue, int]:
-    """(switch, port, queue) -> every so many nominal ns, which is the same for all of a switch."""
+def sampled_queues(spec: SimScenario, topology: Topology, scheme: Scheme) -> list[SampledQueue]:
+    """The queues that `[[sample]]` names, once each; all have the same period."""
     existing = [queue.id for queue in scheme.fabric.ports.queue]
-    found: dict[SampledQueue, int] = {}
-    every: dict[str, int] = {}
     every_port = [
         (f"{switch.name}:{port}", switch.name, port)
         for switch in topology.switches
         for port in topology.neighbours[switch.name]
     ]
+    found: dict[SampledQueue, None] = {}
     for index, sample in enumerate(spec.sample, start=1):
+        if sample.every_ns != spec.sample[0].every_ns:
+            raise InputError(
+                f"sample {index}: every_ns = {sample.every_ns}, but {spec.sample[0].every_ns} in "
+                "the first one: all samples of a run have one period"
+            )
         # A queue that only some of the schemes have is sampled with those.
         queues = [q for q in sample.queues or existing if q in existing]
         for pattern in sample.ports:
@@ -192,14 +194,8 @@ def sampled_queues(
                     f"sample {index}: no switch port of {topology.name} is called '{pattern}'; "
                     f"they are called as in '{every_port[0][0]}'"
                 )
-            for _text, switch, port in matching:
-                if every.setdefault(switch, sample.every_ns) != sample.every_ns:
-                    raise InputError(
-                        f"sample {index}: queues of {switch} are sampled every {every[switch]} ns "
-                        f"already; all of a switch have one period, not {sample.every_ns} ns too"
-                    )
-                found |= {(switch, port, queue): sample.every_ns for queue in queues}
-    return found
+            found |= {(switch, p, q): None for _text, switch, p in matching for q in queues}
+    return list(found)
 
 
 def _topology(spec: SimScenario, folder: Path) -> Topology:

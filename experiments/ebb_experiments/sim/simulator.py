@@ -10,7 +10,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -48,16 +48,6 @@ class Group:
 
     address: str
     receivers: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Queues of one switch that are looked at again and again."""
-
-    switch: str
-    every_ns: int
-    queues: Sequence[tuple[int, int]]
-    """(port, queue)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +104,12 @@ class Simulator:
     """Keys of a workload file, instead of `flows`; slowed, too."""
     coding_bps: int = 0
     """How fast a host codes a block of SCDP; 0: in no time."""
-    samples: Sequence[Samples] = ()
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
     records: list[Line] = field(default_factory=list)
     """Ended flows, at both ends, and transfers without one, in the simulator's units."""
     sampled: list[Line] = field(default_factory=list)
-    """Queue depths, in the simulator's units."""
+    """Queue depths, in the simulator's units: `sampling` lines, and `sample` lines after each."""
     groups: list[Group] = field(default_factory=list)
     """Of the transfers to come."""
     transfers: int = 0
@@ -182,7 +171,6 @@ class Simulator:
             "coding_bps": self.coding_bps,
             **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
             **({"fabric_addr": f"127.0.0.1:{fabric_port()}"} if self.faults else {}),
-            **({"samples": [asdict(one) for one in self.samples]} if self.samples else {}),
         }
 
     def __enter__(self) -> Simulator:
@@ -234,7 +222,7 @@ class Simulator:
                     on_progress(Progress(**line))
                 case "flow" | "transfer":
                     self.records.append(line)
-                case "sample":
+                case "sampling" | "sample":
                     self.sampled.append(line)
                 case "paused":
                     del line["event"]
@@ -242,6 +230,11 @@ class Simulator:
                 case other:
                     raise SimulatorError(f"the simulator said `{other}` while it was running")
         raise self._died()
+
+    def sample(self, every_ns: int, queues: Sequence[tuple[str, int, int]]) -> None:
+        """Looks at (switch, port, queue) every so often from now on."""
+        names = [{"switch": s, "port": port, "queue": queue} for s, port, queue in queues]
+        self._order({"do": "sample", "every_ns": every_ns, "queues": names})
 
     def report(self) -> Report:
         self._order({"do": "report"})
@@ -252,7 +245,7 @@ class Simulator:
                     switches.append(line)
                 case "transfer":
                     self.records.append(line)
-                case "sample":
+                case "sampling" | "sample":
                     self.sampled.append(line)
                 case "end":
                     return Report(line["trace_hash"], switches)
