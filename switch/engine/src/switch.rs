@@ -107,6 +107,8 @@ pub struct Switch {
     entering: VecDeque<Entering>,
     /// Ports with a transmission that starts now.
     due: VecDeque<PortId>,
+    /// Work memory.
+    replicas: Vec<Replica>,
     drops: DropLedger,
     packets_seen: u64,
     listener: Option<Listener>,
@@ -133,6 +135,7 @@ impl Switch {
             effects: Vec::new(),
             entering: VecDeque::new(),
             due: VecDeque::new(),
+            replicas: Vec::new(),
             drops: DropLedger::default(),
             packets_seen: 0,
             listener: None,
@@ -432,16 +435,19 @@ impl Switch {
     }
 
     fn multicast(&mut self, group: u16, packet: Box<Packet>, journey: Journey) {
-        let replicas: Vec<Replica> = match &self.pipeline {
-            Some(pipeline) => pipeline.multicast_replicas(group).to_vec(),
-            None => Vec::new(),
-        };
+        let mut replicas = std::mem::take(&mut self.replicas);
+        replicas.clear();
+        if let Some(pipeline) = &self.pipeline {
+            replicas.extend_from_slice(pipeline.multicast_replicas(group));
+        }
         if replicas.is_empty() {
             let reason = DropReason::NoReplica.as_str();
             self.drop_one(journey.ingress_port, reason, packet.wire_len() as u64);
-            return self.recycle(packet);
+            self.recycle(packet);
+        } else {
+            self.replicate(&replicas, None, 0, packet, journey);
         }
-        self.replicate(&replicas, None, 0, packet, journey);
+        self.replicas = replicas;
     }
 
     fn clone_packet(&mut self, clone: CloneRequest, journey: Journey) {

@@ -124,14 +124,16 @@ impl Layout {
             at += n;
             first
         };
-        for h in &program.headers {
+        // Together, since every packet is asked for all of them, and has the fields of few.
+        let valid_bits = take(program.headers.len() as u32);
+        for (h, valid_at) in program.headers.iter().zip(valid_bits..) {
             let ty = types.get(h.header_type.as_str()).ok_or_else(|| {
                 LoadError::new(
                     format!("header {}", h.name),
                     format!("its type {} is not in header_types", h.header_type),
                 )
             })?;
-            let header = place_header(h, ty, &mut take)?;
+            let header = place_header(h, ty, valid_at, &mut take)?;
             by_id.insert(h.id, layout.headers.len() as u32);
             layout
                 .header_names
@@ -316,10 +318,10 @@ impl Header {
 fn place_header(
     h: &json::Header,
     ty: &json::HeaderType,
+    valid_at: u32,
     take: &mut impl FnMut(u32) -> u32,
 ) -> Result<Header, LoadError> {
     let owner = || format!("header type {}", ty.name);
-    let valid_at = take(1);
     let fixed_bits: u32 = ty
         .fields
         .iter()
