@@ -9,6 +9,9 @@
 //!
 //! [`ControlHandle`] is how a server on another thread reaches the nodes under either clock.
 
+#[cfg(test)]
+extern crate self as ebb_engine;
+
 mod capture;
 mod config_file;
 mod control;

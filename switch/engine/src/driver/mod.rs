@@ -1,25 +1,40 @@
 //! Drives a network under the wall clock; its hosts are Linux interfaces.
 //!
-//! A thread sleeps in `ppoll` until a frame, a command or its partition's next event, and then lets
+//! A thread sleeps until a frame, a command or its partition's next event, and then lets
 //! the partition catch up with the time. Frames enter at the time the kernel received them, so a
 //! process that gets the CPU late computes the queues that a punctual one would have seen, and its
 //! frames leave late but at the right rate.
+//!
+//! ```text
+//!  worker     one thread: sleeps, reads, lets its partition run, sends
+//!  interface  a Linux interface as a host of the network
+//!  exchange   a thread's dealings with the others: frames in batches, and how far it may run
+//!  progress   how far that is, as a pure function of what all threads tell
+//!  board      where they tell it, without locks; waking those who sleep
+//! ```
 
+mod board;
 mod clock;
+mod exchange;
 mod interface;
+mod progress;
 mod worker;
 
 use std::io;
+use std::sync::Arc;
+use std::thread;
 
+use ebb_units::Duration;
 use thiserror::Error;
 
 pub use interface::Interface;
 
 use crate::control::{ControlHandle, ControlReceiver, control_channels};
 use crate::network::{Cut, Network, NetworkError};
+use board::Board;
 use clock::Clock;
-use ebb_units::Duration;
-use worker::Worker;
+use exchange::{Exchange, exchanges};
+use worker::{Worker, epoll_for};
 
 /// Links between threads are at least this slow, or their ends would do nothing but wait for each
 /// other.
@@ -103,10 +118,51 @@ impl Driver {
 
     /// Runs until [`ControlHandle::stop`], then gives the network back for a last look at it.
     pub fn run(mut self) -> Result<Network<Interface>, DriverError> {
-        let clock = self.clock;
-        for (partition, commands) in self.network.partitions().iter_mut().zip(self.commands) {
-            Worker::new(partition, clock, commands).run()?;
-        }
+        let (clock, handle) = (self.clock, &self.handle);
+        let epolls: io::Result<Vec<_>> = self.commands.iter().map(epoll_for).collect();
+        let epolls = epolls?;
+        let wakes = self.commands.iter().map(|c| c.wake_fd().clone());
+        let board = Arc::new(Board::new(wakes.zip(epolls.iter().cloned()).collect()));
+        // One thread has nobody to talk to.
+        let exchanges: Vec<Option<Exchange>> = match board.threads() {
+            1 => vec![None],
+            _ => exchanges(&board).into_iter().map(Some).collect(),
+        };
+        let partitions = self.network.partitions().iter_mut();
+        let parts = partitions.zip(self.commands).zip(epolls).zip(exchanges);
+        thread::scope(|scope| {
+            let threads: Vec<_> = parts
+                .enumerate()
+                .map(|(number, (((partition, commands), epoll), exchange))| {
+                    let work = move || {
+                        // However one ends, all end.
+                        let _end = StopAll(handle);
+                        let mut worker = Worker::new(partition, clock, commands, epoll, exchange)?;
+                        let result = worker.run();
+                        tracing::debug!(thread = number, late = worker.late(), "stopped");
+                        result
+                    };
+                    let name = format!("packets-{number}");
+                    thread::Builder::new().name(name).spawn_scoped(scope, work)
+                })
+                .collect();
+            let ended = threads.into_iter().map(|thread| match thread?.join() {
+                Ok(result) => result,
+                // A panic is one of ours, and goes on here.
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            // The first error, when all have ended.
+            ended.fold(Ok(()), |first, result| first.and(result))
+        })?;
+        self.network.deliver();
         Ok(self.network)
+    }
+}
+
+struct StopAll<'a>(&'a ControlHandle);
+
+impl Drop for StopAll<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }

@@ -1,12 +1,16 @@
 //! One thread of the driver: one partition of the network, with its interfaces.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use ebb_packet_io::{MAX_FRAME_BYTES, PollFd, ReceiveBuffers, wait};
 use ebb_units::{Duration, Instant};
+use rustix::event::{Timespec, epoll};
 
 use super::clock::Clock;
+use super::exchange::Exchange;
 use super::interface::Interface;
 use crate::control::{Command, ControlReceiver, Request};
 use crate::network::Partition;
@@ -15,17 +19,39 @@ use crate::network::Partition;
 const BATCH: usize = 32;
 /// The longest sleep; kernel drops are read at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
+/// Turns of the partition after which the other threads are told how far it is.
+const TURNS_PER_ROUND: usize = 64;
+/// Descriptors that are looked at in one go.
+const MAX_EVENTS: usize = 64;
+/// In the place of an interface's number: somebody wakes the thread.
+const WAKE: u64 = u64::MAX;
 
 pub(super) struct Worker<'a> {
     partition: &'a mut Partition<Interface>,
     clock: Clock,
     commands: ControlReceiver,
+    /// `None`: it is the only thread.
+    exchange: Option<Exchange>,
+    epoll: Arc<OwnedFd>,
     /// Places of the interfaces.
     interfaces: Vec<u32>,
     buffers: ReceiveBuffers,
     /// Read and not yet injected.
     frames: Vec<(Instant, Vec<u8>)>,
+    read_until: Instant,
     statistics_due: Instant,
+}
+
+/// What wakes a thread.
+pub(super) fn epoll_for(commands: &ControlReceiver) -> io::Result<Arc<OwnedFd>> {
+    let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    add(&poll, commands.wake_fd().as_fd(), WAKE)?;
+    Ok(Arc::new(poll))
+}
+
+fn add(poll: &OwnedFd, fd: BorrowedFd<'_>, data: u64) -> io::Result<()> {
+    let data = epoll::EventData::new_u64(data);
+    Ok(epoll::add(poll, fd, data, epoll::EventFlags::IN)?)
 }
 
 impl<'a> Worker<'a> {
@@ -33,17 +59,29 @@ impl<'a> Worker<'a> {
         partition: &'a mut Partition<Interface>,
         clock: Clock,
         commands: ControlReceiver,
-    ) -> Self {
-        let interfaces = partition.hosts().map(|(index, _)| index).collect();
-        Self {
+        epoll: Arc<OwnedFd>,
+        mut exchange: Option<Exchange>,
+    ) -> io::Result<Self> {
+        let mut interfaces = Vec::new();
+        for (index, interface) in partition.hosts() {
+            add(&epoll, interface.socket().as_fd(), index.into())?;
+            interfaces.push(index);
+        }
+        if let Some(exchange) = &mut exchange {
+            exchange.set_lookahead(partition);
+        }
+        Ok(Self {
             partition,
             clock,
             commands,
+            exchange,
+            epoll,
             interfaces,
             buffers: ReceiveBuffers::new(BATCH, MAX_FRAME_BYTES),
             frames: Vec::new(),
+            read_until: Instant::ZERO,
             statistics_due: Instant::ZERO,
-        }
+        })
     }
 
     /// Runs until it is told to stop.
@@ -51,9 +89,12 @@ impl<'a> Worker<'a> {
         ebb_packet_io::wake_up_on_time();
         loop {
             self.sleep()?;
-            let read_until = self.read();
-            self.partition.run(read_until);
+            self.read();
+            self.advance();
             let stop = self.obey();
+            if let Some(exchange) = &mut self.exchange {
+                exchange.tell(self.partition, self.read_until);
+            }
             self.send();
             self.count_drops(stop);
             if stop {
@@ -65,32 +106,55 @@ impl<'a> Worker<'a> {
     /// Sleeps until there is something to do.
     fn sleep(&mut self) -> io::Result<()> {
         let now = self.clock.now();
-        let deadline = self.partition.next_event();
-        let sleep = deadline.unwrap_or(Instant::FAR_FUTURE).since(now);
-        if !sleep.is_zero() {
+        let next = self.partition.next_event().unwrap_or(Instant::FAR_FUTURE);
+        let mut patience = next.since(now);
+        if let Some(exchange) = &mut self.exchange {
+            let partition = &mut *self.partition;
+            patience = exchange.patience(partition, self.read_until, self.clock, patience);
+        }
+        if !patience.is_zero() {
             self.partition.flush_captures();
         }
-        let mut polled = vec![PollFd::readable(self.commands.wake_fd().as_fd())];
-        let mut present = Vec::new();
-        for (index, interface) in self.partition.hosts() {
-            if interface.is_present() {
-                present.push(index);
-                polled.push(PollFd::readable(interface.socket().as_fd()));
-            }
+        let mut polled = [PollFd::readable(self.epoll.as_fd())];
+        wait(&mut polled, Some(patience.min(MAX_SLEEP).into()), None)?;
+        if let Some(exchange) = &mut self.exchange {
+            exchange.wake_up(self.partition, self.read_until);
         }
-        wait(&mut polled, Some(sleep.min(MAX_SLEEP).into()), None)?;
-        let seen = polled[1..].iter();
-        let seen: Vec<_> = seen.map(|fd| (fd.is_readable(), fd.has_failed())).collect();
-        for (index, (readable, failed)) in present.into_iter().zip(seen) {
-            if let Some(interface) = self.partition.host_mut(index) {
-                interface.note_events(readable, failed);
+        match polled[0].is_readable() {
+            true => self.note_events(),
+            false => Ok(()),
+        }
+    }
+
+    /// Learns which descriptors have something.
+    fn note_events(&mut self) -> io::Result<()> {
+        let now = Some(&Timespec::default());
+        let mut events = [const { MaybeUninit::uninit() }; MAX_EVENTS];
+        // What does not fit is there the next time.
+        let (events, _) = epoll::wait(&self.epoll, &mut events, now)?;
+        for event in events {
+            if event.data.u64() == WAKE {
+                self.commands.acknowledge();
+                continue;
+            }
+            let Some(interface) = self.partition.host_mut(event.data.u64() as u32) else {
+                continue;
+            };
+            let (flags, failure) = (event.flags, epoll::EventFlags::ERR | epoll::EventFlags::HUP);
+            interface.note_events(
+                flags.contains(epoll::EventFlags::IN),
+                flags.intersects(failure),
+            );
+            if !interface.is_present() {
+                // It would be reported for ever.
+                epoll::delete(&self.epoll, interface.socket().as_fd())?;
             }
         }
         Ok(())
     }
 
-    /// Reads what has arrived and says until when everything has been read.
-    fn read(&mut self) -> Instant {
+    /// Reads what has arrived, from outside and from other threads.
+    fn read(&mut self) {
         let now = self.clock.now();
         let realtime = self.clock.realtime();
         let mut read_until = now;
@@ -104,14 +168,27 @@ impl<'a> Worker<'a> {
                 self.partition.inject(*index, at, frame);
             }
         }
-        read_until
+        // The clock of the frames may be stepped back.
+        self.read_until = self.read_until.max(read_until);
+    }
+
+    /// Lets everything happen that may: later frames may still be unread, here or elsewhere.
+    fn advance(&mut self) {
+        let Some(exchange) = &mut self.exchange else {
+            return self.partition.run(self.read_until);
+        };
+        exchange.take(self.partition);
+        let limit = exchange.limit(self.partition, self.read_until, self.clock);
+        let horizon = self.read_until.min(limit);
+        self.partition.run_some(horizon, TURNS_PER_ROUND);
     }
 
     /// Does what other threads ask for; true if one of them stops the driver.
     fn obey(&mut self) -> bool {
-        self.commands.acknowledge();
         let mut stop = false;
+        let mut any = false;
         while let Some(Command(request)) = self.commands.next() {
+            any = true;
             let now = self.partition.ran_until();
             match request {
                 Request::At(id, work) => {
@@ -124,8 +201,11 @@ impl<'a> Worker<'a> {
                 Request::Stop => stop = true,
             }
         }
-        if self.partition.take_delays_changed() {
+        if any && self.partition.take_delays_changed() {
             self.partition.measure();
+            if let Some(exchange) = &mut self.exchange {
+                exchange.set_lookahead(self.partition);
+            }
         }
         stop
     }
@@ -157,5 +237,10 @@ impl<'a> Worker<'a> {
                     .count_drop(*index, dropped.reason, dropped.packets, dropped.bytes);
             }
         }
+    }
+
+    /// Frames from other threads that came too late for the time they were meant for.
+    pub(super) fn late(&self) -> u64 {
+        self.exchange.as_ref().map_or(0, Exchange::late)
     }
 }

@@ -135,6 +135,22 @@ impl<H: Host> Partition<H> {
         self.ran_until = self.ran_until.max(horizon);
     }
 
+    /// The same, but no longer than for so many turns.
+    pub fn run_some(&mut self, horizon: Instant, turns: usize) {
+        for _ in 0..turns {
+            match self.next_event().filter(|next| *next < horizon) {
+                Some(next) => self.take_turn(next, horizon),
+                None => {
+                    self.ran_until = self.ran_until.max(horizon);
+                    return;
+                }
+            }
+        }
+        // All that is before the next event has happened.
+        let next = self.next_event().unwrap_or(horizon);
+        self.ran_until = self.ran_until.max(next.min(horizon));
+    }
+
     /// Lets every node work off what is due in a window that begins with the next event, at `next`,
     /// and in which no node hears from another; at most before `horizon`.
     pub fn take_turn(&mut self, next: Instant, horizon: Instant) {
@@ -192,6 +208,20 @@ impl<H: Host> Partition<H> {
         for crossing in crossing {
             self.place(crossing);
         }
+    }
+
+    /// The same for frames that can come when their time has passed, which are then there at once.
+    /// Returns how many did.
+    pub fn accept_late(&mut self, crossing: impl IntoIterator<Item = Crossing>) -> u64 {
+        let mut late = 0;
+        for mut crossing in crossing {
+            if crossing.at < self.ran_until {
+                crossing.at = self.ran_until;
+                late += 1;
+            }
+            self.place(crossing);
+        }
+        late
     }
 
     /// A frame leaves a host at a time.
