@@ -108,6 +108,11 @@ impl Driver {
         self.handle.clone()
     }
 
+    /// How many it will have.
+    pub fn threads(&self) -> usize {
+        self.commands.len()
+    }
+
     pub fn network(&self) -> &Network<Interface> {
         &self.network
     }

@@ -1,0 +1,307 @@
+//! The driver on real interfaces: any number of threads forwards the same frames; links, captures
+//! and restarts while it runs.
+//!
+//! Needs root and `ip`; without root the tests say so and pass.
+
+mod common;
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::*;
+use ebb_engine::{
+    ControlHandle, Driver, DriverOptions, Interface, LinkState, Network, NodeId, SwitchReport,
+};
+use ebb_packet_io::{
+    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait,
+};
+use ebb_traffic_manager::{OnFull, Profile};
+use ebb_units::BitRate;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+const SWITCHES: usize = 4;
+/// Of every frame.
+const BYTES: usize = 1000;
+
+/// A namespace with two pairs of interfaces, p1-h1 and p2-h2, and with the calling thread in it.
+struct Space(String);
+
+impl Space {
+    fn enter(name: &str) -> Self {
+        let space = Self(format!("ebb-driver-test-{}-{name}", std::process::id()));
+        ip(&format!("netns add {}", space.0));
+        for pair in [1, 2] {
+            ip(&format!(
+                "-n {} link add p{pair} type veth peer name h{pair}",
+                space.0
+            ));
+            for end in ["p", "h"] {
+                // No frames but ours.
+                ip(&format!(
+                    "-n {} link set dev {end}{pair} addrgenmode none up",
+                    space.0
+                ));
+            }
+        }
+        let file = File::open(format!("/run/netns/{}", space.0)).expect("the namespace");
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("entered");
+        space
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+    }
+}
+
+fn ip(arguments: &str) {
+    let output = Command::new("ip").args(arguments.split(' ')).output();
+    let output = output.expect("`ip` runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {arguments}: {error}");
+}
+
+fn open(interface: &str) -> PacketSocket {
+    let options = SocketOptions {
+        audience: Audience::Everyone,
+        ..SocketOptions::default()
+    };
+    PacketSocket::open(interface, &options).expect("opened")
+}
+
+/// A chain of switches between the interfaces; MAC 1 is behind p1, MAC 2 behind p2. Port 1 leads to
+/// the first, port 2 to the last.
+fn chain(delay_ns: u64) -> (Network<Interface>, Vec<NodeId>) {
+    let mut network = Network::new();
+    let switches: Vec<NodeId> = (0..SWITCHES)
+        .map(|i| {
+            let mut profile: Profile = deflecting_profile(BitRate::from_mbps(200), delay_ns);
+            profile.queue[0].capacity_packets = None;
+            profile.queue[0].on_full = OnFull::TailDrop;
+            let mut s = switch(&format!("s{}", i + 1), profile);
+            forward(&mut s, 1, 1);
+            forward(&mut s, 2, 2);
+            network.add_switch(s)
+        })
+        .collect();
+    for pair in switches.windows(2) {
+        network
+            .connect(at(pair[0], 2), at(pair[1], 1))
+            .expect("free ports");
+    }
+    Interface::attach(&mut network, at(switches[0], 1), "p1").expect("attached");
+    Interface::attach(&mut network, at(switches[SWITCHES - 1], 2), "p2").expect("attached");
+    (network, switches)
+}
+
+type Running = thread::JoinHandle<Network<Interface>>;
+
+fn start(network: Network<Interface>, threads: usize) -> (ControlHandle, Running) {
+    let driver = Driver::new(network, DriverOptions { threads }).expect("a driver");
+    assert_eq!(driver.threads(), threads);
+    let handle = driver.handle();
+    let running = thread::spawn(move || driver.run().expect("it runs"));
+    (handle, running)
+}
+
+/// Both hosts send bursts; what each received in the end.
+fn exchange_bursts(sockets: &[PacketSocket; 2], bursts: usize, burst: usize) -> [usize; 2] {
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    let mut received = [0; 2];
+    let mut count = |received: &mut [usize; 2]| {
+        for (socket, count) in sockets.iter().zip(received) {
+            loop {
+                let batch = socket.receive_batch(&mut buffers).expect("received");
+                *count += batch.iter().filter(|f| f.bytes.len() == BYTES).count();
+                if batch.drained {
+                    break;
+                }
+            }
+        }
+    };
+    for _ in 0..bursts {
+        for (socket, to) in sockets.iter().zip([2, 1]) {
+            let frames = vec![frame(to, BYTES); burst];
+            let mut rest = &frames[..];
+            while !rest.is_empty() {
+                let sent = socket.send_batch(rest.iter().map(Vec::as_slice));
+                rest = &rest[sent.expect("room")..];
+            }
+        }
+        thread::sleep(Duration::from_millis(2));
+        count(&mut received);
+    }
+    let mut quiet_since = Instant::now();
+    while quiet_since.elapsed() < Duration::from_millis(300) {
+        let mut polled = [0, 1].map(|i| PollFd::readable(sockets[i].as_fd()));
+        wait(&mut polled, Some(Duration::from_millis(50)), None).expect("waited");
+        let before = received;
+        count(&mut received);
+        if received != before {
+            quiet_since = Instant::now();
+        }
+    }
+    received
+}
+
+fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: needs root for network namespaces");
+    }
+    root
+}
+
+/// What came through, the statistics of all switches, and the packet-hops.
+fn flood(threads: usize) -> ([usize; 2], Vec<SwitchReport>, u64) {
+    let sockets = ["h1", "h2"].map(open);
+    let (network, _) = chain(200_000);
+    let (handle, running) = start(network, threads);
+    let received = exchange_bursts(&sockets, 100, 20);
+    handle.stop();
+    let network = running.join().expect("no panic");
+    let reports = network.switches().map(|(_, s)| SwitchReport::of(s));
+    (received, reports.collect(), network.work().packet_hops)
+}
+
+#[test]
+fn two_threads_forward_what_one_forwards() {
+    if !root() {
+        return;
+    }
+    let _space = Space::enter("a");
+    for threads in [1, 2] {
+        let (received, reports, hops) = flood(threads);
+        assert_eq!(received, [2000, 2000], "{threads} threads: {reports:?}");
+        assert_eq!(hops, 4000 * SWITCHES as u64, "{threads} threads");
+        for report in &reports {
+            assert_eq!(report.drops, [], "{threads} threads, {}", report.switch);
+            let sent = report.ports.iter().map(|port| port.transmitted.packets);
+            assert_eq!(
+                sent.sum::<u64>(),
+                4000,
+                "{threads} threads, {}",
+                report.switch
+            );
+        }
+    }
+}
+
+#[test]
+fn threads_with_nothing_to_do_sleep() {
+    if !root() {
+        return;
+    }
+    let _space = Space::enter("c");
+    let sockets = ["h1", "h2"].map(open);
+    let (network, switches) = chain(200_000);
+    let (handle, running) = start(network, 2);
+    assert_eq!(exchange_bursts(&sockets, 2, 2), [4, 4]);
+    let used = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).tv_nsec;
+    let before = used();
+    thread::sleep(Duration::from_millis(500));
+    let busy_ms = (used() - before).rem_euclid(1_000_000_000) / 1_000_000;
+    assert!(busy_ms < 100, "{busy_ms} ms of 500 ms");
+    handle
+        .with_blocking(switches[0], |_| ())
+        .expect("awake at once");
+    handle.stop();
+    running.join().expect("no panic");
+}
+
+#[test]
+fn links_captures_and_restarts_while_it_runs() {
+    if !root() {
+        return;
+    }
+    let _space = Space::enter("b");
+    let sockets = ["h1", "h2"].map(open);
+    let (network, switches) = chain(200_000);
+    let (handle, running) = start(network, 2);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
+    let stem = std::env::temp_dir().join(format!("ebb-driver-test-{}", std::process::id()));
+    let (s2, s3) = (switches[1], switches[2]);
+
+    let capture = handle.start_capture(at(s2, 2), stem.clone());
+    runtime
+        .block_on(capture)
+        .expect("it runs")
+        .expect("a capture");
+    let down = LinkState {
+        up: false,
+        ..LinkState::default()
+    };
+    let set = handle.set_link(at(s3, 1), down);
+    runtime.block_on(set).expect("it runs").expect("a link");
+    let states = runtime.block_on(handle.link_states()).expect("it runs");
+    assert_eq!(states.len(), 2 * (SWITCHES - 1 + 2));
+    let downs: Vec<_> = states.iter().filter(|info| !info.state.up).collect();
+    assert_eq!(
+        (downs.len(), downs[0].from, downs[0].to),
+        (1, at(s3, 1), at(s2, 2))
+    );
+
+    assert_eq!(
+        exchange_bursts(&sockets, 10, 5),
+        [0, 50],
+        "one direction is down"
+    );
+    let lost = handle
+        .with_blocking(s3, |s| SwitchReport::of(s).drops)
+        .expect("it runs");
+    assert_eq!((lost[0].port, lost[0].reason.as_str()), (1, "link-down"));
+    assert_eq!(lost[0].count.packets, 50);
+    let stop = handle.stop_capture(at(s2, 2));
+    runtime
+        .block_on(stop)
+        .expect("it runs")
+        .expect("it was running");
+    assert_eq!(frames_in(&stem, "out"), 50);
+    assert_eq!(
+        frames_in(&stem, "in"),
+        0,
+        "the link is down before this end"
+    );
+
+    let up = handle.set_link(at(s3, 1), LinkState::default());
+    runtime.block_on(up).expect("it runs").expect("a link");
+    assert_eq!(exchange_bursts(&sockets, 10, 5), [50, 50]);
+
+    runtime
+        .block_on(handle.restart_switch(s2))
+        .expect("it runs")
+        .expect("a switch");
+    assert_eq!(exchange_bursts(&sockets, 2, 5), [0, 0]);
+    let report = handle
+        .with_blocking(s2, |s| SwitchReport::of(s))
+        .expect("it runs");
+    let dropped: u64 = report.drops.iter().map(|row| row.count.packets).sum();
+    assert_eq!(
+        (report.drops[0].reason.as_str(), dropped),
+        ("no-program", 20)
+    );
+    handle.stop();
+    running.join().expect("no panic");
+    let again = handle.with_blocking(s2, |_| ());
+    assert!(again.is_err(), "the driver has ended");
+}
+
+fn frames_in(stem: &Path, direction: &str) -> usize {
+    let path = PathBuf::from(format!("{}_{direction}.pcap", stem.display()));
+    let file = File::open(&path).expect("a capture");
+    let mut reader = pcap_file::pcap::PcapReader::new(file).expect("a pcap file");
+    let mut frames = 0;
+    while let Some(packet) = reader.next_packet() {
+        assert_eq!(packet.expect("whole").data.len(), BYTES);
+        frames += 1;
+    }
+    std::fs::remove_file(path).expect("removed");
+    frames
+}
