@@ -31,9 +31,12 @@ pub(crate) trait NodeControl {
 /// What another thread asks for: see [`Network::obey`](crate::Network::obey).
 pub struct Command(pub(crate) Request);
 
+type Work = Box<dyn FnOnce(&mut dyn NodeControl) + Send>;
+type WorkForAll = Box<dyn FnMut(&mut dyn NodeControl) + Send>;
+
 pub(crate) enum Request {
-    At(NodeId, Box<dyn FnOnce(&mut dyn NodeControl) + Send>),
-    Everywhere(Box<dyn FnMut(&mut dyn NodeControl) + Send>),
+    At(NodeId, Work),
+    Everywhere(WorkForAll),
     Stop,
 }
 

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,27 +28,36 @@ const SWITCHES: usize = 4;
 /// Of every frame.
 const BYTES: usize = 1000;
 
+/// The processor time of one test is that of the process.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 /// A namespace with two pairs of interfaces, p1-h1 and p2-h2, and with the calling thread in it.
-struct Space(String);
+struct Space {
+    name: String,
+    _turn: MutexGuard<'static, ()>,
+}
 
 impl Space {
     fn enter(name: &str) -> Self {
-        let space = Self(format!("ebb-driver-test-{}-{name}", std::process::id()));
-        ip(&format!("netns add {}", space.0));
+        let space = Self {
+            name: format!("ebb-driver-test-{}-{name}", std::process::id()),
+            _turn: ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        ip(&format!("netns add {}", space.name));
         for pair in [1, 2] {
             ip(&format!(
                 "-n {} link add p{pair} type veth peer name h{pair}",
-                space.0
+                space.name
             ));
             for end in ["p", "h"] {
                 // No frames but ours.
                 ip(&format!(
                     "-n {} link set dev {end}{pair} addrgenmode none up",
-                    space.0
+                    space.name
                 ));
             }
         }
-        let file = File::open(format!("/run/netns/{}", space.0)).expect("the namespace");
+        let file = File::open(format!("/run/netns/{}", space.name)).expect("the namespace");
         move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("entered");
         space
     }
@@ -55,7 +65,9 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.name])
+            .status();
     }
 }
 

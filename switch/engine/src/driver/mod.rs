@@ -151,13 +151,15 @@ impl Driver {
                     thread::Builder::new().name(name).spawn_scoped(scope, work)
                 })
                 .collect();
-            let ended = threads.into_iter().map(|thread| match thread?.join() {
+            if threads.iter().any(Result::is_err) {
+                handle.stop();
+            }
+            let mut ended = threads.into_iter().map(|thread| match thread?.join() {
                 Ok(result) => result,
                 // A panic is one of ours, and goes on here.
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            // The first error, when all have ended.
-            ended.fold(Ok(()), |first, result| first.and(result))
+            ended.try_for_each(|result| result)
         })?;
         self.network.deliver();
         Ok(self.network)

@@ -129,7 +129,9 @@ impl Course {
         for (to, batches) in self.unacknowledged.iter_mut().enumerate() {
             let taken = reports[to].toward[self.own].taken;
             let before = batches.len();
-            while batches.pop_front_if(|(count, _)| *count <= taken).is_some() {}
+            while batches.front().is_some_and(|(count, _)| *count <= taken) {
+                batches.pop_front();
+            }
             if batches.len() < before {
                 let rest = batches.iter().map(|(_, earliest)| *earliest);
                 self.report.toward[to].in_flight = rest.min().unwrap_or(Instant::FAR_FUTURE);

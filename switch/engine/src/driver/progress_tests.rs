@@ -89,6 +89,19 @@ fn who_has_ended_holds_back_nobody() {
 /// What comes from outside, and what goes there is noted in the trace.
 struct Outside(VecDeque<(Instant, Vec<u8>)>);
 
+impl Outside {
+    fn is_quiet(&self, now: Instant) -> bool {
+        self.0.front().is_none_or(|(at, _)| *at > now)
+    }
+
+    fn read(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
+        match self.is_quiet(now) {
+            true => None,
+            false => self.0.pop_front(),
+        }
+    }
+}
+
 impl Host for Outside {
     fn name(&self) -> &str {
         "outside"
@@ -192,9 +205,7 @@ struct Machine {
 
 impl Machine {
     fn is_quiet(partition: &mut Partition<Outside>, wall: Instant) -> bool {
-        partition
-            .hosts()
-            .all(|(_, host)| host.0.front().is_none_or(|(at, _)| *at > wall))
+        partition.hosts().all(|(_, host)| host.is_quiet(wall))
     }
 
     fn is_busy(&self, threads: &[Thread], partitions: &[Partition<Outside>]) -> bool {
@@ -216,7 +227,7 @@ impl Machine {
                 for host in hosts {
                     while let Some((at, frame)) = partitions[own]
                         .host_mut(host)
-                        .and_then(|h| h.0.pop_front_if(|(at, _)| *at <= thread.read_now))
+                        .and_then(|host| host.read(thread.read_now))
                     {
                         partitions[own].inject(host, at, frame);
                     }

@@ -278,8 +278,11 @@ impl<H: Host> Partition<H> {
 
     /// Whether the delays of links may have changed since the last call.
     pub fn take_delays_changed(&mut self) -> bool {
-        let switches = self.nodes.iter_mut().filter_map(Node::as_switch_mut);
-        switches.fold(false, |any, switch| switch.take_delays_changed() || any)
+        let mut any = false;
+        for switch in self.nodes.iter_mut().filter_map(Node::as_switch_mut) {
+            any |= switch.take_delays_changed();
+        }
+        any
     }
 
     pub fn host_mut(&mut self, index: u32) -> Option<&mut H> {

@@ -140,7 +140,8 @@ impl Host for Outside {
     }
 
     fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
-        self.to_inject.pop_front_if(|(at, _)| *at <= now)
+        self.next_wake().filter(|at| *at <= now)?;
+        self.to_inject.pop_front()
     }
 }
 
