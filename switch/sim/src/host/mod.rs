@@ -5,6 +5,7 @@ mod coding;
 mod fetching;
 mod serving;
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -206,7 +207,7 @@ impl Host for SimHost {
         }
         let last_bit = self.nic.send(now, self.packet.len());
         let header = EthernetHeader {
-            dst: self.identity.gateway,
+            dst: next_hop(&self.packet, self.identity.gateway),
             src: self.identity.mac,
             ethertype: EthernetHeader::IPV4,
         };
@@ -215,5 +216,15 @@ impl Host for SimHost {
         header.emit(&mut frame);
         frame.extend_from_slice(&self.packet);
         Some((last_bit, frame))
+    }
+}
+
+/// The MAC address that an IPv4 packet is sent to.
+fn next_hop(packet: &[u8], gateway: MacAddress) -> MacAddress {
+    let destination = packet.get(16..20);
+    let destination = destination.and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+    match destination.map(Ipv4Addr::from) {
+        Some(group) if group.is_multicast() => MacAddress::of_group(group),
+        _ => gateway,
     }
 }
