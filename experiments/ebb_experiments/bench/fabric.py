@@ -9,6 +9,7 @@ from ebb_controller.parameters import FabricParameters
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
 from ebb_experiments.bench.fabric_net import BenchFabric, Load
+from ebb_experiments.bench.fabric_transports import Transfers, transfer
 from ebb_experiments.bench.section import Cell, Context, Section
 
 LINE_BPS = 100_000_000
@@ -25,6 +26,7 @@ SEARCH_LINK_BPS = 10_000_000_000
 SEARCH_PRECISION = 0.05
 SLOWEST_BPS = 500_000
 REASONS_SHOWN = 3
+SCHEMES = ("dctcp", "ndp", "scdp")
 
 
 def run(context: Context) -> Section:
@@ -36,12 +38,19 @@ def run(context: Context) -> Section:
     details: dict[str, Any] = {}
     best: dict[str, Load | None] = {}
     at_line: dict[str, Load] = {}
+    transfers: list[Transfers] = []
     for switch, fused in kinds:
         with BenchFabric(context, switch, fused, LINE_BPS) as fabric:
             fabric.configure(PARAMETERS)
             at_line[switch] = fabric.load(LINE_BPS, seconds, PACKET_BYTES)
             rows.append(_row(switch, "line rate", at_line[switch]))
-            fabric.set_rate(SEARCH_LINK_BPS)
+            if fabric.has_traffic_manager:
+                for scheme in SCHEMES:
+                    done = transfer(fabric, scheme, LINE_BPS, 1.0 if context.quick else seconds)
+                    rows.append(_transfer_row(switch, done))
+                    transfers.append(done)
+                fabric.configure(PARAMETERS)
+                fabric.set_rate(SEARCH_LINK_BPS)
             tried = search(fabric, at_line[switch], seconds=1.0 if context.quick else 2.0)
             best[switch] = max(
                 (load for load in tried if load.delivered >= TARGET),
@@ -75,8 +84,8 @@ def run(context: Context) -> Section:
             "us/hop",
         ),
         rows=rows,
-        verdicts=_verdicts(at_line, best),
-        details=details,
+        verdicts=[*_verdicts(at_line, best), *map(_transfer_verdict, transfers)],
+        details=details | {"transfers": [done.as_json() for done in transfers]},
     )
 
 
@@ -116,6 +125,30 @@ def _row(switch: str, what: str, load: Load) -> tuple[Cell, ...]:
         load.agents_cpu_s / load.seconds,
         load.cpu.machine / load.seconds,
         load.switch_us_per_hop,
+    )
+
+
+def _transfer_row(switch: str, done: Transfers) -> tuple[Cell, ...]:
+    return (
+        f"{switch}: {done.scheme}",
+        done.mean_bps / 1e6,
+        None,
+        None,
+        None,
+        done.cpu.switches / done.seconds,
+        done.agents_cpu_s / done.seconds,
+        done.cpu.machine / done.seconds,
+        None,
+    )
+
+
+def _transfer_verdict(done: Transfers) -> str:
+    slowest = min(done.goodput_bps, default=0.0)
+    lost = {reason: count for reason, count in done.drops.items() if count > 0}
+    return (
+        f"{done.scheme}: goodput {100 * done.mean_bps / LINE_BPS:.0f} % of the line on average, "
+        f"{100 * slowest / LINE_BPS:.0f} % for the slowest of {len(done.goodput_bps)} flows, "
+        f"{done.failed} failed; dropped: {lost or 'none'}"
     )
 
 

@@ -15,7 +15,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +36,11 @@ from ebb_experiments.bench.section import Context
 from ebb_experiments.fabric import LoopThread
 
 Record = dict[str, Any]
-LINK_DELAY_NS = 10_000
+LINK_DELAY_NS = 100_000
+"""10 us at 1 Gbit/s, ten times slower."""
 SETTLE_SECONDS = 1.0
 """For packets under way, and for the ends of the streams."""
-START_SECONDS = 3.0
+START_SECONDS = 2.0
 """For the agents to come up before they start together."""
 PATIENCE_SECONDS = 20.0
 """For agents that should have ended."""
@@ -127,7 +128,7 @@ class BenchFabric:
         preflight.check(self.topology, chosen, files, self.directory)
         with ExitStack() as stack:
             self.net = stack.enter_context(FabricNet(self.topology, chosen, self.directory))
-            self._run_first()
+            self.run_first(self.net.switch_processes.values())
             self.loop = stack.enter_context(LoopThread())
             if chosen.has_traffic_manager:
                 self.managers = TrafficManagers(self.topology)
@@ -302,12 +303,12 @@ class BenchFabric:
         processes = {process.popen.pid for process in self.net.switch_processes.values()}
         return Cpu(switches=sum(process_cpu_s(pid) for pid in processes), machine=machine_cpu_s())
 
-    def _run_first(self) -> None:
-        """`--realtime` lets the switches run before other processes, too."""
+    def run_first(self, processes: Iterable[Process]) -> None:
+        """`--realtime` lets them run before all other processes; switches, too."""
         if not self.context.realtime:
             return
         parameters = os.sched_param(REALTIME_PRIORITY)
-        for process in self.net.switch_processes.values():
+        for process in processes:
             for thread in Path(f"/proc/{process.popen.pid}/task").iterdir():
                 os.sched_setscheduler(int(thread.name), os.SCHED_RR, parameters)
 

@@ -24,6 +24,9 @@ pub struct EngineParams {
     /// due it stops to sleep. Saves the latency of waking up, and costs a processor that others may
     /// need. At most 1000. (Not `_us`: the dilation would multiply it.)
     pub spin_microseconds: u32,
+    /// How long what arrives, or is due, may wait for more, so that one wake-up does for all of it.
+    /// Saves processor time where many hosts share a machine, and costs latency. At most 1000.
+    pub coalesce_microseconds: u32,
     /// Run before all other processes of the machine (SCHED_FIFO), with priority 1 to 99. 0: like
     /// all others.
     pub realtime_priority: u32,
@@ -65,6 +68,12 @@ impl EngineParams {
                 self.spin_microseconds
             ));
         }
+        if self.coalesce_microseconds > MAX_COALESCE_MICROSECONDS {
+            return Err(format!(
+                "engine.coalesce_microseconds is {}; at most {MAX_COALESCE_MICROSECONDS} make sense",
+                self.coalesce_microseconds
+            ));
+        }
         if self.realtime_priority > 99 {
             return Err(format!(
                 "engine.realtime_priority is {}; SCHED_FIFO has 1 to 99, and 0 means off",
@@ -77,6 +86,7 @@ impl EngineParams {
 
 const MAX_WORKERS: u32 = 1024;
 const MAX_SPIN_MICROSECONDS: u32 = 1000;
+const MAX_COALESCE_MICROSECONDS: u32 = 1000;
 
 /// All sections; each has defaults for all its keys.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -63,8 +63,12 @@ pub struct Runtime {
     waker: Waker,
     signals: Signals,
     spin: Duration,
+    /// What came or was due may wait so long for more.
+    coalesce: Duration,
     /// When there was last something to do.
     last_work: Instant,
+    /// When the last turn began, if there was something to do in it.
+    worked_at: Option<Instant>,
     /// When the link was last looked at, and for how many batches more no timer runs.
     last_receive: Instant,
     catching_up: u32,
@@ -95,12 +99,14 @@ impl Runtime {
         Ok(Runtime {
             nic: Nic::new(params.nic),
             spin: Duration::from_micros(params.engine.spin_microseconds.into()),
+            coalesce: Duration::from_micros(params.engine.coalesce_microseconds.into()),
             transports: Transports::new(address, params, seed),
             link,
             workers,
             waker,
             signals,
             last_work: clock::now(),
+            worked_at: None,
             last_receive: clock::now(),
             catching_up: 0,
             busy: false,
@@ -261,6 +267,7 @@ impl Runtime {
             self.catching_up = CATCH_UP_BATCHES;
         }
         self.last_receive = now;
+        self.worked_at = None;
         let (transports, mut any) = (&mut self.transports, false);
         let more = self.link.receive(now, |packet| {
             any = true;
@@ -269,6 +276,7 @@ impl Runtime {
         self.busy |= more;
         if any {
             self.last_work = now;
+            self.worked_at = Some(now);
         }
         // If this process had no processor for a while, what came meanwhile has not been silence.
         self.catching_up = match more {
@@ -311,6 +319,8 @@ impl Runtime {
         };
         if sent > 0 {
             self.last_work = now;
+            // Of the turn.
+            self.worked_at = Some(self.last_receive);
             self.stuck = !self.link.flush(now)?;
             self.busy |= more && !self.stuck;
         }
@@ -322,6 +332,16 @@ impl Runtime {
         let now = clock::now();
         if self.busy || now < self.last_work + self.spin {
             return Ok(());
+        }
+        if let Some(worked_at) = self.worked_at
+            && !self.coalesce.is_zero()
+        {
+            // Whatever is there by then is for the next turn, which does not look before.
+            let rest = (worked_at + self.coalesce).since(now);
+            return match rest.is_zero() {
+                true => Ok(()),
+                false => self.waker.wait(rest).context("cannot sleep"),
+            };
         }
         let blocked = self.stuck || self.held_until.is_some();
         let deadlines = self.transports.deadlines();

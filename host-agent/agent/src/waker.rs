@@ -5,6 +5,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ebb_packet_io::{PollFd, wait};
+use ebb_units::Duration;
+
 /// Ends the engine's sleep. Waking twice before it looks is waking once.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Shared>);
@@ -33,6 +36,16 @@ impl Waker {
         if !self.0.woken.swap(true, Ordering::AcqRel) {
             wake_descriptor(self.0.fd.as_raw_fd());
         }
+    }
+
+    /// Sleeps until somebody wakes us, at most so long.
+    pub fn wait(&self, patience: Duration) -> io::Result<()> {
+        let mut fds = [PollFd::readable(self.as_fd())];
+        wait(&mut fds, Some(patience.into()), None)?;
+        if fds[0].is_readable() {
+            self.drain();
+        }
+        Ok(())
     }
 
     /// Whether somebody woke us since the last call.

@@ -1,0 +1,114 @@
+"""The permutation of `fabric_net` as real transfers: an object from every host to another one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ebb_controller.scheme import Scheme, load_scheme
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.processes import Process
+
+from ebb_experiments.agents import AgentRunner, agent_parameters, wait_all
+from ebb_experiments.bench.fabric_net import (
+    START_SECONDS,
+    BenchFabric,
+    Cpu,
+    process_cpu_s,
+    sleep_until,
+)
+from ebb_experiments.fabric import AGENT_PORT
+
+DILATION = Dilation(10)
+"""The schemes are for 1 Gbit/s and 10 us; 100 Mbit/s and 100 us are ten times slower."""
+MTU_BYTES = 1500
+SLOWEST = 20
+"""A flow is given up after this many times its duration at line rate."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfers:
+    """One object per host, all at the same time."""
+
+    scheme: str
+    object_bytes: int
+    goodput_bps: list[float]
+    """Of each flow that finished, from its start to its last acknowledgment."""
+    failed: int
+    seconds: float
+    """From the common start to the end of the last flow."""
+    counters: dict[str, int]
+    drops: dict[str, int]
+    cpu: Cpu
+    agents_cpu_s: float
+
+    @property
+    def mean_bps(self) -> float:
+        return sum(self.goodput_bps) / max(1, len(self.goodput_bps))
+
+    def as_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> Transfers:
+    """Objects that take `seconds` at line rate."""
+    scheme = load_scheme(name)
+    fabric.configure(scheme.fabric)
+    size = round(line_bps * seconds / 8)
+    runner = _runner(fabric, name, scheme, line_bps)
+    receivers = [runner.receiver(host.name) for host in fabric.topology.hosts]
+    for receiver in receivers:
+        receiver.wait_ready()
+    before = fabric.drops()
+    start_ns = time.monotonic_ns() + round(START_SECONDS * 1e9)
+    senders = [
+        runner.sender(source.name, f"send-{source.name}", to.name, size, start_ns, seed)
+        for seed, (source, to) in enumerate(fabric.pairs)
+    ]
+    processes = [agent.process for agent in (*senders, *receivers)]
+    sleep_until(start_ns - 200_000_000)
+    fabric.run_first(processes)
+    sleep_until(start_ns)
+    cpu_before, agents_before = fabric.cpu(), _cpu(processes)
+    agents_after = dict(agents_before)
+    limit = time.monotonic() + SLOWEST * seconds + 10
+    while any(agent.process.running for agent in senders) and time.monotonic() < limit:
+        # What has ended cannot be asked any more.
+        agents_after |= _cpu(processes)
+        time.sleep(0.02)
+    cpu = fabric.cpu() - cpu_before
+    elapsed = (time.monotonic_ns() - start_ns) / 1e9
+    records = wait_all(senders, limit - time.monotonic() + 1)
+    fabric.net.processes.stop([receiver.process for receiver in receivers])
+    finished = [record for record in records if record["status"] == "finished"]
+    counters: Counter[str] = Counter()
+    for record in records:
+        counters.update({key: record[key] for key in ("packets_sent", "retransmitted", "timeouts")})
+    return Transfers(
+        scheme=name,
+        object_bytes=size,
+        goodput_bps=[record["object_bytes"] * 8e9 / record["duration_ns"] for record in finished],
+        failed=len(records) - len(finished),
+        seconds=elapsed,
+        counters=dict(counters),
+        drops=dict(fabric.drops() - before),
+        cpu=cpu,
+        agents_cpu_s=sum(agents_after.values()) - sum(agents_before.values()),
+    )
+
+
+def _runner(fabric: BenchFabric, name: str, scheme: Scheme, line_bps: int) -> AgentRunner:
+    binary = fabric.context.agent
+    parameters: dict[str, Any] = DILATION.slow(agent_parameters(binary, scheme))
+    parameters["nic"] |= {"rate_bps": line_bps, "mtu_bytes": MTU_BYTES}
+    path = fabric.directory / f"{name}.json"
+    path.write_text(json.dumps(parameters, indent=1))
+    return AgentRunner(fabric.net, binary, scheme.transport, path, AGENT_PORT, prefix=name)
+
+
+def _cpu(processes: list[Process]) -> dict[int, float]:
+    return {p.popen.pid: process_cpu_s(p.popen.pid) for p in processes if p.running}
