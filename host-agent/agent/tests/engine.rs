@@ -94,7 +94,11 @@ fn objects_arrive_at_engines_that_rarely_look() {
     let Some(hosts) = Hosts::new() else { return };
     let engine = r#""engine": {"coalesce_microseconds": 1000}"#;
     let nic = r#""nic": {"rate_bps": 50000000, "catch_up_packets": 16}"#;
-    std::fs::write(hosts.dir.join("params.json"), format!("{{{engine}, {nic}}}")).unwrap();
+    std::fs::write(
+        hosts.dir.join("params.json"),
+        format!("{{{engine}, {nic}}}"),
+    )
+    .unwrap();
     for scheme in ["ndp", "scdp", "dctcp"] {
         let receiving = hosts.receive(&format!("--scheme {scheme} --count 1"));
         let output = hosts.send(&format!("--scheme {scheme} --generate 3000000"));
