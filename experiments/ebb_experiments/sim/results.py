@@ -54,6 +54,9 @@ came from, and a frame that went on with a bit flipped."""
 COUNTED_TWICE = ("egress",)
 """The target's word for what the program counts by its reason."""
 
+_BY_SENDER = ("packets_sent", "retransmitted", "timeouts", "returned")
+_BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes")
+"""What each end of a flow counts: docs/agent-records.md. Of several senders the sum."""
 _RUN = (("scheme", pa.string()), ("seed", pa.int64()))
 _PORT = (("switch", pa.string()), ("port", pa.int32()), ("peer", pa.string()))
 _QUEUE = (*_PORT, ("queue", pa.int32()))
@@ -72,11 +75,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             *_columns(pa.int64(), "bytes", "stream_bytes"),
             *_columns(pa.float64(), "offered_at_ns", "started_at_ns", "finished_at_ns", "fct_ns"),
             *_columns(pa.string(), "status", "reason"),
-            *_columns(
-                pa.int64(),
-                *("packets_sent", "retransmitted", "timeouts", "returned"),
-                *("packets_received", "trimmed", "ce_marks", "duplicates", "decodes"),
-            ),
+            *_columns(pa.int64(), *_BY_SENDER, *_BY_RECEIVER),
         ),
         "ports": (
             *_PORT,
@@ -180,21 +179,30 @@ def flow_rows(
 ) -> list[Row]:
     """A row for each object at each of its destinations, and for each transfer that came to none.
 
-    Both ends of a flow tell their part; the sender's address and session name it at both.
+    Both ends of a flow tell their part; the sender's address and session name it at both. What is
+    fetched from several hosts is one flow at the receiver, whose record lists the senders, and one
+    at each of these.
     """
+    lines = list(lines)
     names = {host.ip: host.name for host in topology.hosts}
     flows = [line for line in lines if line["event"] == "flow" and line.get("transfer") is not None]
-    sent = {(f["local"], f["session"]): f for f in flows if f["role"] == "sender"}
-    rows, arrived = [], set()
+    senders = [flow for flow in flows if flow["role"] == "sender"]
+    by_session = {(flow["local"], flow["session"]): flow for flow in senders}
+    by_ends = {(flow["local"], flow["peer"], flow["transfer"]): flow for flow in senders}
+    rows: list[Row] = []
+    met: set[int] = set()
     for line in flows:
         if line["role"] != "receiver":
             continue
-        key = (line["peer"], line["session"])
-        arrived.add(key)
-        rows.append(_flow_row(line, sent.get(key), names, dilation))
-    rows += [
-        _flow_row(None, line, names, dilation) for key, line in sent.items() if key not in arrived
-    ]
+        sent = [by_session.get((line["peer"], line["session"]))]
+        sent += [
+            by_ends.get((each["peer"], line["local"], line["transfer"]))
+            for each in line.get("senders", ())
+        ]
+        found = list({id(flow): flow for flow in sent if flow is not None}.values())
+        met.update(id(flow) for flow in found)
+        rows.append(_flow_row(line, found, names, dilation))
+    rows += [_flow_row(None, [flow], names, dilation) for flow in senders if id(flow) not in met]
     told = {row["transfer"] for row in rows}
     rows += [
         _transfer_row(line)
@@ -206,48 +214,46 @@ def flow_rows(
 
 
 def _flow_row(
-    received: Line | None, sent: Line | None, names: Mapping[str, str], dilation: Dilation
+    received: Line | None, sent: list[Line], names: Mapping[str, str], dilation: Dilation
 ) -> Row:
-    line = received or sent
-    assert line is not None
-
-    def name(end: str | None) -> str | None:
-        return None if end is None else names.get(end.partition(":")[0])
-
-    source = sent["local"] if sent else line["peer"]
+    ends = [*sent, *([received] if received else [])]
+    line = received or sent[0]
+    sources = [flow["local"] for flow in sent] or [line["peer"]]
     destination = received["local"] if received else line["peer"]
-    offered = next((e["offered_at_ns"] for e in (sent, received) if e and e["offered_at_ns"]), None)
-    if offered is None and any(e and e["offered_at_ns"] == 0 for e in (sent, received)):
-        offered = 0
-    begun = offered if offered is not None else (sent or line)["started_at_ns"]
+    offered = next((e["offered_at_ns"] for e in ends if e["offered_at_ns"] is not None), None)
+    started = min(end["started_at_ns"] for end in ends)
     reasons = [
         f"{end['role']}: {end.get('reason') or end['status']}"
-        for end in (sent, received)
-        if end is not None and end["status"] != "finished"
+        for end in ends
+        # A receiver that has all does not need every one of its senders.
+        if end["status"] != "finished" and (end is received or len(sent) == 1)
     ]
     if received is None and not reasons:
         reasons = ["receiver: no record of this flow"]
     if received is not None and received.get("sha256_ok") is False:
         reasons.append("receiver: not what was sent")
-    times = {"offered_at_ns": offered, "started_at_ns": (sent or line)["started_at_ns"]}
+    times = {"offered_at_ns": offered, "started_at_ns": started}
     if received is not None and not reasons:
-        end = received["finished_at_ns"]
-        times |= {"finished_at_ns": end, "fct_ns": end - begun}
-    senders, receivers = sent or {}, received or {}
+        finished = received["finished_at_ns"]
+        begun = started if offered is None else offered
+        times |= {"finished_at_ns": finished, "fct_ns": finished - begun}
     return {
         **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
         "stream_bytes": line["stream_bytes"],
-        "source": name(source),
-        "destination": name(destination),
+        "source": _named(sources, names),
+        "destination": _named([destination], names),
         **_nominal(times, dilation),
         "status": "failed" if reasons else "finished",
         "reason": "; ".join(reasons) or None,
-        **{k: senders.get(k) for k in ("packets_sent", "retransmitted", "timeouts", "returned")},
-        **{
-            k: receivers.get(k)
-            for k in ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes")
-        },
+        **{key: sum(flow[key] for flow in sent) if sent else None for key in _BY_SENDER},
+        **{key: received[key] if received else None for key in _BY_RECEIVER},
     }
+
+
+def _named(ends: Iterable[str], names: Mapping[str, str]) -> str:
+    """Names of hosts; the address of a group is left as it is."""
+    addresses = (end.partition(":")[0] for end in ends)
+    return " ".join(sorted({names.get(address, address) for address in addresses}))
 
 
 def _transfer_row(line: Line) -> Row:
