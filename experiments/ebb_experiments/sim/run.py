@@ -103,6 +103,7 @@ class Run:
             threads=self.threads,
             workload=dilation.slow(workload),
             coding_bps=round(dilation.rate(spec.coding_bps)),
+            content=spec.content,
             faults=any(not isinstance(step, Reroute | Reinstall) for step in self.loaded.steps),
         )
         with simulator, LoopThread() as loop:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from ebb_controller.scheme import SCHEMES, Scheme, known_schemes
 from ebb_topologies.dilation import Dilation
@@ -103,6 +103,8 @@ class SimScenario(FaultKeys, Spec):
     """IP packets of the hosts are not longer."""
     coding_bps: Annotated[int, Field(ge=0)] = 0
     """How fast a host codes a block of SCDP where symbols were lost; 0: in no time."""
+    content: Literal["zeros", "pattern"] = "zeros"
+    """Of the objects; pattern: different bytes everywhere, compared at the receiver."""
     limit_ns: Annotated[int, Field(gt=0)] = 1_000_000_000
     """Nominal time after which a run is given up, flows open or not."""
     sample: list[Sample] = []

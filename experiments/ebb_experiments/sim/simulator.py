@@ -104,6 +104,7 @@ class Simulator:
     """Keys of a workload file, instead of `flows`; slowed, too."""
     coding_bps: int = 0
     """How fast a host codes a block of SCDP; 0: in no time."""
+    content: str = "zeros"
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
     records: list[Line] = field(default_factory=list)
@@ -169,6 +170,7 @@ class Simulator:
             "hosts": hosts,
             "links": links,
             "coding_bps": self.coding_bps,
+            "content": self.content,
             **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
             **({"fabric_addr": f"127.0.0.1:{fabric_port()}"} if self.faults else {}),
         }
