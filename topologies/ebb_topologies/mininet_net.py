@@ -30,6 +30,7 @@ from ebb_topologies.mininet_cli import FabricCLI
 from ebb_topologies.mininet_links import ControlError, FabricControl, InnerLink, ServedLink
 from ebb_topologies.processes import Process, ProcessTable, claim, end_recorded, uninterrupted
 from ebb_topologies.targets import FabricTarget, Target
+from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
 
 INTERFACES_FILE = "interfaces"
 FABRIC_FILE = "fabric.json"
@@ -213,12 +214,23 @@ class FabricNet:
 
     def _start_fabric(self, target: FabricTarget) -> None:
         file = self.run_dir / FABRIC_FILE
-        file.write_text(json.dumps(fabric_file(self.topology, self.config_for), indent=1))
+        file.write_text(json.dumps(fabric_file(self.topology, self._fabric_config), indent=1))
         for switch in self.topology.switches:
             self._check_interfaces(switch)
         command = target.fabric_command(file, self._pcaps(FABRIC_PROCESS))
         process = self.processes.spawn(FABRIC_PROCESS, command)
         self.switch_processes = dict.fromkeys((s.name for s in self.topology.switches), process)
+
+    def _fabric_config(self, switch: model.Switch) -> Path:
+        """The traffic-manager file of a switch; at least with the delays of its links, by which the
+        process spreads the switches over threads."""
+        given = self.config_for(switch)
+        if given is not None:
+            return given
+        path = self.run_dir / "tm" / f"{switch.name}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(traffic_manager_config(self.topology, switch, PortParameters())))
+        return path
 
     def _check_interfaces(self, switch: model.Switch) -> None:
         for end in self._interfaces_of(switch):

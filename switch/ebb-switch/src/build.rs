@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_bmv2_json::Program;
@@ -22,7 +23,8 @@ pub struct Built {
     pub server: Server,
 }
 
-pub fn build(settings: &Settings, captures: Option<&Path>) -> Result<Built> {
+/// `threads` 0: as many as there are processors.
+pub fn build(settings: &Settings, captures: Option<&Path>, threads: usize) -> Result<Built> {
     let mut network = Network::new();
     let mut switches = Vec::new();
     for entry in &settings.switches {
@@ -43,7 +45,11 @@ pub fn build(settings: &Settings, captures: Option<&Path>) -> Result<Built> {
             outside.insert(at, NodePort { node, port: 0 });
         }
     }
-    let mut driver = Driver::new(network, DriverOptions::default())?;
+    let threads = match threads {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    let mut driver = Driver::new(network, DriverOptions { threads })?;
     if let Some(directory) = captures {
         fs::create_dir_all(directory)
             .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;

@@ -29,7 +29,7 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
         );
     }
     let settings = Settings::from_options(options)?;
-    let built = build::build(&settings, options.pcap.as_deref())?;
+    let built = build::build(&settings, options.pcap.as_deref(), options.threads)?;
     run::run(built, options.report)
 }
 

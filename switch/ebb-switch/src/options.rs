@@ -62,6 +62,11 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub fabric: Option<PathBuf>,
 
+    /// Threads that the switches of a fabric are spread over, neighbours together; links without
+    /// delay keep switches in one. 0: one for each processor
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "fabric")]
+    pub threads: usize,
+
     /// Capture each interface to INTERFACE_in.pcap and INTERFACE_out.pcap in DIR, and ports inside
     /// a fabric to SWITCH-ethPORT_in.pcap and _out.pcap
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
