@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_engine::SwitchReport;
@@ -21,8 +22,29 @@ pub enum Order {
         #[serde(default)]
         flows: bool,
     },
+    /// Tell the depths of queues from now on, in place of those of before.
+    Sample(SampleOrder),
     /// Tell all that there is to tell so far.
     Report,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleOrder {
+    pub every_ns: u64,
+    /// None: no more samples.
+    pub queues: Vec<QueueName>,
+    /// Where the lines go instead of stdout.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueName {
+    pub switch: String,
+    pub port: u16,
+    pub queue: u8,
 }
 
 /// A line on stdout.
@@ -54,6 +76,17 @@ pub enum Line<'a> {
     Flow(Box<FlowLine<'a>>),
     /// A transfer has ended without a flow to tell it, or not at all.
     Transfer(TransferLine<'a>),
+    /// What the numbers of the samples that follow belong to.
+    Sampling {
+        every_ns: u64,
+        queues: Vec<&'a QueueName>,
+    },
+    /// Depths at an instant, before what happens at it.
+    Sample {
+        at_ns: u64,
+        packets: Vec<u64>,
+        bytes: Vec<u64>,
+    },
     Switch(SwitchReport),
     End {
         trace_hash: String,

@@ -10,6 +10,8 @@ mod host;
 mod lines;
 mod network;
 mod run;
+mod sampling;
+mod servers;
 mod session;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `scheme` | | of all hosts: `ndp`, `scdp`, `reno`, `reno-ecn`, `dctcp`, `hull` |
 //! | `params` | {} | as `ebb-agent params` prints them; `nic.catch_up_packets` is taken for 0, `engine` and `faults` are ignored |
-//! | `seed` | | of session ids and path entropy |
+//! | `seed` | | of session ids, path entropy, and what links lose |
 //! | `switches` | | `name`, `device_id`, `grpc_server_addr`, `cpu_port`, `drop_port`, `traffic_manager` (its configuration until the controller says otherwise) |
 //! | `hosts` | | `name`, `ip`, `mac`, `gateway_mac`; `rack`, `pod` (labels for workloads), `rate_bps` (`params.nic.rate_bps`) |
 //! | `links` | | pairs of `{node, port}`; a host has port 0 |
@@ -12,6 +12,7 @@
 //! | `transfers` | [] | instead of a workload: objects as `ebb-agent workload` prints them. `id`, `start_ns`, `sources`, `destinations`, `bytes`; `kind` (`send-one-to-one`), `priority` (0), `after` (of another with the same start) .. |
 //! | `content` | `zeros` | of the objects; `pattern`: different bytes everywhere, compared at the receiver |
 //! | `coding_bps` | 0 | how fast a host codes a source block of SCDP, one after the other; 0: in no time |
+//! | `fabric_addr` | | serves `ebb.fabric.v1.Fabric` there: faults, restarts, captures |
 //! | `patience_ns` | 10 s | how long a fetch waits for its first byte |
 //!
 //! Times and rates are those of the simulation: whoever writes the file has slowed them down.
@@ -61,6 +62,8 @@ pub struct Network {
     coding_bps: u64,
     #[serde(default = "ten_seconds")]
     patience_ns: u64,
+    #[serde(default)]
+    fabric_addr: Option<SocketAddr>,
     /// What relative paths are relative to.
     #[serde(skip)]
     folder: PathBuf,
@@ -122,12 +125,20 @@ struct End {
     port: u16,
 }
 
+pub struct SimSwitch {
+    pub node: NodeId,
+    pub device_id: u64,
+    pub grpc_address: SocketAddr,
+}
+
 /// A simulation that has not begun.
 pub struct Built {
     pub simulation: Simulation<SimHost>,
-    /// The switches in the order of the file, with their gRPC addresses.
-    pub switches: Vec<(NodeId, u64, SocketAddr)>,
+    /// Switches, hosts and links in the order of the file.
+    pub switches: Vec<SimSwitch>,
     pub hosts: Vec<NodeId>,
+    pub links: Vec<[NodePort; 2]>,
+    pub fabric_addr: Option<SocketAddr>,
     pub plan: Plan,
     /// The hosts of the plan by their numbers there, with their names.
     pub planned: Vec<(NodeId, String)>,
@@ -156,6 +167,7 @@ impl Network {
         let catalog = Arc::new(self.catalog(&plan)?);
         let survey = plan.survey(self.scheme, &catalog.addresses)?;
         let mut simulation = Simulation::new();
+        simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
         let mut switches = Vec::new();
         for entry in self.switches {
@@ -167,9 +179,13 @@ impl Network {
             };
             let switch = Switch::new(options, entry.traffic_manager)
                 .with_context(|| format!("traffic manager of {}", entry.name))?;
-            let id = simulation.add_switch(switch);
-            ids.insert(entry.name, id);
-            switches.push((id, entry.device_id, entry.grpc_server_addr));
+            let node = simulation.add_switch(switch);
+            ids.insert(entry.name, node);
+            switches.push(SimSwitch {
+                node,
+                device_id: entry.device_id,
+                grpc_address: entry.grpc_server_addr,
+            });
         }
         let places = places(&self.hosts);
         let numbers = (0..).zip(plan.hosts(&places));
@@ -212,6 +228,7 @@ impl Network {
             ids.insert(entry.name, id);
             hosts.push(id);
         }
+        let mut links = Vec::new();
         for [a, b] in self.links {
             let end = |end: &End| -> Result<NodePort> {
                 let node = ids
@@ -222,12 +239,16 @@ impl Network {
                     port: end.port,
                 })
             };
-            simulation.connect(end(&a)?, end(&b)?)?;
+            let ends = [end(&a)?, end(&b)?];
+            simulation.connect(ends[0], ends[1])?;
+            links.push(ends);
         }
         Ok(Built {
             simulation,
             switches,
             hosts,
+            links,
+            fabric_addr: self.fabric_addr,
             plan,
             // `catalog` has found all of them.
             planned: planned.into_iter().flatten().collect(),

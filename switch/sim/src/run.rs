@@ -10,7 +10,7 @@ use ebb_workload::Open;
 use crate::feed::Feed;
 use crate::host::{SimHost, Told};
 use crate::lines::Done;
-use crate::network::Built;
+use crate::network::{Built, SimSwitch};
 
 /// A run that is to end with its transfers looks whether they have ended after so many events, more
 /// or less; the clock does not stop before that. Events and not real time, so that a run always
@@ -28,16 +28,18 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn new(built: Built) -> anyhow::Result<Self> {
+    /// Also returns the switches.
+    pub fn new(built: Built) -> anyhow::Result<(Self, Vec<SimSwitch>)> {
         let planned = built.planned.iter().map(|(node, _)| *node);
-        Ok(Run {
+        let run = Run {
             simulation: built.simulation,
             hosts: built.hosts,
             feed: Feed::new(built.plan.transfers()?, planned.collect()),
             transfers: built.survey.transfers,
             ended: built.ended,
             slice: FIRST_SLICE,
-        })
+        };
+        Ok((run, built.switches))
     }
 
     /// Runs to the next look, `until` at the latest. `progress` is told now and then what has been

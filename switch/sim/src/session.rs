@@ -1,22 +1,20 @@
-//! The conversation with the runner, and the P4Runtime servers beside it.
+//! The conversation with the runner.
 
 use std::io::{self, BufRead, BufWriter, Write};
 use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant as WallClock};
 
 use anyhow::{Context, Result, anyhow};
-use ebb_engine::simulation::NodeId;
 use ebb_engine::{ControlHandle, ControlReceiver, SwitchReport, control_channel};
-use ebb_p4runtime::{Device, Server};
-use ebb_switch::service::EngineDevice;
 use ebb_units::Instant;
-use tokio::sync::oneshot;
 
-use crate::lines::{Group, Line, Order, say};
-use crate::network::{Built, Network};
+use crate::lines::{Group, Line, Order, SampleOrder, say};
+use crate::network::{Built, Network, SimSwitch};
 use crate::run::Run;
+use crate::sampling::Sampling;
+use crate::servers;
 
 /// How often progress is told, in real time.
 const PROGRESS_EVERY: Duration = Duration::from_millis(500);
@@ -29,27 +27,14 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     };
     built.simulation.spread(threads);
     let (handle, commands) = control_channel().context("cannot make a control channel")?;
-    let addresses: Vec<_> = built
-        .switches
-        .iter()
-        .map(|(.., address)| *address)
-        .collect();
-    let server = Server::bind(&addresses)?;
-    let devices = built.switches.iter().map(|(node, id, _)| {
-        let device = EngineDevice {
-            id: *id,
-            switch: *node,
-            handle: handle.clone(),
-        };
-        Arc::new(device) as Arc<dyn Device>
-    });
-    let stop = serve(server, devices.collect())?;
+    let stop = servers::serve(&built, &handle)?;
     let orders = read_orders(handle);
     tell(&ready(&built, threads))?;
-    let switches = built.switches.iter().map(|(node, ..)| *node).collect();
+    let (run, switches) = Run::new(built)?;
     let mut session = Session {
+        run,
         switches,
-        run: Run::new(built)?,
+        sampling: None,
         commands,
         seconds: 0.0,
     };
@@ -57,27 +42,6 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
     // The server may have ended already.
     let _ = stop.send(());
     result
-}
-
-/// The gRPC servers, in a thread of their own until the sender says or is gone.
-fn serve(server: Server, devices: Vec<Arc<dyn Device>>) -> Result<oneshot::Sender<()>> {
-    let (stop, stopped) = oneshot::channel::<()>();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the gRPC runtime")?;
-    thread::Builder::new()
-        .name("grpc".into())
-        .spawn(move || {
-            let shutdown = async {
-                let _ = stopped.await;
-            };
-            if let Err(error) = runtime.block_on(server.serve(devices, shutdown)) {
-                tracing::error!("the P4Runtime server has ended: {error}");
-            }
-        })
-        .context("cannot start the gRPC thread")?;
-    Ok(stop)
 }
 
 /// Reads stdin in a thread. Every order, and the end, also wakes whoever serves the switches.
@@ -117,8 +81,8 @@ fn ready(built: &Built, threads: usize) -> Line<'_> {
 
 struct Session {
     run: Run,
-    /// As the controller numbers them.
-    switches: Vec<NodeId>,
+    switches: Vec<SimSwitch>,
+    sampling: Option<Sampling>,
     commands: ControlReceiver,
     /// Real time for which the clock has run.
     seconds: f64,
@@ -131,6 +95,7 @@ impl Session {
             match orders.try_recv() {
                 Ok(order) => match order? {
                     Order::Run { until_ns, flows } => self.run(until_ns, flows)?,
+                    Order::Sample(order) => self.sample(order)?,
                     Order::Report => self.report()?,
                 },
                 Err(mpsc::TryRecvError::Disconnected) => return Ok(()),
@@ -154,7 +119,10 @@ impl Session {
         let mut told = started;
         while self.run.simulation.now() < until {
             let mut broken = None;
-            self.run.advance(until, |at, done| {
+            let now = self.run.simulation.now();
+            let horizon = self.sampling.as_ref().map(|s| s.horizon(now));
+            let end = until.min(horizon.unwrap_or(until));
+            self.run.advance(end, |at, done| {
                 if told.elapsed() < PROGRESS_EVERY {
                     return false;
                 }
@@ -180,8 +148,23 @@ impl Session {
         })
     }
 
+    fn sample(&mut self, order: SampleOrder) -> Result<()> {
+        let before = self.sampling.take();
+        let simulation = &mut self.run.simulation;
+        self.sampling = Sampling::start(order, &self.switches, simulation, before)?;
+        let mut out = io::stdout().lock();
+        if let Some(sampling) = &mut self.sampling {
+            sampling.begin(&mut out)?;
+        }
+        out.flush().context("cannot write to stdout")
+    }
+
+    /// Tells what has ended, and the samples.
     fn tell_flows(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
+        if let Some(sampling) = &mut self.sampling {
+            sampling.write(&mut self.run.simulation, &mut out)?;
+        }
         self.run
             .tell(|host, told| say(&mut out, &Line::told(host, &told)))?;
         out.flush().context("cannot write to stdout")
@@ -189,8 +172,8 @@ impl Session {
 
     fn report(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        for node in &self.switches {
-            if let Some(switch) = self.run.simulation.switch(*node) {
+        for switch in &self.switches {
+            if let Some(switch) = self.run.simulation.switch(switch.node) {
                 say(&mut out, &Line::Switch(SwitchReport::of(switch)))?;
             }
         }

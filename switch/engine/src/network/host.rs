@@ -1,6 +1,6 @@
 //! A host as the network sees it.
 
-use ebb_units::Instant;
+use ebb_units::{BitRate, Instant};
 
 /// Something at the end of a switch port. Sans-IO: it gets the time and says when it wants to be
 /// woken.
@@ -14,4 +14,9 @@ pub trait Host: Send {
     fn next_wake(&self) -> Option<Instant>;
     /// A frame that starts to leave now, and when its last bit is out. `None`: nothing more now.
     fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)>;
+    /// Its link carries no more than this from now on; `None`: as much as it sends. True: the host
+    /// keeps to it. Otherwise its frames wait where the link begins.
+    fn limit_rate(&mut self, _rate: Option<BitRate>) -> bool {
+        false
+    }
 }

@@ -92,9 +92,9 @@ pub(super) struct Link {
 /// Who sends, for what differs between the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sender {
-    /// Has a traffic manager that keeps the link's rate, and counts what the link does.
+    /// Counts what the link does.
     Switch,
-    /// Has neither: the link keeps the rate, and the switch at its end counts.
+    /// Has none: the switch at its end counts.
     Host,
 }
 
@@ -114,14 +114,15 @@ impl Link {
         faults.map_or(LinkState::default(), |faults| faults.state)
     }
 
-    /// `key` differs from link to link.
-    pub fn set_state(&mut self, state: LinkState, key: u64) {
+    /// `key` differs from link to link. `paced`: the sender keeps to the rate.
+    pub fn set_state(&mut self, state: LinkState, key: u64, paced: bool) {
         let free_at = self.faults.as_ref().map_or(Instant::ZERO, |f| f.free_at);
         let faulty = state != LinkState::default();
         self.faults = faulty.then(|| {
             Box::new(Faults {
                 state,
                 key,
+                paced,
                 free_at,
             })
         });
@@ -140,7 +141,7 @@ impl Link {
         self.sent += 1;
         let mut fault = None;
         if let Some(faults) = &mut self.faults {
-            if sender == Sender::Host {
+            if !faults.paced {
                 at = faults.serialise(at, frame.len() as u64);
             }
             fault = faults.strike(sequence, &mut frame);
@@ -174,6 +175,8 @@ impl Link {
 struct Faults {
     state: LinkState,
     key: u64,
+    /// The sender keeps to the rate.
+    paced: bool,
     /// When a link that is slower than its host has passed on what it was given.
     free_at: Instant,
 }
@@ -226,7 +229,7 @@ mod tests {
             port: 3,
         };
         let mut link = Link::new(peer, Address::default());
-        link.set_state(state, key);
+        link.set_state(state, key, false);
         link
     }
 

@@ -187,10 +187,16 @@ impl<H: Host> Node<H> {
                 problem,
             })?;
         let key = mix(mix(seed, self.id.0 as u64), port.into());
-        self.link_mut(port)?.set_state(state, key);
-        if let Kind::Switch(switch) = &mut self.kind {
-            switch.limit_rate(now, port, state.rate());
-        }
+        self.link_mut(port)?;
+        let paced = match &mut self.kind {
+            Kind::Nobody => false,
+            Kind::Switch(switch) => {
+                switch.limit_rate(now, port, state.rate());
+                true
+            }
+            Kind::Host(host) => host.limit_rate(state.rate()),
+        };
+        self.link_mut(port)?.set_state(state, key, paced);
         Ok(())
     }
 

@@ -57,6 +57,8 @@ pub struct SimHost {
     application: Application,
     coding: Coding,
     nic: Nic,
+    /// Of the NIC while the link is as it should be.
+    rate_bps: u64,
     packet: Vec<u8>,
     spare: Vec<Vec<u8>>,
     wake: Option<Instant>,
@@ -83,6 +85,7 @@ impl SimHost {
                 catch_up_packets: 0,
                 ..parts.nic
             }),
+            rate_bps: parts.nic.rate_bps,
             packet: Vec::new(),
             spare: Vec::new(),
             wake: None,
@@ -216,6 +219,17 @@ impl Host for SimHost {
         header.emit(&mut frame);
         frame.extend_from_slice(&self.packet);
         Some((last_bit, frame))
+    }
+
+    fn limit_rate(&mut self, rate: Option<BitRate>) -> bool {
+        let rate = match rate.map(BitRate::as_bps) {
+            None => self.rate_bps,
+            // 0: no limit of its own.
+            Some(rate) if self.rate_bps == 0 => rate,
+            Some(rate) => rate.min(self.rate_bps),
+        };
+        self.nic.set_rate_bps(rate);
+        true
     }
 }
 

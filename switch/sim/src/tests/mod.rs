@@ -2,6 +2,8 @@
 
 mod closed_forms;
 mod determinism;
+mod faults;
+mod files;
 mod transfers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -204,7 +206,8 @@ impl Topology {
             let members = receivers.iter().map(|host| names[host.index()].clone());
             groups.push((number, *address, members.collect::<Vec<_>>()));
         }
-        for (index, (node, ..)) in built.switches.clone().into_iter().enumerate() {
+        let nodes: Vec<_> = built.switches.iter().map(|s| s.node).collect();
+        for (index, node) in nodes.into_iter().enumerate() {
             let switch = format!("s{index}");
             built.simulation.with_switch(node, |s| {
                 let mut pipeline = Pipeline::new(router());
@@ -237,9 +240,15 @@ impl Topology {
     }
 
     fn run_on(&self, network: Value, threads: usize) -> Outcome {
+        self.run_with(network, threads, |_| {})
+    }
+
+    /// `before`: what happens before the clock runs.
+    fn run_with(&self, network: Value, threads: usize, before: impl FnOnce(&mut Run)) -> Outcome {
         let mut built = self.build(network);
         built.simulation.spread(threads);
-        let mut run = Run::new(built).unwrap();
+        let (mut run, _) = Run::new(built).unwrap();
+        before(&mut run);
         let mut outcome = Outcome::default();
         while !run.is_over() && run.simulation.now() < Instant::from_nanos(60_000_000_000) {
             run.advance(Instant::from_nanos(60_000_000_000), |_, _| false);

@@ -1,0 +1,108 @@
+//! Depths of queues over time, as lines: one per instant.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+
+use anyhow::{Context, Result, ensure};
+use ebb_engine::simulation::{NodeId, Simulation};
+use ebb_units::{Duration, Instant};
+
+use crate::host::SimHost;
+use crate::lines::{Line, QueueName, SampleOrder, say};
+use crate::network::SimSwitch;
+
+/// Instants for which samples are collected before they are written.
+const INSTANTS_AT_A_TIME: u64 = 1000;
+
+/// Samples of the queues of an order, in the order of the switches.
+pub struct Sampling {
+    every: Duration,
+    queues: Vec<(NodeId, QueueName)>,
+    /// None: they go where all lines go.
+    file: Option<BufWriter<File>>,
+}
+
+impl Sampling {
+    /// In place of `before`.
+    pub fn start(
+        order: SampleOrder,
+        switches: &[SimSwitch],
+        simulation: &mut Simulation<SimHost>,
+        before: Option<Sampling>,
+    ) -> Result<Option<Self>> {
+        for (switch, _) in before.into_iter().flat_map(|before| before.queues) {
+            simulation.sample_queues(switch, &[], Duration::MAX);
+        }
+        if order.queues.is_empty() {
+            return Ok(None);
+        }
+        ensure!(order.every_ns > 0, "sample: every_ns is 0");
+        let every = Duration::from_nanos(order.every_ns);
+        let mut queues = Vec::new();
+        for name in order.queues {
+            let found = switches
+                .iter()
+                .find(|s| simulation.name(s.node) == name.switch);
+            let switch = found.with_context(|| {
+                format!("sample: there is no switch {}", name.switch.escape_debug())
+            })?;
+            queues.push((switch.node, name));
+        }
+        queues.sort_by_key(|(switch, _)| *switch);
+        for of_switch in queues.chunk_by(|(a, _), (b, _)| a == b) {
+            let ports: Vec<_> = of_switch.iter().map(|(_, q)| (q.port, q.queue)).collect();
+            simulation.sample_queues(of_switch[0].0, &ports, every);
+        }
+        let file = order.file.map(|path| {
+            let file = File::create(&path);
+            file.with_context(|| format!("sample: cannot write {}", path.display()))
+        });
+        Ok(Some(Sampling {
+            every,
+            queues,
+            file: file.transpose()?.map(BufWriter::new),
+        }))
+    }
+
+    /// What the samples are of, as the first line.
+    pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
+        let queues = self.queues.iter().map(|(_, name)| name).collect();
+        let line = Line::Sampling {
+            every_ns: self.every.as_nanos(),
+            queues,
+        };
+        match &mut self.file {
+            Some(file) => say(file, &line),
+            None => say(out, &line),
+        }
+    }
+
+    /// How far the clock may run before samples are to be written.
+    pub fn horizon(&self, now: Instant) -> Instant {
+        now + self.every * INSTANTS_AT_A_TIME
+    }
+
+    /// Writes the samples since the last time.
+    pub fn write(
+        &mut self,
+        simulation: &mut Simulation<SimHost>,
+        out: &mut impl Write,
+    ) -> Result<()> {
+        let samples = simulation.take_queue_samples();
+        for instant in samples.chunk_by(|a, b| a.at == b.at) {
+            let line = Line::Sample {
+                at_ns: instant[0].at.as_nanos(),
+                packets: instant.iter().map(|sample| sample.depth.packets).collect(),
+                bytes: instant.iter().map(|sample| sample.depth.bytes).collect(),
+            };
+            match &mut self.file {
+                Some(file) => say(file, &line)?,
+                None => say(out, &line)?,
+            }
+        }
+        match &mut self.file {
+            Some(file) => file.flush().context("cannot write samples"),
+            None => Ok(()),
+        }
+    }
+}

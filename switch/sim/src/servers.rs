@@ -1,0 +1,82 @@
+//! The gRPC servers beside a simulation: they are answered while its clock stands still.
+
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::{Context, Result};
+use ebb_engine::ControlHandle;
+use ebb_p4runtime::{Device, Layout, LinkEnd, Node, Server, SwitchInfo};
+use ebb_switch::fabric::EngineFabric;
+use ebb_switch::service::EngineDevice;
+use tokio::sync::oneshot;
+
+use crate::network::Built;
+
+/// P4Runtime of every switch, and the fabric service if it has an address. They end when the sender
+/// says so or is gone.
+pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()>> {
+    let addresses: Vec<_> = built.switches.iter().map(|s| s.grpc_address).collect();
+    let mut server = Server::bind(&addresses)?;
+    if let Some(address) = built.fabric_addr {
+        let fabric = EngineFabric {
+            layout: layout(built, &server),
+            switches: built.switches.iter().map(|s| s.node).collect(),
+            links: built.links.clone(),
+            handle: handle.clone(),
+        };
+        server = server.with_fabric(address, Arc::new(fabric))?;
+    }
+    let devices = built.switches.iter().map(|switch| {
+        let device = EngineDevice {
+            id: switch.device_id,
+            switch: switch.node,
+            handle: handle.clone(),
+        };
+        Arc::new(device) as Arc<dyn Device>
+    });
+    let devices = devices.collect();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the gRPC runtime")?;
+    thread::Builder::new()
+        .name("grpc".into())
+        .spawn(move || {
+            let shutdown = async {
+                let _ = stopped.await;
+            };
+            if let Err(error) = runtime.block_on(server.serve(devices, shutdown)) {
+                tracing::error!("the gRPC server has ended: {error}");
+            }
+        })
+        .context("cannot start the gRPC thread")?;
+    Ok(stop)
+}
+
+fn layout(built: &Built, server: &Server) -> Layout {
+    let of_switch = |node| built.switches.iter().position(|s| s.node == node);
+    let of_host = |node| built.hosts.iter().position(|host| *host == node);
+    let links = built.links.iter().filter_map(|ends| {
+        let [a, b] = ends.map(|end| {
+            let switch = of_switch(end.node).map(Node::Switch);
+            let node = switch.or_else(|| of_host(end.node).map(Node::Host))?;
+            let port = end.port;
+            Some(LinkEnd { node, port })
+        });
+        Some([a?, b?])
+    });
+    let switches = built.switches.iter().zip(server.addresses());
+    let name = |node| built.simulation.name(node).to_owned();
+    Layout {
+        switches: switches
+            .map(|(switch, grpc_address)| SwitchInfo {
+                name: name(switch.node),
+                device_id: switch.device_id,
+                grpc_address,
+            })
+            .collect(),
+        hosts: built.hosts.iter().map(|host| name(*host)).collect(),
+        links: links.collect(),
+    }
+}
