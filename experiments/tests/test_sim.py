@@ -164,3 +164,109 @@ def test_the_expected_end(ended: int, expected: str) -> None:
 def test_nothing_is_expected_of_a_run_that_has_just_begun() -> None:
     assert str(expectation(0.5, 0.0, 1e9, 0, 10)) == ""
     assert str(expectation(60.0, 1.0, 1e9, 0, 10)) == ""  # years: the limit is no news
+
+
+# -- faults -----------------------------------------------------------------------------------
+
+needs_faults = needs_simulator
+UPLINK = {"do": "link", "a": "l0", "b": "s0"}
+
+
+@needs_faults
+@pytest.mark.parametrize("scheme", ["dctcp", "ndp", "scdp"])
+def test_a_link_fails_and_the_controller_routes_around_it(tmp_path: Path, scheme: str) -> None:
+    events = [
+        UPLINK | {"at_ns": 200_000, "up": False},
+        UPLINK | {"at_ns": 2_000_000, "up": True},
+    ]
+    one, two = (
+        simulate(
+            tmp_path / str(threads),
+            scheme,
+            threads,
+            workload=incast(5, 100_000),
+            event=events,
+            controller_delay_ns=300_000,
+        )
+        for threads in (1, 2)
+    )
+    assert [flow["status"] for flow in one.flows] == ["finished"] * 5
+    assert one.losses["link-down"] > 0
+    said = [step["what"] for step in one.run["steps"] if not step.get("skipped")]
+    assert said[0] == "link l0:4 - s0:1 down"
+    assert said[1].startswith("the controller routes around l0 - s0: ")
+    assert (one.run["trace_hash"], one.tables) == (two.run["trace_hash"], two.tables)
+
+
+@needs_faults
+def test_a_restarted_switch_forwards_again_when_the_controller_is_back(tmp_path: Path) -> None:
+    event = {"do": "restart-switch", "switch": "s1", "at_ns": 200_000}
+    keys = {"single_rack": {"hosts": 4}, "workload": incast(3, 100_000), "event": [event]}
+    results = simulate(tmp_path, "dctcp", controller_delay_ns=500_000, **keys)
+    assert [flow["status"] for flow in results.flows] == ["finished"] * 3
+    # Nothing arrives before it has its program again, nor much before the senders try again.
+    assert min(flow["fct_ns"] for flow in results.flows) > 700_000
+    assert results.losses["no-program"] > 0
+    never = simulate(
+        tmp_path / "never", "dctcp", controller_delay_ns="never", limit_ns=20_000_000, **keys
+    )
+    assert {flow["status"] for flow in never.flows} == {"unfinished"}
+
+
+@needs_faults
+@pytest.mark.parametrize("scheme", ["dctcp", "ndp", "scdp"])
+def test_what_a_link_loses_or_corrupts_arrives_all_the_same(tmp_path: Path, scheme: str) -> None:
+    event = UPLINK | {"at_ns": 0, "loss": 0.05, "corrupt": 0.05}
+    results = simulate(
+        tmp_path, scheme, workload=incast(5, 100_000), content="pattern", event=[event]
+    )
+    assert [flow["status"] for flow in results.flows] == ["finished"] * 5
+    assert results.losses["link-loss"] > 0
+    corrupt = [row for row in results.tables["drops"] if row["reason"] == "link-corrupt"]
+    assert sum(row["packets"] for row in corrupt) > 0
+
+
+@needs_faults
+def test_queues_are_sampled_and_ports_captured(tmp_path: Path) -> None:
+    results = simulate(
+        tmp_path,
+        "ndp",
+        single_rack={"hosts": 6},
+        workload=incast(5, 50_000),
+        sample=[{"ports": ["s1:*"], "queues": [1], "every_ns": 10_000}],
+        event=[{"do": "capture", "port": "s1:1", "at_ns": 0, "until_ns": 400_000}],
+    )
+    samples = results.tables["samples"]
+    times = sorted({sample["at_ns"] for sample in samples})
+    assert times[:3] == [0, 10_000, 20_000]
+    assert len(samples) == 6 * len(times)
+    # NDP's data queue has room for eight packets, and an incast fills one.
+    assert max(sample["depth_packets"] for sample in samples) == 8
+    deepest = {
+        queue["port"]: queue["max_depth_packets"]
+        for queue in results.tables["queues"]
+        if queue["queue"] == 1
+    }
+    for sample in samples:
+        assert sample["depth_packets"] <= deepest[sample["port"]]
+    captured = list((tmp_path / "captures").iterdir())
+    assert captured
+    assert all(path.stat().st_size > 24 for path in captured)
+
+
+@needs_simulator
+def test_an_object_to_several_and_from_several(tmp_path: Path) -> None:
+    """The groups of the transfers are installed before the clock runs."""
+    storage = {
+        "arrivals": {"type": "once"},
+        "size": {"type": "fixed", "bytes": 50_000},
+    }
+    traffic = [
+        {"name": "w", "pattern": {"type": "storage-write", "placement": "any"}, **storage},
+        {"name": "r", "pattern": {"type": "storage-read", "placement": "any"}, **storage},
+    ]
+    results = simulate(tmp_path, "scdp", workload={"traffic": traffic})
+    assert {flow["status"] for flow in results.flows} == {"finished"}
+    writes = [flow for flow in results.flows if flow["kind"] == "send-one-to-many"]
+    reads = [flow for flow in results.flows if flow["kind"] == "fetch-many-to-one"]
+    assert len(writes) == 3 * len(reads) == 3 * 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import subprocess
 import time
@@ -14,7 +15,6 @@ from typing import Any
 from ebb_controller.controller import Controller, Counters, Program
 from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup
-from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
 
@@ -257,11 +257,6 @@ def _said(command: list[str]) -> str | None:
 
 async def _counters(controller: Controller) -> dict[str, Counters]:
     """Of all switches that the controller has; one may just have been restarted."""
-    found = {}
-    for switch in controller.topology.switches:
-        try:
-            found[switch.name] = await controller.switch_counters(switch.name, *COUNTERS)
-        except ControllerError:
-            if not controller.has_left(switch.name):
-                raise
-    return found
+    names = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
+    found = await asyncio.gather(*(controller.switch_counters(n, *COUNTERS) for n in names))
+    return dict(zip(names, found, strict=True))
