@@ -133,7 +133,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):
-        check_separate(scenario.faults)
+        check_separate(scenario.faults, reopens=chosen.has_traffic_manager)
     preflight.check(slowed, chosen, [agent, program.p4info, program.json], RUN_DIR)
 
     started = time.monotonic()

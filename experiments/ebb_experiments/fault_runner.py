@@ -192,8 +192,9 @@ class _Phase:
         self.done.append(Done(what, step.at_ns, began_ns, ended_ns, reroute))
 
 
-def check_separate(steps: Sequence[Step]) -> None:
-    """Raises `InputError` for what needs all switches in one process."""
+def check_separate(steps: Sequence[Step], reopens: bool) -> None:
+    """Raises `InputError` for what needs all switches in one process; `reopens`: whether a switch
+    uses an interface again that was down."""
     for step in steps:
         needs = []
         match step:
@@ -203,6 +204,7 @@ def check_separate(steps: Sequence[Step]) -> None:
                     "corrupt": step.corrupt,
                     "rate_bps": step.rate_bps,
                     "one_way": step.one_way or None,
+                    "a link that comes back": None if reopens else step.up,
                 }
                 needs = [name for name, value in given.items() if value is not None]
             case StartCapture() | StopCapture():
@@ -210,5 +212,5 @@ def check_separate(steps: Sequence[Step]) -> None:
         if needs:
             raise InputError(
                 f"event at {step.at_ns} ns ({step}): {', '.join(needs)} needs the fabric in one "
-                "process: leave out FUSED=0 and SWITCH=bmv2"
+                f"process: leave out {'FUSED=0' if reopens else 'SWITCH=bmv2'}"
             )

@@ -37,9 +37,9 @@ agents' own check.
 
 `[[event]]` lists break things while traffic runs: every phase (file, each incast, write, read) has
 the same events, at the same times after its traffic starts, and begins and ends with a fabric that
-is whole. What was done when is in `results/run/faults.jsonl`. With a process per switch (`FUSED=0`,
-`SWITCH=bmv2`) links can go down and up and switches restart; loss, corruption, rates and captures
-need the fabric in one process.
+is whole. What was done when is in `results/run/faults.jsonl`. With a process per switch links can
+go down and up (`FUSED=0`) and switches restart (also `SWITCH=bmv2`); loss, corruption, rates and
+captures need the fabric in one process.
 
 | file in `experiments/scenarios` | what for |
 |---|---|

@@ -208,5 +208,10 @@ def test_without_events_nothing_is_touched(loop: LoopThread, tmp_path: Path) -> 
 )
 def test_what_a_process_per_switch_cannot_do_is_refused(event: dict[str, Any], needs: str) -> None:
     with pytest.raises(InputError, match=needs):
-        check_separate(plan(event))
-    check_separate(plan(link(1, up=False), {"at_ns": 2, "do": "restart-switch", "switch": "s0"}))
+        check_separate(plan(event), reopens=True)
+    restart = plan({"at_ns": 2, "do": "restart-switch", "switch": "s0"})
+    cut = plan(link(1, up=False))
+    check_separate([*cut, *restart], reopens=True)
+    check_separate(restart, reopens=False)
+    with pytest.raises(InputError, match=r"a link that comes back needs .* leave out SWITCH=bmv2"):
+        check_separate(cut, reopens=False)
