@@ -109,9 +109,13 @@ test-python: build ## unit tests of topologies, controller and experiments
 test-ptf: build ## packet tests of every mechanism against the switch
 	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'
 
-test-e2e: build ## a small Mininet run, end to end
+test-e2e: build ## small Mininet runs, end to end; the second one with faults
 	@$(PYTHON) -m ebb_experiments.cli --scenario experiments/scenarios/smoke.toml \
 	  --switch '$(SWITCH)' --program '$(PROGRAM)'
+ifneq ($(SWITCH),bmv2)
+	@$(PYTHON) -m ebb_experiments.cli --scenario experiments/scenarios/link-failure.toml \
+	  --program '$(PROGRAM)'
+endif
 
 lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types
 	@$(CARGO) fmt --all --check

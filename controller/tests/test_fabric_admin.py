@@ -93,6 +93,7 @@ def test_only_what_is_given_is_asked_for() -> None:
             down, slow = fake.requests
             assert down == proto.SetLinkRequest(a="s1", b="s2", up=False)
             assert not down.HasField("loss")
+            assert slow.one_way and not down.one_way
             assert slow.HasField("rate_bps") and slow.HasField("loss") and not slow.HasField("up")
 
     asyncio.run(run())

@@ -141,11 +141,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
         say(console, started, _headline(scenario))
         net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=options.pcap))
         loop = stack.enter_context(LoopThread())
-        links: RepairableFabric = KernelLinks(net)
-        if net.fused:
-            links = admin = FabricAdmin()
-            stack.callback(lambda: loop.run(admin.close()))
-            net.control = PromptControl(admin, loop)
         managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
         if managers is not None:
             stack.callback(lambda: loop.run(managers.close()))
@@ -153,6 +148,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
         controller = Controller(slowed, program, unit, traffic_managers=managers)
         loop.run(controller.__aenter__())
         stack.callback(lambda: loop.run(controller.__aexit__()))
+        links: RepairableFabric = KernelLinks(net)
+        if net.fused:
+            links = admin = FabricAdmin()
+            stack.callback(lambda: loop.run(admin.close()))
+            net.control = PromptControl(admin, loop, controller)
         faults = FaultRunner(
             scenario.faults,
             links,

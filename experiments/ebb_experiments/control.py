@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin, LinkState
 from ebb_controller.reconcile import ControllerError
+from ebb_topologies.files import InputError
 from ebb_topologies.mininet_links import DOWN, ControlError
 from ebb_topologies.mininet_net import FabricNet
 
@@ -26,6 +28,7 @@ class PromptControl:
 
     admin: FabricAdmin
     loop: LoopThread
+    controller: Controller
 
     def set_link(self, a: str, b: str, *, up: bool) -> None:
         self._run(self.admin.set_link(a, b, up=up))
@@ -41,6 +44,18 @@ class PromptControl:
     def restart_switch(self, name: str) -> None:
         self._run(self.admin.restart_switch(name))
 
+    def reroute(self) -> str:
+        states, topology = self.link_states(), self.controller.topology
+        down = [
+            link
+            for link in topology.links
+            if DOWN in states.get((topology.place(link.a), topology.place(link.b)), ())
+        ]
+        changes = self._run(self.controller.reroute(frozenset(link.ends for link in down)))
+        names = ", ".join(f"{link.a.node} - {link.b.node}" for link in down)
+        total = sum(change.total for change in changes.values())
+        return f"{total} changes; {f'avoided: {names}' if down else 'all links are in use'}"
+
     def start_capture(self, at: str, toward: str, path: Path) -> None:
         self._run(self.admin.start_capture(at, path, toward))
 
@@ -50,7 +65,7 @@ class PromptControl:
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         try:
             return self.loop.run(work)
-        except ControllerError as error:
+        except (ControllerError, InputError) as error:
             raise ControlError(str(error)) from error
 
 

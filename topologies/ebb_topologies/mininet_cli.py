@@ -24,7 +24,7 @@ class PromptFabric(Protocol):
 
 
 class FabricCLI(MininetCLI):  # type: ignore[misc]
-    """`pcap` and `restart` beside Mininet's commands."""
+    """`pcap`, `reroute` and `restart` beside Mininet's commands."""
 
     def __init__(self, net: Any, fabric: PromptFabric) -> None:
         self.fabric = fabric
@@ -52,6 +52,15 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         elif self._try(lambda: control.start_capture(place, toward, Path(file))):
             stem, again = file.removesuffix(".pcap"), f"pcap {' '.join(at)} {STOP}"
             output(f"capturing to {stem}_in.pcap and {stem}_out.pcap until `{again}`\n")
+
+    def do_reroute(self, _line: str) -> None:
+        """Have the controller plan with the links that are up: it does not look by itself here.
+        Usage: reroute"""
+        control = self.fabric.control
+        if control is None:
+            error("reroute: the kernel has the links here; only a fabric in one process tells\n")
+        else:
+            self._try(lambda: output(f"{control.reroute()}\n"))
 
     def do_restart(self, line: str) -> None:
         """Restart a switch: it forgets its program, tables, queues and statistics, and the

@@ -150,12 +150,13 @@ class FabricNet:
         nodes = (self.net[a.node], self.net[b.node], a.port, b.port)
         names = {"intfName1": a.interface, "intfName2": b.interface}
         if self.fused:
-            ends = [
-                e.node if self.topology.is_host(e.node) else f"{e.node}:{e.port}" for e in (a, b)
-            ]
             kind = InnerLink if link in self.topology.inner_links else ServedLink
             self.net.addLink(
-                *nodes, **names, cls=kind, ends=tuple(ends), control=lambda: self.control
+                *nodes,
+                **names,
+                cls=kind,
+                ends=tuple(map(self.topology.place, link.ends)),
+                control=lambda: self.control,
             )
         else:
             classes = {

@@ -214,6 +214,10 @@ class Topology:
     def is_host(self, name: str) -> bool:
         return isinstance(self._by_name[name], Host)
 
+    def place(self, end: Endpoint) -> str:
+        """An end of a link as the fabric service calls it: "s1:3", or the name of a host."""
+        return end.node if self.is_host(end.node) else f"{end.node}:{end.port}"
+
     def attachment(self, host: Host) -> Endpoint:
         """The switch port that a host hangs on."""
         ((far, _link),) = self.neighbours[host.name].values()

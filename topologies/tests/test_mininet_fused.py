@@ -51,6 +51,9 @@ class FakeControl:
     def restart_switch(self, name: str) -> None:
         self.calls.append(("restart", name))
 
+    def reroute(self) -> str:
+        return "7 changes"
+
     def start_capture(self, at: str, toward: str, path: Path) -> None:
         if path.parent != Path():
             raise ControlError(f"cannot write {path}")
@@ -120,6 +123,8 @@ def test_captures_and_restarts_at_the_prompt(tmp_path: Path, said: io.StringIO) 
     with FabricNet(topology(), FusedStandIn(), tmp_path) as net:
         control = net.control = FakeControl()
         ask(net, "pcap zza zzb x.pcap", "pcap zza:2 stop", "restart zza", "pcap zza", "restart")
+        ask(net, "reroute")
+        assert "7 changes" in said.getvalue()
         assert control.calls == [
             ("capture", "zza", "zzb", "x.pcap"),
             ("stop", "zza:2", ""),
