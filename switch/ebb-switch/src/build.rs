@@ -28,7 +28,7 @@ pub fn build(settings: &Settings, captures: Option<&Path>, threads: usize) -> Re
     let mut network = Network::new();
     let mut switches = Vec::new();
     for entry in &settings.switches {
-        switches.push(network.add_switch(build_switch(entry)?));
+        switches.push(network.add_switch(build_switch(entry, settings.interpreted)?));
     }
     let end = |(switch, port): PortAt| NodePort {
         node: switches[switch],
@@ -63,7 +63,7 @@ pub fn build(settings: &Settings, captures: Option<&Path>, threads: usize) -> Re
         .iter()
         .map(|s| s.grpc_server_addr)
         .collect();
-    let mut server = Server::bind(&addresses)?;
+    let mut server = Server::bind(&addresses)?.interpreted(settings.interpreted);
     if let Some(address) = settings.fabric_addr {
         let inner = settings.links.iter().map(|ends| ends.map(end));
         let outer = settings.hosts.iter();
@@ -126,7 +126,7 @@ fn capture_names(settings: &Settings) -> impl Iterator<Item = (PortAt, String)> 
     outer.chain(inner)
 }
 
-fn build_switch(settings: &SwitchSettings) -> Result<Switch> {
+fn build_switch(settings: &SwitchSettings, interpreted: bool) -> Result<Switch> {
     let options = SwitchOptions {
         name: settings.name.clone(),
         device_id: settings.device_id,
@@ -141,8 +141,11 @@ fn build_switch(settings: &SwitchSettings) -> Result<Switch> {
         fs::read(path).with_context(|| format!("cannot read the program {}", path.display()))?;
     let program =
         Program::from_json(&json).map_err(|e| anyhow!("program {}: {e}", path.display()))?;
-    let pipeline =
-        Pipeline::load(&program).map_err(|e| anyhow!("program {}: {e}", path.display()))?;
-    switch.install(pipeline);
+    let load = if interpreted {
+        Pipeline::load_interpreted
+    } else {
+        Pipeline::load
+    };
+    switch.install(load(&program).map_err(|e| anyhow!("program {}: {e}", path.display()))?);
     Ok(switch)
 }

@@ -21,6 +21,10 @@ pub struct Options {
     #[arg(long)]
     pub no_p4: bool,
 
+    /// Interpret programs instead of compiling them to native code: slower, the same results
+    #[arg(long)]
+    pub no_native: bool,
+
     /// Put a port on a network interface; repeat for each port
     #[arg(
         short,

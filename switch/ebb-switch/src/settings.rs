@@ -40,17 +40,23 @@ pub struct Settings {
     pub hosts: Vec<HostAt>,
     /// Where the fabric service is served; nowhere without one.
     pub fabric_addr: Option<SocketAddr>,
+    /// No native code for programs.
+    pub interpreted: bool,
 }
 
 impl Settings {
     pub fn from_options(options: &Options) -> Result<Self, FileError> {
         match &options.fabric {
-            Some(file) => Self::from_fabric_file(file),
+            Some(file) => Ok(Self {
+                interpreted: options.no_native,
+                ..Self::from_fabric_file(file)?
+            }),
             None => Ok(Self {
                 switches: vec![SwitchSettings::from_options(options)?],
                 links: Vec::new(),
                 hosts: Vec::new(),
                 fabric_addr: None,
+                interpreted: options.no_native,
             }),
         }
     }
@@ -118,6 +124,7 @@ impl Settings {
             switches,
             hosts,
             fabric_addr: file.fabric_addr,
+            interpreted: false,
         })
     }
 }

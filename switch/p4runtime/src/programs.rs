@@ -29,10 +29,19 @@ pub struct Loaded {
 /// What is loaded in any switch of the server. What no switch has any more goes.
 #[derive(Default)]
 pub struct Programs {
+    interpreted: bool,
     loaded: Mutex<Vec<Weak<Loaded>>>,
 }
 
 impl Programs {
+    /// `interpreted`: without native code.
+    pub fn new(interpreted: bool) -> Self {
+        Self {
+            interpreted,
+            loaded: Mutex::default(),
+        }
+    }
+
     /// Loads a config unless it is there. Whoever asks for the same one meanwhile waits.
     pub fn load(&self, mut config: ForwardingPipelineConfig) -> Result<Arc<Loaded>> {
         config.cookie = None;
@@ -42,17 +51,17 @@ impl Programs {
         if let Some(same) = present.find(|loaded| loaded.config == config) {
             return Ok(same);
         }
-        let loaded = Arc::new(Loaded::new(config)?);
+        let loaded = Arc::new(Loaded::new(config, self.interpreted)?);
         all.push(Arc::downgrade(&loaded));
         Ok(loaded)
     }
 }
 
 impl Loaded {
-    fn new(config: ForwardingPipelineConfig) -> Result<Self> {
+    fn new(config: ForwardingPipelineConfig, interpreted: bool) -> Result<Self> {
         let empty = P4Info::default();
         let info = Index::new(config.p4info.as_ref().unwrap_or(&empty))?;
-        let program = compile(&config.p4_device_config)?;
+        let program = compile(&config.p4_device_config, interpreted)?;
         let pipeline = Pipeline::new(program.clone());
         check(&info, &pipeline)?;
         let digests = info.digests.values().map(|digest| {
@@ -75,7 +84,7 @@ struct P4DeviceConfig {
     device_data: Vec<u8>,
 }
 
-fn compile(device_config: &[u8]) -> Result<Arc<Program>> {
+fn compile(device_config: &[u8], interpreted: bool) -> Result<Arc<Program>> {
     let starts_as_json = |bytes: &[u8]| bytes.trim_ascii_start().first() == Some(&b'{');
     let wrapped = P4DeviceConfig::decode(device_config).ok();
     let json = match wrapped {
@@ -91,7 +100,12 @@ fn compile(device_config: &[u8]) -> Result<Arc<Program>> {
     };
     let program: json::Program = serde_json::from_slice(json)
         .map_err(|e| EntityError::invalid(format!("p4_device_config is not BMv2 JSON: {e}")))?;
-    Program::load(&program)
+    let load = if interpreted {
+        Program::load_interpreted
+    } else {
+        Program::load
+    };
+    load(&program)
         .map_err(|e| EntityError::invalid(format!("p4_device_config cannot be loaded: {e}")))
 }
 

@@ -51,6 +51,7 @@ pub enum ServeError {
 pub struct Server {
     endpoints: Vec<Endpoint>,
     fabric: Option<(Endpoint, Arc<dyn Fabric>)>,
+    interpreted: bool,
 }
 
 type Endpoint = (TcpListener, SocketAddr);
@@ -63,6 +64,7 @@ impl Server {
         Ok(Self {
             endpoints: endpoints.collect::<Result<_, _>>()?,
             fabric: None,
+            interpreted: false,
         })
     }
 
@@ -75,6 +77,12 @@ impl Server {
     ) -> Result<Self, ServeError> {
         self.fabric = Some((bind(address)?, fabric));
         Ok(self)
+    }
+
+    /// Loads programs without native code.
+    pub fn interpreted(mut self, interpreted: bool) -> Self {
+        self.interpreted = interpreted;
+        self
     }
 
     /// Where the server listens, in the order given to `bind`.
@@ -96,7 +104,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
         let mut hosts = Vec::new();
-        let programs = Arc::new(Programs::default());
+        let programs = Arc::new(Programs::new(self.interpreted));
         for (endpoint, device) in self.endpoints.into_iter().zip(devices) {
             let host = Host::new(device, programs.clone());
             hosts.push(host.clone());

@@ -33,6 +33,11 @@ impl Pipeline {
         Program::load(program).map(Pipeline::new)
     }
 
+    /// As [`Program::load_interpreted`].
+    pub fn load_interpreted(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
+        Program::load_interpreted(program).map(Pipeline::new)
+    }
+
     #[cfg(test)]
     pub(crate) fn load_plain(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
         Program::load_plain(program).map(Pipeline::new)

@@ -13,7 +13,6 @@ use std::ops::{Index, IndexMut};
 use super::calls::NO_ACTION;
 use ebb_units::Instant;
 
-use crate::control::MatchKind;
 use crate::profile::{BoundAction, Resolved};
 use crate::stateful::Meter;
 use crate::table::{DirectMeter, Table, TableSpec};
@@ -69,7 +68,7 @@ pub(super) fn direct_key(spec: &TableSpec) -> Option<DirectKey> {
             mask: 0,
             bits: 0,
         }),
-        [field] if field.slot.bits <= MAX_BITS && field.kind != MatchKind::Lpm => Some(DirectKey {
+        [field] if field.slot.bits <= MAX_BITS => Some(DirectKey {
             at: field.slot.at,
             mask: field
                 .mask

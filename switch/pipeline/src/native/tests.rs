@@ -268,6 +268,21 @@ fn insert(pipeline: &mut Pipeline, shape: &Shape, e: &Entry, priority: i32) -> b
     pipeline.insert_entry(Instant::ZERO, table, entry).is_ok()
 }
 
+/// Deletes the oldest entry, and makes `first` the default action.
+fn change(pipeline: &mut Pipeline) {
+    let table = pipeline.table("t").unwrap();
+    let oldest = pipeline.entries(table).next().map(|e| e.entry.clone());
+    if let Some(e) = oldest {
+        pipeline.delete_entry(table, &e.key, e.priority).unwrap();
+    }
+    let default = ActionCall {
+        action: pipeline.table_action(table, "first").unwrap(),
+        params: vec![vec![7]],
+    };
+    // Not for tables with a profile.
+    let _ = pipeline.set_default_entry(table, Some(TableAction::Direct(default)));
+}
+
 /// What becomes of a frame, and everything it changes.
 fn forward(pipeline: &mut Pipeline, now: u64, frame: &[u8]) -> String {
     let input = IngressInput {
@@ -355,11 +370,16 @@ proptest! {
         let json = program(&shape, bodies, condition);
         let source = json_model::Program::from_json(json.to_string().as_bytes()).unwrap();
         let mut pipelines = three(&source);
-        for (priority, e) in (1..).zip(&entries) {
-            let done = pipelines.each_mut().map(|p| insert(p, &shape, e, priority));
-            prop_assert!(done.iter().all(|d| *d == done[0]));
-        }
+        let mut later = (1..).zip(&entries);
         for (n, (frame, cut)) in (0..).zip(&frames) {
+            // Some entries before each packet, and at last a default action and an entry less.
+            for (priority, e) in later.by_ref().take(2) {
+                let done = pipelines.each_mut().map(|p| insert(p, &shape, e, priority));
+                prop_assert!(done.iter().all(|d| *d == done[0]));
+            }
+            if n == 3 {
+                pipelines.iter_mut().for_each(change);
+            }
             let frame = &frame[..frame.len().min(*cut)];
             let [native, interpreted, plain] = pipelines.each_mut().map(|p| forward(p, n * 7, frame));
             prop_assert_eq!(&native, &interpreted);
