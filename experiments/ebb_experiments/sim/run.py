@@ -130,7 +130,7 @@ class Run:
                 configured = time.monotonic()
                 pause, done = self._let_run(simulator, loop, controller, admin)
                 report = simulator.report()
-                counters = loop.run(_counters(controller))
+                counters = loop.run(read_counters(controller))
             finally:
                 loop.run(controller.__aexit__())
                 loop.run(managers.close())
@@ -255,7 +255,7 @@ def _said(command: list[str]) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-async def _counters(controller: Controller) -> dict[str, Counters]:
+async def read_counters(controller: Controller) -> dict[str, Counters]:
     """Of all switches that the controller has; one may just have been restarted."""
     names = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
     found = await asyncio.gather(*(controller.switch_counters(n, *COUNTERS) for n in names))
