@@ -65,17 +65,26 @@ impl fmt::Display for DropReason {
 
 /// Drops of one switch by port and reason, whoever dropped.
 #[derive(Debug, Default)]
-pub(crate) struct DropLedger(BTreeMap<(u16, &'static str), Count>);
+pub(crate) struct DropLedger {
+    counts: BTreeMap<(u16, &'static str), Count>,
+    packets: u64,
+}
 
 impl DropLedger {
+    /// All of them.
+    pub(crate) fn packets(&self) -> u64 {
+        self.packets
+    }
+
     pub(crate) fn add(&mut self, port: u16, reason: &'static str, packets: u64, bytes: u64) {
-        let count = self.0.entry((port, reason)).or_default();
+        self.packets += packets;
+        let count = self.counts.entry((port, reason)).or_default();
         count.packets += packets;
         count.bytes += bytes;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &'static str, Count)> {
-        self.0
+        self.counts
             .iter()
             .map(|((port, reason), count)| (*port, *reason, *count))
     }

@@ -14,6 +14,7 @@ extern crate self as ebb_engine;
 
 mod capture;
 mod config_file;
+mod conservation;
 mod control;
 mod driver;
 mod drops;

@@ -18,6 +18,7 @@ use ebb_traffic_manager::{
 };
 use ebb_units::{BitRate, Duration, Instant};
 
+use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
 use crate::ecn::carries_ce;
 
@@ -109,7 +110,11 @@ pub struct Switch {
     due: VecDeque<PortId>,
     /// Work memory.
     replicas: Vec<Replica>,
+    /// Inside the switch.
     drops: DropLedger,
+    /// Of frames that never got in, or had been sent.
+    outside_drops: DropLedger,
+    ledger: Ledger,
     packets_seen: u64,
     listener: Option<Listener>,
     /// Entries whose [`Notice::Idle`] was sent.
@@ -137,6 +142,8 @@ impl Switch {
             due: VecDeque::new(),
             replicas: Vec::new(),
             drops: DropLedger::default(),
+            outside_drops: DropLedger::default(),
+            ledger: Ledger::default(),
             packets_seen: 0,
             listener: None,
             idle: BTreeSet::new(),
@@ -195,6 +202,8 @@ impl Switch {
         self.pipeline = None;
         self.serve_at.fill(None);
         self.drops = DropLedger::default();
+        self.outside_drops = DropLedger::default();
+        self.ledger = Ledger::default();
         self.idle.clear();
         self.delays_changed = true;
     }
@@ -238,6 +247,9 @@ impl Switch {
 
     pub fn reset_statistics(&mut self) {
         self.manager.reset_statistics(self.now);
+        if cfg!(debug_assertions) {
+            self.ledger.restart(self.account());
+        }
     }
 
     /// Who takes packet-ins and digests.
@@ -269,7 +281,7 @@ impl Switch {
     }
 
     pub fn drops(&self) -> impl Iterator<Item = (PortId, &'static str, Count)> {
-        self.drops.iter()
+        self.drops.iter().chain(self.outside_drops.iter())
     }
 
     pub fn count_interface_drop(
@@ -279,7 +291,8 @@ impl Switch {
         packets: u64,
         bytes: u64,
     ) {
-        self.drops.add(port, reason.as_str(), packets, bytes);
+        self.outside_drops
+            .add(port, reason.as_str(), packets, bytes);
     }
 
     /// What a port is for if it cannot have a link or an interface.
@@ -324,6 +337,7 @@ impl Switch {
     /// The last bit of a frame has arrived at a port.
     pub(crate) fn receive(&mut self, port: PortId, frame: Vec<u8>) {
         self.packets_seen += 1;
+        self.ledger.came(1);
         let journey = Journey {
             ingress_port: port,
             packet_id: self.packets_seen,
@@ -351,7 +365,7 @@ impl Switch {
         let port = self.options.cpu_port.unwrap_or_default();
         let len = frame.len() as u64;
         if !self.notify(Notice::PacketIn(frame)) {
-            self.drop_one(port, DropReason::NoController.as_str(), len);
+            self.count_interface_drop(port, DropReason::NoController, 1, len);
         }
     }
 
@@ -378,8 +392,29 @@ impl Switch {
                 }
                 self.schedule(port);
             } else {
-                return;
+                break;
             }
+        }
+        self.check_conservation();
+    }
+
+    fn account(&self) -> Account {
+        Account {
+            dropped: self.drops.packets() + self.manager.dropped_packets(),
+            queued: self.manager.queued().packets,
+        }
+    }
+
+    fn check_conservation(&self) {
+        if cfg!(debug_assertions) {
+            let missing = self.ledger.missing(self.account());
+            assert!(
+                missing == 0,
+                "{}: {missing} packets are neither sent nor dropped nor queued: {:?}, {:?}",
+                self.name(),
+                self.ledger,
+                self.account()
+            );
         }
     }
 
@@ -451,6 +486,7 @@ impl Switch {
     }
 
     fn clone_packet(&mut self, clone: CloneRequest, journey: Journey) {
+        self.ledger.came(1);
         let journey = journey.next_pass();
         if journey.passes >= MAX_PASSES {
             let len = clone.packet.wire_len() as u64;
@@ -462,7 +498,8 @@ impl Switch {
             .and_then(|p| p.clone_session(clone.session));
         // A session that does not exist makes no copy, as on BMv2.
         let Some(session) = session.cloned() else {
-            return;
+            self.ledger.consumed(1);
+            return self.recycle(clone.packet);
         };
         let queue = Some(session.class_of_service as u8);
         let truncate = session.packet_length_bytes as usize;
@@ -486,8 +523,10 @@ impl Switch {
         }
         let queue = queue.unwrap_or_else(|| pipeline.priority(&packet));
         let Some((last, others)) = replicas.split_last() else {
+            self.ledger.consumed(1);
             return self.recycle(packet);
         };
+        self.ledger.came(others.len() as u64);
         for replica in others {
             // Offering a copy may need the pipeline, so it is borrowed anew for each.
             let Some(pipeline) = &mut self.pipeline else {
@@ -612,6 +651,7 @@ impl Switch {
         let sent = self
             .manager
             .transmit(port, queue, start, len, carries_ce(&frame));
+        self.ledger.sent();
         self.effects
             .push((sent.arrival, Effect::Send { port, frame }));
     }

@@ -154,6 +154,12 @@ impl<P> TrafficManager<P> {
         })
     }
 
+    /// Dropped since the statistics began, here and by egress.
+    pub fn dropped_packets(&self) -> u64 {
+        let ports = self.ports.iter().flatten();
+        ports.map(|port| port.dropped_packets()).sum()
+    }
+
     pub fn statistics(&self) -> Vec<PortStatistics> {
         let ports = (0..).zip(&self.ports);
         let open = ports.filter_map(|(id, port)| Some((id, port.as_ref()?)));

@@ -271,6 +271,11 @@ impl<P> Port<P> {
         })
     }
 
+    pub(crate) fn dropped_packets(&self) -> u64 {
+        let recorders = self.queues.iter().map(|queue| &queue.recorder);
+        recorders.map(Recorder::dropped_packets).sum()
+    }
+
     pub(crate) fn statistics(&self, port: u16) -> PortStatistics {
         let used =
             |q: &Queue<P>| q.exists || q.recorder.dropped.iter().any(|count| !count.is_zero());

@@ -179,6 +179,11 @@ impl Recorder {
         self.dropped[reason as usize].add(len);
     }
 
+    pub(crate) fn dropped_packets(&self) -> u64 {
+        let dropped: u64 = self.dropped.iter().map(|count| count.packets).sum();
+        dropped + self.egress_dropped.packets
+    }
+
     /// A queued packet was thrown away.
     pub(crate) fn removed(&mut self, now: Instant, before: Depth, len: u64) {
         self.average.advance(now, before);
