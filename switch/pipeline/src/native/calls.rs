@@ -51,8 +51,11 @@ pub(super) mod offset {
 /// Results from here on are P4 errors, in their low half.
 pub(super) const FAILED: u64 = 1 << 63;
 
-/// In the low half of what [`APPLY`] returns.
+/// In the low half of what [`apply`](address::apply) returns.
 pub(super) const NO_ACTION: u32 = u32::MAX;
+
+/// In what [`apply`](address::apply) returns.
+pub(super) const HIT: u64 = 1 << 32;
 
 /// Two registers.
 #[repr(C)]
@@ -62,7 +65,7 @@ struct Pair(u64, u64);
 fn outcome(entry: Option<u32>, action: Option<&BoundAction>) -> Pair {
     match action {
         Some(bound) => Pair(
-            u64::from(bound.action) | u64::from(entry.is_some()) << 32,
+            u64::from(bound.action) | if entry.is_some() { HIT } else { 0 },
             bound.data.as_ptr() as u64,
         ),
         None => Pair(u64::from(NO_ACTION), 0),
@@ -132,13 +135,14 @@ calls! {
     }
     /// Table: the action, with 2^32 for a hit, and its data.
     fn apply(machine, table: usize) -> Pair {
-        machine.state.tables.refresh(table);
         let entry = machine.find(table);
+        machine.state.tables.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.action_of(table, entry))
     }
     /// Table, hash of its selector: as `apply`.
     fn select_member(machine, table: usize, hash: u64) -> Pair {
         let entry = machine.find(table);
+        machine.state.tables.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.member_of(table, entry, hash))
     }
     /// Operation, bytes parsed so far: bytes parsed, or an error.

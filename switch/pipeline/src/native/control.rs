@@ -10,7 +10,7 @@ use super::action::Exit;
 use super::calls;
 use super::calls::offset;
 use super::code::{Code, Data};
-use super::rows::{self, Row, View};
+use super::rows::{self, Access, MEMO_BITS, MEMO_FACTOR, Memo, Row, View, WordKey};
 use crate::program::{Next, Node, TableNode};
 use crate::table::TableSpec;
 
@@ -92,43 +92,96 @@ impl Code<'_, '_> {
     fn lookup(&mut self, table: u32) -> (Value, Value) {
         let number = self.constant(u64::from(table));
         let spec = &self.program.blueprint.tables[table as usize].spec;
-        let Some(key) = rows::direct_key(spec) else {
-            return match self.selector_of(spec) {
-                Some(selector) => {
-                    let hash = self.calculate(selector);
-                    self.call_for_two(calls::address::select_member(), &[number, hash])
-                }
-                None => self.call_for_two(calls::address::apply(), &[number]),
-            };
-        };
-        let (ask, read, done) = (self.block(), self.block(), self.block());
+        let hash = self.selector_of(spec).map(|s| self.calculate(s));
+        let (ask, done) = (self.block(), self.block());
         let outcome = self.b.append_block_param(done, I64);
         let data = self.b.append_block_param(done, I64);
-        let views = self.load_context(offset::VIEWS);
-        let view = table as usize * size_of::<View>() + offset_of!(View, rows);
-        const { assert!(size_of::<Row>().is_power_of_two()) };
-        let rows = self.load_changing(views, view);
-        self.b.set_cold_block(ask);
-        self.branch(rows, read, ask);
-        self.go_on_in(ask);
-        let (first, second) = self.call_for_two(calls::address::apply(), &[number]);
-        self.b.ins().jump(done, &[first.into(), second.into()]);
-        self.go_on_in(read);
-        let row = match key.bits {
-            0 => rows,
-            _ => {
-                let field = self.word(key.at);
-                let field = self.b.ins().band_imm(field, key.mask as i64);
-                let bytes = size_of::<Row>() as u64;
-                let offset = self.b.ins().ishl_imm(field, i64::from(bytes.ilog2()));
-                self.add(rows, offset)
+        let row = match rows::access(spec) {
+            Access::Rows(key) => Some(self.row_of_key(table, &key, ask)),
+            Access::Memos(key) if hash.is_some() || spec.profile.is_none() => {
+                Some(self.row_of_memo(table, &key, hash, ask))
             }
+            _ => None,
         };
-        let first = self.load_changing(row, offset_of!(Row, outcome));
-        let second = self.load_changing(row, offset_of!(Row, data));
+        match row {
+            Some(row) => {
+                self.b.set_cold_block(ask);
+                let first = self.load_changing(row, offset_of!(Row, outcome));
+                let second = self.load_changing(row, offset_of!(Row, data));
+                self.b.ins().jump(done, &[first.into(), second.into()]);
+            }
+            None => self.jump(ask),
+        }
+        self.go_on_in(ask);
+        let (first, second) = match hash {
+            Some(hash) => self.call_for_two(calls::address::select_member(), &[number, hash]),
+            None => self.call_for_two(calls::address::apply(), &[number]),
+        };
         self.b.ins().jump(done, &[first.into(), second.into()]);
         self.go_on_in(done);
         (outcome, data)
+    }
+
+    /// An array of the table's view; goes to `ask` if there is none.
+    fn view(&mut self, table: u32, field: usize, ask: Block) -> Value {
+        let views = self.load_context(offset::VIEWS);
+        let array = self.load_changing(views, table as usize * size_of::<View>() + field);
+        self.go_on_if(array, ask);
+        array
+    }
+
+    fn go_on_if(&mut self, condition: Value, otherwise: Block) {
+        let on = self.block();
+        self.branch(condition, on, otherwise);
+        self.go_on_in(on);
+    }
+
+    /// The address of an element.
+    fn element<T>(&mut self, array: Value, index: Value) -> Value {
+        const { assert!(size_of::<T>().is_power_of_two()) };
+        let shift = size_of::<T>().ilog2();
+        let distance = self.b.ins().ishl_imm(index, i64::from(shift));
+        self.add(array, distance)
+    }
+
+    fn row_of_key(&mut self, table: u32, key: &WordKey, ask: Block) -> Value {
+        let rows = self.view(table, offset_of!(View, rows), ask);
+        if key.bits == 0 {
+            return rows;
+        }
+        let field = self.word(key.at);
+        let field = self.b.ins().band_imm(field, key.mask as i64);
+        self.element::<Row>(rows, field)
+    }
+
+    fn row_of_memo(&mut self, table: u32, key: &WordKey, hash: Option<Value>, ask: Block) -> Value {
+        let memos = self.view(table, offset_of!(View, memos), ask);
+        let field = self.word(key.at);
+        let field = self.b.ins().band_imm(field, key.mask as i64);
+        let factor = self.constant(MEMO_FACTOR);
+        let product = self.b.ins().imul(field, factor);
+        let place = self.b.ins().ushr_imm(product, i64::from(64 - MEMO_BITS));
+        let memo = self.element::<Memo>(memos, place);
+        let known = self.load_changing(memo, offset_of!(Memo, key));
+        let same = self.b.ins().icmp(IntCC::Equal, known, field);
+        self.go_on_if(same, ask);
+        let rows = self.load_changing(memo, offset_of!(Memo, rows));
+        let Some(hash) = hash else { return rows };
+        // As `bucket` of the interpreter: division is slow, and mostly there is a power of two.
+        let choices = self.load_changing(memo, offset_of!(Memo, choices));
+        let (divide, chosen) = (self.block(), self.block());
+        let choice = self.b.append_block_param(chosen, I64);
+        let below = self.add_const(choices, u64::MAX);
+        let others = self.b.ins().band(choices, below);
+        let masked = self.b.ins().band(hash, below);
+        self.b
+            .ins()
+            .brif(others, divide, &[], chosen, &[masked.into()]);
+        self.go_on_in(divide);
+        let rest = self.b.ins().urem(hash, choices);
+        self.jump_with(chosen, rest);
+        self.go_on_in(chosen);
+        self.element::<Row>(rows, choice)
     }
 
     /// The calculation that chooses among members, if it can be made before it is known to be needed.

@@ -1,16 +1,18 @@
-//! Small tables as arrays that generated code reads by itself: for every key, the action and its data.
+//! Tables as arrays that generated code reads by itself.
 //!
 //! ```text
-//!  Tables ─┬─ Table, Table, ..                      entries, defaults: what the control plane sees
-//!          └─ View,  View,  ..  ──► Row[key]        the same for packets; none while out of date
+//!  Tables ─┬─ Table, Table, ..        entries, defaults: what the control plane sees
+//!          └─ View,  View,  ..  ─┬──► Row[key]      small keys: the action and its data for every key
+//!                                └──► Memo[hash]    other keys of a word: the keys of the latest packets, each
+//!                                                   with the rows of its entry, of which a selector chooses one
 //! ```
 //!
-//! Whoever takes a table to change it (`IndexMut`) takes its view away; the next packet asks the interpreter's
+//! Whoever takes a table to change it (`IndexMut`) takes its view away; the next packets ask the interpreter's
 //! lookup, which makes a new one.
 
 use std::ops::{Index, IndexMut};
 
-use super::calls::NO_ACTION;
+use super::calls::{HIT, NO_ACTION};
 use ebb_units::Instant;
 
 use crate::profile::{BoundAction, Resolved};
@@ -21,18 +23,43 @@ use crate::table::{DirectMeter, Table, TableSpec};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// The action's number or [`NO_ACTION`] in the low half; 2^32: a hit.
+    /// The action's number or [`NO_ACTION`] in the low half, and [`HIT`].
     pub outcome: u64,
     pub data: *const u64,
 }
 
-/// One row for every key, or none.
+/// What the latest packet with this hash of the key came to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memo {
+    /// Keys have fewer than 64 bits, so that this can be none: [`NO_KEY`].
+    pub key: u64,
+    pub rows: *const Row,
+    /// How many rows.
+    pub choices: u64,
+    unused: u64,
+}
+
+const NO_KEY: u64 = u64::MAX;
+
+/// Bits of the hash of a key.
+pub(super) const MEMO_BITS: u32 = 8;
+
+/// Keys are multiplied by this for their hash, which is the upper bits: 2^64 / golden ratio.
+pub(super) const MEMO_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What packets see of a table, or nothing.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct View {
-    /// Null while there are none.
+    /// One for every key. Null while there are none.
     pub rows: *const Row,
-    memory: Vec<Row>,
+    /// As many as there are hashes. Null while there are none.
+    pub memos: *const Memo,
+    row_memory: Vec<Row>,
+    memo_memory: Vec<Memo>,
+    /// Rows of each entry, those of the default action first; empty until a packet hits it.
+    entries: Vec<Box<[Row]>>,
 }
 
 // SAFETY: the pointers are to memory that the same `Tables` owns; who has the one has the other.
@@ -47,28 +74,39 @@ pub(crate) struct Tables {
     views: Vec<View>,
 }
 
-/// The key of a table whose entries are an array; 0 bits: no key.
-pub(super) struct DirectKey {
+/// A key of one word at most.
+pub(super) struct WordKey {
     pub at: u32,
     pub mask: u64,
+    /// 0: the table has no key.
     pub bits: u32,
 }
 
-/// Wider keys would take too much memory.
-const MAX_BITS: u32 = 10;
+/// How generated code reads a table.
+pub(super) enum Access {
+    /// [`View::rows`]
+    Rows(WordKey),
+    /// [`View::memos`]
+    Memos(WordKey),
+    /// Not at all.
+    Ask,
+}
 
-/// `Some` if rows say all there is to a table.
-pub(super) fn direct_key(spec: &TableSpec) -> Option<DirectKey> {
-    if spec.notes_hits() || spec.profile.is_some() {
-        return None;
+/// More rows would take too much memory.
+const MAX_ROW_BITS: u32 = 10;
+
+pub(super) fn access(spec: &TableSpec) -> Access {
+    // Packets leave something in the entries.
+    if spec.notes_hits() {
+        return Access::Ask;
     }
-    match spec.key.as_slice() {
-        [] => Some(DirectKey {
+    let key = match spec.key.as_slice() {
+        [] => WordKey {
             at: 0,
             mask: 0,
             bits: 0,
-        }),
-        [field] if field.slot.bits <= MAX_BITS => Some(DirectKey {
+        },
+        [field] if field.slot.bits < 64 => WordKey {
             at: field.slot.at,
             mask: field
                 .mask
@@ -77,8 +115,13 @@ pub(super) fn direct_key(spec: &TableSpec) -> Option<DirectKey> {
                 .unwrap_or(u64::MAX)
                 & crate::bits::low_mask(field.slot.bits),
             bits: field.slot.bits,
-        }),
-        _ => None,
+        },
+        _ => return Access::Ask,
+    };
+    if key.bits <= MAX_ROW_BITS && spec.profile.is_none() {
+        Access::Rows(key)
+    } else {
+        Access::Memos(key)
     }
 }
 
@@ -86,7 +129,10 @@ impl Tables {
     pub fn new(tables: Vec<Table>) -> Tables {
         let view = |_: &Table| View {
             rows: std::ptr::null(),
-            memory: Vec::new(),
+            memos: std::ptr::null(),
+            row_memory: Vec::new(),
+            memo_memory: Vec::new(),
+            entries: Vec::new(),
         };
         Tables {
             views: tables.iter().map(view).collect(),
@@ -128,22 +174,67 @@ impl Tables {
         self.views.as_ptr()
     }
 
-    /// Makes the rows of a table that can have some.
-    pub(super) fn refresh(&mut self, table: usize) {
+    /// Brings the view up to date, for a packet that hit an entry, or none.
+    pub(super) fn refresh(&mut self, table: usize, words: &[u64], entry: Option<u32>) {
         let (table, view) = (&self.tables[table], &mut self.views[table]);
-        let Some(key) = direct_key(&table.spec) else {
-            return;
-        };
+        match access(&table.spec) {
+            Access::Rows(key) => view.lay_out(table, &key),
+            Access::Memos(key) => view.remember(table, words[key.at as usize] & key.mask, entry),
+            Access::Ask => {}
+        }
+    }
+}
+
+impl View {
+    fn lay_out(&mut self, table: &Table, key: &WordKey) {
         let default = row(table.default.as_ref().map(|d| &d.resolved), 0);
-        view.memory.clear();
+        self.row_memory.clear();
         for key in 0..1u64 << key.bits {
             let entry = table.find_word(key);
-            view.memory.push(match entry {
-                Some(_) => row(table.action(entry), 1 << 32),
+            self.row_memory.push(match entry {
+                Some(_) => row(table.action(entry), HIT),
                 None => default,
             });
         }
-        view.rows = view.memory.as_ptr();
+        self.rows = self.row_memory.as_ptr();
+    }
+
+    fn remember(&mut self, table: &Table, key: u64, entry: Option<u32>) {
+        if self.memos.is_null() {
+            let none = Memo {
+                key: NO_KEY,
+                rows: std::ptr::null(),
+                choices: 0,
+                unused: 0,
+            };
+            self.memo_memory.clear();
+            self.memo_memory.resize(1 << MEMO_BITS, none);
+            self.entries.clear();
+            self.memos = self.memo_memory.as_ptr();
+        }
+        let place = entry.map_or(0, |e| e as usize + 1);
+        if self.entries.len() <= place {
+            self.entries.resize_with(place + 1, Box::default);
+        }
+        let rows = &mut self.entries[place];
+        if rows.is_empty() {
+            let hit = if entry.is_some() { HIT } else { 0 };
+            *rows = match table.action(entry) {
+                // Members and groups change without their table.
+                Some(Resolved::Member(_) | Resolved::Group(_)) => return,
+                Some(Resolved::Set(actions)) => actions.iter().map(|a| bound_row(a, hit)).collect(),
+                action => [row(action, hit)].into(),
+            };
+        }
+        if !rows.is_empty() {
+            let hash = key.wrapping_mul(MEMO_FACTOR) >> (64 - MEMO_BITS);
+            self.memo_memory[hash as usize] = Memo {
+                key,
+                rows: rows.as_ptr(),
+                choices: rows.len() as u64,
+                unused: 0,
+            };
+        }
     }
 }
 
@@ -157,21 +248,27 @@ impl Index<usize> for Tables {
 
 impl IndexMut<usize> for Tables {
     fn index_mut(&mut self, table: usize) -> &mut Table {
-        self.views[table].rows = std::ptr::null();
+        let view = &mut self.views[table];
+        view.rows = std::ptr::null();
+        view.memos = std::ptr::null();
         &mut self.tables[table]
     }
 }
 
 fn row(resolved: Option<&Resolved>, hit: u64) -> Row {
     match resolved {
-        Some(Resolved::Action(BoundAction { action, data })) => Row {
-            outcome: u64::from(*action) | hit,
-            data: data.as_ptr(),
-        },
+        Some(Resolved::Action(bound)) => bound_row(bound, hit),
         // The others are for tables with a profile.
         _ => Row {
             outcome: u64::from(NO_ACTION),
             data: std::ptr::null(),
         },
+    }
+}
+
+fn bound_row(bound: &BoundAction, hit: u64) -> Row {
+    Row {
+        outcome: u64::from(bound.action) | hit,
+        data: bound.data.as_ptr(),
     }
 }
