@@ -60,6 +60,8 @@ pub struct Application {
     pub(super) last_reply_port: u16,
     /// When which fetch is given up unless something has arrived.
     pub(super) patience: BTreeSet<(Instant, u64)>,
+    /// Fetches that were due when the host was told of them, and since when.
+    due: Vec<(Instant, Arc<Transfer>)>,
     /// What others may fetch.
     pub(super) offers: BTreeMap<u64, Arc<Transfer>>,
     told: Vec<Told>,
@@ -125,6 +127,7 @@ impl Application {
             reply_ports: BTreeMap::new(),
             last_reply_port: 0,
             patience: BTreeSet::new(),
+            due: Vec::new(),
             offers: BTreeMap::new(),
             told: Vec::new(),
             rng: SmallRng::seed_from_u64(seed),
@@ -134,7 +137,9 @@ impl Application {
     /// Tells it of a transfer that concerns it, before its time.
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>) {
         self.share.add(transfer);
-        self.plan(now, |_| {});
+        let mut due = Vec::new();
+        self.plan(now, |transfer| due.push((now, transfer)));
+        self.due.append(&mut due);
     }
 
     pub fn take_told(&mut self) -> Vec<Told> {
@@ -168,12 +173,14 @@ impl Application {
         let start = self.starts.first_key_value().map(|((at, _), _)| *at);
         let patience = self.patience.first().map(|(at, _)| *at);
         let fetch = self.share.next_deadline_ns().map(Instant::from_nanos);
-        [start, patience, fetch].into_iter().flatten().min()
+        let due = self.due.first().map(|(at, _)| *at);
+        [start, patience, fetch, due].into_iter().flatten().min()
     }
 
     /// Starts what is due.
     pub fn act(&mut self, now: Instant, transport: &mut dyn Transport) {
-        let mut fetches = Vec::new();
+        let due = std::mem::take(&mut self.due).into_iter();
+        let mut fetches: Vec<_> = due.map(|(_, transfer)| transfer).collect();
         self.plan(now, |transfer| fetches.push(transfer));
         for transfer in fetches {
             self.fetch(now, &transfer, transport);
