@@ -8,8 +8,8 @@ from typing import Any
 from ebb_controller.parameters import FabricParameters
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
-from ebb_experiments.bench.fabric_net import BenchFabric, Load
-from ebb_experiments.bench.fabric_transports import Transfers, transfer
+from ebb_experiments.bench.fabric_net import COALESCE_US, BenchFabric, Load
+from ebb_experiments.bench.fabric_transports import AGENT_COALESCE_US, Transfers, transfer
 from ebb_experiments.bench.section import Cell, Context, Section
 
 LINE_BPS = 100_000_000
@@ -51,7 +51,8 @@ def run(context: Context) -> Section:
                     transfers.append(done)
                 fabric.configure(PARAMETERS)
                 fabric.set_rate(SEARCH_LINK_BPS)
-            tried = search(fabric, at_line[switch], seconds=1.0 if context.quick else 2.0)
+            precision = 0.2 if context.quick else SEARCH_PRECISION
+            tried = search(fabric, at_line[switch], seconds / 2.5, precision)
             best[switch] = max(
                 (load for load in tried if load.delivered >= TARGET),
                 key=lambda load: load.rate_bps,
@@ -70,6 +71,7 @@ def run(context: Context) -> Section:
             "queue_packets": QUEUE_PACKETS,
             "seconds": seconds,
             "processes": "ebb: 1, bmv2: 20",
+            "coalesce_us": f"switches {COALESCE_US}, agents {AGENT_COALESCE_US} (load: 1000)",
             "limit": f"highest rate with {100 * TARGET:.0f} % delivered, links not limited",
         },
         columns=(
@@ -89,7 +91,7 @@ def run(context: Context) -> Section:
     )
 
 
-def search(fabric: BenchFabric, at_line: Load, seconds: float) -> list[Load]:
+def search(fabric: BenchFabric, at_line: Load, seconds: float, precision: float) -> list[Load]:
     """Loads on the way to the highest rate that still arrives: doubled or halved, then halved
     intervals."""
     tried: list[Load] = []
@@ -108,7 +110,7 @@ def search(fabric: BenchFabric, at_line: Load, seconds: float) -> list[Load]:
             high, rate = rate, rate / 2 if low == 0.0 else rate
         if low == 0.0 and rate < SLOWEST_BPS:
             return tried
-    while high / low > 1 + SEARCH_PRECISION:
+    while high / low > 1 + precision:
         middle = (low * high) ** 0.5
         low, high = (middle, high) if arrives(middle) else (low, middle)
     return tried

@@ -27,9 +27,9 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies import preflight
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_net import FabricNet
-from ebb_topologies.model import Host, Topology, from_table
+from ebb_topologies.model import Host, Switch, Topology, from_table
 from ebb_topologies.processes import Process
-from ebb_topologies.targets import target
+from ebb_topologies.targets import EbbFabricTarget, target
 from ebb_topologies.traffic_manager import traffic_manager_config
 
 from ebb_experiments.bench.section import Context
@@ -38,6 +38,8 @@ from ebb_experiments.fabric import LoopThread
 Record = dict[str, Any]
 LINK_DELAY_NS = 100_000
 """10 us at 1 Gbit/s, ten times slower."""
+COALESCE_US = 300
+"""How long frames wait for more at the switches: two and a half full packets at 100 Mbit/s."""
 SETTLE_SECONDS = 1.0
 """For packets under way, and for the ends of the streams."""
 START_SECONDS = 2.0
@@ -103,13 +105,27 @@ class Load:
         return dataclasses.asdict(self) | {"delivered": self.delivered}
 
 
+@dataclass(frozen=True)
+class TunedFabric(EbbFabricTarget):
+    """One process that wakes up for all that came within `COALESCE_US`."""
+
+    threads: int = 1
+
+    def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
+        tuning = ["--coalesce-us", str(COALESCE_US), "--threads", str(self.threads)]
+        return [*super().fabric_command(file, pcap), *tuning]
+
+
 class BenchFabric:
     """The running fabric; use as a context manager."""
 
-    def __init__(self, context: Context, switch: str, fused: bool, rate_bps: int) -> None:
+    def __init__(
+        self, context: Context, switch: str, fused: bool, rate_bps: int, threads: int = 1
+    ) -> None:
         self.context = context
         self.switch = switch
         self.fused = fused
+        self.threads = threads
         self.topology = fat_tree(rate_bps)
         self.pairs = permutation(self.topology)
         self.managers: TrafficManagers | None = None
@@ -121,13 +137,16 @@ class BenchFabric:
         logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)  # what matters is raised
         build = self.context.root / "build"
         chosen = target(self.switch, build, self.fused)
+        if isinstance(chosen, EbbFabricTarget):
+            chosen = TunedFabric(chosen.binary, threads=self.threads)
         program = Program(build / "fabric.p4info.txtpb", build / "fabric.json")
         self.directory = self.context.directory / f"fabric-{self.switch}"
         self.directory.mkdir(exist_ok=True)
         files = [self.context.agent, program.p4info, program.json]
         preflight.check(self.topology, chosen, files, self.directory)
         with ExitStack() as stack:
-            self.net = stack.enter_context(FabricNet(self.topology, chosen, self.directory))
+            net = FabricNet(self.topology, chosen, self.directory, self._config_file)
+            self.net = stack.enter_context(net)
             self.run_first(self.net.switch_processes.values())
             self.loop = stack.enter_context(LoopThread())
             if chosen.has_traffic_manager:
@@ -150,6 +169,13 @@ class BenchFabric:
     def _close_managers(self) -> None:
         assert self.managers is not None
         self.loop.run(self.managers.close())
+
+    def _config_file(self, switch: Switch) -> Path:
+        """Links between threads need their delays from the start."""
+        config = traffic_manager_config(self.topology, switch, self.parameters.ports)
+        path = self.directory / f"{switch.name}-tm.json"
+        path.write_text(json.dumps(config))
+        return path
 
     @property
     def has_traffic_manager(self) -> bool:

@@ -26,6 +26,8 @@ from ebb_experiments.fabric import AGENT_PORT
 DILATION = Dilation(10)
 """The schemes are for 1 Gbit/s and 10 us; 100 Mbit/s and 100 us are ten times slower."""
 MTU_BYTES = 1500
+AGENT_COALESCE_US = 400
+"""Below what the NIC catches up with, four packets."""
 SLOWEST = 20
 """A flow is given up after this many times its duration at line rate."""
 
@@ -105,6 +107,7 @@ def _runner(fabric: BenchFabric, name: str, scheme: Scheme, line_bps: int) -> Ag
     binary = fabric.context.agent
     parameters: dict[str, Any] = DILATION.slow(agent_parameters(binary, scheme))
     parameters["nic"] |= {"rate_bps": line_bps, "mtu_bytes": MTU_BYTES}
+    parameters["engine"] |= {"coalesce_microseconds": AGENT_COALESCE_US}
     path = fabric.directory / f"{name}.json"
     path.write_text(json.dumps(parameters, indent=1))
     return AgentRunner(fabric.net, binary, scheme.transport, path, AGENT_PORT, prefix=name)

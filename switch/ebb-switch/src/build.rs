@@ -23,8 +23,12 @@ pub struct Built {
     pub server: Server,
 }
 
-/// `threads` 0: as many as there are processors.
-pub fn build(settings: &Settings, captures: Option<&Path>, threads: usize) -> Result<Built> {
+/// `driver.threads` 0: as many as there are processors.
+pub fn build(
+    settings: &Settings,
+    mut driver: DriverOptions,
+    captures: Option<&Path>,
+) -> Result<Built> {
     let mut network = Network::new();
     let mut switches = Vec::new();
     for entry in &settings.switches {
@@ -45,11 +49,10 @@ pub fn build(settings: &Settings, captures: Option<&Path>, threads: usize) -> Re
             outside.insert(at, NodePort { node, port: 0 });
         }
     }
-    let threads = match threads {
-        0 => thread::available_parallelism().map_or(1, usize::from),
-        n => n,
-    };
-    let mut driver = Driver::new(network, DriverOptions { threads })?;
+    if driver.threads == 0 {
+        driver.threads = thread::available_parallelism().map_or(1, usize::from);
+    }
+    let mut driver = Driver::new(network, driver)?;
     if let Some(directory) = captures {
         fs::create_dir_all(directory)
             .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;

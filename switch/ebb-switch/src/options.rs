@@ -71,6 +71,11 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, requires = "fabric")]
     pub threads: usize,
 
+    /// How long frames that arrive or are due to leave may wait for more of them, in microseconds.
+    /// Saves processor time; queues and rates stay the same
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    pub coalesce_us: u32,
+
     /// Capture each interface to INTERFACE_in.pcap and INTERFACE_out.pcap in DIR, and ports inside
     /// a fabric to SWITCH-ethPORT_in.pcap and _out.pcap
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]

@@ -111,11 +111,18 @@ fn chain(delay_ns: u64) -> (Network<Interface>, Vec<NodeId>) {
     (network, switches)
 }
 
+fn options(threads: usize, coalesce_us: u64) -> DriverOptions {
+    DriverOptions {
+        threads,
+        coalesce: ebb_units::Duration::from_micros(coalesce_us),
+    }
+}
+
 type Running = thread::JoinHandle<Network<Interface>>;
 
-fn start(network: Network<Interface>, threads: usize) -> (ControlHandle, Running) {
-    let driver = Driver::new(network, DriverOptions { threads }).expect("a driver");
-    assert_eq!(driver.threads(), threads);
+fn start(network: Network<Interface>, options: DriverOptions) -> (ControlHandle, Running) {
+    let driver = Driver::new(network, options).expect("a driver");
+    assert_eq!(driver.threads(), options.threads);
     let handle = driver.handle();
     let running = thread::spawn(move || driver.run().expect("it runs"));
     (handle, running)
@@ -170,10 +177,10 @@ fn root() -> bool {
 }
 
 /// What came through, the statistics of all switches, and the packet-hops.
-fn flood(threads: usize) -> ([usize; 2], Vec<SwitchReport>, u64) {
+fn flood(options: DriverOptions) -> ([usize; 2], Vec<SwitchReport>, u64) {
     let sockets = ["h1", "h2"].map(open);
     let (network, _) = chain(200_000);
-    let (handle, running) = start(network, threads);
+    let (handle, running) = start(network, options);
     let received = exchange_bursts(&sockets, 100, 20);
     handle.stop();
     let network = running.join().expect("no panic");
@@ -187,8 +194,9 @@ fn two_threads_forward_what_one_forwards() {
         return;
     }
     let _space = Space::enter("a");
-    for threads in [1, 2] {
-        let (received, reports, hops) = flood(threads);
+    // Threads that do all they have every millisecond only, five times the delay of a link, too.
+    for (threads, coalesce_us) in [(1, 0), (2, 0), (1, 1000), (2, 1000)] {
+        let (received, reports, hops) = flood(options(threads, coalesce_us));
         assert_eq!(received, [2000, 2000], "{threads} threads: {reports:?}");
         assert_eq!(hops, 4000 * SWITCHES as u64, "{threads} threads");
         for report in &reports {
@@ -212,7 +220,7 @@ fn threads_with_nothing_to_do_sleep() {
     let _space = Space::enter("c");
     let sockets = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
-    let (handle, running) = start(network, 2);
+    let (handle, running) = start(network, options(2, 0));
     assert_eq!(exchange_bursts(&sockets, 2, 2), [4, 4]);
     let used = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).tv_nsec;
     let before = used();
@@ -234,7 +242,7 @@ fn links_captures_and_restarts_while_it_runs() {
     let _space = Space::enter("b");
     let sockets = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
-    let (handle, running) = start(network, 2);
+    let (handle, running) = start(network, options(2, 0));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .expect("a runtime");

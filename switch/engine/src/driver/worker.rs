@@ -40,6 +40,9 @@ pub(super) struct Worker<'a> {
     frames: Vec<(Instant, Vec<u8>)>,
     read_until: Instant,
     statistics_due: Instant,
+    coalesce: Duration,
+    /// When the thread last woke up.
+    awake_since: Instant,
 }
 
 /// What wakes a thread.
@@ -81,13 +84,21 @@ impl<'a> Worker<'a> {
             frames: Vec::new(),
             read_until: Instant::ZERO,
             statistics_due: Instant::ZERO,
+            coalesce: Duration::ZERO,
+            awake_since: Instant::ZERO,
         })
+    }
+
+    /// Has what comes wait so long for more.
+    pub(super) fn coalesce(&mut self, coalesce: Duration) {
+        self.coalesce = coalesce;
     }
 
     /// Runs until it is told to stop.
     pub(super) fn run(&mut self) -> io::Result<()> {
         ebb_packet_io::wake_up_on_time();
         loop {
+            self.gather()?;
             self.sleep()?;
             self.read();
             self.advance();
@@ -101,6 +112,17 @@ impl<'a> Worker<'a> {
                 return Ok(());
             }
         }
+    }
+
+    /// Lets what comes and what is due wait for more, unless the partition lags behind what was read:
+    /// then other threads wait for it, or it for them.
+    fn gather(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
+        let rest = (self.awake_since + self.coalesce).since(now);
+        if !rest.is_zero() && self.partition.ran_until() >= self.read_until {
+            wait(&mut [], Some(rest.into()), None)?;
+        }
+        Ok(())
     }
 
     /// Sleeps until there is something to do.
@@ -117,6 +139,9 @@ impl<'a> Worker<'a> {
         }
         let mut polled = [PollFd::readable(self.epoll.as_fd())];
         wait(&mut polled, Some(patience.min(MAX_SLEEP).into()), None)?;
+        if !self.coalesce.is_zero() {
+            self.awake_since = self.clock.now();
+        }
         if let Some(exchange) = &mut self.exchange {
             exchange.wake_up(self.partition, self.read_until);
         }
