@@ -227,9 +227,17 @@ fn threads_with_nothing_to_do_sleep() {
     thread::sleep(Duration::from_millis(500));
     let busy_ms = (used() - before).rem_euclid(1_000_000_000) / 1_000_000;
     assert!(busy_ms < 100, "{busy_ms} ms of 500 ms");
-    handle
-        .with_blocking(switches[0], |_| ())
-        .expect("awake at once");
+    // They know what time it is all the same.
+    for switch in [switches[0], switches[SWITCHES - 1]] {
+        let clock = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let now = |s: &mut ebb_engine::Switch| s.now().as_nanos();
+        let (before, started) = (handle.with_blocking(switch, now).expect("awake"), clock());
+        thread::sleep(Duration::from_millis(50));
+        let after = handle.with_blocking(switch, now).expect("awake");
+        let passed = (clock() - started).tv_nsec as u64;
+        let error = (after - before).abs_diff(passed);
+        assert!(error < passed / 2, "{} of {passed} ns", after - before);
+    }
     handle.stop();
     running.join().expect("no panic");
 }

@@ -208,13 +208,23 @@ impl<'a> Worker<'a> {
         self.partition.run_some(horizon, TURNS_PER_ROUND);
     }
 
+    /// The time for what comes from other threads. A partition with nothing to do is not told how far
+    /// it might run, but time goes on there too.
+    fn now(&self) -> Instant {
+        let next = self.partition.next_event();
+        match next.is_some_and(|next| next < self.read_until) {
+            true => self.partition.ran_until(),
+            false => self.read_until,
+        }
+    }
+
     /// Does what other threads ask for; true if one of them stops the driver.
     fn obey(&mut self) -> bool {
         let mut stop = false;
         let mut any = false;
         while let Some(Command(request)) = self.commands.next() {
             any = true;
-            let now = self.partition.ran_until();
+            let now = self.now();
             match request {
                 Request::At(id, work) => {
                     // A command for a node that is not here is dropped, which tells its sender.
@@ -245,7 +255,7 @@ impl<'a> Worker<'a> {
 
     /// Has the switches count what their interfaces dropped.
     fn count_drops(&mut self, force: bool) {
-        let now = self.partition.ran_until();
+        let now = self.read_until;
         let statistics = now >= self.statistics_due || force;
         if statistics {
             self.statistics_due = now + MAX_SLEEP;
