@@ -1,7 +1,7 @@
 # Ebb: `make run` brings up the fabric and compares the schemes, `make test` runs every test.
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
-#            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch]
+#            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
 #   make bench [BENCH="goodput hiding --quick"]
 #   make test | lint | build | clean
 
@@ -27,6 +27,7 @@ DILATION ?=
 SWITCH ?= ebb
 CLI ?=
 FUSED ?=
+THREADS ?=
 SCENARIO ?=
 
 # The P4 compiler: ours, or the reference one if it is on PATH and the switch is the reference one.
@@ -90,7 +91,7 @@ build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MO
 run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
-	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused)
+	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)')
 
 sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)'

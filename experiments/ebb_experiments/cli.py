@@ -67,6 +67,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="a process for each switch and veths between them, instead of one for all (ebb only)",
     )
     parser.add_argument(
+        "--threads", default="1", help="that share the switches; 0: one for each processor"
+    )
+    parser.add_argument(
         "--program", type=Path, default=BUILD, help="directory of the compiled fabric.p4"
     )
     parser.add_argument("--cli", action="store_true", help="stay in the Mininet prompt")
@@ -125,7 +128,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
         schemes=_names(options.schemes),
         dilation=_number("DILATION", options.dilation),
     )
-    chosen = target(options.switch, BUILD, fused=not options.no_fused)
+    if not options.threads.isdecimal():
+        raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
+    chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
     dilation = Dilation(scenario.spec.dilation)
     slowed = dilation.topology(scenario.topology)
     agent = BUILD / "ebb-agent"

@@ -75,6 +75,7 @@ def test_roles_are_distinct_hosts_and_fill_up_small_topologies() -> None:
         (["--schemes", "dctpc"], "unknown scheme 'dctpc'; known: dctcp, hull"),
         (["--dilation", "-1"], "DILATION must be a number from 0.01 to 10000, not -1"),
         (["--switch", "tofino"], "SWITCH must be 'ebb' or 'bmv2', not 'tofino'"),
+        (["--threads", "two"], "THREADS must be a whole number from 0, not 'two'"),
         (["--dilation", "inf"], "DILATION must be a number from 0.01 to 10000, not inf"),
         (["--scenario", "nowhere.toml"], "nowhere.toml: cannot be read"),
         (["--k", "2"], "needs 10"),

@@ -77,10 +77,13 @@ class EbbTarget:
 class EbbFabricTarget(EbbTarget):
     """One ebb-switch process for all switches."""
 
+    threads: int = 1
+    """That share the switches; 0: one for each processor."""
+
     def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
         return [
             str(self.binary),
-            *("--fabric", str(file)),
+            *("--fabric", str(file), "--threads", str(self.threads)),
             *(("--pcap", str(pcap)) if pcap else ()),
         ]
 
@@ -109,11 +112,12 @@ class Bmv2Target:
         ]
 
 
-def target(kind: str, build_dir: Path, fused: bool = False) -> Target:
-    """The target named `ebb` or `bmv2`; `fused`: one process for all switches, if it can."""
+def target(kind: str, build_dir: Path, fused: bool = False, threads: int = 1) -> Target:
+    """The target named `ebb` or `bmv2`; `fused`: one process for all switches, if it can, with so
+    many threads (0: one for each processor)."""
     if kind == "ebb":
         binary = build_dir / "ebb-switch"
-        return EbbFabricTarget(binary) if fused else EbbTarget(binary)
+        return EbbFabricTarget(binary, threads=threads) if fused else EbbTarget(binary)
     if kind == "bmv2":
         found = shutil.which("simple_switch_grpc")
         if found is None:
