@@ -264,7 +264,6 @@ impl<'p, 'f> Code<'p, 'f> {
     fn reverse(&mut self, value: Value, bytes: usize) -> Value {
         match bytes {
             1 => value,
-            _ if cfg!(target_endian = "big") => value,
             _ => self.b.ins().bswap(value),
         }
     }
@@ -325,7 +324,7 @@ fn cells_memory() -> MemFlags {
     MemFlags::trusted().with_alias_region(Some(AliasRegion::Vmctx))
 }
 
-/// Bytes of frames, which lie anywhere.
+/// Bytes of frames, which lie anywhere. Whatever the machine, they are read so and then reversed.
 fn bytes_memory() -> MemFlags {
     MemFlags::new()
         .with_notrap()

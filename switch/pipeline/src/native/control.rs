@@ -227,6 +227,11 @@ fn reachable(nodes: &[Node], start: Next) -> Vec<bool> {
 
 /// Whether the graph goes in a circle. No compiler writes that; only the interpreter counts steps.
 pub(super) fn is_cyclic(nodes: &[Node], start: Next) -> bool {
+    has_circle(nodes.len(), start, |node| successors(&nodes[node as usize]))
+}
+
+/// Whether one can come back to where one was.
+pub(super) fn has_circle(nodes: usize, start: Next, successors: impl Fn(u32) -> Vec<u32>) -> bool {
     /// Not seen, on the path from the start, done with.
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
@@ -234,26 +239,20 @@ pub(super) fn is_cyclic(nodes: &[Node], start: Next) -> bool {
         Open,
         Done,
     }
-    let mut marks = vec![Mark::New; nodes.len()];
+    let mut marks = vec![Mark::New; nodes];
     // The flag is set when all successors are done with.
     let mut open: Vec<(u32, bool)> = start.map(|s| (s, false)).into_iter().collect();
     while let Some((node, leave)) = open.pop() {
         if leave {
             marks[node as usize] = Mark::Done;
-            continue;
-        }
-        match marks[node as usize] {
-            Mark::Done => {}
-            Mark::Open => return true,
-            Mark::New => {
-                marks[node as usize] = Mark::Open;
-                open.push((node, true));
-                for next in successors(&nodes[node as usize]) {
-                    match marks[next as usize] {
-                        Mark::Open => return true,
-                        Mark::Done => {}
-                        Mark::New => open.push((next, false)),
-                    }
+        } else if marks[node as usize] == Mark::New {
+            marks[node as usize] = Mark::Open;
+            open.push((node, true));
+            for next in successors(node) {
+                match marks[next as usize] {
+                    Mark::Open => return true,
+                    Mark::Done => {}
+                    Mark::New => open.push((next, false)),
                 }
             }
         }

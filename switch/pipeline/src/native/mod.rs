@@ -107,6 +107,18 @@ type Result<T> = std::result::Result<T, String>;
 
 impl<'a> Compiler<'a> {
     fn new(program: &'a Program) -> Result<Compiler<'a>> {
+        // Where a C function returns two words in two registers, as `calls` needs it.
+        if !cfg!(all(
+            unix,
+            target_endian = "little",
+            any(
+                target_arch = "x86_64",
+                target_arch = "aarch64",
+                target_arch = "riscv64"
+            )
+        )) {
+            return Err("it is made for x86-64, AArch64 and RISC-V 64 under Unix".to_owned());
+        }
         let mut flags = settings::builder();
         for (name, value) in [
             ("opt_level", "speed"),
@@ -126,9 +138,6 @@ impl<'a> Compiler<'a> {
         let isa = cranelift_native::builder()?
             .finish(settings::Flags::new(flags))
             .map_err(|e| e.to_string())?;
-        if isa.pointer_bits() != 64 {
-            return Err("it needs a 64-bit machine".to_owned());
-        }
         let module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
         Ok(Compiler {
             program,

@@ -8,6 +8,7 @@ use cranelift_frontend::{Switch, Variable};
 use super::action::Exit;
 use super::calls::{self, FAILED, offset};
 use super::code::Code;
+use super::control::has_circle;
 use crate::action::Target;
 use crate::expr::Number;
 use crate::layout::Slot;
@@ -17,8 +18,8 @@ use crate::parser::{ExtractTo, MAX_STATES, Op, State};
 struct Walk {
     /// Bytes parsed.
     at: Variable,
-    /// States entered.
-    entered: Variable,
+    /// States entered, if there may be any number.
+    entered: Option<Variable>,
     frame: Value,
     length: Value,
     states: Vec<Option<Block>>,
@@ -36,15 +37,24 @@ impl Code<'_, '_> {
     /// Parses the frame and notes where the payload starts; the P4 error code.
     pub fn parse(&mut self) -> Value {
         let program = self.program;
-        let (at, entered) = (self.b.declare_var(I64), self.b.declare_var(I64));
+        let states = &program.parser.states;
+        let at = self.b.declare_var(I64);
         let zero = self.constant(0);
         self.b.def_var(at, zero);
-        self.b.def_var(entered, zero);
+        let next = |state: u32| {
+            let state = &states[state as usize];
+            let all = state.cases.iter().map(|c| c.next).chain([state.default]);
+            all.flatten().collect()
+        };
+        let entered = has_circle(states.len(), program.parser.start, next).then(|| {
+            let entered = self.b.declare_var(I64);
+            self.b.def_var(entered, zero);
+            entered
+        });
         let frame = self.load_context(offset::FRAME);
         let length = self.load_context(offset::FRAME_LENGTH);
         let end = self.block();
         let error = self.b.append_block_param(end, I64);
-        let states = &program.parser.states;
         let walk = Walk {
             at,
             entered,
@@ -93,11 +103,13 @@ impl Code<'_, '_> {
 
     fn state(&mut self, walk: &Walk, state: &State) {
         let errors = self.program.errors;
-        let entered = self.b.use_var(walk.entered);
-        let entered = self.add_const(entered, 1);
-        self.b.def_var(walk.entered, entered);
-        let too_many = self.is(IntCC::UnsignedGreaterThan, entered, MAX_STATES as u64);
-        self.fail_if(walk, too_many, errors.parser_timeout);
+        if let Some(variable) = walk.entered {
+            let entered = self.b.use_var(variable);
+            let entered = self.add_const(entered, 1);
+            self.b.def_var(variable, entered);
+            let too_many = self.is(IntCC::UnsignedGreaterThan, entered, MAX_STATES as u64);
+            self.fail_if(walk, too_many, errors.parser_timeout);
+        }
         for op in &state.ops {
             self.op(walk, op);
         }
