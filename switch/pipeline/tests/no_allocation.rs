@@ -6,7 +6,9 @@ mod fabric;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline};
+use ebb_pipeline::{
+    Deflect, EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline, instance_type,
+};
 use ebb_units::Instant;
 
 struct Counting;
@@ -56,6 +58,26 @@ fn forward(pipeline: &mut Pipeline, frames: &mut [Vec<u8>], fresh: &[Vec<u8>]) {
         else {
             panic!("the frame was not forwarded: {:?}", outcome.verdict);
         };
+        // A replica that finds no room, and one that is deflected.
+        let (lost, deflected) = (
+            pipeline.clone_packet(&packet),
+            pipeline.clone_packet(&packet),
+        );
+        pipeline.recycle(lost);
+        let again = pipeline.deparse(deflected);
+        let input_again = IngressInput {
+            instance_type: instance_type::DEFLECTED,
+            deflect: Some(Deflect {
+                egress_port: egress_spec,
+                enq_qdepth: 1,
+            }),
+            ..IngressInput::default()
+        };
+        match pipeline.ingress(Instant::ZERO, again, &input_again).verdict {
+            IngressVerdict::Unicast { packet, .. } => pipeline.recycle(packet),
+            IngressVerdict::Dropped(_) => {}
+            other => panic!("{other:?}"),
+        }
         let input = EgressInput {
             egress_port: egress_spec,
             ..EgressInput::default()
