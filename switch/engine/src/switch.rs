@@ -344,7 +344,8 @@ impl Switch {
             passes: 0,
             deflections: 0,
         };
-        self.entering.push_back(Entering {
+        // Nothing else waits: `run` leaves nothing.
+        self.ingress(Entering {
             frame,
             instance_type: instance_type::NORMAL,
             preserved: None,
@@ -356,7 +357,7 @@ impl Switch {
 
     /// Transmissions are due at a port.
     pub(crate) fn serve(&mut self, port: PortId) {
-        self.due.push_back(port);
+        self.start(port);
         self.run();
     }
 
@@ -386,11 +387,7 @@ impl Switch {
             if let Some(entering) = self.entering.pop_front() {
                 self.ingress(entering);
             } else if let Some(port) = self.due.pop_front() {
-                self.serve_at[usize::from(port)] = None;
-                if let Some(departure) = self.manager.dequeue(self.now, port) {
-                    self.egress(port, departure);
-                }
-                self.schedule(port);
+                self.start(port);
             } else {
                 break;
             }
@@ -416,6 +413,15 @@ impl Switch {
                 self.account()
             );
         }
+    }
+
+    /// Starts the transmission that is due at a port.
+    fn start(&mut self, port: PortId) {
+        self.serve_at[usize::from(port)] = None;
+        if let Some(departure) = self.manager.dequeue(self.now, port) {
+            self.egress(port, departure);
+        }
+        self.schedule(port);
     }
 
     fn ingress(&mut self, entering: Entering) {
