@@ -84,9 +84,10 @@ pub struct EntryView<'a> {
     pub entry: &'a TableEntry,
     /// Comes from the program and cannot be changed.
     pub is_const: bool,
-    /// Packets that hit the entry. Counted for every table, direct counter or not.
+    /// Packets that hit the entry, if the table has a direct counter.
     pub counter: CounterValue,
     pub meter: Option<MeterConfig>,
+    /// Or when it was installed; followed only if the table has idle timeouts.
     pub last_hit: ebb_units::Instant,
 }
 

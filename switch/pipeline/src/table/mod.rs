@@ -60,6 +60,7 @@ pub(crate) struct Table {
     /// Where in the packet the key is, if it is one word.
     key_at: Option<u32>,
     pub meter: Option<DirectMeter>,
+    with_counter: bool,
     support_timeout: bool,
     count: u32,
     lookup: Lookup,
@@ -118,6 +119,7 @@ impl Table {
         Table {
             key_at,
             meter: spec.meter,
+            with_counter: spec.with_counter,
             support_timeout: spec.support_timeout,
             spec: Arc::new(spec),
             count: 0,
@@ -244,7 +246,7 @@ impl Table {
         present.filter_map(|(entry, hot)| entry.as_ref().map(|_| &hot.action))
     }
 
-    /// The entry that a packet hits, counted. `key` and `scratch` are work memory.
+    /// The entry that a packet hits, noted where the program wants to know of it. `key` and `scratch` are work memory.
     #[inline]
     pub fn hit(
         &mut self,
@@ -254,7 +256,9 @@ impl Table {
         scratch: &mut Vec<u64>,
     ) -> Option<u32> {
         let entry = self.lookup(words, key, scratch)?;
-        self.hot.get_mut(entry as usize)?.counter.count(bytes);
+        if self.with_counter {
+            self.hot.get_mut(entry as usize)?.counter.count(bytes);
+        }
         if self.support_timeout
             && let Some(Some(e)) = self.entries.get_mut(entry as usize)
         {
