@@ -109,11 +109,8 @@ class Load:
 class TunedFabric(EbbFabricTarget):
     """One process that wakes up for all that came within `COALESCE_US`."""
 
-    threads: int = 1
-
     def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
-        tuning = ["--coalesce-us", str(COALESCE_US), "--threads", str(self.threads)]
-        return [*super().fabric_command(file, pcap), *tuning]
+        return [*super().fabric_command(file, pcap), "--coalesce-us", str(COALESCE_US)]
 
 
 class BenchFabric:
