@@ -9,7 +9,13 @@ from ebb_controller.parameters import FabricParameters
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
 from ebb_experiments.bench.fabric_net import COALESCE_US, BenchFabric, Load
-from ebb_experiments.bench.fabric_transports import AGENT_COALESCE_US, Transfers, transfer
+from ebb_experiments.bench.fabric_transports import (
+    AGENT_COALESCE_US,
+    CATCH_UP_PACKETS,
+    WINDOW_PACKETS,
+    Transfers,
+    transfer,
+)
 from ebb_experiments.bench.section import Cell, Context, Section
 
 LINE_BPS = 100_000_000
@@ -71,6 +77,8 @@ def run(context: Context) -> Section:
             "queue_packets": QUEUE_PACKETS,
             "seconds": seconds,
             "processes": "ebb: 1, bmv2: 20",
+            "transfers": f"windows of ndp and scdp {WINDOW_PACKETS} packets, nic.catch_up_packets "
+            f"{CATCH_UP_PACKETS}",
             "coalesce_us": f"switches {COALESCE_US}, agents {AGENT_COALESCE_US} (load: 1000)",
             "limit": f"highest rate with {100 * TARGET:.0f} % delivered, links not limited",
         },

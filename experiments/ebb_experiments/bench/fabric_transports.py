@@ -26,8 +26,13 @@ from ebb_experiments.fabric import AGENT_PORT
 DILATION = Dilation(10)
 """The schemes are for 1 Gbit/s and 10 us; 100 Mbit/s and 100 us are ten times slower."""
 MTU_BYTES = 1500
-AGENT_COALESCE_US = 400
-"""Below what the NIC catches up with, four packets."""
+AGENT_COALESCE_US = 250
+"""How long what arrives or is due waits for more at the agents."""
+WINDOW_PACKETS = 64
+"""Initial window of the receiver-driven schemes: it has to cover the time that processes need to
+wake each other, too, which a network of hardware does not have."""
+CATCH_UP_PACKETS = 8
+"""A process that comes late sends so many at once; the queues of ndp hold no more."""
 SLOWEST = 20
 """A flow is given up after this many times its duration at line rate."""
 
@@ -106,8 +111,14 @@ def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> T
 def _runner(fabric: BenchFabric, name: str, scheme: Scheme, line_bps: int) -> AgentRunner:
     binary = fabric.context.agent
     parameters: dict[str, Any] = DILATION.slow(agent_parameters(binary, scheme))
-    parameters["nic"] |= {"rate_bps": line_bps, "mtu_bytes": MTU_BYTES}
+    parameters["nic"] |= {
+        "rate_bps": line_bps,
+        "mtu_bytes": MTU_BYTES,
+        "catch_up_packets": CATCH_UP_PACKETS,
+    }
     parameters["engine"] |= {"coalesce_microseconds": AGENT_COALESCE_US}
+    for section in ("ndp", "scdp"):
+        parameters[section]["initial_window_packets"] = WINDOW_PACKETS
     path = fabric.directory / f"{name}.json"
     path.write_text(json.dumps(parameters, indent=1))
     return AgentRunner(fabric.net, binary, scheme.transport, path, AGENT_PORT, prefix=name)
