@@ -20,6 +20,7 @@ mod driver;
 mod drops;
 mod ecn;
 mod network;
+mod prefetch;
 mod report;
 pub mod simulation;
 mod switch;

@@ -21,6 +21,7 @@ use ebb_units::{BitRate, Duration, Instant};
 use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
 use crate::ecn::carries_ce;
+use crate::prefetch::prefetch;
 
 pub use ebb_traffic_manager::PortId;
 
@@ -662,6 +663,15 @@ impl Switch {
             .push((sent.arrival, Effect::Send { port, frame }));
     }
 
+    /// Has the packet fetched that a port may well send next.
+    pub(crate) fn prefetch_departure(&self, port: PortId) {
+        if let Some(queued) = self.manager.head(port) {
+            let (fields, frame) = queued.packet.memory();
+            prefetch(fields, 8);
+            prefetch(frame, 2);
+        }
+    }
+
     /// Makes sure that the port is served when its next transmission is due.
     fn schedule(&mut self, port: PortId) {
         let Some(deadline) = self.manager.next_deadline(port) else {
@@ -679,6 +689,9 @@ impl Switch {
             self.due.push_back(port);
         } else {
             self.effects.push((deadline, Effect::Serve(port)));
+            if let Some(queued) = self.manager.head(port) {
+                prefetch(std::slice::from_ref(&*queued.packet), 3);
+            }
         }
     }
 }

@@ -46,6 +46,12 @@ pub struct Preserved {
 }
 
 impl Packet {
+    /// What the next pipeline will touch, for those who have it fetched into the cache: the fields, and
+    /// the frame.
+    pub fn memory(&self) -> (&[u64], &[u8]) {
+        (&self.words, &self.frame)
+    }
+
     /// Bytes the packet would have if it were deparsed now.
     pub fn wire_len(&self) -> usize {
         (self.header_bytes + self.frame.len() - self.payload_at).min(self.truncated_to)

@@ -34,6 +34,11 @@ impl Heads {
         self.queues().map(|queue| self.since[queue]).min()
     }
 
+    /// The highest queue with a head.
+    pub(crate) fn highest(&self) -> Option<usize> {
+        self.present.checked_ilog2().map(|queue| queue as usize)
+    }
+
     /// The queues whose heads may leave at a time.
     pub(crate) fn ready(&self, at: Instant) -> QueueSet {
         let ready = self.queues().filter(|queue| self.since[*queue] <= at);
@@ -60,12 +65,14 @@ mod tests {
         let us = Instant::from_micros;
         let mut heads = Heads::default();
         assert_eq!((heads.earliest(), heads.ready(us(9))), (None, 0));
+        assert_eq!(heads.highest(), None);
         heads.set(7, Some(us(5)));
         heads.set(0, Some(us(3)));
         assert_eq!(heads.earliest(), Some(us(3)));
         assert_eq!(heads.ready(us(2)), 0);
         assert_eq!(heads.ready(us(4)), 0b0000_0001);
         assert_eq!(heads.ready(us(5)), 0b1000_0001);
+        assert_eq!(heads.highest(), Some(7));
         heads.set(0, None);
         assert_eq!((heads.earliest(), heads.get(0)), (Some(us(5)), None));
     }

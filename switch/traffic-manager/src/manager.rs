@@ -82,6 +82,11 @@ impl<P> TrafficManager<P> {
         self.port(port)?.next_deadline()
     }
 
+    /// A packet that may well be the next to leave the port: the scheduler has not been asked.
+    pub fn head(&self, port: PortId) -> Option<&P> {
+        self.port(port)?.head()
+    }
+
     /// The packet whose transmission starts at the deadline of the port, if that is not after
     /// `now`. Call it until it gives `None`, with [`transmit`](Self::transmit) or
     /// [`egress_dropped`](Self::egress_dropped) in between.

@@ -203,6 +203,11 @@ impl<P> Port<P> {
         Some(self.heads.earliest()?.max(self.free_at))
     }
 
+    /// The head of the highest queue.
+    pub(crate) fn head(&self) -> Option<&P> {
+        self.queues[self.heads.highest()?].head()
+    }
+
     /// The packet whose transmission starts at the deadline, if that has come.
     pub(crate) fn dequeue(&mut self, now: Instant) -> Option<Departure<P>> {
         let start = self.next_deadline().filter(|start| *start <= now)?;

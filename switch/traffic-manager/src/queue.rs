@@ -131,6 +131,10 @@ impl<P> Queue<P> {
         self.check();
     }
 
+    pub(crate) fn head(&self) -> Option<&P> {
+        Some(&self.items.front()?.packet)
+    }
+
     /// Since when the head could have left, or `None` if nothing may.
     pub(crate) fn ready_at(&self) -> Option<Instant> {
         let head = self.items.front().filter(|_| !self.paused)?;

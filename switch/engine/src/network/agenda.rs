@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use ebb_units::Instant;
 
 use super::event::Event;
+use crate::prefetch::prefetch;
 use crate::switch::PortId;
 
 #[derive(Debug)]
@@ -27,6 +28,9 @@ pub(crate) struct Agenda {
 /// When, what and where, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
+
+/// Cache lines that the headers of a frame take.
+const HEADER_LINES: usize = 2;
 
 const ARRIVAL: usize = 0;
 const DEPARTURE: usize = 1;
@@ -116,16 +120,37 @@ impl Agenda {
         let first = self.winners[1];
         let (kind, place, port) = (first.kind(), first.place(), first.port());
         let leaf = self.leaf(kind, place);
-        if kind == DEPARTURE {
+        let event = if kind == DEPARTURE {
             self.set(leaf, Key::NEVER);
-            return Some((first.at(), Event::Serve(port)));
-        }
-        let queue = &mut self.arrivals[usize::from(place)];
-        let event = queue.pop_front()?;
-        let next = queue.front().map(|(at, _)| *at);
-        let next = next.map_or(Key::NEVER, |at| Key::new(at, ARRIVAL, port, place));
-        self.set(leaf, next);
+            (first.at(), Event::Serve(port))
+        } else {
+            let queue = &mut self.arrivals[usize::from(place)];
+            let event = queue.pop_front()?;
+            let next = queue.front().map(|(at, _)| *at);
+            let next = next.map_or(Key::NEVER, |at| Key::new(at, ARRIVAL, port, place));
+            self.set(leaf, next);
+            event
+        };
+        self.prefetch_next();
         Some(event)
+    }
+
+    /// Has the next frame's headers fetched while the event before it is worked off.
+    fn prefetch_next(&self) {
+        let next = self.winners[1];
+        if next != Key::NEVER
+            && next.kind() == ARRIVAL
+            && let Some((_, Event::Receive { frame, .. })) =
+                self.arrivals[usize::from(next.place())].front()
+        {
+            prefetch(frame, HEADER_LINES);
+        }
+    }
+
+    /// The port that departs next, if nothing else comes before.
+    pub(crate) fn next_departure(&self) -> Option<PortId> {
+        let next = self.winners[1];
+        (next != Key::NEVER && next.kind() == DEPARTURE).then(|| next.port())
     }
 
     fn leaf(&self, kind: usize, place: u16) -> usize {

@@ -321,6 +321,7 @@ impl<H: Host> Node<H> {
     fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
         while let Some((now, event)) = self.agenda.pop_before(horizon) {
             self.note(now, &event);
+            self.prefetch_departure();
             self.sample(now);
             if let Event::Receive { port, frame, .. } = &event {
                 self.packet_hops += 1;
@@ -343,6 +344,13 @@ impl<H: Host> Node<H> {
                 Event::Serve(port) => switch.serve(port),
             }
             self.collect(out);
+        }
+    }
+
+    /// Has the next packet fetched while the event before it is worked off.
+    fn prefetch_departure(&self) {
+        if let (Some(port), Kind::Switch(switch)) = (self.agenda.next_departure(), &self.kind) {
+            switch.prefetch_departure(port);
         }
     }
 

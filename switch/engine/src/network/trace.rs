@@ -51,11 +51,13 @@ const KEYS: [[u64; 2]; WORD_PAIRS] = {
 /// A hash of the headers. Pairs of words are multiplied independently of each other, as in wyhash:
 /// one after the other would take longer than the switch needs to queue the frame.
 fn fold(frame: &[u8]) -> u64 {
-    let (pairs, rest) = frame[..frame.len().min(HEADERS_BYTES)].as_chunks::<16>();
-    let mut last = [0; 16];
-    last[..rest.len()].copy_from_slice(rest);
-    let keyed = pairs.iter().chain([&last]).zip(&KEYS);
-    keyed.fold(0, |sum, (pair, keys)| {
+    let Some(headers) = frame.first_chunk::<HEADERS_BYTES>() else {
+        let mut padded = [0; HEADERS_BYTES];
+        padded[..frame.len()].copy_from_slice(frame);
+        return fold(&padded);
+    };
+    let (pairs, _) = headers.as_chunks::<16>();
+    pairs.iter().zip(&KEYS).fold(0, |sum, (pair, keys)| {
         let pair = u128::from_le_bytes(*pair);
         let product = u128::from(pair as u64 ^ keys[0]) * u128::from((pair >> 64) as u64 ^ keys[1]);
         sum ^ (product as u64) ^ (product >> 64) as u64
