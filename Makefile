@@ -2,6 +2,7 @@
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
+#   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] | make report
 #   make bench [BENCH="goodput hiding --quick"]
 #   make test | lint | build | clean
 
@@ -50,7 +51,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run sim bench test test-rust test-python test-ptf test-e2e lint clean
+.PHONY: help setup build run sim experiments experiment report bench test test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -95,6 +96,21 @@ run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 
 sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)'
+
+NAME ?=
+SIZE ?= quick
+CLUSTER ?=
+EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
+
+experiments: build ## the papers' experiments, quick size, and a report
+	@$(EXPERIMENT) run --size quick $(if $(CLUSTER),--cluster '$(CLUSTER)')
+
+experiment: build ## NAME of one of them (or several); SIZE=quick or full
+	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' $(if $(CLUSTER),--cluster '$(CLUSTER)'),\
+	  $(EXPERIMENT) list; echo "which one? make experiment NAME=.. [SIZE=full]" >&2; exit 1)
+
+report: build ## results/report: verdicts and figures of what has been run
+	@$(EXPERIMENT) report
 
 bench: build ## what the agent achieves on this machine (four minutes; docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)

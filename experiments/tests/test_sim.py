@@ -270,3 +270,20 @@ def test_an_object_to_several_and_from_several(tmp_path: Path) -> None:
     writes = [flow for flow in results.flows if flow["kind"] == "send-one-to-many"]
     reads = [flow for flow in results.flows if flow["kind"] == "fetch-many-to-one"]
     assert len(writes) == 3 * len(reads) == 3 * 6
+
+
+@needs_simulator
+def test_switches_count_from_the_end_of_the_warm_up(tmp_path: Path) -> None:
+    """The second half of a flow that fills its link: half the packets, all of the link."""
+    rack = {"hosts": 2, "rate_bps": 1_000_000_000, "delay_ns": 1_000}
+    keys: dict[str, Any] = {"single_rack": rack, "workload": incast(1, 10_000_000)}
+    whole, half = (
+        simulate(tmp_path / str(warm), "ndp", limit_ns=10_000_000, warm_up_ns=warm, **keys)
+        for warm in (0, 5_000_000)
+    )
+    # Pulls go the other way.
+    all_of_it, rest = (
+        max(run.tables["ports"], key=lambda row: row["transmitted_bytes"]) for run in (whole, half)
+    )
+    assert rest["transmitted_bytes"] == pytest.approx(all_of_it["transmitted_bytes"] / 2, rel=0.02)
+    assert rest["utilisation"] == pytest.approx(1, abs=0.01)

@@ -116,3 +116,12 @@ def test_what_is_wrong_is_said_in_one_line(
     with pytest.raises(InputError, match=complaint) as caught:
         load(tmp_path, **keys)
     assert "\n" not in str(caught.value)
+
+
+def test_loads_are_of_the_hosts_links_and_slowed_with_them(tmp_path: Path) -> None:
+    """The generator's own default would stay 1 Gbit/s in a network that runs slower."""
+    fast = load(tmp_path, single_rack={"hosts": 3, "rate_bps": 10_000_000_000})
+    assert fast.keys_of_workload["link_rate_bps"] == 10_000_000_000
+    assert fast.dilation.slow(fast.keys_of_workload)["link_rate_bps"] == 100_000_000
+    own = load(tmp_path, workload={"traffic": [], "link_rate_bps": 5})
+    assert own.keys_of_workload["link_rate_bps"] == 5

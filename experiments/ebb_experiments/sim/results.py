@@ -55,7 +55,7 @@ COUNTED_TWICE = ("egress",)
 """The target's word for what the program counts by its reason."""
 
 _BY_SENDER = ("packets_sent", "retransmitted", "timeouts", "returned")
-_BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes")
+_BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes", "unneeded")
 """What each end of a flow counts: docs/agent-records.md. Of several senders the sum."""
 _RUN = (("scheme", pa.string()), ("seed", pa.int64()))
 _PORT = (("switch", pa.string()), ("port", pa.int32()), ("peer", pa.string()))
@@ -282,7 +282,7 @@ class SwitchTables:
     """Nominal."""
     dilation: Dilation
     at_ns: float
-    """Where the clock stopped."""
+    """For how long they have counted."""
     head: Row
 
     def tables(self) -> dict[str, list[Row]]:

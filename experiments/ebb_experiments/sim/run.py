@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import subprocess
 import time
@@ -17,6 +18,7 @@ from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.model import Switch, fabric_port
 
 from ebb_experiments.agents import agent_parameters
 from ebb_experiments.fabric import LoopThread
@@ -90,7 +92,7 @@ class Run:
             "rate_bps": min(link.rate_bps for link in self.loaded.topology.links),
             "mtu_bytes": spec.mtu_bytes,
         }
-        workload = {"seed": self.seed} | self.loaded.workload
+        workload = {"seed": self.seed} | self.loaded.keys_of_workload
         simulator = Simulator(
             self.binaries.simulator,
             slowed,
@@ -104,15 +106,21 @@ class Run:
             workload=dilation.slow(workload),
             coding_bps=round(dilation.rate(spec.coding_bps)),
             content=spec.content,
+            loopback=(loopback := own_loopback()),
             faults=any(not isinstance(step, Reroute | Reinstall) for step in self.loaded.steps),
         )
         with simulator, LoopThread() as loop:
-            managers = TrafficManagers(slowed)
-            admin = FabricAdmin()
+
+            def address(switch: Switch) -> str:
+                return f"{loopback}:{switch.grpc_port}"
+
+            managers = TrafficManagers(slowed, address)
+            admin = FabricAdmin(f"{loopback}:{fabric_port()}")
             controller = Controller(
                 slowed,
                 self.binaries.program,
                 "bytes",
+                address=address,
                 traffic_managers=managers,
                 connect_seconds=CONNECT_SECONDS,
             )
@@ -128,7 +136,7 @@ class Run:
                     every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                     simulator.sample(every_ns, queues)
                 configured = time.monotonic()
-                pause, done = self._let_run(simulator, loop, controller, admin)
+                pause, done = self._let_run(simulator, loop, controller, admin, managers)
                 report = simulator.report()
                 counters = loop.run(read_counters(controller))
             finally:
@@ -148,7 +156,12 @@ class Run:
         return self.loaded.schemes[self.name]
 
     def _let_run(
-        self, simulator: Simulator, loop: LoopThread, controller: Controller, admin: FabricAdmin
+        self,
+        simulator: Simulator,
+        loop: LoopThread,
+        controller: Controller,
+        admin: FabricAdmin,
+        managers: TrafficManagers,
     ) -> tuple[Pause, list[dict[str, Any]]]:
         """From one step to the next, until the transfers have ended or the limit is reached."""
         dilation, limit = self.loaded.dilation, self.loaded.spec.limit_ns
@@ -159,9 +172,14 @@ class Run:
                 round(dilation.time(until)), until_flows_end=True, on_progress=self.watch.progress
             )
 
+        warm_up_ns = self.loaded.spec.warm_up_ns
         for step in self.loaded.steps:
             if step.at_ns >= limit:
                 break
+            if 0 < warm_up_ns <= step.at_ns:
+                run(warm_up_ns)
+                loop.run(managers.statistics(reset=True))
+                warm_up_ns = 0
             pause = run(step.at_ns) if step.at_ns else None
             if pause is not None and pause.unfinished == 0:
                 break  # nobody is left to see it
@@ -170,6 +188,9 @@ class Run:
             )
             done.append({"at_ns": step.at_ns, "what": text})
             self.watch.step(f"{step.at_ns / 1e6:g} ms: {text}")
+        if warm_up_ns:
+            run(warm_up_ns)
+            loop.run(managers.statistics(reset=True))
         pause = run(limit)
         skipped: list[Step] = self.loaded.steps[len(done) :]
         return pause, [
@@ -186,7 +207,8 @@ class Run:
     ) -> Results:
         head: Row = {"scheme": self.name, "seed": self.seed}
         topology, dilation = self.loaded.topology, self.loaded.dilation
-        switches = SwitchTables(report.switches, topology, dilation, pause.at_ns, head)
+        counted = pause.at_ns - dilation.time(self.loaded.spec.warm_up_ns)
+        switches = SwitchTables(report.switches, topology, dilation, counted, head)
         return Results(
             {
                 "flows": flow_rows(simulator.records, topology, dilation, head),
@@ -231,6 +253,13 @@ class Run:
             },
             "versions": versions(self.binaries),
         }
+
+
+def own_loopback() -> str:
+    """An address of this machine that no other process takes, so that runs do not meet: all of
+    127.0.0.0/8 is this machine, and a process id has at most 22 bits (proc(5), pid_max)."""
+    pid = os.getpid()
+    return f"127.{64 + (pid >> 16)}.{pid >> 8 & 255}.{pid & 255}"
 
 
 def versions(binaries: Binaries) -> dict[str, str | None]:

@@ -107,6 +107,9 @@ class SimScenario(FaultKeys, Spec):
     """Of the objects; pattern: different bytes everywhere, compared at the receiver."""
     limit_ns: Annotated[int, Field(gt=0)] = 1_000_000_000
     """Nominal time after which a run is given up, flows open or not."""
+    warm_up_ns: Annotated[int, Field(ge=0)] = 0
+    """What the switches' queues and ports count begins then; flows and the program's counters tell
+    of everything."""
     sample: list[Sample] = []
     """Queues that are looked at again and again."""
 
@@ -135,6 +138,13 @@ class Loaded:
     steps: list[Step]
     dilation: Dilation
 
+    @property
+    def keys_of_workload(self) -> dict[str, Any]:
+        """With the rate that loads are fractions of: a default of the generator would not be slowed
+        with the rest."""
+        rate = min(self.topology.link(host).rate_bps for host in self.topology.hosts)
+        return {"link_rate_bps": rate} | self.workload
+
 
 def load_sim_scenario(path: Path, schemes: list[str] | None = None) -> Loaded:
     """`schemes`: instead of the file's. Raises `InputError` in one line."""
@@ -144,6 +154,8 @@ def load_sim_scenario(path: Path, schemes: list[str] | None = None) -> Loaded:
 
 def resolve(spec: SimScenario, name: str, folder: Path, schemes: list[str] | None = None) -> Loaded:
     topology = _topology(spec, folder)
+    if spec.warm_up_ns >= spec.limit_ns:
+        raise InputError(f"warm_up_ns: {spec.warm_up_ns} is not before limit_ns = {spec.limit_ns}")
     seeds = spec.seeds
     if not seeds or any(not 0 <= seed <= 2**32 for seed in seeds):
         raise InputError(f"seed: {spec.seed} is not a number from 0 to 2^32, or a list of them")

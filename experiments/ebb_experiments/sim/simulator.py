@@ -107,6 +107,8 @@ class Simulator:
     content: str = "zeros"
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
+    loopback: str = "127.0.0.1"
+    """Address at which everything is served."""
     records: list[Line] = field(default_factory=list)
     """Ended flows, at both ends, and transfers without one, in the simulator's units."""
     sampled: list[Line] = field(default_factory=list)
@@ -124,7 +126,7 @@ class Simulator:
             {
                 "name": switch.name,
                 "device_id": switch.device_id,
-                "grpc_server_addr": f"127.0.0.1:{switch.grpc_port}",
+                "grpc_server_addr": f"{self.loopback}:{switch.grpc_port}",
                 "cpu_port": CPU_PORT,
                 "drop_port": DROP_PORT,
                 "traffic_manager": traffic_manager_config(self.topology, switch, self.queues.ports),
@@ -172,7 +174,7 @@ class Simulator:
             "coding_bps": self.coding_bps,
             "content": self.content,
             **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
-            **({"fabric_addr": f"127.0.0.1:{fabric_port()}"} if self.faults else {}),
+            **({"fabric_addr": f"{self.loopback}:{fabric_port()}"} if self.faults else {}),
         }
 
     def __enter__(self) -> Simulator:
@@ -182,8 +184,10 @@ class Simulator:
         if self.workload is not None:
             (self.directory / WORKLOAD).write_text(json.dumps(self.workload))
         with self._log.open("w") as log:
+            # It must not go on with a run when whoever started it is killed.
+            dies_with_us = ["setpriv", "--pdeathsig", "KILL", "--"]
             self._process = subprocess.Popen(
-                [str(self.binary), "--threads", str(self.threads), str(file)],
+                [*dies_with_us, str(self.binary), "--threads", str(self.threads), str(file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -82,7 +82,7 @@ class WallRun:
         }
         files = {
             "params": dilation.slow(nominal),
-            "workload": dilation.slow({"seed": self.seed} | self.loaded.workload),
+            "workload": dilation.slow({"seed": self.seed} | self.loaded.keys_of_workload),
             "hosts": host_list(topology),
         }
         for name, content in files.items():

@@ -1,0 +1,220 @@
+"""Claims of the papers against the metrics of the trials."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from ebb_topologies.files import InputError
+from scipy import stats
+
+from ebb_experiments.study.metrics import Row
+from ebb_experiments.study.spec import Claim, Experiment, Scalar
+
+CONFIDENCE = 0.95
+Verdict = Literal["yes", "no", "not run"]
+OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
+
+
+class NotRunError(Exception):
+    """A claim needs trials that there are none of."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    mean: float
+    half_width: float | None
+    """Of the 95 % confidence interval; None with one trial."""
+    trials: int
+
+    @property
+    def low(self) -> float:
+        return self.mean - (self.half_width or 0.0)
+
+    @property
+    def high(self) -> float:
+        return self.mean + (self.half_width or 0.0)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A row of the verdict table."""
+
+    text: str
+    source: str
+    published: float | str
+    unit: str
+    band: tuple[float | None, float | None]
+    ours: Estimate | None
+    verdict: Verdict
+    notes: list[str] = field(default_factory=list)
+    """Why it was not run, the reason of a "no", what the interval says."""
+    deviations: list[str] = field(default_factory=list)
+
+
+def estimate(numbers: Sequence[float]) -> Estimate:
+    """Mean over trials and Student's interval."""
+    return _interval(float(np.mean(numbers)), numbers)
+
+
+def _interval(mean: float, numbers: Sequence[float]) -> Estimate:
+    n = len(numbers)
+    if n < 2:
+        return Estimate(mean, None, n)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1))
+    return Estimate(mean, quantile * float(np.std(numbers, ddof=1)) / math.sqrt(n), n)
+
+
+def check(experiment: Experiment, rows: Sequence[Row], reduced: str | None) -> list[Checked]:
+    found = []
+    for claim in experiment.claim:
+        for index, (axis, point) in enumerate(_points(claim)):
+            published = _nth(claim.published, index)
+            band = claim.band[index] if isinstance(claim.band, list) else claim.band
+            known = {} if axis is None else {axis: point}
+            deviations = [
+                *experiment.deviations,
+                *claim.deviations,
+                *([reduced] if reduced else []),
+            ]
+            ours: Estimate | None = None
+            notes: list[str] = []
+            verdict: Verdict = "not run"
+            try:
+                ours = evaluate(claim.expression, rows, list(experiment.metric), known)
+            except NotRunError as error:
+                notes.append(str(error))
+            else:
+                verdict = "yes" if inside(ours.mean, band) else "no"
+                edges = {inside(ours.low, band), inside(ours.high, band)}
+                if edges != {verdict == "yes"}:
+                    notes.append("the confidence interval reaches over the edge of the band")
+                if verdict == "no":
+                    notes.append(claim.reason or "reason not found yet")
+            found.append(
+                Checked(
+                    text=claim.text.format(
+                        **{k: f"{v:g}" if isinstance(v, float) else v for k, v in known.items()}
+                    ),
+                    source=claim.source or experiment.source,
+                    published=published,
+                    unit=claim.unit,
+                    band=band,
+                    ours=ours,
+                    verdict=verdict,
+                    notes=notes,
+                    deviations=deviations,
+                )
+            )
+    return found
+
+
+def inside(number: float, band: tuple[float | None, float | None]) -> bool:
+    low, high = band
+    return (low is None or number >= low) and (high is None or number <= high)
+
+
+def _points(claim: Claim) -> Iterable[tuple[str | None, Scalar | None]]:
+    if not claim.each:
+        return [(None, None)]
+    ((axis, points),) = claim.each.items()
+    return [(axis, point) for point in points]
+
+
+def _nth(value: Any, index: int) -> Any:
+    return value[index] if isinstance(value, list) else value
+
+
+def evaluate(
+    expression: str, rows: Sequence[Row], metrics: Sequence[str], known: Mapping[str, Any]
+) -> Estimate:
+    """The expression of the means over trials. Its interval is from the jackknife over seeds
+    (Tukey's pseudo-values): of a single mean that is Student's, and ratios get theirs too."""
+    tree = _parse(expression)
+    seeds = sorted({row["seed"] for row in rows})
+    whole = _number(tree.body, rows, metrics, known, expression)
+    n = len(seeds)
+    if n < 2:
+        return Estimate(whole, None, n)
+    pseudo = []
+    for seed in seeds:
+        rest = [row for row in rows if row["seed"] != seed]
+        pseudo.append(n * whole - (n - 1) * _number(tree.body, rest, metrics, known, expression))
+    return _interval(whole, pseudo)
+
+
+def _parse(expression: str) -> ast.Expression:
+    try:
+        return ast.parse(expression, mode="eval")
+    except SyntaxError as error:
+        raise InputError(f"claim '{expression}': {error.msg}") from None
+
+
+def _number(
+    node: ast.expr,
+    rows: Sequence[Row],
+    metrics: Sequence[str],
+    known: Mapping[str, Any],
+    whole: str,
+) -> float:
+    def number(inner: ast.expr) -> float:
+        return _number(inner, rows, metrics, known, whole)
+
+    match node:
+        case ast.Constant(value=int() | float() as constant):
+            return float(constant)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            try:
+                return OPERATORS[type(op)](number(left), number(right))
+            except ZeroDivisionError:
+                raise NotRunError(f"division by 0 in {whole}") from None
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -number(operand)
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS:
+            return FUNCTIONS[name](*(number(argument) for argument in arguments))
+        case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str() as scheme)]) if (
+            name in metrics
+        ):
+            labels = {str(k.arg): _point(k.value, known, whole) for k in node.keywords}
+            return mean_of(rows, name, scheme, labels)
+    raise InputError(
+        f"claim '{whole}': `{ast.unparse(node)}` is not understood; metrics of this experiment: "
+        f"{', '.join(metrics)}"
+    )
+
+
+def _point(node: ast.expr, known: Mapping[str, Any], whole: str) -> Any:
+    match node:
+        case ast.Constant(value=constant):
+            return constant
+        case ast.Name(id=name) if name in known:
+            return known[name]
+    raise InputError(f"claim '{whole}': `{ast.unparse(node)}` is no point of an axis")
+
+
+def mean_of(rows: Sequence[Row], metric: str, scheme: str, labels: Mapping[str, Any]) -> float:
+    """Over the trials of the scheme at these points; axes it does not vary along do not matter."""
+    numbers = [
+        row[metric]
+        for row in rows
+        if row["scheme"] == scheme
+        and all(
+            name not in row["labels"] or row["labels"][name] == at for name, at in labels.items()
+        )
+    ]
+    numbers = [number for number in numbers if number is not None]
+    if not numbers:
+        where = ", ".join(f"{name} = {at}" for name, at in labels.items())
+        raise NotRunError(f"no trial of {scheme}{' with ' + where if where else ''} has {metric}")
+    return float(np.mean(numbers))

@@ -1,0 +1,168 @@
+"""`ebb-experiment`: the papers' experiments in virtual time, and the report about them."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ebb_topologies.files import InputError
+from rich.console import Console
+from rich.table import Table
+
+from ebb_experiments.sim.run import Binaries
+from ebb_experiments.study import report
+from ebb_experiments.study.claims import Checked
+from ebb_experiments.study.run import cluster, plan, run
+from ebb_experiments.study.spec import (
+    SIZES,
+    Experiment,
+    experiment_file,
+    known_experiments,
+    load_experiment,
+)
+from ebb_experiments.study.store import Store
+from ebb_experiments.study.trial import inputs
+from ebb_experiments.study.trials import Trial, trials
+
+ROOT = Path(__file__).resolve().parents[3]
+RESULTS = ROOT / "results"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong arguments are reported like every other error."""
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message} (see --help)")
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser(prog="ebb-experiment", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    commands.add_parser("list", help="what there is")
+    running = commands.add_parser("run", help="trials that have not been run, then the report")
+    reporting = commands.add_parser("report", help="from the trials that have been run")
+    for each in (running, reporting):
+        each.add_argument("names", nargs="*", help="experiments, or files; none: all")
+        each.add_argument("--results", type=Path, default=RESULTS / "experiments")
+        each.add_argument("--out", type=Path, default=RESULTS / "report", help="of the report")
+        each.add_argument(
+            "--build", type=Path, default=ROOT / "build", help="where `make build` put the programs"
+        )
+    running.add_argument("--size", choices=SIZES, default="quick")
+    running.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
+    running.add_argument("--workers", type=int, help="of this machine; none: one per processor")
+    reporting.add_argument("--size", choices=SIZES, help="none: full where there is any of it")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
+    console = Console(highlight=False)
+    try:
+        options = arguments(argv)
+        if options.command == "list":
+            return _list(console)
+        return _run(options, console) if options.command == "run" else _report(options, console)
+    except (InputError, OSError) as error:
+        console.print(f"ebb-experiment: {error}", style="bold red", markup=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.print(
+            "ebb-experiment: interrupted; what has ended is stored, run it again to go on"
+        )
+        return 130
+
+
+def _list(console: Console) -> int:
+    table = Table("experiment", "what", "source", "trials quick", "full", box=None)
+    for name in known_experiments():
+        experiment, path = _load(name)
+        counts = (
+            str(len(trials(experiment, name, size, path.parent)))
+            if size in experiment.size
+            else "-"
+            for size in SIZES
+        )
+        table.add_row(name, experiment.title, experiment.source, *counts)
+    console.print(table)
+    return 0
+
+
+def _load(name: str) -> tuple[Experiment, Path]:
+    path = experiment_file(name)
+    return load_experiment(path), path
+
+
+def _names(options: argparse.Namespace) -> list[str]:
+    return options.names or known_experiments()
+
+
+def _run(options: argparse.Namespace, console: Console) -> int:
+    binaries, store = Binaries(options.build.resolve()), Store(options.results)
+    print_of = inputs(binaries)
+    planned: list[Trial] = []
+    for name in _names(options):
+        experiment, path = _load(name)
+        planned += trials(experiment, path.stem, options.size, path.parent)
+    what = plan(planned, store, print_of)
+    console.print(
+        f"{len(what.trials)} trials, {len(what.trials) - len(what.missing)} of them have been run"
+    )
+    failed = 0
+    if what.missing:
+        with cluster(options.cluster, options.workers) as client:
+            failed = run(what.missing, store, client, binaries.directory, print_of, console)
+    _write(options, console, options.size)
+    return 1 if failed else 0
+
+
+def _report(options: argparse.Namespace, console: Console) -> int:
+    _write(options, console, options.size)
+    return 0
+
+
+def _write(options: argparse.Namespace, console: Console, size: str | None) -> None:
+    store, print_of = Store(options.results), inputs(Binaries(options.build.resolve()))
+    chapters = []
+    for name in _names(options):
+        experiment, path = _load(name)
+        sizes = [size] if size else [s for s in reversed(SIZES) if s in experiment.size]
+        for each in sizes:
+            planned = plan(trials(experiment, path.stem, each, path.parent), store, print_of)
+            if len(planned.missing) < len(planned.trials) or each == sizes[-1]:
+                chapters.append(
+                    report.chapter(experiment, path.stem, each, planned.trials, store, options.out)
+                )
+                break
+    command = " ".join(
+        ["ebb-experiment report", *options.names, *([f"--size {size}"] if size else [])]
+    )
+    written = report.write(chapters, options.out, command)
+    for each_chapter in chapters:
+        if each_chapter.trials:
+            _tell(each_chapter.name, each_chapter.checked, console)
+    console.print(f"report: {written[0]}, {written[1]}", style="dim", soft_wrap=True)
+
+
+def _tell(name: str, checked: list[Checked], console: Console) -> None:
+    table = Table(name, "paper", "ours", "band", "", box=None)
+    styles = {"yes": "green", "no": "red", "not run": "dim"}
+    for row in checked:
+        table.add_row(
+            row.text,
+            f"{row.published} {row.unit}",
+            "" if row.ours is None else f"{report.shown(row.ours)} {row.unit}",
+            report.band(row.band),
+            row.verdict,
+            style=styles[row.verdict],
+        )
+    console.print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,273 @@
+"""Figures of an experiment, by matplotlib; one look per scheme (`look.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from ebb_experiments.study.claims import estimate
+from ebb_experiments.study.look import LOOKS, Look
+from ebb_experiments.study.metric_spec import Samples
+from ebb_experiments.study.metrics import Numbers, Row, depths, sample
+from ebb_experiments.study.spec import Axis, Experiment, Figure, Scalar
+from ebb_experiments.study.store import Tables
+from ebb_experiments.study.trials import Trial
+
+STYLE: Any = {
+    "figure.dpi": 110,
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "svg.hashsalt": "ebb",
+    "svg.fonttype": "path",
+    "lines.linewidth": 1.4,
+    "lines.markersize": 5,
+}
+DASHES = ("-", "--", ":", "-.")
+"""Of the points of `curves`."""
+PANEL_INCHES = (4.2, 3.1)
+
+
+@dataclass(frozen=True)
+class Data:
+    """What there is to draw."""
+
+    experiment: Experiment
+    size: str
+    trials: Sequence[tuple[Trial, Tables]]
+    rows: Sequence[Row]
+
+
+def draw(figure: Figure, data: Data, directory: Path) -> list[Path]:
+    """The figure as .svg and .png."""
+    panels = _points(data, figure.panels)
+    with mpl.rc_context(STYLE):
+        drawn, axes = plt.subplots(
+            1,
+            len(panels),
+            figsize=(PANEL_INCHES[0] * len(panels), PANEL_INCHES[1]),
+            squeeze=False,
+            sharey=figure.kind != "time",
+        )
+        for place, panel in zip(axes[0], panels, strict=True):
+            _panel(figure, data, place, panel)
+            if figure.panels:
+                axis = _axis(data, figure.panels)
+                place.set_title(f"{axis.label} {_text(panel)} {axis.unit}".strip(), fontsize=9)
+        handles: dict[str, Any] = {}
+        for place in axes[0]:
+            found, labels = place.get_legend_handles_labels()
+            handles |= {
+                label: handle for handle, label in zip(found, labels, strict=True)
+                if label not in handles
+            }  # fmt: skip
+        drawn.suptitle(figure.title, fontsize=10)
+        if handles:
+            drawn.legend(
+                handles.values(),
+                handles.keys(),
+                loc="lower center",
+                ncols=min(4, len(handles)),
+                bbox_to_anchor=(0.5, -0.01 - 0.06 * ((len(handles) - 1) // 4)),
+                fontsize=8,
+            )
+        drawn.tight_layout(rect=(0, 0.07, 1, 1))
+        directory.mkdir(parents=True, exist_ok=True)
+        paths = [directory / f"{figure.name}.{kind}" for kind in ("svg", "png")]
+        for path in paths:
+            metadata = {"Date": None} if path.suffix == ".svg" else None
+            drawn.savefig(path, bbox_inches="tight", metadata=metadata)
+        plt.close(drawn)
+    return paths
+
+
+def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> None:
+    where = {} if figure.panels is None else {figure.panels: panel}
+    metric = data.experiment.metric[figure.metric]
+    match figure.kind:
+        case "line":
+            _lines(figure, data, place, where)
+        case "bars":
+            _bars(figure, data, place, where)
+        case "cdf" | "rank":
+            _distribution(figure, data, place, where)
+        case "box":
+            _boxes(figure, data, place, where)
+        case "time":
+            _times(figure, data, place, where)
+    label = figure.label or metric.label
+    label = f"{label} ({metric.unit})" if metric.unit else label
+    if figure.kind == "cdf":
+        place.set_xlabel(label)
+        place.set_ylabel("share")
+        place.set_ylim(0, 1.02)
+    else:
+        place.set_ylabel(label)
+        if figure.x:
+            axis = _axis(data, figure.x)
+            place.set_xlabel(f"{axis.label} ({axis.unit})" if axis.unit else axis.label)
+        elif figure.kind == "rank":
+            place.set_xlabel("rank (share of all, worst first)")
+        elif figure.kind == "time":
+            place.set_xlabel("time (ms)")
+    if "x" in figure.log:
+        place.set_xscale("log")
+    if "y" in figure.log:
+        place.set_yscale("log")
+    elif figure.kind in ("line", "bars", "rank", "time"):
+        place.set_ylim(bottom=0)
+
+
+def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
+    assert figure.x is not None
+    axis = _axis(data, figure.x)
+    points = data.experiment.points(axis, data.size)
+    numeric = all(isinstance(point, int | float) for point in points)
+    for scheme, look in _schemes(figure, data):
+        for number, curve in enumerate(_points(data, figure.curves)):
+            at = where | ({figure.curves: curve} if figure.curves else {})
+            xs, ys, errors = [], [], []
+            for index, point in enumerate(points):
+                values = _values(data, figure.metric, scheme, at | {figure.x: point})
+                if not values:
+                    continue
+                ours = estimate(values)
+                xs.append(float(point) if numeric else index)
+                ys.append(ours.mean)
+                errors.append(ours.half_width or 0.0)
+            if not xs:
+                continue
+            label = look.label
+            if figure.curves:
+                label += f", {_axis(data, figure.curves).label} {_text(curve)}"
+            place.errorbar(
+                xs, ys, yerr=errors, label=label, color=look.colour, marker=look.marker,
+                linestyle=DASHES[number % 4] if figure.curves else look.line, capsize=2,
+            )  # fmt: skip
+    if not numeric:
+        place.set_xticks(range(len(points)), [_text(point) for point in points])
+
+
+def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
+    points = _points(data, figure.x)
+    schemes = _schemes(figure, data)
+    width = 0.8 / len(schemes)
+    for number, (scheme, look) in enumerate(schemes):
+        for index, point in enumerate(points):
+            at = where | ({figure.x: point} if figure.x else {})
+            values = _values(data, figure.metric, scheme, at)
+            if values:
+                ours = estimate(values)
+                place.bar(
+                    index + (number - (len(schemes) - 1) / 2) * width, ours.mean, width * 0.92,
+                    yerr=ours.half_width, color=look.colour, label=look.label, capsize=2,
+                    error_kw={"elinewidth": 0.9, "ecolor": "#555555"},
+                )  # fmt: skip
+    place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])
+    place.grid(visible=False, axis="x")
+
+
+def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
+    for scheme, look in _schemes(figure, data):
+        for number, curve in enumerate(_points(data, figure.curves)):
+            at = where | ({figure.curves: curve} if figure.curves else {})
+            values = np.sort(_pooled(data, figure.metric, scheme, at))
+            if len(values) == 0:
+                continue
+            share = np.arange(1, len(values) + 1) / len(values)
+            label = look.label
+            if figure.curves:
+                label += f", {_axis(data, figure.curves).label} {_text(curve)}"
+            line = DASHES[number % 4] if figure.curves else look.line
+            xs, ys = (values, share) if figure.kind == "cdf" else (share, values)
+            place.plot(xs, ys, label=label, color=look.colour, linestyle=line,
+                       marker=look.marker, markevery=max(1, len(xs) // 8))  # fmt: skip
+
+
+def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
+    """Boxes from quartile to quartile, whiskers of 1.5 of their height, outliers as points."""
+    points = _points(data, figure.x)
+    schemes = _schemes(figure, data)
+    width = 0.8 / len(schemes)
+    for number, (scheme, look) in enumerate(schemes):
+        for index, point in enumerate(points):
+            at = where | ({figure.x: point} if figure.x else {})
+            values = _pooled(data, figure.metric, scheme, at)
+            if len(values):
+                place.boxplot(
+                    values, positions=[index + (number - (len(schemes) - 1) / 2) * width],
+                    widths=width * 0.8, patch_artist=True, manage_ticks=False,
+                    boxprops={"facecolor": look.colour, "alpha": 0.55},
+                    medianprops={"color": "black"},
+                    flierprops={"markersize": 2, "markeredgecolor": look.colour},
+                )  # fmt: skip
+                place.plot([], [], color=look.colour, linewidth=6, alpha=0.55, label=look.label)
+    place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])
+
+
+def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
+    """Of the first seed."""
+    metric = data.experiment.metric[figure.metric]
+    assert isinstance(metric, Samples)
+    for scheme, look in _schemes(figure, data):
+        for trial, tables in data.trials:
+            if trial.scheme == scheme and _matches(trial.labels, where):
+                at, depth = depths(metric, tables["samples"])
+                place.plot(at / 1e6, depth, label=look.label, color=look.colour, linewidth=0.8)
+                break
+
+
+def _schemes(figure: Figure, data: Data) -> list[tuple[str, Look]]:
+    names = [s for s in data.experiment.schemes(data.size) if s in (figure.schemes or [s])]
+    return [(name, LOOKS[data.experiment.look(name)]) for name in names]
+
+
+def _axis(data: Data, name: str) -> Axis:
+    return next(axis for axis in data.experiment.axis if axis.name == name)
+
+
+def _points(data: Data, name: str | None) -> list[Scalar | None]:
+    return [None] if name is None else list(data.experiment.points(_axis(data, name), data.size))
+
+
+def _values(data: Data, metric: str, scheme: str, at: dict[str, Any]) -> list[float]:
+    """Of the trials there; a scheme that does not vary along an axis is the same everywhere."""
+    return [
+        row[metric]
+        for row in data.rows
+        if row["scheme"] == scheme and row[metric] is not None and _matches(row["labels"], at)
+    ]
+
+
+def _pooled(data: Data, metric: str, scheme: str, at: dict[str, Any]) -> Numbers:
+    found = [
+        sample(
+            data.experiment.metric[metric],
+            tables,
+            trial.loaded.topology,
+            trial.loaded.spec.mtu_bytes,
+        )
+        for trial, tables in data.trials
+        if trial.scheme == scheme and _matches(trial.labels, at)
+    ]
+    return np.concatenate(found) if found else np.array([])
+
+
+def _matches(labels: dict[str, Any], at: dict[str, Any]) -> bool:
+    return all(name not in labels or labels[name] == point for name, point in at.items())
+
+
+def _text(point: Scalar | None) -> str:
+    return f"{point:g}" if isinstance(point, float) else str(point)

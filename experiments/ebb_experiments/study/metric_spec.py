@@ -1,0 +1,88 @@
+"""Metrics that an experiment file may name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ebb_experiments.sim.scenario import Spec
+
+Stat = Literal["mean", "p50", "p90", "p99", "p99.9", "max", "min"]
+
+
+class _Common(Spec):
+    label: str
+    """What tables and axes call it, without the unit."""
+    unit: str
+    scale: float = 1.0
+    """What the value in ns, bit/s or as a share is multiplied with to be in `unit`."""
+
+
+class Flows(_Common):
+    """Of flows: `fct` in ns, `slowdown` = fct over that of an idle network, `goodput` in bit/s;
+    or a count of docs/agent-records.md per flow. Only flows that ended; `share` counts all."""
+
+    of: Literal["fct", "slowdown", "goodput", "packets_sent", "retransmitted", "timeouts",
+                "trimmed", "ce_marks", "decodes", "unneeded"]  # fmt: skip
+    stat: Stat | Literal["sum", "share", "above"]
+    """`share`: of the flows in which it is not 0; `above`: number of flows above `limit`."""
+    limit: float | None = None
+    """In units of the metric."""
+    traffic: str | None = None
+    """Name of the part of the workload."""
+    above_bytes: int = 0
+    up_to_bytes: int | None = None
+    destination: str | None = None
+
+
+class Jobs(_Common):
+    """Of jobs, what somebody waits for: all transfers with the same `job` (docs/workloads.md).
+    `completion` in ns; `goodput` in bit/s, 0 of those that did not end."""
+
+    of: Literal["completion", "job-goodput"]
+    stat: Stat | Literal["above-share"]
+    limit: float | None = None
+    """Of `above-share`: the share of the jobs above it."""
+    traffic: str
+    bytes: Literal["once", "each"] = "each"
+    """Whether its transfers carry the same bytes (replicas: once) or different ones."""
+
+
+class Delay(_Common):
+    """Time in the queues of the switch port that leads to `peer`. Percentiles from the traffic
+    manager's histogram, whose buckets are octaves, with logarithmic interpolation inside."""
+
+    of: Literal["switch-delay"]
+    stat: Literal["mean", "p50", "p90", "p99", "p99.9", "max"]
+    peer: str | None = None
+    """None: of all ports."""
+    queue: int | None = None
+
+
+class Port(_Common):
+    """`throughput`: bits on the wire in bit/s; `utilisation`: share of the time. Of the port that
+    leads to `peer`; `balance`: coefficient of variation of the packets of all ports of switches
+    whose names begin with `switches`."""
+
+    of: Literal["throughput", "utilisation", "balance"]
+    peer: str | None = None
+    switches: str = ""
+
+
+class Network(_Common):
+    """Of the whole network: packets `lost` for any reason, `trims`, `marks`; `finished`: share of
+    the flows that ended well; `ended_at`: when the last of them did, in ns."""
+
+    of: Literal["lost", "trims", "marks", "finished", "ended_at"]
+    traffic: str | None = None
+
+
+class Samples(_Common):
+    """Depth in bytes over time (`[[sample]]` of the scenario) of the port that leads to `peer`."""
+
+    of: Literal["samples"]
+    peer: str
+
+
+Metric = Annotated[Flows | Jobs | Delay | Port | Network | Samples, Field(discriminator="of")]

@@ -1,0 +1,199 @@
+"""What an experiment file says (docs/experiments.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from ebb_topologies.files import InputError, load, validate
+from pydantic import Field, model_validator
+
+from ebb_experiments.sim.scenario import Override, Spec
+from ebb_experiments.study.look import LOOKS
+from ebb_experiments.study.metric_spec import Metric
+
+PAPERS = Path(__file__).resolve().parents[2] / "papers"
+SIZES = ("quick", "full")
+Scalar = float | int | str
+
+
+class Variant(Override):
+    """A scheme of the experiment: an override of a scheme's file, and how it is drawn."""
+
+    look: str | None = None
+    """Row of `look.py`; none: the one of its name."""
+    set: dict[str, Any] = {}
+    """Paths of the scenario that differ with it, as in `axis.set`."""
+
+
+class Axis(Spec):
+    """Something that is varied."""
+
+    name: str
+    label: str
+    """What figures write at it, without the unit."""
+    unit: str = ""
+    set: str | list[str] = []
+    """Paths that take the value: `workload.traffic.NAME.arrivals.load`, `fabric.phantom_queue
+    .drain_fraction` or `agent.SECTION.KEY` of the running scheme."""
+    values: list[Scalar] = []
+    cases: dict[str, dict[str, Any]] = {}
+    """Instead of `set` and `values`: by name, the paths that differ."""
+    only: list[str] | None = None
+    """Schemes that vary along it; the others run once and have no value of it."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if bool(self.values) == bool(self.cases) or bool(self.values) != bool(self.set):
+            raise ValueError("an axis has either `set` and `values`, or `cases`")
+        return self
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.set] if isinstance(self.set, str) else self.set
+
+    @property
+    def points(self) -> list[Scalar]:
+        return list(self.values or self.cases)
+
+    def settings(self, point: Scalar) -> dict[str, Any]:
+        return dict(self.cases[str(point)]) if self.cases else dict.fromkeys(self.paths, point)
+
+
+class Size(Spec):
+    seeds: Annotated[int, Field(ge=1)] | list[int]
+    """How many, from 1 on, or which ones: a trial each."""
+    axes: dict[str, list[Scalar]] = {}
+    """By name of the axis, other points than its own."""
+    set: dict[str, Any] = {}
+    """Paths that differ at this size."""
+    schemes: list[str] | None = None
+    """Only these."""
+    reduced: str | None = None
+    """What is less than in the paper; shown with every claim."""
+
+
+class Figure(Spec):
+    name: str
+    """Of the file."""
+    title: str
+    kind: Literal["line", "bars", "cdf", "rank", "box", "time"]
+    metric: str
+    """`line`, `bars`: its value over the trials; `cdf`, `rank`, `box`: what it is computed from,
+    of all seeds together; `time`: one of kind `samples`."""
+    x: str | None = None
+    """Axis of `line`, `bars` and `box`."""
+    panels: str | None = None
+    """Axis with a panel for each of its points."""
+    curves: str | None = None
+    """Axis with a line for each of its points, beside the scheme."""
+    log: Literal["", "x", "y", "xy"] = ""
+    label: str | None = None
+    """Of the values, without the unit; none: the metric's."""
+    schemes: list[str] | None = None
+    note: str = ""
+
+
+class Claim(Spec):
+    text: str
+    """`{AXIS}` stands for the point of `each`."""
+    expression: str
+    """Metrics as functions of a scheme and of points of the axes:
+    `fct("tcp", load=0.4) / fct("hull", load=0.4)`; numbers, + - * /, min(), max()."""
+    published: float | str | list[float | str]
+    """The paper's number, or its words; with `each` one for each point."""
+    band: tuple[float | None, float | None] | list[tuple[float | None, float | None]]
+    """Within which we call it reproduced: from, to; with `each` maybe one for each point."""
+    each: dict[str, list[Scalar]] = {}
+    """One axis with points: a row for each; the expression knows the point by the axis' name."""
+    unit: str = ""
+    source: str = ""
+    """Section, table or figure; none: the experiment's."""
+    deviations: list[str] = []
+    reason: str | None = None
+    """Of a "no", once it has been found."""
+
+    @model_validator(mode="after")
+    def _lists_match(self) -> Self:
+        if len(self.each) > 1:
+            raise ValueError("`each` has one axis")
+        rows = len(next(iter(self.each.values()), [None]))
+        for key in ("published", "band"):
+            value = getattr(self, key)
+            if isinstance(value, list) and len(value) != rows:
+                raise ValueError(f"{key} has {len(value)} entries for {rows} rows")
+        return self
+
+
+class Experiment(Spec):
+    title: str
+    source: str
+    about: str = ""
+    scenario: dict[str, Any]
+    """Keys of a scenario in virtual time, but schemes, override and seed (docs/simulation.md)."""
+    set: dict[str, Any] = {}
+    """Paths that differ from the scenario with all schemes, as in `axis.set`."""
+    scheme: dict[str, Variant]
+    """In the order of figures and tables."""
+    axis: list[Axis] = []
+    size: dict[Literal["quick", "full"], Size]
+    metric: dict[str, Metric]
+    figure: list[Figure] = []
+    claim: list[Claim] = []
+    deviations: list[str] = []
+    """From the paper, at any size; shown with every claim."""
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> Self:
+        axes = {axis.name: axis for axis in self.axis}
+        for size, spec in self.size.items():
+            _known(f"size.{size}.axes", spec.axes, axes)
+            _known(f"size.{size}.schemes", spec.schemes, self.scheme)
+        for axis in self.axis:
+            _known(f"axis {axis.name}: only", axis.only, self.scheme)
+        for figure in self.figure:
+            _known(f"figure {figure.name}: metric", [figure.metric], self.metric)
+            named = [name for name in (figure.x, figure.panels, figure.curves) if name]
+            _known(f"figure {figure.name}: axis", named, axes)
+            _known(f"figure {figure.name}: schemes", figure.schemes, self.scheme)
+        for claim in self.claim:
+            _known(f"claim '{claim.text}': each", claim.each, axes)
+        for name, scheme in self.scheme.items():
+            _known(f"scheme.{name}: look", [scheme.look or name], LOOKS)
+        return self
+
+    def look(self, scheme: str) -> str:
+        return self.scheme[scheme].look or scheme
+
+    def points(self, axis: Axis, size: str) -> list[Scalar]:
+        return self.size[size].axes.get(axis.name, axis.points)  # type: ignore[index]
+
+    def schemes(self, size: str) -> list[str]:
+        return self.size[size].schemes or list(self.scheme)  # type: ignore[index]
+
+
+def _known(where: str, names: Any, known: Any) -> None:
+    for name in names or ():
+        if name not in known:
+            raise ValueError(f"{where}: '{name}' is not one of {', '.join(known) or 'none'}")
+
+
+def known_experiments() -> list[str]:
+    return sorted(path.stem for path in PAPERS.glob("*.toml"))
+
+
+def experiment_file(name: str) -> Path:
+    """By its name in experiments/papers, or a file of one's own."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        return path
+    if name not in known_experiments():
+        raise InputError(
+            f"unknown experiment '{name}'; known: {', '.join(known_experiments())} (or a file)"
+        )
+    return PAPERS / f"{name}.toml"
+
+
+def load_experiment(path: Path) -> Experiment:
+    """Raises `InputError` in one line."""
+    return validate(Experiment, load(path), str(path))

@@ -1,0 +1,132 @@
+"""From an experiment to its trials: pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from ebb_topologies.files import InputError, validate
+
+from ebb_experiments.sim.scenario import Loaded, SimScenario, resolve
+from ebb_experiments.study.spec import Experiment, Scalar, Size
+
+OF_SCHEME = ("agent", "fabric")
+"""First parts of paths that lead into the scheme's parameters."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One scheme with one seed at one point of every axis."""
+
+    experiment: str
+    size: str
+    scheme: str
+    seed: int
+    labels: dict[str, Scalar]
+    """Axis to point; axes that the scheme does not vary along are not there."""
+    loaded: Loaded
+    """The whole scenario."""
+
+    def id(self, inputs: str) -> str:
+        """The same for the same content and inputs, on any machine; readable at the front."""
+        spec = self.loaded.spec.model_dump(mode="json", exclude={"workload", "topology"})
+        content = {
+            "spec": spec,
+            "workload": self.loaded.workload,
+            "schemes": {n: s.model_dump(mode="json") for n, s in self.loaded.schemes.items()},
+            "network": repr((self.loaded.topology.hosts, self.loaded.topology.switches,
+                             self.loaded.topology.links)),
+            "inputs": inputs,
+        }  # fmt: skip
+        text = json.dumps(content, sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return f"{self.name.replace(' ', '-').replace('/', '-')}-{digest}"
+
+    @property
+    def name(self) -> str:
+        points = (f"{axis}={point}" for axis, point in self.labels.items())
+        return " ".join((self.scheme, *points, f"seed={self.seed}"))
+
+
+def trials(experiment: Experiment, name: str, size: str, folder: Path) -> list[Trial]:
+    """Seeds outermost, so that after a while everything has been seen once."""
+    if size not in experiment.size:
+        raise InputError(f"{name} has no size '{size}'; it has {', '.join(experiment.size)}")
+    chosen: Size = experiment.size[size]
+    seeds = chosen.seeds if isinstance(chosen.seeds, list) else range(1, chosen.seeds + 1)
+    return [
+        _trial(experiment, name, size, scheme, seed, labels, folder)
+        for seed in seeds
+        for scheme in experiment.schemes(size)
+        for labels in points(experiment, size, scheme)
+    ]
+
+
+def points(experiment: Experiment, size: str, scheme: str) -> Iterator[dict[str, Scalar]]:
+    axes = [a for a in experiment.axis if a.only is None or scheme in a.only]
+    for combination in product(*(experiment.points(axis, size) for axis in axes)):
+        yield {axis.name: point for axis, point in zip(axes, combination, strict=True)}
+
+
+def _trial(
+    experiment: Experiment,
+    name: str,
+    size: str,
+    scheme: str,
+    seed: int,
+    labels: dict[str, Scalar],
+    folder: Path,
+) -> Trial:
+    variant = experiment.scheme[scheme]
+    override = variant.model_dump(exclude={"look", "set"}, exclude_none=True)
+    table = deepcopy(experiment.scenario) | {"schemes": [scheme], "seed": seed}
+    table["override"] = {scheme: deepcopy(override)}
+    settings = [experiment.set, experiment.size[size].set, variant.set]  # type: ignore[index]
+    for axis in experiment.axis:
+        if axis.name in labels:
+            if axis.cases and labels[axis.name] not in axis.cases:
+                raise InputError(f"{name}: axis {axis.name} has no case '{labels[axis.name]}'")
+            settings.append(axis.settings(labels[axis.name]))
+    for setting in settings:
+        for path, value in setting.items():
+            begin = ("override", scheme) if path.split(".")[0] in OF_SCHEME else ()
+            put(table, [*begin, *path.split(".")], value, f"{name}: {path}")
+    where = f"{name}, {scheme}"
+    loaded = resolve(validate(SimScenario, table, where), name, folder)
+    return Trial(name, size, scheme, seed, labels, loaded)
+
+
+def put(table: Any, path: list[str], value: Any, where: str) -> None:
+    """Sets what the path leads to; entries of lists of tables go by their `name` or number."""
+    here = table
+    for part in path[:-1]:
+        if isinstance(here, list):
+            here = _entry(here, part, where)
+        elif isinstance(here, dict):
+            here = here.setdefault(part, {})
+        else:
+            raise InputError(f"{where}: there is nothing below '{part}'")
+    last = path[-1]
+    if isinstance(here, list):
+        index = here.index(_entry(here, last, where))
+        here[index] = deepcopy(value)
+    elif isinstance(here, dict):
+        here[last] = deepcopy(value)
+    else:
+        raise InputError(f"{where}: there is nothing to set below '{path[-2]}'")
+
+
+def _entry(entries: list[Any], part: str, where: str) -> Any:
+    if part.isdigit() and int(part) < len(entries):
+        return entries[int(part)]
+    for entry in entries:
+        if isinstance(entry, dict) and str(entry.get("name", entry.get("id"))) == part:
+            return entry
+    names = [str(e.get("name", e.get("id", i))) for i, e in enumerate(entries)]
+    raise InputError(f"{where}: no entry '{part}'; there are {', '.join(names)}")

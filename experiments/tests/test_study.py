@@ -1,0 +1,153 @@
+"""Experiments of the papers: what a file becomes, and one from end to end."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli_w
+from ebb_experiments.sim.run import Binaries
+from ebb_experiments.study import cli
+from ebb_experiments.study.run import plan
+from ebb_experiments.study.spec import experiment_file, known_experiments, load_experiment
+from ebb_experiments.study.store import Store
+from ebb_experiments.study.trials import put, trials
+from ebb_topologies.files import InputError
+from study_tables import experiment, table
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARIES = Binaries(ROOT / "build")
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("name", known_experiments())
+def test_every_experiment_of_the_tree_expands_at_every_size(name: str) -> None:
+    path = experiment_file(name)
+    loaded = load_experiment(path)
+    for size in loaded.size:
+        planned = trials(loaded, name, size, path.parent)
+        ids = {trial.id("") for trial in planned}
+        assert planned
+        assert len(ids) == len(planned)
+    assert loaded.claim and loaded.figure
+
+
+def test_axes_multiply_for_the_schemes_that_vary_along_them_and_seeds_come_outermost() -> None:
+    found = [trial.name for trial in trials(experiment(), "x", "quick", HERE)]
+    of_one_seed = ["dctcp threshold=6000", "dctcp threshold=30000", "ndp"]
+    assert found == [f"{name} seed={seed}" for seed in (1, 2) for name in of_one_seed]
+    assert [t.seed for t in trials(experiment(), "x", "full", HERE)] == [7] * 3
+
+
+def test_an_axis_sets_its_paths_in_workload_and_scheme() -> None:
+    cases = {"two": {"workload.traffic.incast.pattern.senders": 2, "limit_ns": 5_000}}
+    axis = {"name": "senders", "label": "senders", "cases": cases}
+    both = experiment(axis=[*table()["axis"], axis])
+    first, *_ = trials(both, "x", "quick", HERE)
+    assert first.labels == {"threshold": 6_000, "senders": "two"}
+    marking = first.loaded.schemes["dctcp"].fabric.step_marking
+    assert marking is not None and marking.threshold_bytes == 6_000
+    assert first.loaded.workload["traffic"][0]["pattern"]["senders"] == 2
+    assert first.loaded.spec.limit_ns == 5_000
+
+
+def test_sizes_replace_points_and_set_paths() -> None:
+    size = {"quick": {"seeds": 1, "axes": {"threshold": [9_000]}, "set": {"mtu_bytes": 9_000}}}
+    small = experiment(size=size)
+    one, two = trials(small, "x", "quick", HERE)
+    assert (one.labels, two.labels) == ({"threshold": 9_000}, {})
+    assert one.loaded.spec.mtu_bytes == two.loaded.spec.mtu_bytes == 9_000
+
+
+def test_ids_follow_from_content_and_inputs() -> None:
+    again = [[t.id("p4") for t in trials(experiment(), "x", "quick", HERE)] for _ in range(2)]
+    assert again[0] == again[1]
+    assert len(set(again[0])) == 6
+    changed = experiment(scenario=table()["scenario"] | {"mtu_bytes": 9_000})
+    assert not set(again[0]) & {t.id("p4") for t in trials(changed, "x", "quick", HERE)}
+    assert not set(again[0]) & {t.id("p4 new") for t in trials(experiment(), "x", "quick", HERE)}
+
+
+def test_what_is_complete_is_not_run_again(tmp_path: Path) -> None:
+    store, planned = Store(tmp_path), trials(experiment(), "x", "quick", HERE)
+    store.write(planned[0], planned[0].id(""), {"meta.json": b"{}", "flows.parquet": b""})
+    half = store.path(planned[1], planned[1].id(""))
+    half.mkdir(parents=True)
+    (half / "flows.parquet").write_bytes(b"")
+    missing = [trial.name for _id, trial in plan(planned, store, "").missing]
+    assert missing == [trial.name for trial in planned[1:]]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("workload.traffic.other.size", "no entry 'other'; there are incast"),
+        ("workload.traffic.9", "no entry '9'"),
+        ("limit_ns.x", "nothing to set below 'limit_ns'"),
+    ],
+)
+def test_paths_that_lead_nowhere_are_told(path: str, words: str) -> None:
+    scenario: dict[str, Any] = {"workload": {"traffic": [{"name": "incast"}]}, "limit_ns": 1}
+    with pytest.raises(InputError, match=words):
+        put(scenario, path.split("."), 1, path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"claim": [{"text": "", "expression": "fct('ndp')", "published": [1, 2],
+                     "band": [0, 1]}]}, "published has 2 entries for 1 rows"),
+        ({"figure": [{"name": "f", "title": "", "kind": "bars", "metric": "no"}]},
+         "'no' is not one of fct, delay"),
+        ({"scheme": {"mine": {"scheme": "ndp"}}, "axis": []}, "'mine' is not one of"),
+    ],
+)  # fmt: skip
+def test_names_in_a_file_must_exist(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        experiment(**keys)
+
+
+def test_an_unknown_experiment_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", "nothing"]) == 1
+    assert "unknown experiment 'nothing'; known: " in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not BINARIES.simulator.exists(), reason="needs build/: run `make build`")
+def test_from_a_file_to_the_report_and_again_from_the_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two schemes on two workers at the same time."""
+    figures = [
+        {"name": "bars", "title": "Bars", "kind": "bars", "metric": "fct"},
+        {"name": "cdf", "title": "CDF", "kind": "cdf", "metric": "fct"},
+    ]
+    claims = [
+        {"text": "yes", "expression": 'fct("ndp")', "published": 400, "band": [300, 500]},
+        {"text": "no", "expression": 'fct("ndp")', "published": 1, "band": [0, 1]},
+        {"text": "absent", "expression": 'fct("ndp", threshold=1) / fct("dctcp", threshold=1)',
+         "published": 1, "band": [0, 1]},
+    ]  # fmt: skip
+    size = {"quick": {"seeds": 1, "axes": {"threshold": [30_000]}}}
+    file = tmp_path / "small.toml"
+    file.write_text(tomli_w.dumps(table(figure=figures, claim=claims, size=size)))
+    command = ["run", str(file), "--results", str(tmp_path / "res"), "--out", str(tmp_path / "rep")]
+    assert cli.main([*command, "--workers", "2"]) == 0
+    assert "2 trials, 0 of them have been run" in capsys.readouterr().out
+    report = (tmp_path / "rep" / "report.html").read_text()
+    assert report.count("data:image/svg+xml;base64,") == len(figures)
+    markdown = (tmp_path / "rep" / "README.md").read_text()
+    for figure in figures:
+        assert f"small/{figure['name']}.svg" in markdown
+        assert (tmp_path / "rep" / "small" / f"{figure['name']}.png").stat().st_size > 1_000
+    verdicts = [line.split("|")[7].strip(" *") for line in markdown.splitlines()
+                if line.startswith("| [small]")]  # fmt: skip
+    assert verdicts == ["yes", "no", "not run"]
+    assert cli.main(command) == 0
+    assert "2 trials, 2 of them have been run" in capsys.readouterr().out
+
+
+def test_toml_of_the_tests_is_what_a_file_says() -> None:
+    """Otherwise the test above would be of something else."""
+    assert tomllib.loads(tomli_w.dumps(table())) == table()

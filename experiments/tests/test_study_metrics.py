@@ -1,0 +1,171 @@
+"""Metrics and claims on tables made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ebb_experiments.study.claims import NotRunError, check, estimate, evaluate
+from ebb_experiments.study.metric_spec import Delay, Flows, Jobs, Network, Port
+from ebb_experiments.study.metrics import histogram_percentile, sample, value
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology, from_table
+from study_tables import experiment, flow, tables
+
+COMMON: dict[str, Any] = {"label": "", "unit": ""}
+
+
+@pytest.fixture
+def rack() -> Topology:
+    links = {"rate_bps": 1_000_000_000, "delay_ns": 10_000}
+    return from_table({"single_rack": {"hosts": 3}, "link_defaults": links}, "rack")
+
+
+def test_flows_are_chosen_by_traffic_size_and_destination(tmp_path: Path, rack: Topology) -> None:
+    rows = [
+        flow(0, took=1_000, bytes=100),
+        flow(1, took=2_000, bytes=101),
+        flow(2, took=4_000, bytes=200, traffic="other"),
+        flow(3, took=8_000, bytes=200, destination="h3"),
+        flow(4, bytes=150, status="unfinished", fct_ns=None),
+    ]
+    found = tables(tmp_path, flows=rows)
+
+    def mean(**keys: Any) -> float | None:
+        return value(Flows(of="fct", stat="mean", **keys, **COMMON), found, rack, 1500)
+
+    assert mean() == 3_750
+    assert mean(traffic="t") == pytest.approx(11_000 / 3)
+    assert mean(above_bytes=100, up_to_bytes=101) == 2_000
+    assert mean(destination="h3") == 8_000
+    assert mean(traffic="none") is None
+    assert value(Network(of="finished", **COMMON), found, rack, 1500) == 0.8
+
+
+def test_shares_sums_and_counts_above_a_limit(tmp_path: Path, rack: Topology) -> None:
+    found = tables(tmp_path, flows=[flow(i, decodes=i % 2 * 3, took=i * 1e3) for i in range(1, 5)])
+
+    def number(of: str, **keys: Any) -> float | None:
+        metric = Flows.model_validate({"of": of, **COMMON, **keys})
+        return value(metric, found, rack, 1500)
+
+    assert number("decodes", stat="share", scale=100) == 50
+    assert number("decodes", stat="sum") == 6
+    assert number("fct", stat="above", limit=2, scale=1e-3) == pytest.approx(2)
+    assert number("fct", stat="p50") == 2_000
+    assert number("fct", stat="p99") == 4_000
+
+
+def test_slowdown_is_one_for_a_flow_alone(tmp_path: Path, rack: Topology) -> None:
+    # One packet of 1054 bytes over two links of 10 us.
+    alone = 2 * (1_054 * 8 + 10_000)
+    found = tables(tmp_path, flows=[flow(0, took=alone), flow(1, took=3 * alone)])
+    metric = Flows(of="slowdown", stat="mean", **COMMON)
+    assert list(sample(metric, found, rack, 1500)) == [1, 3]
+
+
+def test_a_job_ends_with_its_last_transfer_and_replicas_count_once(
+    tmp_path: Path, rack: Topology
+) -> None:
+    rows = [
+        flow(0, job=0, took=8_000),
+        flow(1, job=0, took=16_000, destination="h3"),
+        flow(2, job=2, took=4_000),
+        flow(3, job=3, status="failed"),
+    ]
+    found = tables(tmp_path, flows=rows)
+
+    def number(**keys: Any) -> list[float]:
+        metric = Jobs.model_validate({"traffic": "t", "stat": "mean", **COMMON, **keys})
+        return list(sample(metric, found, rack, 1500))
+
+    assert number(of="completion") == [16_000, 4_000]
+    # 1000 bytes in 16 us are 0.5 Gbit/s; a job that did not end has no goodput.
+    assert number(of="job-goodput", bytes="once") == [5e8, 2e9, 0]
+    assert number(of="job-goodput", bytes="each") == [1e9, 2e9, 0]
+
+
+def test_delay_is_of_the_port_to_the_peer(tmp_path: Path, rack: Topology) -> None:
+    place = {"switch": "s1", "port": 1, "peer": "h1"}
+    queues = [
+        {**place, "queue": 0, "dequeued_packets": 30, "average_delay_ns": 100.0, "max_delay_ns": 9},
+        {**place, "queue": 1, "dequeued_packets": 10, "average_delay_ns": 500.0, "max_delay_ns": 7},
+        {**place, "peer": "h2", "queue": 0, "dequeued_packets": 5, "average_delay_ns": 9e9,
+         "max_delay_ns": 9e9},
+    ]  # fmt: skip
+    ports = [{**place, "transmitted_bytes": 1_000, "busy_ns": 8_000, "utilisation": 0.5}]
+    found = tables(tmp_path, queues=queues, ports=ports)
+    assert value(Delay(of="switch-delay", stat="mean", peer="h1", **COMMON), found, rack, 1) == 200
+    assert value(Delay(of="switch-delay", stat="max", peer="h1", **COMMON), found, rack, 1) == 9
+    assert value(Port(of="throughput", peer="h1", **COMMON), found, rack, 1) == 5e8
+
+
+def test_percentiles_inside_a_bucket_are_logarithmic() -> None:
+    low, high = np.array([0.0, 1.0, 4.0]), np.array([1.0, 4.0, 16.0])
+    packets = np.array([0.0, 50.0, 50.0])
+    assert histogram_percentile(low, high, packets, 0.25) == pytest.approx(2)
+    assert histogram_percentile(low, high, packets, 0.75) == pytest.approx(8)
+    assert histogram_percentile(low, high, packets, 1.0) == pytest.approx(16)
+    assert histogram_percentile(low, high, np.zeros(3), 0.5) is None
+
+
+# -- claims ---------------------------------------------------------------------------------------
+
+
+def rows(numbers: dict[str, list[float]], **labels: Any) -> list[dict[str, Any]]:
+    return [
+        {"scheme": scheme, "seed": seed, "labels": labels, "fct": number}
+        for scheme, of_seeds in numbers.items()
+        for seed, number in enumerate(of_seeds, start=1)
+    ]
+
+
+def test_the_interval_is_student_s() -> None:
+    ours = estimate([1.0, 2.0, 3.0])
+    # t(0.975, 2) = 4.3027, s = 1, n = 3
+    assert (ours.mean, ours.half_width) == (2, pytest.approx(2.4841, abs=1e-4))
+    assert estimate([5.0]).half_width is None
+    single = evaluate('fct("a")', rows({"a": [1, 2, 3]}), ["fct"], {})
+    assert (single.mean, single.half_width) == (pytest.approx(2), pytest.approx(2.4841, abs=1e-4))
+
+
+def test_a_ratio_is_of_the_means_and_has_an_interval() -> None:
+    ratio = evaluate('fct("a") / fct("b")', rows({"a": [2, 4], "b": [1, 3]}), ["fct"], {})
+    assert ratio.mean == pytest.approx(1.5)
+    assert ratio.half_width is not None and ratio.half_width > 0
+    same = evaluate('fct("a") / fct("b")', rows({"a": [2, 4], "b": [1, 2]}), ["fct"], {})
+    assert (same.mean, same.half_width) == (pytest.approx(2), pytest.approx(0, abs=1e-9))
+
+
+def test_expressions_know_points_numbers_and_nothing_else() -> None:
+    data = rows({"a": [2.0]}, load=0.4)
+    assert evaluate('-2 * max(fct("a", load=load), 1) + 1', data, ["fct"], {"load": 0.4}).mean == -3
+    with pytest.raises(NotRunError, match=r"no trial of a with load = 0.9 has fct"):
+        evaluate('fct("a", load=0.9)', data, ["fct"], {})
+    for wrong in ('__import__("os")', "fct(a)", 'fct("a").x', "[1]", 'fct("a"'):
+        with pytest.raises(InputError, match="claim"):
+            evaluate(wrong, data, ["fct"], {})
+
+
+def test_verdicts_bands_reasons_and_deviations() -> None:
+    axis = {"name": "load", "label": "load", "set": "agent.tcp.x", "values": [0.4, 0.6]}
+    claim = {
+        "text": "load {load}",
+        "expression": 'fct("ndp", load=load)',
+        "each": {"load": [0.4, 0.6]},
+        "published": [3, 5],
+        "band": [[1, 3], [1, 3]],
+        "deviations": ["this one"],
+        "reason": "because",
+    }
+    made = experiment(axis=[axis], claim=[claim], deviations=["all"])
+    data = rows({"ndp": [2.0, 3.0]}, load=0.4) + rows({"ndp": [5.0, 5.0]}, load=0.6)
+    first, second = check(made, data, "small")
+    assert (first.text, first.published, first.verdict) == ("load 0.4", 3, "yes")
+    assert first.notes == ["the confidence interval reaches over the edge of the band"]
+    assert first.deviations == ["all", "this one", "small"]
+    assert (second.text, second.verdict, second.notes) == ("load 0.6", "no", ["because"])
+    (nothing, _) = check(made, [], None)
+    assert (nothing.verdict, nothing.ours) == ("not run", None)
