@@ -60,10 +60,18 @@ class Tolerance:
     """Packets that may differ anyway."""
 
 
+# Short enough that an incast overflows it.
+SMALL_BUFFER = {
+    "scheme": "tcp-droptail",
+    "fabric": {"classes": [{"dscp": 0}], "ports": {"queue": [{"id": 0, "capacity_packets": 20}]}},
+}
+
+
 def load(scheme: str, traffics: list[dict[str, Any]]) -> Loaded:
     table = {
         "leaf_spine": {"leaves": 2, "spines": 1, "hosts_per_leaf": 3},
         "schemes": [scheme],
+        "override": {"small-buffer": SMALL_BUFFER} if scheme == "small-buffer" else {},
         "workload": {"traffic": traffics},
         "dilation": DILATION,
     }
@@ -114,3 +122,13 @@ def test_an_incast_does_the_same(tmp_path: Path, scheme: str, tolerance: Toleran
         [sum(results.losses.values()) for results in (virtual, wall)],
     ):
         assert counts[1] == pytest.approx(counts[0], rel=tolerance.counts, abs=tolerance.few)
+
+
+def test_a_full_queue_drops_as_much(tmp_path: Path) -> None:
+    """TCP over 20 packets of buffer. How long each flow takes is not compared: whether it waits
+    for a timeout of 10 ms depends on which packets find the queue full, and so on their order."""
+    loaded = load("small-buffer", [traffic("incast", {"type": "incast", "senders": 20}, 30_000)])
+    virtual, wall = both(loaded, "small-buffer", tmp_path)
+    assert set(virtual.losses) == set(wall.losses) == {"queue-full"}
+    assert virtual.losses["queue-full"] > 100
+    assert wall.losses["queue-full"] == pytest.approx(virtual.losses["queue-full"], rel=0.25)

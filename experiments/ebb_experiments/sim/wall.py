@@ -10,20 +10,21 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ebb_controller.controller import Controller
-from ebb_controller.traffic_manager import TrafficManagers
+from ebb_controller.traffic_manager import Statistics, TrafficManagers
 from ebb_topologies.hosts import host_list
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.targets import target
 
 from ebb_experiments.agents import Agent, AgentError, agent_parameters
 from ebb_experiments.fabric import LoopThread
-from ebb_experiments.sim.results import Results, counter_rows, flow_rows
+from ebb_experiments.sim.results import Results, Row, counter_rows, flow_rows
 from ebb_experiments.sim.run import Binaries, read_counters
 from ebb_experiments.sim.scenario import Loaded
 
@@ -62,12 +63,13 @@ class WallRun:
             loop.run(controller.configure(scheme.fabric))
             lines = self._traffic(net)
             counters = loop.run(read_counters(controller))
+            statistics = loop.run(managers.statistics())
         head = {"scheme": self.name, "seed": self.seed}
         return Results(
             {
                 "flows": flow_rows(lines, self.loaded.topology, dilation, head),
                 "counters": counter_rows(counters, head),
-                "drops": [],
+                "drops": list(drop_rows(statistics, head)),
             }
         )
 
@@ -128,3 +130,13 @@ class WallRun:
 
 
 TOLD = ("flow", "transfer")
+
+
+def drop_rows(statistics: Statistics, head: Row) -> Iterator[Row]:
+    """What the switches dropped, in queues and elsewhere."""
+    for switch, ports in statistics.items():
+        for port in ports.values():
+            elsewhere = (None, port.dropped_packets)
+            for queue, dropped in (*((q.queue, q.dropped_packets) for q in port.queues), elsewhere):
+                place = head | {"switch": switch, "port": port.port, "queue": queue}
+                yield from (place | {"reason": r, "packets": n} for r, n in dropped.items())
