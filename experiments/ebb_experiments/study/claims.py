@@ -174,6 +174,8 @@ def _number(
     match node:
         case ast.Constant(value=int() | float() as constant):
             return float(constant)
+        case ast.Name(id=name) if isinstance(known.get(name), int | float):
+            return float(known[name])
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             try:
                 return OPERATORS[type(op)](number(left), number(right))

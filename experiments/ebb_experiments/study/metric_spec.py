@@ -25,8 +25,9 @@ class Flows(_Common):
 
     of: Literal["fct", "slowdown", "goodput", "packets_sent", "retransmitted", "timeouts",
                 "trimmed", "ce_marks", "decodes", "unneeded"]  # fmt: skip
-    stat: Stat | Literal["sum", "share", "above"]
-    """`share`: of the flows in which it is not 0; `above`: number of flows above `limit`."""
+    stat: Stat | Literal["sum", "share", "above", "outliers"]
+    """`share`: of the flows in which it is not 0; `above`: number of flows above `limit`;
+    `outliers`: above the upper quartile by more than 1.5 of the distance between quartiles."""
     limit: float | None = None
     """In units of the metric."""
     traffic: str | None = None
@@ -66,7 +67,8 @@ class Port(_Common):
     whose names begin with `switches`."""
 
     of: Literal["throughput", "utilisation", "balance"]
-    peer: str | None = None
+    peer: str | list[str] | None = None
+    """Several: their mean."""
     switches: str = ""
 
 

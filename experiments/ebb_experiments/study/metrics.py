@@ -118,7 +118,17 @@ def _of_flows(metric: Flows, flows: pa.Table, topology: Topology, mtu: int) -> f
         return float((numbers > 0).mean()) if len(numbers) else None
     if metric.stat == "above":
         return float((numbers * metric.scale > _limit(metric.limit)).sum()) / metric.scale
+    if metric.stat == "outliers":
+        return outliers(numbers) / metric.scale
     return statistic(numbers, metric.stat)
+
+
+def outliers(numbers: Numbers) -> int:
+    """As the points above a box plot's whiskers (Tukey)."""
+    if len(numbers) == 0:
+        return 0
+    lower, upper = np.percentile(numbers, [25, 75])
+    return int((numbers > upper + 1.5 * (upper - lower)).sum())
 
 
 def ideal_ns(flows: pa.Table, topology: Topology, mtu_bytes: int) -> Numbers:
@@ -227,6 +237,10 @@ def _port(metric: Port, ports: pa.Table) -> float | None:
         keep = pc.starts_with(ports["switch"], metric.switches)
         packets = _array(ports.filter(keep)["transmitted_packets"])
         return float(packets.std() / packets.mean()) if packets.sum() else None
+    if isinstance(metric.peer, list):
+        each = [_port(metric.model_copy(update={"peer": peer}), ports) for peer in metric.peer]
+        known = [number for number in each if number is not None]
+        return float(np.mean(known)) if known else None
     ports = _at(metric.peer, ports)
     if len(ports) == 0:
         return None
