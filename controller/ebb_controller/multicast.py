@@ -1,6 +1,6 @@
 """Groups of `multicast.p4`: which hosts, under which address, over which tree.
 
-A group gets one tree of shortest paths. Its root is a switch that is nearest to all members: in a
+A group gets one tree of shortest paths. Its root is a switch whose farthest member is nearest: in a
 fat-tree a core if they are in several pods. Where several are equally near, a hash of the address
 chooses, so that the groups of a fabric spread over its cores. Where links are down, each part of a
 fabric that fell apart has a tree to the members in it.
@@ -132,13 +132,19 @@ def _root(topology: Topology, address: str, members: Sequence[str]) -> str:
     """A switch nearest to members that have paths to each other."""
     places = [topology.attachment(topology.host(member)).node for member in members]
     distances = [topology.distances(place) for place in places]
-    sums = {
-        switch.name: sum(d[switch.name] for d in distances)
+    # The farthest member counts first: two in one rack and one in another pod, as HDFS places
+    # replicas, are nearest to that rack's switch by the sum, and then every such group would go
+    # over the same first core.
+    cost = {
+        switch.name: (
+            max(d[switch.name] for d in distances),
+            sum(d[switch.name] for d in distances),
+        )
         for switch in topology.switches
         if switch.name in distances[0]
     }
-    least = min(sums.values())
-    nearest = sorted(name for name, total in sums.items() if total == least)
+    least = min(cost.values())
+    nearest = sorted(name for name, each in cost.items() if each == least)
     digest = hashlib.sha256(IPv4Address(address).packed).digest()
     return nearest[int.from_bytes(digest[:4], "big") % len(nearest)]
 

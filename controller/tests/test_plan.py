@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from contract import p4info
-from ebb_controller.multicast import MulticastGroup, group_address
+from ebb_controller.multicast import MulticastGroup, _ports, group_address
 from ebb_controller.parameters import (
     FabricParameters,
     PhantomQueue,
@@ -122,6 +122,24 @@ def test_the_address_follows_from_the_receivers() -> None:
     assert group_address(ascending) == group_address(ascending[::-1])
     group = MulticastGroup.of(FAT_TREE, 3, ("h1", "h6"))
     assert group == MulticastGroup("239.93.176.22", 3, ("h1", "h6"))
+
+
+def test_two_members_in_one_rack_and_one_in_another_pod_spread_over_the_cores_too() -> None:
+    """As HDFS places replicas: the rack of the two is nearest by the sum of the distances."""
+    topology = from_table({"fat_tree": {"k": 6}}, "fat-tree")
+    used: dict[str, int] = {}
+    for rack in range(1, 54, 3):
+        for third in range(1, 54, 3):
+            if (rack - 1) // 9 != (third - 1) // 9:
+                members = (f"h{rack}", f"h{rack + 1}", f"h{third}")
+                group = MulticastGroup.of(topology, 1, members)
+                for switch in topology.switches:
+                    tree = _ports(topology, group, switch.name)
+                    if switch.name.startswith("c") and len(tree) > 1:
+                        used[switch.name] = used.get(switch.name, 0) + 1
+    assert sum(used.values()) == 18 * 15  # one core for each
+    assert len(used) == 9
+    assert max(used.values()) < 2 * 18 * 15 / 9
 
 
 def test_groups_over_pods_spread_over_the_cores() -> None:
