@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import dask
 from distributed import Client, LocalCluster, as_completed
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -39,7 +40,10 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
         with Client(address) as client:  # type: ignore[no-untyped-call]
             yield client
         return
+    # A trial that fails is told by us, in a line; so is an interruption.
+    quiet = {"logging": {"distributed": "critical", "distributed.nanny": "critical"}}
     with (
+        dask.config.set(quiet),
         LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers or os.cpu_count() or 1,
             threads_per_worker=1,
