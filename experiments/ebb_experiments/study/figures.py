@@ -13,6 +13,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from ebb_experiments.study.claims import estimate
 from ebb_experiments.study.look import LOOKS, Look
@@ -38,6 +39,7 @@ STYLE: Any = {
 DASHES = ("-", "--", ":", "-.")
 """Of the points of `curves`."""
 PANEL_INCHES = (4.2, 3.1)
+DECADE = 10.0
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,21 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
             place.set_xlabel("time (ms)")
     if "x" in figure.log:
         place.set_xscale("log")
+        _plain(place.xaxis)
     if "y" in figure.log:
         place.set_yscale("log")
+        _plain(place.yaxis)
     elif figure.kind in ("line", "bars", "rank", "time"):
         place.set_ylim(bottom=0)
+
+
+def _plain(axis: Any) -> None:
+    """Numbers without powers of ten; below a decade a few of them."""
+    low, high = axis.get_view_interval()
+    if 0 < low and high < low * DECADE:
+        axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:

@@ -31,6 +31,6 @@ LOOKS: dict[str, Look] = {
     "ndp-daisy": Look("NDP, daisy chain", YELLOW, ">", "--"),
     "ndp-3-blocks": Look("NDP, 3 blocks at once", YELLOW, ">", "--"),
     "scdp": Look("SCDP", PINK, "*"),
-    "scdp-one-level": Look("SCDP without MLFQ", PINK, "1", "--"),
+    "scdp-one-level": Look("SCDP without MLFQ", "#6A3D9A", "p", "--"),
 }
 """In the order of legends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,18 +43,21 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
         return
     # A trial that fails is told by us, in a line; so is an interruption.
     quiet = {"logging": {"distributed": "critical", "distributed.nanny": "critical"}}
-    with (
-        dask.config.set(quiet),
-        LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=workers or os.cpu_count() or 1,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=None,
-            memory_limit=0,
-            silence_logs=50,
-        ) as local,
-        Client(local) as client,  # type: ignore[no-untyped-call]
-    ):
+    with dask.config.set(quiet):
+        # Ctrl-C is for this process, which then ends the workers: they inherit that they ignore it.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            local = LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=workers or os.cpu_count() or 1,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=None,
+                memory_limit=0,
+                silence_logs=50,
+            )
+        finally:
+            signal.signal(signal.SIGINT, before)
+    with local, Client(local) as client:  # type: ignore[no-untyped-call]
         yield client
 
 
