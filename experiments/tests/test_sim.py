@@ -116,7 +116,9 @@ def test_a_simulator_that_dies_leaves_its_last_words(tmp_path: Path) -> None:
 @needs_simulator
 def test_an_interrupted_run_leaves_no_process_and_no_results(tmp_path: Path) -> None:
     scenario = tmp_path / "long.json"
-    keys = {"single_rack": {"hosts": 6}, "schemes": ["ndp"], "workload": incast(5, 500_000_000)}
+    workload = incast(5, 100_000_000_000)
+    keys = {"single_rack": {"hosts": 6}, "schemes": ["ndp"], "workload": workload}
+    keys["limit_ns"] = 1_000_000_000_000
     scenario.write_text(json.dumps(keys))
     results = tmp_path / "long" / "ndp"
     results.mkdir(parents=True)
@@ -142,7 +144,7 @@ def test_an_interrupted_run_leaves_no_process_and_no_results(tmp_path: Path) -> 
         said, _ = process.communicate(timeout=20)
     finally:
         process.kill()
-    assert "interrupted" in said
+    assert "ebb-sim: interrupted" in said
     assert process.returncode == 130
     assert not any(Path(f"/proc/{pid}").exists() for pid in simulators)
     assert not (results / "run.json").exists()
