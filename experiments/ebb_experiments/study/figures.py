@@ -137,7 +137,7 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
 def _plain(axis: Any) -> None:
     """Numbers without powers of ten; below a decade a few of them."""
     low, high = axis.get_view_interval()
-    if 0 < low and high < low * DECADE:
+    if low > 0 and high < low * DECADE:
         axis.set_major_locator(MaxNLocator(4))
     axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
