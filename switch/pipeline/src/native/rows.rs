@@ -42,9 +42,8 @@ pub(super) struct Memo {
 
 const NO_KEY: u64 = u64::MAX;
 
-/// Bits of the hash of a key. A core switch of a fat-tree sees packets to all hosts, 1024 with k = 16; with 256 places
-/// they took each other's, and the lookups were 7 % of a simulation.
-pub(super) const MEMO_BITS: u32 = 11;
+/// Bits of the hash of a key.
+pub(super) const MEMO_BITS: u32 = 8;
 
 /// Keys are multiplied by this for their hash, which is the upper bits: 2^64 / golden ratio.
 pub(super) const MEMO_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
