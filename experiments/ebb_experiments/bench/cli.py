@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from rich.console import Console
 
@@ -23,6 +24,7 @@ from ebb_experiments.bench import (
     spacing,
 )
 from ebb_experiments.bench.section import Context, Section
+from ebb_experiments.sim.simulator import SimulatorError
 
 SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "goodput": goodput.run,
@@ -49,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     context = Context(
         root=ROOT,
-        agent=args.agent.resolve(),
+        agent=args.agent.absolute(),  # beside it is what else `make build` left
         directory=directory.resolve(),
         quick=args.quick,
         realtime=args.realtime,
@@ -61,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name in args.subjects or SUBJECTS:
             sections[name] = SUBJECTS[name](context)
             sections[name].print(console)
-    except InputError as error:
+    except (InputError, ControllerError, SimulatorError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
