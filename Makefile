@@ -112,7 +112,7 @@ experiment: build ## NAME of one of them (or several); SIZE=quick or full
 report: build ## results/report: verdicts and figures of what has been run
 	@$(EXPERIMENT) report
 
-bench: build ## what the agent achieves on this machine (four minutes; docs/bench.md)
+bench: build ## what agent, fabric and simulator achieve on this machine (seven minutes; docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
 test: lint test-rust test-python test-ptf test-e2e ## every test
