@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -43,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Exit code 2: a benchmark could not run. A missed target is a result, not a failure."""
     parser = _parser()
     args = parser.parse_args(argv)
+    # Networks of namespaces and processes are taken down, as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     unknown = sorted(set(args.subjects) - set(SUBJECTS))
     if unknown:
         parser.error(f"no subject {unknown[0]}; subjects: {', '.join(SUBJECTS)}")
