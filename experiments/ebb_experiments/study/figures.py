@@ -162,12 +162,10 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
                 errors.append(ours.half_width or 0.0)
             if not xs:
                 continue
-            label = look.label
-            if figure.curves:
-                label += f", {_axis(data, figure.curves).label} {_text(curve)}"
+            label, line = _curve(figure, data, look, number, curve)
             place.errorbar(
                 xs, ys, yerr=errors, label=label, color=look.colour, marker=look.marker,
-                linestyle=DASHES[number % 4] if figure.curves else look.line, capsize=2,
+                linestyle=line, capsize=2,
             )  # fmt: skip
     if not numeric:
         place.set_xticks(range(len(points)), [_text(point) for point in points])
@@ -200,10 +198,7 @@ def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]
             if len(values) == 0:
                 continue
             share = np.arange(1, len(values) + 1) / len(values)
-            label = look.label
-            if figure.curves:
-                label += f", {_axis(data, figure.curves).label} {_text(curve)}"
-            line = DASHES[number % 4] if figure.curves else look.line
+            label, line = _curve(figure, data, look, number, curve)
             xs, ys = (values, share) if figure.kind == "cdf" else (share, values)
             place.plot(xs, ys, label=label, color=look.colour, linestyle=line,
                        marker=look.marker, markevery=max(1, len(xs) // 8))  # fmt: skip
@@ -245,6 +240,15 @@ def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 def _schemes(figure: Figure, data: Data) -> list[tuple[str, Look]]:
     names = [s for s in data.experiment.schemes(data.size) if s in (figure.schemes or [s])]
     return [(name, LOOKS[data.experiment.look(name)]) for name in names]
+
+
+def _curve(
+    figure: Figure, data: Data, look: Look, number: int, point: Scalar | None
+) -> tuple[str, Any]:
+    """Label and line style of a scheme at a point of the axis of `curves`, if there is one."""
+    if not figure.curves:
+        return look.label, look.line
+    return f"{look.label}, {_axis(data, figure.curves).label} {_text(point)}", DASHES[number % 4]
 
 
 def _axis(data: Data, name: str) -> Axis:
