@@ -128,8 +128,20 @@ fn start(network: Network<Interface>, options: DriverOptions) -> (ControlHandle,
     (handle, running)
 }
 
-/// Both hosts send bursts; what each received in the end.
-fn exchange_bursts(sockets: &[PacketSocket; 2], bursts: usize, burst: usize) -> [usize; 2] {
+/// How long a loaded machine may take to forward what was sent.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// So many waits of 50 ms without a frame are the end. Waits, not time: a machine that stood still
+/// for a second has waited once.
+const SILENCE: usize = 6;
+
+/// Both hosts send bursts; what each received in the end, after `expected` frames at least (or
+/// [`PATIENCE`]).
+fn exchange_bursts(
+    sockets: &[PacketSocket; 2],
+    bursts: usize,
+    burst: usize,
+    expected: [usize; 2],
+) -> [usize; 2] {
     let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
     let mut received = [0; 2];
     let mut count = |received: &mut [usize; 2]| {
@@ -155,14 +167,17 @@ fn exchange_bursts(sockets: &[PacketSocket; 2], bursts: usize, burst: usize) -> 
         thread::sleep(Duration::from_millis(2));
         count(&mut received);
     }
-    let mut quiet_since = Instant::now();
-    while quiet_since.elapsed() < Duration::from_millis(300) {
+    let (sent_at, mut silence) = (Instant::now(), 0);
+    while silence < SILENCE {
         let mut polled = [0, 1].map(|i| PollFd::readable(sockets[i].as_fd()));
         wait(&mut polled, Some(Duration::from_millis(50)), None).expect("waited");
         let before = received;
         count(&mut received);
-        if received != before {
-            quiet_since = Instant::now();
+        let missing = received.iter().zip(expected).any(|(got, due)| *got < due);
+        if received != before || (missing && sent_at.elapsed() < PATIENCE) {
+            silence = 0;
+        } else {
+            silence += 1;
         }
     }
     received
@@ -181,7 +196,7 @@ fn flood(options: DriverOptions) -> ([usize; 2], Vec<SwitchReport>, u64) {
     let sockets = ["h1", "h2"].map(open);
     let (network, _) = chain(200_000);
     let (handle, running) = start(network, options);
-    let received = exchange_bursts(&sockets, 100, 20);
+    let received = exchange_bursts(&sockets, 100, 20, [2000, 2000]);
     handle.stop();
     let network = running.join().expect("no panic");
     let reports = network.switches().map(|(_, s)| SwitchReport::of(s));
@@ -221,7 +236,7 @@ fn threads_with_nothing_to_do_sleep() {
     let sockets = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
     let (handle, running) = start(network, options(2, 0));
-    assert_eq!(exchange_bursts(&sockets, 2, 2), [4, 4]);
+    assert_eq!(exchange_bursts(&sockets, 2, 2, [4, 4]), [4, 4]);
     let used = || rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).tv_nsec;
     let before = used();
     thread::sleep(Duration::from_millis(500));
@@ -277,7 +292,7 @@ fn links_captures_and_restarts_while_it_runs() {
     );
 
     assert_eq!(
-        exchange_bursts(&sockets, 10, 5),
+        exchange_bursts(&sockets, 10, 5, [0, 50]),
         [0, 50],
         "one direction is down"
     );
@@ -300,13 +315,13 @@ fn links_captures_and_restarts_while_it_runs() {
 
     let up = handle.set_link(at(s3, 1), LinkState::default());
     runtime.block_on(up).expect("it runs").expect("a link");
-    assert_eq!(exchange_bursts(&sockets, 10, 5), [50, 50]);
+    assert_eq!(exchange_bursts(&sockets, 10, 5, [50, 50]), [50, 50]);
 
     runtime
         .block_on(handle.restart_switch(s2))
         .expect("it runs")
         .expect("a switch");
-    assert_eq!(exchange_bursts(&sockets, 2, 5), [0, 0]);
+    assert_eq!(exchange_bursts(&sockets, 2, 5, [0, 0]), [0, 0]);
     let report = handle
         .with_blocking(s2, |s| SwitchReport::of(s))
         .expect("it runs");
