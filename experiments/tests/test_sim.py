@@ -15,10 +15,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 from ebb_experiments.sim.progress import expectation
-from ebb_experiments.sim.results import SCHEMAS, Results
+from ebb_experiments.sim.results import Results
 from ebb_experiments.sim.run import Binaries, Run
 from ebb_experiments.sim.scenario import SimScenario, resolve
 from ebb_experiments.sim.simulator import SimulatorError
+from ebb_experiments.sim.tables import SCHEMAS
 from ebb_topologies.files import validate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,13 +96,13 @@ def test_the_files_of_a_run_say_the_same(tmp_path: Path) -> None:
     assert about["parameters"]["workload"]["seed"] == about["seed"] == 1
     assert about["versions"]["simulator"].startswith("ebb-simulator ")
     # What the traffic managers handed back is what the program trimmed or dropped.
-    deflected = sum(queue["deflected_packets"] for queue in results.tables["queues"])
+    deflected = sum(queue["deflected_packets"] for queue in results.rows("queues"))
     assert results.total("trimmed") == deflected > 0
 
 
 @needs_simulator
 def test_queues_conserve_packets(tmp_path: Path) -> None:
-    for queue in simulate(tmp_path, "dctcp").tables["queues"]:
+    for queue in simulate(tmp_path, "dctcp").rows("queues"):
         assert queue["enqueued_packets"] == queue["dequeued_packets"] + queue["depth_packets"]
 
 
@@ -224,7 +225,7 @@ def test_what_a_link_loses_or_corrupts_arrives_all_the_same(tmp_path: Path, sche
     )
     assert [flow["status"] for flow in results.flows] == ["finished"] * 5
     assert results.losses["link-loss"] > 0
-    corrupt = [row for row in results.tables["drops"] if row["reason"] == "link-corrupt"]
+    corrupt = [row for row in results.rows("drops") if row["reason"] == "link-corrupt"]
     assert sum(row["packets"] for row in corrupt) > 0
 
 
@@ -238,7 +239,7 @@ def test_queues_are_sampled_and_ports_captured(tmp_path: Path) -> None:
         sample=[{"ports": ["s1:*"], "queues": [1], "every_ns": 10_000}],
         event=[{"do": "capture", "port": "s1:1", "at_ns": 0, "until_ns": 400_000}],
     )
-    samples = results.tables["samples"]
+    samples = results.rows("samples")
     times = sorted({sample["at_ns"] for sample in samples})
     assert times[:3] == [0, 10_000, 20_000]
     assert len(samples) == 6 * len(times)
@@ -246,7 +247,7 @@ def test_queues_are_sampled_and_ports_captured(tmp_path: Path) -> None:
     assert max(sample["depth_packets"] for sample in samples) == 8
     deepest = {
         queue["port"]: queue["max_depth_packets"]
-        for queue in results.tables["queues"]
+        for queue in results.rows("queues")
         if queue["queue"] == 1
     }
     for sample in samples:
@@ -285,7 +286,7 @@ def test_switches_count_from_the_end_of_the_warm_up(tmp_path: Path) -> None:
     )
     # Pulls go the other way.
     all_of_it, rest = (
-        max(run.tables["ports"], key=lambda row: row["transmitted_bytes"]) for run in (whole, half)
+        max(run.rows("ports"), key=lambda row: row["transmitted_bytes"]) for run in (whole, half)
     )
     assert rest["transmitted_bytes"] == pytest.approx(all_of_it["transmitted_bytes"] / 2, rel=0.02)
     assert rest["utilisation"] == pytest.approx(1, abs=0.01)

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ebb_controller.controller import Controller, Program
 from ebb_controller.scheme import Scheme, load_scheme
@@ -247,6 +248,7 @@ class _Bench:
             "rate_bps": round(DILATION.rate(RATE_BPS)),
             "mtu_bytes": MTU_BYTES,
         }
+        told: list[dict[str, Any]] = []
         simulator = Simulator(
             build / "ebb-simulator",
             slowed,
@@ -257,6 +259,7 @@ class _Bench:
             self.context.directory / name,
             seed=SEED,
             threads=threads,
+            records=told,
         )
         program = Program(build / "fabric.p4info.txtpb", build / "fabric.json")
         with simulator, LoopThread() as loop:
@@ -273,7 +276,7 @@ class _Bench:
             pause = simulator.run(round(DILATION.time(LIMIT_NS)), until_flows_end=True)
             after = _Usage.of(simulator.pid)
             report = simulator.report()
-        done = [record for record in simulator.records if record["role"] == "sender"]
+        done = [record for record in told if record["role"] == "sender"]
         return Cost(
             hosts=len(topology.hosts),
             threads=threads,

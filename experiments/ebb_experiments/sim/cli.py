@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+import pyarrow.compute as pc
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from rich import box
@@ -107,7 +108,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
                 results = each.go()
             results.write(directory)
             table.add_row(label, *_row(results))
-            failed += sum(flow["status"] != "finished" for flow in results.flows)
+            failed += results.unfinished
     console.print(table)
     console.print(f"tables (Parquet, CSV) and run.json: {options.out / loaded.name}/", style="dim")
     if failed:
@@ -175,11 +176,12 @@ _COLUMNS = (
 
 
 def _row(results: Results) -> tuple[str, ...]:
-    fct = [flow["fct_ns"] / 1e6 for flow in results.flows if flow["status"] == "finished"]
+    flows = results.tables["flows"]
+    fct = (pc.drop_null(flows["fct_ns"]).to_numpy() / 1e6).tolist()
     about = results.run
     hops = about["packet_hops"]
     return (
-        f"{len(fct)}/{len(results.flows)}",
+        f"{len(fct)}/{len(flows)}",
         *(f"{percentile(fct, p):.3f}" for p in (50, 99, 100)),
         f"{results.total('trimmed')}",
         f"{sum(results.losses.values())}",

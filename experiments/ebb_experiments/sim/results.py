@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 from ebb_controller.controller import Counters
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
-Row = dict[str, Any]
+from ebb_experiments.sim.tables import SCHEMAS, Row, Rows, table
+
 Line = dict[str, Any]
 
 COUNTERS = (
@@ -54,93 +56,40 @@ came from, and a frame that went on with a bit flipped."""
 COUNTED_TWICE = ("egress",)
 """The target's word for what the program counts by its reason."""
 
-_BY_SENDER = ("packets_sent", "retransmitted", "timeouts", "returned")
-_BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes", "unneeded")
-"""What each end of a flow counts: docs/agent-records.md. Of several senders the sum."""
-_RUN = (("scheme", pa.string()), ("seed", pa.int64()))
-_PORT = (("switch", pa.string()), ("port", pa.int32()), ("peer", pa.string()))
-_QUEUE = (*_PORT, ("queue", pa.int32()))
-
-
-def _columns(kind: pa.DataType, *names: str) -> tuple[tuple[str, pa.DataType], ...]:
-    return tuple((name, kind) for name in names)
-
-
-SCHEMAS: dict[str, pa.Schema] = {
-    name: pa.schema([*_RUN, *columns])
-    for name, columns in {
-        "flows": (
-            *_columns(pa.int64(), "transfer", "job"),
-            *_columns(pa.string(), "traffic", "kind", "source", "destination"),
-            *_columns(pa.int64(), "bytes", "stream_bytes"),
-            *_columns(pa.float64(), "offered_at_ns", "started_at_ns", "finished_at_ns", "fct_ns"),
-            *_columns(pa.string(), "status", "reason"),
-            *_columns(pa.int64(), *_BY_SENDER, *_BY_RECEIVER),
-        ),
-        "ports": (
-            *_PORT,
-            *_columns(pa.int64(), "rate_bps", "transmitted_packets", "transmitted_bytes"),
-            *_columns(pa.float64(), "busy_ns", "utilisation"),
-        ),
-        "queues": (
-            *_QUEUE,
-            *_columns(
-                pa.int64(),
-                *("enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes"),
-                *("deflected_packets", "deflected_bytes", "dropped_packets", "dropped_bytes"),
-                *("egress_dropped_packets", "transmitted_packets", "transmitted_bytes"),
-                *("ecn_ce_packets", "depth_packets", "depth_bytes"),
-                *("max_depth_packets", "max_depth_bytes"),
-            ),
-            *_columns(
-                pa.float64(),
-                *("average_depth_packets", "average_depth_bytes"),
-                *("arrival_depth_packets", "arrival_depth_bytes"),
-                *("average_delay_ns", "max_delay_ns"),
-            ),
-        ),
-        "drops": (*_QUEUE, ("reason", pa.string()), *_columns(pa.int64(), "packets", "bytes")),
-        "delays": (
-            *_QUEUE,
-            *_columns(pa.float64(), "from_ns", "below_ns"),
-            ("packets", pa.int64()),
-        ),
-        "counters": (
-            *_columns(pa.string(), "switch", "counter"),
-            *_columns(pa.int32(), "port"),
-            *_columns(pa.string(), "reason"),
-            *_columns(pa.int64(), "packets", "bytes"),
-        ),
-        "samples": (
-            ("at_ns", pa.float64()),
-            *_QUEUE,
-            *_columns(pa.int64(), "depth_packets", "depth_bytes"),
-        ),
-    }.items()
-}
-
 
 @dataclass
 class Results:
-    """What one scheme did with one seed. Rows have the columns of `SCHEMAS`, nominal."""
+    """What one scheme did with one seed, nominal."""
 
-    tables: dict[str, list[Row]]
+    tables: dict[str, pa.Table]
+    """With the columns of `SCHEMAS`."""
     run: dict[str, Any] = field(default_factory=dict)
     """What was run, with what and how long it took: run.json."""
 
+    def rows(self, name: str) -> list[Row]:
+        """Of a table that is not long."""
+        rows: list[Row] = self.tables[name].to_pylist()
+        return rows
+
     @property
     def flows(self) -> list[Row]:
-        return self.tables["flows"]
+        """If there are not many."""
+        return self.rows("flows")
+
+    @property
+    def unfinished(self) -> int:
+        """Flows that failed or did not end, and transfers that came to none."""
+        return int(pc.sum(pc.not_equal(self.tables["flows"]["status"], "finished")).as_py() or 0)
 
     def total(self, counter: str) -> int:
-        rows = (row for row in self.tables["counters"] if row["counter"] == counter)
+        rows = (row for row in self.rows("counters") if row["counter"] == counter)
         return sum(row["packets"] for row in rows)
 
     @property
     def losses(self) -> dict[str, int]:
         """Packets by reason, wherever they were lost."""
         lost: dict[str, int] = {}
-        rows = [*self.tables["drops"], *self.tables["counters"]]
+        rows = [*self.rows("drops"), *self.rows("counters")]
         for row in rows:
             reason = row["reason"]
             if reason is not None and reason not in (*NO_LOSS, *COUNTED_TWICE):
@@ -155,10 +104,9 @@ class Results:
     def write(self, directory: Path) -> None:
         """Every table as `.parquet` and `.csv`; run.json last: it says that all is there."""
         directory.mkdir(parents=True, exist_ok=True)
-        for name, rows in self.tables.items():
-            table = pa.Table.from_pylist(rows, schema=SCHEMAS[name])
-            pyarrow.parquet.write_table(table, directory / f"{name}.parquet")
-            pyarrow.csv.write_csv(table, directory / f"{name}.csv")
+        for name, content in self.tables.items():
+            pyarrow.parquet.write_table(content, directory / f"{name}.parquet")
+            pyarrow.csv.write_csv(content, directory / f"{name}.csv")
         (directory / "run.json").write_text(json.dumps(self.run, indent=1, default=str) + "\n")
 
 
@@ -169,105 +117,6 @@ def clear(directory: Path) -> None:
     """Takes the results of an earlier run away, so that they are not taken for those of this."""
     for name in ("run.json", *FILES):
         (directory / name).unlink(missing_ok=True)
-
-
-# -- flows ----------------------------------------------------------------------------------------
-
-
-def flow_rows(
-    lines: Iterable[Line], topology: Topology, dilation: Dilation, head: Row
-) -> list[Row]:
-    """A row for each object at each of its destinations, and for each transfer that came to none.
-
-    Both ends of a flow tell their part; the sender's address and session name it at both. What is
-    fetched from several hosts is one flow at the receiver, whose record lists the senders, and one
-    at each of these.
-    """
-    lines = list(lines)
-    names = {host.ip: host.name for host in topology.hosts}
-    flows = [line for line in lines if line["event"] == "flow" and line.get("transfer") is not None]
-    senders = [flow for flow in flows if flow["role"] == "sender"]
-    by_session = {(flow["local"], flow["session"]): flow for flow in senders}
-    by_ends = {(flow["local"], flow["peer"], flow["transfer"]): flow for flow in senders}
-    rows: list[Row] = []
-    met: set[int] = set()
-    for line in flows:
-        if line["role"] != "receiver":
-            continue
-        sent = [by_session.get((line["peer"], line["session"]))]
-        sent += [
-            by_ends.get((each["peer"], line["local"], line["transfer"]))
-            for each in line.get("senders", ())
-        ]
-        found = list({id(flow): flow for flow in sent if flow is not None}.values())
-        met.update(id(flow) for flow in found)
-        rows.append(_flow_row(line, found, names, dilation))
-    rows += [_flow_row(None, [flow], names, dilation) for flow in senders if id(flow) not in met]
-    told = {row["transfer"] for row in rows}
-    rows += [
-        _transfer_row(line)
-        for line in lines
-        if line["event"] == "transfer" and line["transfer"] not in told
-    ]
-    rows.sort(key=lambda row: (row["transfer"], row["destination"] or "", row["source"] or ""))
-    return [head | row for row in rows]
-
-
-def _flow_row(
-    received: Line | None, sent: list[Line], names: Mapping[str, str], dilation: Dilation
-) -> Row:
-    ends = [*sent, *([received] if received else [])]
-    line = received or sent[0]
-    sources = [flow["local"] for flow in sent] or [line["peer"]]
-    destination = received["local"] if received else line["peer"]
-    offered = next((e["offered_at_ns"] for e in ends if e["offered_at_ns"] is not None), None)
-    started = min(end["started_at_ns"] for end in ends)
-    reasons = [
-        f"{end['role']}: {end.get('reason') or end['status']}"
-        for end in ends
-        # A receiver that has all does not need every one of its senders.
-        if end["status"] != "finished" and (end is received or len(sent) == 1)
-    ]
-    if received is None and not reasons:
-        reasons = ["receiver: no record of this flow"]
-    if received is not None and received.get("sha256_ok") is False:
-        reasons.append("receiver: not what was sent")
-    times = {"offered_at_ns": offered, "started_at_ns": started}
-    if received is not None and not reasons:
-        finished = received["finished_at_ns"]
-        begun = started if offered is None else offered
-        times |= {"finished_at_ns": finished, "fct_ns": finished - begun}
-    return {
-        **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
-        "stream_bytes": line["stream_bytes"],
-        "source": _named(sources, names),
-        "destination": _named([destination], names),
-        **_nominal(times, dilation),
-        "status": "failed" if reasons else "finished",
-        "reason": "; ".join(reasons) or None,
-        **{key: sum(flow[key] for flow in sent) if sent else None for key in _BY_SENDER},
-        **{key: received[key] if received else None for key in _BY_RECEIVER},
-    }
-
-
-def _named(ends: Iterable[str], names: Mapping[str, str]) -> str:
-    """Names of hosts; the address of a group is left as it is."""
-    addresses = (end.partition(":")[0] for end in ends)
-    return " ".join(sorted({names.get(address, address) for address in addresses}))
-
-
-def _transfer_row(line: Line) -> Row:
-    return {
-        **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
-        "source": None,
-        "destination": None,
-        "status": line["status"],
-        "reason": line.get("reason"),
-    }
-
-
-def _nominal(times: Mapping[str, Any], dilation: Dilation) -> Row:
-    return {k: None if t is None else t / dilation.factor for k, t in times.items()}
 
 
 # -- switches -------------------------------------------------------------------------------------
@@ -285,13 +134,14 @@ class SwitchTables:
     """For how long they have counted."""
     head: Row
 
-    def tables(self) -> dict[str, list[Row]]:
-        return {
-            "ports": list(self._ports()),
-            "queues": list(self._queues()),
-            "drops": list(self._drops()),
-            "delays": list(self._delays()),
+    def tables(self) -> dict[str, pa.Table]:
+        rows = {
+            "ports": self._ports(),
+            "queues": self._queues(),
+            "drops": self._drops(),
+            "delays": self._delays(),
         }
+        return {name: table(name, each) for name, each in rows.items()}
 
     def _place(self, switch: str, port: int) -> Row:
         far = self.topology.neighbours[switch].get(port)
@@ -374,23 +224,31 @@ def counter_rows(counters: Mapping[str, Counters], head: Row) -> list[Row]:
     ]
 
 
-def sample_rows(
-    lines: Iterable[Line], topology: Topology, dilation: Dilation, head: Row
-) -> Iterator[Row]:
-    """A `sampling` line says which queues the numbers of the `sample` lines after it are of."""
-    places: list[Row] = []
-    for line in lines:
+class SampleTable:
+    """Of `sample` lines; the `sampling` line before them says which queues they are of."""
+
+    def __init__(self, topology: Topology, dilation: Dilation, head: Row) -> None:
+        self._topology = topology
+        self._dilation = dilation
+        self._head = head
+        self._places: list[Row] = []
+        self._rows = Rows("samples")
+
+    def append(self, line: Line) -> None:
         if line["event"] == "sampling":
-            places = [
+            self._places = [
                 {
                     "switch": queue["switch"],
                     "port": queue["port"],
-                    "peer": topology.neighbours[queue["switch"]][queue["port"]][0].node,
+                    "peer": self._topology.neighbours[queue["switch"]][queue["port"]][0].node,
                     "queue": queue["queue"],
                 }
                 for queue in line["queues"]
             ]
-            continue
-        at = {"at_ns": line["at_ns"] / dilation.factor}
-        for place, packets, size in zip(places, line["packets"], line["bytes"], strict=True):
-            yield head | at | place | {"depth_packets": packets, "depth_bytes": size}
+            return
+        head = self._head | {"at_ns": line["at_ns"] / self._dilation.factor}
+        for place, packets, size in zip(self._places, line["packets"], line["bytes"], strict=True):
+            self._rows.append(head | place | {"depth_packets": packets, "depth_bytes": size})
+
+    def table(self) -> pa.Table:
+        return self._rows.table()

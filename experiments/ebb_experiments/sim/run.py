@@ -23,17 +23,17 @@ from ebb_topologies.model import Switch, fabric_port
 from ebb_experiments.agents import agent_parameters
 from ebb_experiments.fabric import LoopThread
 from ebb_experiments.faults import Reinstall, Reroute, Step, carry_out
+from ebb_experiments.sim.flows import FlowTable
 from ebb_experiments.sim.results import (
     COUNTERS,
     Results,
-    Row,
+    SampleTable,
     SwitchTables,
     counter_rows,
-    flow_rows,
-    sample_rows,
 )
 from ebb_experiments.sim.scenario import Loaded, sampled_queues
 from ebb_experiments.sim.simulator import Pause, Progress, Report, Simulator
+from ebb_experiments.sim.tables import Row, table
 
 CONNECT_SECONDS = 120.0
 """For all switches of a large fabric; those of the simulator are there or never."""
@@ -93,6 +93,9 @@ class Run:
             "mtu_bytes": spec.mtu_bytes,
         }
         workload = {"seed": self.seed} | self.loaded.keys_of_workload
+        head: Row = {"scheme": self.name, "seed": self.seed}
+        flows = FlowTable(self.loaded.topology, dilation, head)
+        samples = SampleTable(self.loaded.topology, dilation, head)
         simulator = Simulator(
             self.binaries.simulator,
             slowed,
@@ -108,6 +111,8 @@ class Run:
             content=spec.content,
             loopback=(loopback := own_loopback()),
             faults=any(not isinstance(step, Reroute | Reinstall) for step in self.loaded.steps),
+            records=flows,
+            samples=samples,
         )
         with simulator, LoopThread() as loop:
 
@@ -143,7 +148,16 @@ class Run:
                 loop.run(controller.__aexit__())
                 loop.run(managers.close())
                 loop.run(admin.close())
-        results = self._results(simulator, report, counters, pause)
+        counted = pause.at_ns - dilation.time(spec.warm_up_ns)
+        switches = SwitchTables(report.switches, self.loaded.topology, dilation, counted, head)
+        results = Results(
+            {
+                "flows": flows.table(),
+                **switches.tables(),
+                "counters": table("counters", counter_rows(counters, head)),
+                "samples": samples.table(),
+            }
+        )
         results.run = self._about(simulator, pause, report, nominal, workload) | {
             "steps": done,
             "setup_seconds": configured - begun,
@@ -197,26 +211,6 @@ class Run:
             *done,
             *({"at_ns": s.at_ns, "what": str(s), "skipped": True} for s in skipped),
         ]
-
-    def _results(
-        self,
-        simulator: Simulator,
-        report: Report,
-        counters: dict[str, Counters],
-        pause: Pause,
-    ) -> Results:
-        head: Row = {"scheme": self.name, "seed": self.seed}
-        topology, dilation = self.loaded.topology, self.loaded.dilation
-        counted = pause.at_ns - dilation.time(self.loaded.spec.warm_up_ns)
-        switches = SwitchTables(report.switches, topology, dilation, counted, head)
-        return Results(
-            {
-                "flows": flow_rows(simulator.records, topology, dilation, head),
-                **switches.tables(),
-                "counters": counter_rows(counters, head),
-                "samples": list(sample_rows(simulator.sampled, topology, dilation, head)),
-            }
-        )
 
     def _about(
         self,

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from ebb_controller.parameters import FabricParameters
 from ebb_topologies.hosts import host_list
@@ -22,6 +22,14 @@ from ebb_topologies.targets import CPU_PORT, DROP_PORT
 from ebb_topologies.traffic_manager import traffic_manager_config
 
 Line = dict[str, Any]
+
+
+class Sink(Protocol):
+    """A list, or what makes something shorter of the lines at once."""
+
+    def append(self, line: Line, /) -> None: ...
+
+
 WORKLOAD = "workload.json"
 """Beside the network file."""
 
@@ -109,10 +117,11 @@ class Simulator:
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
     loopback: str = "127.0.0.1"
     """Address at which everything is served."""
-    records: list[Line] = field(default_factory=list)
-    """Ended flows, at both ends, and transfers without one, in the simulator's units."""
-    sampled: list[Line] = field(default_factory=list)
-    """Queue depths, in the simulator's units: `sampling` lines, and `sample` lines after each."""
+    records: Sink = field(default_factory=list[Line])
+    """Gets ended flows, at both ends, and transfers without one, in the simulator's units."""
+    samples: Sink = field(default_factory=list[Line])
+    """Gets queue depths, in the simulator's units: `sampling` lines, and `sample` lines after
+    each."""
     groups: list[Group] = field(default_factory=list)
     """Of the transfers to come."""
     transfers: int = 0
@@ -229,7 +238,7 @@ class Simulator:
                 case "flow" | "transfer":
                     self.records.append(line)
                 case "sampling" | "sample":
-                    self.sampled.append(line)
+                    self.samples.append(line)
                 case "paused":
                     del line["event"]
                     return Pause(**line)
@@ -252,7 +261,7 @@ class Simulator:
                 case "transfer":
                     self.records.append(line)
                 case "sampling" | "sample":
-                    self.sampled.append(line)
+                    self.samples.append(line)
                 case "end":
                     return Report(line["trace_hash"], switches)
                 case other:

@@ -24,9 +24,11 @@ from ebb_topologies.targets import target
 
 from ebb_experiments.agents import Agent, AgentError, agent_parameters
 from ebb_experiments.fabric import LoopThread
-from ebb_experiments.sim.results import Results, Row, counter_rows, flow_rows
+from ebb_experiments.sim.flows import FlowTable
+from ebb_experiments.sim.results import Results, counter_rows
 from ebb_experiments.sim.run import Binaries, read_counters
 from ebb_experiments.sim.scenario import Loaded
+from ebb_experiments.sim.tables import Row, table
 
 SETTLE_SECONDS = 0.5
 """For the senders to hear that all has arrived."""
@@ -65,11 +67,14 @@ class WallRun:
             counters = loop.run(read_counters(controller))
             statistics = loop.run(managers.statistics())
         head = {"scheme": self.name, "seed": self.seed}
+        flows = FlowTable(self.loaded.topology, dilation, head)
+        for line in lines:
+            flows.append(line)
         return Results(
             {
-                "flows": flow_rows(lines, self.loaded.topology, dilation, head),
-                "counters": counter_rows(counters, head),
-                "drops": list(drop_rows(statistics, head)),
+                "flows": flows.table(),
+                "counters": table("counters", counter_rows(counters, head)),
+                "drops": table("drops", drop_rows(statistics, head)),
             }
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from ebb_experiments.sim.results import SCHEMAS
+from ebb_experiments.sim.tables import SCHEMAS
 from ebb_experiments.study.trial import META
 from ebb_experiments.study.trials import Trial
 

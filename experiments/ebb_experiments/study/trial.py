@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet
 from ebb_topologies.files import InputError
 
-from ebb_experiments.sim.results import SCHEMAS
 from ebb_experiments.sim.run import Binaries, Run
 from ebb_experiments.study.trials import Trial
 
 META = "meta.json"
+NO_INPUT = ("cli", "fabric_cli", "progress", "wall", "ebb_tm_pb2", "ebb_fabric_pb2")
+"""Modules that a trial does not use, or that are made from others."""
 
 
 def inputs(binaries: Binaries) -> str:
@@ -45,7 +46,7 @@ def _sources() -> list[Path]:
     found = []
     for package in (ebb_topologies, ebb_controller, ebb_experiments.sim):
         folder = Path(str(package.__file__)).parent
-        found += [path for path in folder.glob("*.py") if not path.stem.endswith("_pb2")]
+        found += [path for path in folder.glob("*.py") if path.stem not in NO_INPUT]
     return sorted(found, key=lambda path: (path.parent.name, path.name))
 
 
@@ -66,7 +67,7 @@ def run_trial(trial: Trial, build: Path, expected_inputs: str) -> dict[str, byte
             trial.loaded, trial.scheme, trial.seed, binaries, Path(directory), threads=1
         )  # fmt: skip
         results = run.go()
-    files = {f"{name}.parquet": _parquet(name, rows) for name, rows in results.tables.items()}
+    files = {f"{name}.parquet": _parquet(table) for name, table in results.tables.items()}
     meta = results.run | {
         "experiment": trial.experiment,
         "size": trial.size,
@@ -77,7 +78,7 @@ def run_trial(trial: Trial, build: Path, expected_inputs: str) -> dict[str, byte
     return files | {META: (json.dumps(meta, indent=1, default=str) + "\n").encode()}
 
 
-def _parquet(name: str, rows: list[dict[str, Any]]) -> bytes:
+def _parquet(table: pa.Table) -> bytes:
     file = io.BytesIO()
-    pyarrow.parquet.write_table(pa.Table.from_pylist(rows, schema=SCHEMAS[name]), file)
+    pyarrow.parquet.write_table(table, file)
     return file.getvalue()

@@ -1,0 +1,194 @@
+"""Flows of a run as they end: what both ends tell of one becomes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from sys import intern
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.model import Topology
+
+from ebb_experiments.sim.tables import BY_RECEIVER, BY_SENDER, Row, Rows
+
+Line = dict[str, Any]
+SHARED = ("send-one-to-many", "fetch-many-to-one")
+"""Kinds of transfers that have flows with more than two ends."""
+ORDER = [(name, "ascending") for name in ("transfer", "destination", "source")]
+
+
+@dataclass(slots=True)
+class End:
+    """What one end told of a flow that has ended there: of its line, what a row needs."""
+
+    transfer: int
+    job: int
+    traffic: str
+    kind: str
+    bytes: int
+    stream_bytes: int
+    local: str
+    peer: str
+    session: int
+    offered_at_ns: int | None
+    started_at_ns: int
+    finished_at_ns: int
+    role: str
+    status: str
+    reason: str | None
+    intact: bool | None
+    counts: tuple[int, ...]
+    """`BY_SENDER` or `BY_RECEIVER`."""
+    senders: tuple[str, ...]
+    """At the receiver of an object from several: their addresses."""
+
+    @classmethod
+    def of(cls, line: Line) -> End:
+        role = intern(line["role"])
+        return cls(
+            transfer=line["transfer"],
+            job=line["job"],
+            traffic=intern(line["traffic"]),
+            kind=intern(line["kind"]),
+            bytes=line["bytes"],
+            stream_bytes=line["stream_bytes"],
+            local=intern(line["local"]),
+            peer=intern(line["peer"]),
+            session=line["session"],
+            offered_at_ns=line["offered_at_ns"],
+            started_at_ns=line["started_at_ns"],
+            finished_at_ns=line["finished_at_ns"],
+            role=role,
+            status=intern(line["status"]),
+            reason=line.get("reason"),
+            intact=line.get("sha256_ok"),
+            counts=tuple(line[key] for key in (BY_SENDER if role == "sender" else BY_RECEIVER)),
+            senders=tuple(each["peer"] for each in line.get("senders", ())),
+        )
+
+
+class FlowTable:
+    """A row for each object at each of its destinations, and for each transfer that came to none.
+
+    Both ends of a flow tell their part; the sender's address and session name it at both. What is
+    fetched from several hosts is one flow at the receiver, whose record lists the senders, and one
+    at each of these. A flow with two ends is a row as soon as both have told; the others wait for
+    the end of the run.
+    """
+
+    def __init__(self, topology: Topology, dilation: Dilation, head: Row) -> None:
+        self._names = {host.ip: host.name for host in topology.hosts}
+        self._dilation = dilation
+        self._head = head
+        self._rows = Rows("flows")
+        self._half: dict[tuple[str, int], End] = {}
+        """Of flows with two ends, by the sender's address and session."""
+        self._shared: list[End] = []
+        self._without_flow: list[Line] = []
+
+    def append(self, line: Line) -> None:
+        """A `flow` or `transfer` line of the simulator or of an agent, in any order."""
+        if line["event"] == "transfer":
+            self._without_flow.append(line)
+            return
+        if line["event"] != "flow" or line.get("transfer") is None:
+            return
+        end = End.of(line)
+        if end.kind in SHARED:
+            self._shared.append(end)
+            return
+        key = (end.local if end.role == "sender" else end.peer, end.session)
+        other = self._half.get(key)
+        if other is None or other.role == end.role:
+            self._half[key] = end
+            return
+        del self._half[key]
+        sender, receiver = (end, other) if end.role == "sender" else (other, end)
+        self._add(receiver, [sender])
+
+    def table(self) -> pa.Table:
+        """At the end of the run; the order of rows does not depend on that of the lines."""
+        self._match([*self._shared, *self._half.values()])
+        self._shared, self._half = [], {}
+        transfers = pa.array([line["transfer"] for line in self._without_flow], pa.int64())
+        told = pc.is_in(transfers, value_set=self._rows.table()["transfer"].combine_chunks())
+        for line, known in zip(self._without_flow, told.to_pylist(), strict=True):
+            if not known:
+                self._rows.append(self._head | _transfer_row(line))
+        self._without_flow = []
+        return self._rows.table().sort_by(ORDER)
+
+    def _match(self, ends: list[End]) -> None:
+        senders = [end for end in ends if end.role == "sender"]
+        by_session = {(end.local, end.session): end for end in senders}
+        by_ends = {(end.local, end.peer, end.transfer): end for end in senders}
+        met: set[int] = set()
+        for end in ends:
+            if end.role != "receiver":
+                continue
+            sent = [by_session.get((end.peer, end.session))]
+            sent += [by_ends.get((peer, end.local, end.transfer)) for peer in end.senders]
+            found = list({id(sender): sender for sender in sent if sender is not None}.values())
+            met.update(id(sender) for sender in found)
+            self._add(end, found)
+        for sender in senders:
+            if id(sender) not in met:
+                self._add(None, [sender])
+
+    def _add(self, received: End | None, sent: list[End]) -> None:
+        self._rows.append(self._head | _flow_row(received, sent, self._names, self._dilation))
+
+
+def _flow_row(
+    received: End | None, sent: list[End], names: Mapping[str, str], dilation: Dilation
+) -> Row:
+    ends = [*sent, *([received] if received else [])]
+    told = received or sent[0]
+    sources = [end.local for end in sent] or [told.peer]
+    destination = received.local if received else told.peer
+    offered = next((end.offered_at_ns for end in ends if end.offered_at_ns is not None), None)
+    started = min(end.started_at_ns for end in ends)
+    reasons = [
+        f"{end.role}: {end.reason or end.status}"
+        for end in ends
+        # A receiver that has all does not need every one of its senders.
+        if end.status != "finished" and (end is received or len(sent) == 1)
+    ]
+    if received is None and not reasons:
+        reasons = ["receiver: no record of this flow"]
+    if received is not None and received.intact is False:
+        reasons.append("receiver: not what was sent")
+    times = {"offered_at_ns": offered, "started_at_ns": started}
+    if received is not None and not reasons:
+        begun = started if offered is None else offered
+        finished = received.finished_at_ns
+        times |= {"finished_at_ns": finished, "fct_ns": finished - begun}
+    by_sender = [sum(counts) for counts in zip(*(end.counts for end in sent), strict=True)]
+    return {
+        **{key: getattr(told, key) for key in ("transfer", "job", "traffic", "kind", "bytes")},
+        "stream_bytes": told.stream_bytes,
+        "source": _named(sources, names),
+        "destination": _named([destination], names),
+        **{key: None if at is None else at / dilation.factor for key, at in times.items()},
+        "status": "failed" if reasons else "finished",
+        "reason": "; ".join(reasons) or None,
+        **(dict(zip(BY_SENDER, by_sender, strict=True)) if sent else {}),
+        **(dict(zip(BY_RECEIVER, received.counts, strict=True)) if received else {}),
+    }
+
+
+def _named(ends: Iterable[str], names: Mapping[str, str]) -> str:
+    """Names of hosts; the address of a group is left as it is."""
+    addresses = (end.partition(":")[0] for end in ends)
+    return " ".join(sorted({names.get(address, address) for address in addresses}))
+
+
+def _transfer_row(line: Line) -> Row:
+    return {
+        **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
+        "status": line["status"],
+        "reason": line.get("reason"),
+    }

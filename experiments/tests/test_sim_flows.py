@@ -1,0 +1,134 @@
+"""From what both ends of flows tell to rows."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from typing import Any
+
+import pytest
+from ebb_experiments.sim.flows import FlowTable
+from ebb_experiments.sim.tables import BY_RECEIVER, BY_SENDER
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.model import Topology, from_table
+
+HEAD = {"scheme": "x", "seed": 1}
+COUNTS = dict.fromkeys((*BY_SENDER, *BY_RECEIVER), 1)
+
+
+@pytest.fixture
+def rack() -> Topology:
+    links = {"rate_bps": 1_000_000_000, "delay_ns": 10_000}
+    return from_table({"single_rack": {"hosts": 4}, "link_defaults": links}, "rack")
+
+
+def host(number: int) -> str:
+    return f"10.0.0.{number + 1}:7000"
+
+
+def end(role: str, local: int, peer: int, transfer: int = 0, **keys: Any) -> dict[str, Any]:
+    """At twice the nominal times."""
+    return {
+        "event": "flow",
+        "role": role,
+        "transfer": transfer,
+        "job": transfer,
+        "traffic": "t",
+        "kind": "send-one-to-one",
+        "bytes": 100,
+        "stream_bytes": 120,
+        "local": host(local),
+        "peer": host(peer),
+        "session": 7 + transfer,
+        "offered_at_ns": 20 if role == "sender" else None,
+        "started_at_ns": 30,
+        "finished_at_ns": 220,
+        "status": "finished",
+        "sha256_ok": True if role == "receiver" else None,
+        **COUNTS,
+        **keys,
+    }
+
+
+def rows(rack: Topology, *lines: dict[str, Any]) -> list[dict[str, Any]]:
+    flows = FlowTable(rack, Dilation(2), HEAD)
+    for line in lines:
+        flows.append(line)
+    found: list[dict[str, Any]] = flows.table().to_pylist()
+    return found
+
+
+def test_both_ends_make_a_row_whichever_tells_first(rack: Topology) -> None:
+    sender = end("sender", 1, 2, packets_sent=5)
+    receiver = end("receiver", 2, 1, ce_marks=4)
+    (row,) = rows(rack, sender, receiver)
+    assert rows(rack, receiver, sender) == [row]
+    assert (row["source"], row["destination"], row["status"]) == ("h1", "h2", "finished")
+    assert (row["offered_at_ns"], row["finished_at_ns"], row["fct_ns"]) == (10, 110, 100)
+    assert (row["packets_sent"], row["ce_marks"]) == (5, 4)
+
+
+def test_an_end_without_the_other_is_told_at_the_end(rack: Topology) -> None:
+    (lonely,) = rows(rack, end("sender", 1, 2))
+    assert (lonely["status"], lonely["reason"]) == ("failed", "receiver: no record of this flow")
+    (arrived,) = rows(rack, end("receiver", 2, 1))
+    assert (arrived["status"], arrived["source"], arrived["packets_sent"]) == (
+        "finished", "h1", None,
+    )  # fmt: skip
+    (wrong,) = rows(rack, end("sender", 1, 2), end("receiver", 2, 1, sha256_ok=False))
+    assert (wrong["status"], wrong["reason"]) == ("failed", "receiver: not what was sent")
+
+
+def test_objects_to_several_and_from_several_in_any_order(rack: Topology) -> None:
+    many = {"kind": "send-one-to-many"}
+    write = [
+        end("sender", 1, 99, 1, receivers=2, **many),
+        end("receiver", 2, 1, 1, **many),
+        end("receiver", 3, 1, 1, **many),
+    ]
+    several = {"kind": "fetch-many-to-one"}
+    read = [
+        end("sender", 2, 1, 2, session=50, packets_sent=3, **several),
+        end("sender", 3, 1, 2, session=51, packets_sent=4, **several),
+        end("receiver", 1, 2, 2, session=50, senders=[{"peer": host(2)}, {"peer": host(3)}],
+            **several),
+    ]  # fmt: skip
+    found = rows(rack, *write, *read)
+    assert [(r["transfer"], r["source"], r["destination"], r["packets_sent"]) for r in found] == [
+        (1, "h1", "h2", 1), (1, "h1", "h3", 1), (2, "h2 h3", "h1", 7),
+    ]  # fmt: skip
+    for order in itertools.permutations([*write, *read]):
+        assert rows(rack, *order) == found
+
+
+def test_transfers_without_a_flow_are_told_once(rack: Topology) -> None:
+    common = {"event": "transfer", "job": 0, "traffic": "t", "kind": "query", "bytes": 1}
+    told = rows(
+        rack,
+        common | {"transfer": 3, "status": "unfinished"},
+        common | {"transfer": 0, "status": "unfinished"},
+        end("sender", 1, 2),
+        end("receiver", 2, 1),
+        end("sender", 1, 2) | {"transfer": None},
+    )
+    assert [(row["transfer"], row["status"]) for row in told] == [
+        (0, "finished"),
+        (3, "unfinished"),
+    ]
+
+
+def test_a_million_flows_fit(rack: Topology) -> None:
+    """Memory for each flow of many, in batches: ten times less than as lines."""
+    count = 10_000
+    flows = FlowTable(rack, Dilation(2), HEAD)
+    tracemalloc.start()
+    for number in range(count):
+        flows.append(end("receiver", 2, 1, number))
+        flows.append(end("sender", 1, 2, number))
+    used, _peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    table = flows.table()
+    assert len(table) == count
+    # What waits for its batch is Python's, the rest is Arrow's.
+    assert used + table.nbytes < 1_000 * count
+    assert table.nbytes < 400 * count
