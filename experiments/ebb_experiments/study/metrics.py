@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import polars as pl
 from ebb_topologies.model import Topology
 
 from ebb_experiments.study.metric_spec import (
@@ -84,33 +83,36 @@ def statistic(numbers: Numbers, stat: Stat) -> float | None:
 # -- flows ----------------------------------------------------------------------------------------
 
 
-def chosen(metric: Flows, flows: pa.Table) -> pa.Table:
+ENDED = pl.col("status") == "finished"
+
+
+def chosen(metric: Flows, flows: pl.LazyFrame) -> pl.LazyFrame:
     """Rows of the traffic, sizes and destination that the metric is about."""
-    keep = pc.greater_equal(flows["bytes"], metric.above_bytes)
     if metric.above_bytes:
-        keep = pc.greater(flows["bytes"], metric.above_bytes)
+        flows = flows.filter(pl.col("bytes") > metric.above_bytes)
     if metric.up_to_bytes is not None:
-        keep = pc.and_(keep, pc.less_equal(flows["bytes"], metric.up_to_bytes))
+        flows = flows.filter(pl.col("bytes") <= metric.up_to_bytes)
     if metric.traffic is not None:
-        keep = pc.and_(keep, pc.equal(flows["traffic"], metric.traffic))
+        flows = flows.filter(pl.col("traffic") == metric.traffic)
     if metric.destination is not None:
-        keep = pc.and_(keep, pc.equal(flows["destination"], metric.destination))
-    return flows.filter(keep)
+        flows = flows.filter(pl.col("destination") == metric.destination)
+    return flows
 
 
-def flow_numbers(metric: Flows, flows: pa.Table, topology: Topology, mtu_bytes: int) -> Numbers:
-    flows = chosen(metric, flows)
-    flows = flows.filter(pc.equal(flows["status"], "finished"))
+def flow_numbers(metric: Flows, flows: pl.LazyFrame, topology: Topology, mtu_bytes: int) -> Numbers:
+    flows = chosen(metric, flows).filter(ENDED)
     if metric.of == "fct":
-        return _array(flows["fct_ns"])
+        return _array(flows, "fct_ns")
     if metric.of == "goodput":
-        return _array(flows["bytes"]) * 8e9 / _array(flows["fct_ns"])
+        return _array(flows, pl.col("bytes") * 8e9 / pl.col("fct_ns"))
     if metric.of == "slowdown":
-        return _array(flows["fct_ns"]) / ideal_ns(flows, topology, mtu_bytes)
-    return _array(flows[metric.of])
+        known = flows.select("source", "destination", "bytes", "fct_ns").collect()
+        times: Numbers = known["fct_ns"].to_numpy()
+        return times / ideal_ns(known, topology, mtu_bytes)
+    return _array(flows, metric.of)
 
 
-def _of_flows(metric: Flows, flows: pa.Table, topology: Topology, mtu: int) -> float | None:
+def _of_flows(metric: Flows, flows: pl.LazyFrame, topology: Topology, mtu: int) -> float | None:
     numbers = flow_numbers(metric, flows, topology, mtu)
     if metric.stat == "sum":
         return float(numbers.sum())
@@ -131,31 +133,30 @@ def outliers(numbers: Numbers) -> int:
     return int((numbers > upper + 1.5 * (upper - lower)).sum())
 
 
-def ideal_ns(flows: pa.Table, topology: Topology, mtu_bytes: int) -> Numbers:
+def ideal_ns(flows: pl.DataFrame, topology: Topology, mtu_bytes: int) -> Numbers:
     """Time of a flow alone in the network, store and forward: every link's delay, the first packet
     on every link, the others on the slowest. With several sources from the nearest."""
-    paths: dict[tuple[str, str], tuple[float, list[float]]] = {}
+    ends = flows.select("source", "destination")
+    paths = {
+        pair: _path(topology, _nearest(topology, *pair), pair[1]) for pair in ends.unique().rows()
+    }
+    delay, every_link, slowest = np.array([paths[pair] for pair in ends.rows()]).reshape(-1, 3).T
+    size: Numbers = flows["bytes"].to_numpy().astype(np.float64)
     content = mtu_bytes - (HEADER_BYTES - 14)
-    found = []
-    for sources, destination, size in zip(
-        *(flows[name].to_pylist() for name in ("source", "destination", "bytes")), strict=True
-    ):
-        source = min(sources.split(), key=lambda s: topology.distances(destination)[s])
-        ends = (source, destination)
-        if ends not in paths:
-            paths[ends] = _path(topology, *ends)
-        delay, rates = paths[ends]
-        first = min(size, content) + HEADER_BYTES
-        wire = size + math.ceil(size / content) * HEADER_BYTES
-        found.append(
-            delay + sum(first * 8e9 / rate for rate in rates) + (wire - first) * 8e9 / min(rates)
-        )
-    return np.array(found)
+    first = np.minimum(size, content) + HEADER_BYTES
+    wire = size + np.ceil(size / content) * HEADER_BYTES
+    found: Numbers = delay + first * 8 * every_link + (wire - first) * 8 * slowest
+    return found
 
 
-def _path(topology: Topology, source: str, destination: str) -> tuple[float, list[float]]:
-    """Sum of the delays and the rates along one of the shortest paths."""
-    here, delay, rates = source, 0.0, []
+def _nearest(topology: Topology, sources: str, destination: str) -> str:
+    return min(sources.split(), key=lambda source: topology.distances(destination)[source])
+
+
+def _path(topology: Topology, source: str, destination: str) -> tuple[float, float, float]:
+    """Along one of the shortest paths: the sum of delays, that of ns per bit, that of the slowest
+    link."""
+    here, delay, times = source, 0.0, []
     while here != destination:
         port = (
             next(iter(topology.neighbours[here]))
@@ -164,54 +165,48 @@ def _path(topology: Topology, source: str, destination: str) -> tuple[float, lis
         )
         end, link = topology.neighbours[here][port]
         delay += link.delay_ns
-        rates.append(float(link.rate_bps))
+        times.append(1e9 / link.rate_bps)
         here = end.node
-    return delay, rates
+    return delay, sum(times), max(times)
 
 
 # -- jobs -----------------------------------------------------------------------------------------
 
 
-def job_numbers(metric: Jobs, flows: pa.Table) -> Numbers:
-    flows = flows.filter(pc.equal(flows["traffic"], metric.traffic))
-    jobs: dict[int, list[dict[str, Any]]] = {}
-    columns = ("job", "transfer", "destination", "bytes", "offered_at_ns", "started_at_ns",
-               "finished_at_ns", "status")  # fmt: skip
-    for row in flows.select(columns).to_pylist():
-        jobs.setdefault(row["job"], []).append(row)
-    found = []
-    for rows in jobs.values():
-        ended = all(row["status"] == "finished" for row in rows)
-        if not ended:
-            if metric.of == "job-goodput":
-                found.append(0.0)
-            continue
-        begun = [row["offered_at_ns"] for row in rows if row["offered_at_ns"] is not None]
-        first = min(begun) if begun else min(row["started_at_ns"] for row in rows)
-        took = max(row["finished_at_ns"] for row in rows) - first
-        if metric.of == "completion":
-            found.append(took)
-            continue
-        sizes = {row["transfer"]: row["bytes"] for row in rows}
-        content = max(sizes.values()) if metric.bytes == "once" else sum(sizes.values())
-        found.append(content * 8e9 / took)
-    return np.array(found, dtype=np.float64)
+def job_numbers(metric: Jobs, flows: pl.LazyFrame) -> Numbers:
+    begun = pl.coalesce(pl.col("offered_at_ns").min(), pl.col("started_at_ns").min())
+    each = pl.col("bytes").filter(pl.col("transfer").is_first_distinct())
+    jobs = (
+        flows.filter(pl.col("traffic") == metric.traffic)
+        .group_by("job", maintain_order=True)
+        .agg(
+            ended=ENDED.all(),
+            took=pl.col("finished_at_ns").max() - begun,
+            once=pl.col("bytes").max(),
+            each=each.sum(),
+        )
+    )
+    if metric.of == "completion":
+        return _array(jobs.filter("ended"), "took")
+    goodput = pl.col(metric.bytes) * 8e9 / pl.col("took")
+    return _array(jobs, pl.when("ended").then(goodput).otherwise(0.0))
 
 
 # -- switches -------------------------------------------------------------------------------------
 
 
-def _delay(metric: Delay, queues: pa.Table, delays: pa.Table) -> float | None:
+def _delay(metric: Delay, queues: pl.LazyFrame, delays: pl.LazyFrame) -> float | None:
     queues, delays = (_at(metric.peer, _queue(metric.queue, t)) for t in (queues, delays))
     if metric.stat == "max":
-        return _of(pc.max(queues["max_delay_ns"]).as_py())
-    packets = _array(queues["dequeued_packets"])
-    if packets.sum() == 0:
-        return None
+        return _one(queues, pl.col("max_delay_ns").max())
+    packets = pl.col("dequeued_packets")
     if metric.stat == "mean":
-        return float((_array(queues["average_delay_ns"]) * packets).sum() / packets.sum())
-    low, high, packets = (_array(delays[name]) for name in ("from_ns", "below_ns", "packets"))
-    return histogram_percentile(low, high, packets, float(metric.stat[1:]) / 100)
+        queues = queues.filter(packets > 0)
+        return _one(queues, (pl.col("average_delay_ns") * packets).sum() / packets.sum())
+    if not _one(queues, packets.sum()):
+        return None
+    low, high, counts = (_array(delays, name) for name in ("from_ns", "below_ns", "packets"))
+    return histogram_percentile(low, high, counts, float(metric.stat[1:]) / 100)
 
 
 def histogram_percentile(
@@ -232,69 +227,73 @@ def histogram_percentile(
     return float(below.max())
 
 
-def _port(metric: Port, ports: pa.Table) -> float | None:
+def _port(metric: Port, ports: pl.LazyFrame) -> float | None:
     if metric.of == "balance":
-        keep = pc.starts_with(ports["switch"], metric.switches)
-        packets = _array(ports.filter(keep)["transmitted_packets"])
+        of_them = ports.filter(pl.col("switch").str.starts_with(metric.switches))
+        packets = _array(of_them, "transmitted_packets")
         return float(packets.std() / packets.mean()) if packets.sum() else None
     if isinstance(metric.peer, list):
         each = [_port(metric.model_copy(update={"peer": peer}), ports) for peer in metric.peer]
         known = [number for number in each if number is not None]
         return float(np.mean(known)) if known else None
     ports = _at(metric.peer, ports)
-    if len(ports) == 0:
-        return None
     if metric.of == "utilisation":
-        return _of(pc.mean(ports["utilisation"]).as_py())
-    busy, share = _array(ports["busy_ns"]), _array(ports["utilisation"])
-    window = (busy[share > 0] / share[share > 0]).max(initial=0.0)
-    return float(_array(ports["transmitted_bytes"]).sum() * 8e9 / window) if window else 0.0
+        return _one(ports, pl.col("utilisation").mean())
+    share = pl.col("utilisation")
+    window = (pl.col("busy_ns") / share).filter(share > 0).max()
+    bits = pl.col("transmitted_bytes").sum() * 8e9
+    rate = pl.when(pl.len() > 0).then((bits / window).fill_null(0.0))
+    return _one(ports, rate)
 
 
-def depths(metric: Samples, samples: pa.Table) -> tuple[Numbers, Numbers]:
+def depths(metric: Samples, samples: pl.LazyFrame) -> tuple[Numbers, Numbers]:
     """Times and depths in bytes, all queues of the port together."""
-    samples = _at(metric.peer, samples)
-    total = samples.group_by("at_ns").aggregate([("depth_bytes", "sum")]).sort_by("at_ns")
-    return _array(total["at_ns"]), _array(total["depth_bytes_sum"]) * metric.scale
+    total = (
+        _at(metric.peer, samples).group_by("at_ns").agg(pl.col("depth_bytes").sum()).sort("at_ns")
+    )
+    return _array(total, "at_ns"), _array(total, "depth_bytes") * metric.scale
 
 
 def _network(metric: Network, tables: Tables) -> float | None:
     flows = tables["flows"]
     if metric.traffic is not None:
-        flows = flows.filter(pc.equal(flows["traffic"], metric.traffic))
-    ended = flows.filter(pc.equal(flows["status"], "finished"))
+        flows = flows.filter(pl.col("traffic") == metric.traffic)
     if metric.of == "finished":
-        return len(ended) / len(flows) if len(flows) else None
+        return _one(flows, ENDED.mean())
     if metric.of == "ended_at":
-        return _of(pc.max(ended["finished_at_ns"]).as_py())
+        return _one(flows.filter(ENDED), pl.col("finished_at_ns").max())
     counters = tables["counters"]
     names = {"trims": ("trimmed",), "marks": MARKS, "lost": ("dropped",)}[metric.of]
-    keep = pc.is_in(counters["counter"], value_set=pa.array(names))
-    total = float(pc.sum(counters.filter(keep)["packets"]).as_py() or 0)
+    counted = pl.col("packets").sum()
+    total = _one(counters.filter(pl.col("counter").is_in(names)), counted) or 0.0
     if metric.of == "lost":
-        drops = tables["drops"]
-        other = pc.is_in(drops["reason"], value_set=pa.array(["link-corrupt", "egress"]))
-        total += float(pc.sum(drops.filter(pc.invert(other))["packets"]).as_py() or 0)
-        copies = pc.equal(counters["reason"], "replica-to-source")
-        total -= float(pc.sum(counters.filter(copies)["packets"]).as_py() or 0)
+        other = pl.col("reason").is_in(["link-corrupt", "egress"])
+        total += _one(tables["drops"].filter(~other), counted) or 0.0
+        copies = pl.col("reason") == "replica-to-source"
+        total -= _one(counters.filter(copies), counted) or 0.0
     return total
 
 
-def _at(peer: str | None, table: pa.Table) -> pa.Table:
-    return table if peer is None else table.filter(pc.equal(table["peer"], peer))
+def _at(peer: str | None, table: pl.LazyFrame) -> pl.LazyFrame:
+    return table if peer is None else table.filter(pl.col("peer") == peer)
 
 
-def _queue(queue: int | None, table: pa.Table) -> pa.Table:
-    return table if queue is None else table.filter(pc.equal(table["queue"], queue))
+def _queue(queue: int | None, table: pl.LazyFrame) -> pl.LazyFrame:
+    return table if queue is None else table.filter(pl.col("queue") == queue)
 
 
-def _array(column: pa.ChunkedArray) -> Numbers:
-    numbers: Numbers = column.to_numpy(zero_copy_only=False).astype(np.float64)
+def _array(table: pl.LazyFrame, what: str | pl.Expr) -> Numbers:
+    expression = pl.col(what) if isinstance(what, str) else what
+    column = table.select(expression.cast(pl.Float64).alias("x")).collect()["x"]
+    numbers: Numbers = column.to_numpy()
     return numbers
 
 
-def _of(number: float | None) -> float | None:
-    return None if number is None else float(number)
+def _one(table: pl.LazyFrame, what: pl.Expr) -> float | None:
+    """None where there is nothing: no rows, or 0 / 0."""
+    number = table.select(what.cast(pl.Float64).alias("x")).collect()["x"].first()
+    assert number is None or isinstance(number, float)
+    return None if number is None or math.isnan(number) else number
 
 
 def _limit(limit: float | None) -> float:

@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
+import polars as pl
 
 from ebb_experiments.sim.tables import SCHEMAS
 from ebb_experiments.study.trial import META
@@ -55,8 +54,11 @@ class Tables:
         meta: dict[str, Any] = json.loads((self.directory / META).read_text())
         return meta
 
-    def __getitem__(self, name: str) -> pa.Table:
+    def __getitem__(self, name: str) -> pl.LazyFrame:
+        """Nothing is read before it is collected, and then only the columns that are needed."""
         path = self.directory / f"{name}.parquet"
-        if not path.exists():
-            return SCHEMAS[name].empty_table()
-        return pyarrow.parquet.read_table(path)
+        if path.exists():
+            return pl.scan_parquet(path)
+        empty = pl.from_arrow(SCHEMAS[name].empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        return empty.lazy()
