@@ -79,10 +79,16 @@ def test_faults_are_part_of_a_scenario(tmp_path: Path) -> None:
     assert reroute.at_ns == 12
 
 
-def test_files_of_a_workload_are_found_from_anywhere(tmp_path: Path) -> None:
-    size = {"type": "empirical", "file": "sizes.txt"}
+def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "sizes.txt").write_text("# bytes, share\n100 0.5\n\n2000 1.0 # all\n")
+    size = {"type": "empirical", "file": "sizes.txt", "interpolation": "step"}
     workload = load(tmp_path, workload={"traffic": [{"size": size}]}).workload
-    assert workload["traffic"][0]["size"]["file"] == str(tmp_path / "sizes.txt")
+    points = [(100, 0.5), (2_000, 1.0)]
+    inlined = {"type": "empirical", "points": points, "interpolation": "step"}
+    assert workload["traffic"][0]["size"] == inlined
+    (tmp_path / "sizes.txt").write_text("100\n")
+    with pytest.raises(InputError, match="line 1: expected `bytes share`"):
+        load(tmp_path, workload={"traffic": [{"size": size}]})
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class Loaded:
     topology: Topology
     schemes: dict[str, Scheme]
     workload: dict[str, Any]
-    """Keys of a workload file; files that it names are absolute."""
+    """Keys of a workload file, which names no other."""
     steps: list[Step]
     dilation: Dilation
 
@@ -256,13 +256,37 @@ def _workload(given: str | dict[str, Any], folder: Path) -> dict[str, Any]:
     path = folder / given if isinstance(given, str) else None
     table = given if isinstance(given, dict) else load(folder / given)
     base = folder if path is None else path.parent
-    return {key: _absolute(value, base, key) for key, value in table.items()}
+    return {key: _with_files(value, base) for key, value in table.items()}
 
 
-def _absolute(value: Any, folder: Path, key: str) -> Any:
-    """With the `file` of empirical distributions found from anywhere."""
+def _with_files(value: Any, folder: Path) -> Any:
+    """With the points of empirical distributions in place of the `file` that has them: whoever
+    runs it, on whatever machine, needs no other file."""
     if isinstance(value, Mapping):
-        return {name: _absolute(item, folder, name) for name, item in value.items()}
+        table = {name: _with_files(item, folder) for name, item in value.items()}
+        if table.get("type") == "empirical" and "points" not in table and "file" in table:
+            table["points"] = _points(folder / str(table.pop("file")))
+        return table
     if isinstance(value, list):
-        return [_absolute(item, folder, "") for item in value]
-    return str((folder / value).resolve()) if key == "file" and isinstance(value, str) else value
+        return [_with_files(item, folder) for item in value]
+    return value
+
+
+def _points(path: Path) -> list[tuple[int, float]]:
+    """Lines of `bytes share`, `#` starts a comment (docs/workloads.md)."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    points = []
+    for number, line in enumerate(lines, start=1):
+        words = line.partition("#")[0].split()
+        try:
+            if words:
+                size, share = words
+                points.append((int(size), float(share)))
+        except ValueError:
+            raise InputError(
+                f"{path}, line {number}: expected `bytes share`, e.g. `10000 0.15`"
+            ) from None
+    return points

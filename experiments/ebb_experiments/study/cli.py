@@ -13,7 +13,6 @@ from ebb_topologies.files import InputError
 from rich.console import Console
 from rich.table import Table
 
-from ebb_experiments.sim.run import Binaries
 from ebb_experiments.study import report
 from ebb_experiments.study.claims import Checked
 from ebb_experiments.study.run import cluster, plan, run
@@ -25,7 +24,7 @@ from ebb_experiments.study.spec import (
     load_experiment,
 )
 from ebb_experiments.study.store import Store
-from ebb_experiments.study.trial import inputs
+from ebb_experiments.study.trial import inputs, parts
 from ebb_experiments.study.trials import Trial, trials
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -50,7 +49,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         each.add_argument("--results", type=Path, default=RESULTS / "experiments")
         each.add_argument("--out", type=Path, default=RESULTS / "report", help="of the report")
         each.add_argument(
-            "--build", type=Path, default=ROOT / "build", help="where `make build` put the programs"
+            "--build",
+            type=Path,
+            help="where the programs are, for the workers, too; none: each its own",
         )
     running.add_argument("--size", choices=SIZES, default="quick")
     running.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
@@ -103,20 +104,20 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 
 def _run(options: argparse.Namespace, console: Console) -> int:
-    binaries, store = Binaries(options.build.resolve()), Store(options.results)
-    print_of = inputs(binaries)
+    store, build = Store(options.results), options.build and options.build.resolve()
+    expected = parts(build)
     planned: list[Trial] = []
     for name in _names(options):
         experiment, path = _load(name)
         planned += trials(experiment, path.stem, options.size, path.parent)
-    what = plan(planned, store, print_of)
+    what = plan(planned, store, inputs(expected))
     console.print(
         f"{len(what.trials)} trials, {len(what.trials) - len(what.missing)} of them have been run"
     )
     failed = 0
     if what.missing:
         with cluster(options.cluster, options.workers) as client:
-            failed = run(what.missing, store, client, binaries.directory, print_of, console)
+            failed = run(what.missing, store, client, build, expected, console)
     _write(options, console, options.size)
     return 1 if failed else 0
 
@@ -127,7 +128,8 @@ def _report(options: argparse.Namespace, console: Console) -> int:
 
 
 def _write(options: argparse.Namespace, console: Console, size: str | None) -> None:
-    store, print_of = Store(options.results), inputs(Binaries(options.build.resolve()))
+    store = Store(options.results)
+    print_of = inputs(parts(options.build and options.build.resolve()))
     chapters = []
     for name in _names(options):
         experiment, path = _load(name)

@@ -13,12 +13,15 @@ from typing import Any
 
 import dask
 from distributed import Client, LocalCluster, as_completed
+from ebb_topologies.files import InputError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ebb_experiments.study.store import Store
-from ebb_experiments.study.trial import run_trial
+from ebb_experiments.study.trial import OtherInputsError, differing, run_trial
 from ebb_experiments.study.trials import Trial
+
+CONNECT_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,11 @@ def plan(trials: Sequence[Trial], store: Store, inputs: str) -> Plan:
 def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
     """The user's, or processes on this machine, one trial at a time in each."""
     if address is not None:
-        with Client(address) as client:  # type: ignore[no-untyped-call]
+        try:
+            client = Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]
+        except (OSError, ValueError) as error:
+            raise InputError(f"no Dask scheduler at {address}: {_one_line(error)}") from None
+        with client:
             yield client
         return
     # A trial that fails is told by us, in a line; so is an interruption.
@@ -61,41 +68,80 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
         yield client
 
 
+def fit_workers(
+    client: Client, build: Path | None, expected: dict[str, str], console: Console
+) -> list[str]:
+    """Addresses of the workers whose Ebb is the one that trials were planned with; a line about
+    each other one."""
+    told = client.run(differing, expected, build, on_error="return")
+    for address, other in told.items():
+        if other is not None:
+            console.print(
+                f"worker {address} is not used: {_why(other)}",
+                style="yellow", markup=False, soft_wrap=True,
+            )  # fmt: skip
+    fit = [address for address, other in told.items() if other is None]
+    if not fit:
+        raise InputError(
+            "no worker of the cluster has this Ebb"
+            if told
+            else "the cluster has no workers: `dask worker ADDRESS --nthreads 1` starts one"
+        )
+    return fit
+
+
 def run(
     missing: Sequence[tuple[str, Trial]],
     store: Store,
     client: Client,
-    build: Path,
-    inputs: str,
+    build: Path | None,
+    expected: dict[str, str],
     console: Console,
 ) -> int:
     """Every trial is stored as soon as it ends, so whatever interrupts this can be taken up again.
     Returns how many failed; the others go on."""
     failed = 0
+    fit = fit_workers(client, build, expected, console)
+
+    def submit(trial_id: str, trial: Trial, workers: list[str] | None) -> Any:
+        key = f"{trial_id}-{time.time_ns()}"
+        return client.submit(run_trial, trial, build, expected, key=key, workers=workers)
+
+    # Those that come later are welcome if all are alike so far.
+    anywhere = len(fit) == len(client.scheduler_info(n_workers=-1)["workers"])
     with _bar(console, len(missing)) as advance:
-        futures: dict[Any, tuple[str, Trial]] = {
-            client.submit(run_trial, trial, build, inputs, key=f"{trial_id}-{time.time_ns()}"): (
-                trial_id,
-                trial,
-            )
-            for trial_id, trial in missing
-        }
-        for future in as_completed(list(futures)):  # type: ignore[no-untyped-call]
+        futures = {submit(*each, None if anywhere else fit): each for each in missing}
+        waiting = as_completed(list(futures))  # type: ignore[no-untyped-call]
+        for future in waiting:
             trial_id, trial = futures.pop(future)
-            if future.status == "finished":
+            error = None if future.status == "finished" else future.exception()
+            if error is None:
                 store.write(trial, trial_id, future.result())
+            elif isinstance(error, OtherInputsError):
+                again = submit(trial_id, trial, fit)
+                futures[again] = (trial_id, trial)
+                waiting.add(again)  # type: ignore[no-untyped-call]
+                continue
             else:
                 failed += 1
-                error = future.exception()
                 console.print(
-                    f"{trial.experiment} {trial.name}: {type(error).__name__}: {error}",
-                    style="bold red",
-                    markup=False,
-                    soft_wrap=True,
-                )
+                    f"{trial.experiment} {trial.name}: {_one_line(error)}",
+                    style="bold red", markup=False, soft_wrap=True,
+                )  # fmt: skip
             advance(f"{trial.experiment} {trial.name}")
             future.release()
     return failed
+
+
+def _why(other: object) -> str:
+    if isinstance(other, BaseException):
+        return f"it does not know how to say which Ebb it has ({_one_line(other)})"
+    return str(other)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import json
 import logging
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -21,45 +21,81 @@ from ebb_experiments.study.trials import Trial
 META = "meta.json"
 NO_INPUT = ("cli", "fabric_cli", "progress", "wall", "ebb_tm_pb2", "ebb_fabric_pb2")
 """Modules that a trial does not use, or that are made from others."""
+SHARED = ("agents.py", "faults.py")
+"""Of `ebb_experiments`, what a trial uses."""
 
 
-def inputs(binaries: Binaries) -> str:
-    """A fingerprint of what a result depends on beside its scenario: P4, simulator, agent (its
-    defaults), controller, the code that runs a scenario. Not of what evaluates it."""
-    digest = hashlib.sha256()
+BUILD = Path(__file__).resolve().parents[3] / "build"
+"""Where `make build` of this Ebb puts the programs."""
+
+
+class OtherInputsError(InputError):
+    """A worker has another Ebb than the trials were planned with."""
+
+
+def parts(build: Path | None = None) -> dict[str, str]:
+    """Fingerprints of what a result depends on beside its scenario: P4, simulator, agent (its
+    defaults), controller, the code that runs a scenario. Not of what evaluates it. `build`: none
+    is the one of this Ebb, wherever that is."""
+    binaries = Binaries(build or BUILD)
     program = binaries.program
+    found = {}
     for path in (program.p4info, program.json, binaries.simulator, binaries.agent):
         if not path.exists():
             raise InputError(f"{path} is missing: run `make build`")
-        _add(digest, path)
-    for path in _sources():
-        _add(digest, path)
-    return digest.hexdigest()[:16]
+        about = path.stat()
+        found[path.name] = _of_file(path, about.st_mtime_ns, about.st_size)
+    for package, paths in _sources().items():
+        digests = (_of_file(path, 0, 0) for path in paths)
+        found[package] = hashlib.sha256("".join(digests).encode()).hexdigest()
+    return found
 
 
-def _sources() -> list[Path]:
+def inputs(of: dict[str, str]) -> str:
+    """All parts as one fingerprint."""
+    return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def differing(expected: dict[str, str], build: Path | None = None) -> str | None:
+    """What of this process' Ebb is not as expected, in words."""
+    here = parts(build)
+    other = [name for name in expected if here.get(name) != expected[name]]
+    if not other:
+        return None
+    return f"{', '.join(other)} in {(build or BUILD).parent} differ from the planner's"
+
+
+def _sources() -> dict[str, list[Path]]:
     import ebb_controller
     import ebb_topologies
 
     import ebb_experiments.sim
 
-    found = []
-    for package in (ebb_topologies, ebb_controller, ebb_experiments.sim):
-        folder = Path(str(package.__file__)).parent
-        found += [path for path in folder.glob("*.py") if path.stem not in NO_INPUT]
-    return sorted(found, key=lambda path: (path.parent.name, path.name))
+    found = {
+        package.__name__: sorted(
+            path
+            for path in Path(str(package.__file__)).parent.glob("*.py")
+            if path.stem not in NO_INPUT
+        )
+        for package in (ebb_topologies, ebb_controller, ebb_experiments.sim)
+    }
+    above = Path(str(ebb_experiments.sim.__file__)).parents[1]
+    return found | {"ebb_experiments": [above / name for name in SHARED]}
 
 
-def _add(digest: Any, path: Path) -> None:
+@cache
+def _of_file(path: Path, _changed_ns: int, _size: int) -> str:
+    """A source is what it was when the process imported it; a program may be built anew."""
     with path.open("rb") as file:
-        digest.update(hashlib.file_digest(file, "sha256").digest())
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def run_trial(trial: Trial, build: Path, expected_inputs: str) -> dict[str, bytes]:
+def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dict[str, bytes]:
     """Files of the trial by name. Raises what `Run.go` raises."""
-    binaries = Binaries(build)
-    if inputs(binaries) != expected_inputs:
-        raise InputError(f"the worker's {build} is not what the trial was planned with")
+    other = differing(expected, build)
+    if other:
+        raise OtherInputsError(f"this worker has another Ebb: {other}; `make build` of one commit")
+    binaries = Binaries(build or BUILD)
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     begun = time.time()
     with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
@@ -72,7 +108,7 @@ def run_trial(trial: Trial, build: Path, expected_inputs: str) -> dict[str, byte
         "experiment": trial.experiment,
         "size": trial.size,
         "labels": trial.labels,
-        "inputs": expected_inputs,
+        "inputs": inputs(expected),
         "begun_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begun)),
     }
     return files | {META: (json.dumps(meta, indent=1, default=str) + "\n").encode()}
