@@ -51,7 +51,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run sim experiments experiment report bench test test-rust test-python test-ptf test-e2e lint clean
+.PHONY: help setup build run sim experiments experiment report results bench test test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -111,6 +111,9 @@ experiment: build ## NAME of one of them (or several); SIZE=quick or full
 
 report: build ## results/report: verdicts and figures of what has been run
 	@$(EXPERIMENT) report
+
+results: build ## docs/results: the same of the full sizes that have been run, to be committed
+	@$(EXPERIMENT) report --size full --markdown --out docs/results
 
 bench: build ## what agent, fabric and simulator achieve on this machine (seven minutes; docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)

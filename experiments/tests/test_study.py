@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import tomli_w
 from ebb_experiments.sim.run import Binaries
 from ebb_experiments.study import cli
+from ebb_experiments.study.pace import Pace, expected_end
 from ebb_experiments.study.run import plan
 from ebb_experiments.study.spec import experiment_file, known_experiments, load_experiment
 from ebb_experiments.study.store import Store
@@ -80,6 +82,23 @@ def test_what_is_complete_is_not_run_again(tmp_path: Path) -> None:
     assert missing == [trial.name for trial in planned[1:]]
 
 
+def test_what_is_left_takes_as_long_as_its_likes_took() -> None:
+    planned = trials(experiment(), "x", "quick", HERE)
+    pace = Pace(planned, workers=2)
+    assert pace.left() is None
+    dctcp_6k, dctcp_30k, ndp, *second_seed = planned
+    pace.ended(dctcp_6k, 10)
+    assert pace.left() == (10 + 10 + 3 * 10) / 2  # all like the only one that is known
+    pace.ended(dctcp_30k, 20)
+    pace.ended(ndp, 40)
+    assert pace.left() == (10 + 20 + 40) / 2
+    for trial in second_seed[:2]:
+        pace.ended(trial, None)
+    assert pace.left() == 40  # a single one is not shared by two workers
+    assert expected_end(None) == "end not known yet"
+    assert expected_end(60).startswith("about 60 s to go, until ")
+
+
 @pytest.mark.parametrize(
     ("path", "words"),
     [
@@ -129,9 +148,10 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
         {"text": "absent", "expression": 'fct("ndp", threshold=1) / fct("dctcp", threshold=1)',
          "published": 1, "band": [0, 1]},
     ]  # fmt: skip
-    size = {"quick": {"seeds": 1, "axes": {"threshold": [30_000]}}}
+    size = {"quick": {"seeds": 1, "axes": {"threshold": [30_000]}, "reduced": "half"}}
+    keys = {"figure": figures, "claim": claims, "size": size, "deviations": ["on paper only"]}
     file = tmp_path / "small.toml"
-    file.write_text(tomli_w.dumps(table(figure=figures, claim=claims, size=size)))
+    file.write_text(tomli_w.dumps(table(**keys)))
     command = ["run", str(file), "--results", str(tmp_path / "res"), "--out", str(tmp_path / "rep")]
     assert cli.main([*command, "--workers", "2"]) == 0
     assert "2 trials, 0 of them have been run" in capsys.readouterr().out
@@ -139,13 +159,22 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     assert report.count("data:image/svg+xml;base64,") == len(figures)
     markdown = (tmp_path / "rep" / "README.md").read_text()
     for figure in figures:
-        assert f"small/{figure['name']}.svg" in markdown
+        assert f"small/{figure['name']}.png" in markdown
         assert (tmp_path / "rep" / "small" / f"{figure['name']}.png").stat().st_size > 1_000
-    verdicts = [line.split("|")[7].strip(" *") for line in markdown.splitlines()
-                if line.startswith("| [small]")]  # fmt: skip
-    assert verdicts == ["yes", "no", "not run"]
-    assert cli.main(command) == 0
-    assert "2 trials, 2 of them have been run" in capsys.readouterr().out
+    claimed = [line.split("|") for line in markdown.splitlines() if "| **" in line]
+    assert [cells[5].strip(" *") for cells in claimed] == ["yes", "no", "not run"]
+    # Deviations by their numbers in the list above.
+    assert "1. on paper only\n2. half" in markdown
+    assert [cells[6].strip() for cells in claimed] == ["1, 2"] * 3
+    assert "**1 claims reproduced, 1 not, 1 not run.**" in markdown
+    assert cli.main([*command, "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert "2 trials, 2 of them have been run" in said
+    assert re.search(r"small, quick +1 +1 +1 +2/2", said)
+    # Only what Markdown shows.
+    left = {path.name for path in (tmp_path / "rep" / "small").iterdir()}
+    assert left == {"bars.png", "cdf.png", "metrics.csv"}
+    assert str(tmp_path) not in (tmp_path / "rep" / "README.md").read_text()
 
 
 def test_toml_of_the_tests_is_what_a_file_says() -> None:

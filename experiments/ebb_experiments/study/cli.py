@@ -15,6 +15,7 @@ from rich.table import Table
 
 from ebb_experiments.study import report
 from ebb_experiments.study.claims import Checked
+from ebb_experiments.study.pace import duration
 from ebb_experiments.study.run import cluster, plan, run
 from ebb_experiments.study.spec import (
     SIZES,
@@ -48,6 +49,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         each.add_argument("names", nargs="*", help="experiments, or files; none: all")
         each.add_argument("--results", type=Path, default=RESULTS / "experiments")
         each.add_argument("--out", type=Path, default=RESULTS / "report", help="of the report")
+        each.add_argument(
+            "--markdown", action="store_true", help="only README.md, with figures as PNG"
+        )
         each.add_argument(
             "--build",
             type=Path,
@@ -130,6 +134,7 @@ def _report(options: argparse.Namespace, console: Console) -> int:
 def _write(options: argparse.Namespace, console: Console, size: str | None) -> None:
     store = Store(options.results)
     print_of = inputs(parts(options.build and options.build.resolve()))
+    html = not options.markdown
     chapters = []
     for name in _names(options):
         experiment, path = _load(name)
@@ -138,17 +143,51 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
             planned = plan(trials(experiment, path.stem, each, path.parent), store, print_of)
             if len(planned.missing) < len(planned.trials) or each == sizes[-1]:
                 chapters.append(
-                    report.chapter(experiment, path.stem, each, planned.trials, store, options.out)
-                )
+                    report.chapter(
+                        experiment, path.stem, each, planned.trials, store, options.out,
+                        ("svg", "png") if html else ("png",),
+                    )
+                )  # fmt: skip
                 break
-    command = " ".join(
-        ["ebb-experiment report", *options.names, *([f"--size {size}"] if size else [])]
+    written = report.write(chapters, options.out, _command(options), html=html)
+    for chapter in chapters:
+        if chapter.trials:
+            _tell(chapter.name, chapter.checked, console)
+    console.print(_summary(chapters))
+    for path in written:
+        console.print(f"report: {path}", soft_wrap=True, markup=False)
+
+
+def _command(options: argparse.Namespace) -> str:
+    """That makes the report again, without what is only of this machine."""
+    names = [Path(name).name for name in options.names]
+    if options.markdown and options.size == "full" and not names:
+        return "make results"
+    size = ["--size", options.size] if options.size else []
+    return " ".join(["ebb-experiment", options.command, *names, *size])
+
+
+def _summary(chapters: Sequence[report.Chapter]) -> Table:
+    table = Table("verdicts", box=None, show_footer=True)
+    counts = report.counts(chapters)
+    styles = {"yes": "green", "no": "red", "not run": "dim"}
+    for verdict, style in styles.items():
+        count = str(counts[verdict])  # type: ignore[index]
+        table.add_column(verdict, count, style=style, footer_style=style, justify="right")
+    run, planned = (
+        sum(len(chapter.trials) for chapter in chapters),
+        sum(chapter.planned for chapter in chapters),
     )
-    written = report.write(chapters, options.out, command)
-    for each_chapter in chapters:
-        if each_chapter.trials:
-            _tell(each_chapter.name, each_chapter.checked, console)
-    console.print(f"report: {written[0]}, {written[1]}", style="dim", soft_wrap=True)
+    table.add_column("trials", f"{run}/{planned}", justify="right")
+    table.add_column("run time", duration(sum(c.seconds for c in chapters)), justify="right")
+    for chapter in chapters:
+        table.add_row(
+            f"{chapter.name}, {chapter.size}",
+            *(str(chapter.verdicts[verdict]) for verdict in report.VERDICTS),
+            f"{len(chapter.trials)}/{chapter.planned}",
+            duration(chapter.seconds) if chapter.trials else "",
+        )
+    return table
 
 
 def _tell(name: str, checked: list[Checked], console: Console) -> None:

@@ -40,6 +40,8 @@ DASHES = ("-", "--", ":", "-.")
 """Of the points of `curves`."""
 PANEL_INCHES = (4.2, 3.1)
 DECADE = 10.0
+SHOWN_POINTS = 2_000
+"""Of a curve."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Data:
     rows: Sequence[Row]
 
 
-def draw(figure: Figure, data: Data, directory: Path) -> list[Path]:
-    """The figure as .svg and .png."""
+def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> list[Path]:
+    """The figure as files of these kinds: `svg`, `png`."""
     panels = _points(data, figure.panels)
     with mpl.rc_context(STYLE):
         drawn, axes = plt.subplots(
@@ -87,7 +89,7 @@ def draw(figure: Figure, data: Data, directory: Path) -> list[Path]:
             )
         drawn.tight_layout(rect=(0, 0.07, 1, 1))
         directory.mkdir(parents=True, exist_ok=True)
-        paths = [directory / f"{figure.name}.{kind}" for kind in ("svg", "png")]
+        paths = [directory / f"{figure.name}.{kind}" for kind in kinds]
         for path in paths:
             metadata = {"Date": None} if path.suffix == ".svg" else None
             drawn.savefig(path, bbox_inches="tight", metadata=metadata)
@@ -198,10 +200,22 @@ def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]
             if len(values) == 0:
                 continue
             share = np.arange(1, len(values) + 1) / len(values)
+            values, share = thinned(values, share)
             label, line = _curve(figure, data, look, number, curve)
             xs, ys = (values, share) if figure.kind == "cdf" else (share, values)
             place.plot(xs, ys, label=label, color=look.colour, linestyle=line,
                        marker=look.marker, markevery=max(1, len(xs) // 8))  # fmt: skip
+
+
+def thinned(values: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
+    """Of a distribution of many as many points as a figure can show, and all of its ends, which
+    logarithmic axes show."""
+    if len(values) <= SHOWN_POINTS:
+        return values, share
+    tail = SHOWN_POINTS // 4
+    inside = np.linspace(tail, len(values) - tail - 1, SHOWN_POINTS - 2 * tail).astype(int)
+    keep = np.r_[0:tail, inside, len(values) - tail : len(values)]
+    return values[keep], share[keep]
 
 
 def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +13,19 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from ebb_experiments.study.claims import Checked, Estimate, check, estimate
+from ebb_experiments.sim.run import Binaries, versions
+from ebb_experiments.study.claims import Checked, Estimate, Verdict, check, estimate
 from ebb_experiments.study.figures import Data, draw
 from ebb_experiments.study.look import LOOKS
 from ebb_experiments.study.metric_spec import Samples
 from ebb_experiments.study.metrics import Row, row
+from ebb_experiments.study.pace import duration
 from ebb_experiments.study.spec import Experiment, Figure
 from ebb_experiments.study.store import Store, Tables
+from ebb_experiments.study.trial import BUILD
 from ebb_experiments.study.trials import Trial
 
-OPENING = {"yes": "reproduced", "no": "not reproduced", "not run": "not run"}
+VERDICTS: tuple[Verdict, ...] = ("yes", "no", "not run")
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,11 @@ class Picture:
     def embedded(self) -> str:
         (svg,) = (path for path in self.files if path.suffix == ".svg")
         return "data:image/svg+xml;base64," + base64.b64encode(svg.read_bytes()).decode()
+
+    @property
+    def shown(self) -> Path:
+        """In Markdown: an SVG of many points is longer than its pixels."""
+        return next(path for path in self.files if path.suffix == ".png")
 
 
 @dataclass(frozen=True)
@@ -56,9 +65,8 @@ class Chapter:
 
     @property
     def commits(self) -> list[str]:
-        versions = (tables.meta["versions"]["commit"] for _trial, tables in self.trials)
-        return sorted({str(commit)[:12] + ("+" if str(commit).endswith("+") else "")
-                       for commit in versions})  # fmt: skip
+        found = {str(tables.meta["versions"]["commit"]) for _trial, tables in self.trials}
+        return sorted(short(commit) for commit in found)
 
     @property
     def seconds(self) -> float:
@@ -69,8 +77,21 @@ class Chapter:
         return sorted({trial.seed for trial, _tables in self.trials})
 
     @property
-    def reduced(self) -> str | None:
-        return self.experiment.size[self.size].reduced  # type: ignore[index]
+    def verdicts(self) -> dict[Verdict, int]:
+        return {v: sum(claim.verdict == v for claim in self.checked) for v in VERDICTS}
+
+    @property
+    def deviations(self) -> list[str]:
+        """Of all claims, each once; claims have them by their numbers here, from 1."""
+        return list(dict.fromkeys(d for claim in self.checked for d in claim.deviations))
+
+    def numbers(self, claim: Checked) -> list[int]:
+        return [self.deviations.index(d) + 1 for d in claim.deviations]
+
+    @property
+    def anchor(self) -> str:
+        """Of its heading, as Markdown makes it."""
+        return self.name
 
 
 def chapter(
@@ -80,8 +101,9 @@ def chapter(
     planned: Sequence[tuple[str, Trial]],
     store: Store,
     directory: Path,
+    kinds: Sequence[str],
 ) -> Chapter:
-    """From the trials that are in the store; figures go to `directory`."""
+    """From the trials that are in the store; figures of these kinds go to `directory`."""
     trials = [
         (trial, store.read(trial, trial_id))
         for trial_id, trial in planned
@@ -100,9 +122,8 @@ def chapter(
         for trial, tables in trials
     ]
     data = Data(experiment, size, trials, rows)
-    pictures = [
-        Picture(figure, draw(figure, data, directory / name)) for figure in experiment.figure
-    ]
+    figures = experiment.figure if trials else []
+    pictures = [Picture(f, draw(f, data, directory / name, kinds)) for f in figures]
     reduced = experiment.size[size].reduced  # type: ignore[index]
     return Chapter(
         name, size, experiment, trials, len(planned), rows,
@@ -166,31 +187,67 @@ def band(limits: tuple[float | None, float | None]) -> str:
     return f"≥ {low:g}" if high is None else f"{low:g} to {high:g}"
 
 
-def write(chapters: Sequence[Chapter], directory: Path, command: str) -> list[Path]:
-    """report.html, README.md, and for each experiment its metrics as CSV beside the figures."""
+def write(
+    chapters: Sequence[Chapter], directory: Path, command: str, *, html: bool = True
+) -> list[Path]:
+    """README.md, maybe report.html, and for each experiment its metrics as CSV beside the
+    figures. What an earlier report left of it is taken away."""
     directory.mkdir(parents=True, exist_ok=True)
     for each in chapters:
-        (directory / each.name).mkdir(exist_ok=True)
-        (directory / each.name / "metrics.csv").write_text(_csv(each))
-    counts = {
-        verdict: sum(c.verdict == verdict for each in chapters for c in each.checked)
-        for verdict in OPENING
-    }
+        folder = directory / each.name
+        folder.mkdir(exist_ok=True)
+        drawn = {path for picture in each.pictures for path in picture.files}
+        for kind in ("*.png", "*.svg", "*.csv"):
+            for old in set(folder.glob(kind)) - drawn:
+                old.unlink()
+        if each.rows:
+            (folder / "metrics.csv").write_text(_csv(each))
+        elif not any(folder.iterdir()):
+            folder.rmdir()
+    environment = Environment(
+        loader=PackageLoader("ebb_experiments.study"),
+        autoescape=select_autoescape(["html.j2"], default_for_string=False),
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "shown": shown, "band": band, "cell": _cell, "number": _published, "duration": duration,
+    }  # fmt: skip
     written = []
     for file, template in (("report.html", "report.html.j2"), ("README.md", "report.md.j2")):
-        environment = Environment(
-            loader=PackageLoader("ebb_experiments.study"),
-            autoescape=select_autoescape(["html.j2"], default_for_string=False),
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters |= {"shown": shown, "band": band, "cell": _cell, "number": _published}
+        if file.endswith(".html") and not html:
+            continue
         text = environment.get_template(template).render(
-            chapters=chapters, counts=counts, command=command
+            chapters=chapters,
+            counts=counts(chapters),
+            command=command,
+            commit=_commit(),
+            docs=_docs(directory),
         )
         (directory / file).write_text(text)
         written.append(directory / file)
     return written
+
+
+def counts(chapters: Sequence[Chapter]) -> dict[Verdict, int]:
+    return {verdict: sum(each.verdicts[verdict] for each in chapters) for verdict in VERDICTS}
+
+
+def _docs(directory: Path) -> str:
+    """Where the page about experiments is, seen from a folder of this Ebb."""
+    page = BUILD.parent / "docs" / "experiments.md"
+    inside = directory.resolve().is_relative_to(BUILD.parent)
+    return os.path.relpath(page, directory.resolve()) if inside else page.name
+
+
+def _commit() -> str:
+    """Of what evaluates; the chapters say with what their trials were run."""
+    commit = versions(Binaries(BUILD))["commit"] or ""
+    return short(commit)
+
+
+def short(commit: str) -> str:
+    return commit[:12] + ("+" if commit.endswith("+") else "")
 
 
 def _published(value: float | str) -> str:

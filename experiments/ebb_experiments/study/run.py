@@ -17,11 +17,13 @@ from ebb_topologies.files import InputError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ebb_experiments.study.pace import Pace, duration, expected_end
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import OtherInputsError, differing, run_trial
 from ebb_experiments.study.trials import Trial
 
 CONNECT_SECONDS = 10
+LINE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def run(
 
     # Those that come later are welcome if all are alike so far.
     anywhere = len(fit) == len(client.scheduler_info(n_workers=-1)["workers"])
-    with _bar(console, len(missing)) as advance:
+    with _bar(console, missing, store, len(fit)) as advance:
         futures = {submit(*each, None if anywhere else fit): each for each in missing}
         waiting = as_completed(list(futures))  # type: ignore[no-untyped-call]
         for future in waiting:
@@ -128,7 +130,7 @@ def run(
                     f"{trial.experiment} {trial.name}: {_one_line(error)}",
                     style="bold red", markup=False, soft_wrap=True,
                 )  # fmt: skip
-            advance(f"{trial.experiment} {trial.name}")
+            advance(trial, trial_id)
             future.release()
     return failed
 
@@ -145,8 +147,12 @@ def _one_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _bar(console: Console, total: int) -> Iterator[Callable[[str], None]]:
-    begun = time.monotonic()
+def _bar(
+    console: Console, missing: Sequence[tuple[str, Trial]], store: Store, workers: int
+) -> Iterator[Callable[[Trial, str], None]]:
+    """On a terminal a bar; elsewhere, as in a log, a line every so often."""
+    pace = Pace([trial for _id, trial in missing], workers)
+    told = begun = time.monotonic()
     with Progress(
         TextColumn("{task.completed}/{task.total} trials"),
         BarColumn(bar_width=20),
@@ -154,18 +160,20 @@ def _bar(console: Console, total: int) -> Iterator[Callable[[str], None]]:
         TextColumn("{task.fields[text]}", markup=False),
         console=console,
         transient=True,
+        disable=not console.is_terminal,
     ) as bar:
-        task = bar.add_task("", total=total, text="")
+        task = bar.add_task("", total=len(missing), text="")
         done = 0
 
-        def advance(name: str) -> None:
-            nonlocal done
+        def advance(trial: Trial, trial_id: str) -> None:
+            nonlocal done, told
             done += 1
-            left = (time.monotonic() - begun) / done * (total - done)
-            bar.update(task, advance=1, text=f"about {_duration(left)} to go; last: {name}")
+            pace.ended(trial, store.seconds(trial, trial_id))
+            text = f"{expected_end(pace.left())}; last: {trial.experiment} {trial.name}"
+            bar.update(task, advance=1, text=text)
+            if not console.is_terminal and time.monotonic() - told > LINE_SECONDS:
+                told = time.monotonic()
+                begin = f"{done}/{len(missing)} trials, {duration(told - begun)}"
+                console.print(f"{begin}, {text}", markup=False, soft_wrap=True)
 
         yield advance
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -27,6 +27,12 @@ class Store:
     def has(self, trial: Trial, trial_id: str) -> bool:
         return (self.path(trial, trial_id) / META).exists()
 
+    def seconds(self, trial: Trial, trial_id: str) -> float | None:
+        """Real time that it took; None: it is not there."""
+        if not self.has(trial, trial_id):
+            return None
+        return float(self.read(trial, trial_id).meta["wall_seconds"])
+
     def write(self, trial: Trial, trial_id: str, files: Mapping[str, bytes]) -> None:
         """meta.json comes last and appears whole: it says that all is there."""
         directory = self.path(trial, trial_id)
