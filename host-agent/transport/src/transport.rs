@@ -144,6 +144,9 @@ pub struct ExpectRequest {
 pub struct Progress {
     /// Receiver: delivered. Sender: known or supposed to have arrived.
     pub done_bytes: u64,
+    /// Receiver: what has arrived whole and is of use, delivered or not; TCP: delivered. Sender: as
+    /// `done_bytes`.
+    pub arrived_bytes: u64,
     /// `None` where the length is not known yet (TCP receiver).
     pub total_bytes: Option<u64>,
 }

@@ -1,6 +1,7 @@
 //! Gives the hosts their transfers shortly before they start, so that a schedule can be of any
 //! length.
 
+use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::Arc;
 
@@ -15,19 +16,27 @@ pub struct Feed {
     transfers: Peekable<Transfers>,
     /// The hosts by their numbers in the transfers.
     hosts: Vec<NodeId>,
+    /// Those to come, by part of the workload.
+    left: BTreeMap<String, u64>,
 }
 
 impl Feed {
-    pub fn new(transfers: Transfers, hosts: Vec<NodeId>) -> Self {
+    /// `counts`: how many there are of each part of the workload.
+    pub fn new(transfers: Transfers, hosts: Vec<NodeId>, counts: BTreeMap<String, u64>) -> Self {
         Feed {
             transfers: transfers.peekable(),
             hosts,
+            left: counts,
         }
     }
 
-    /// There are no more.
-    pub fn is_empty(&mut self) -> bool {
-        self.transfers.peek().is_none()
+    /// There are no more; of the named parts of the workload, or of all if none is.
+    pub fn is_empty(&mut self, traffic: &[String]) -> bool {
+        if traffic.is_empty() {
+            return self.transfers.peek().is_none();
+        }
+        let left = |name: &String| self.left.get(name).copied().unwrap_or(0);
+        traffic.iter().all(|name| left(name) == 0)
     }
 
     /// When the next one starts.
@@ -43,6 +52,9 @@ impl Feed {
         while self.next_start().is_some_and(|start| start < end)
             && let Some(transfer) = self.transfers.next()
         {
+            if let Some(left) = self.left.get_mut(&*transfer.traffic) {
+                *left = left.saturating_sub(1);
+            }
             let transfer = Arc::new(transfer);
             let concerned: Vec<HostId> = transfer
                 .sources

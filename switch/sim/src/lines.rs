@@ -1,7 +1,7 @@
 //! The lines on stdin and stdout: one JSON object each. `docs/simulation.md`.
 
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use ebb_transport::FlowRecord;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
-use crate::host::{Ended, Told};
+use crate::host::{Arrivals, Ended, Told, Unfinished};
 
 /// A line on stdin.
 #[derive(Debug, Deserialize)]
@@ -76,6 +76,10 @@ pub enum Line<'a> {
     Flow(Box<FlowLine<'a>>),
     /// A transfer has ended without a flow to tell it, or not at all.
     Transfer(TransferLine<'a>),
+    /// How much of an object had arrived when.
+    Arrivals(ArrivalsLine<'a>),
+    /// An object that has begun to come and is not complete.
+    Open(OpenLine<'a>),
     /// What the numbers of the samples that follow belong to.
     Sampling {
         every_ns: u64,
@@ -131,12 +135,48 @@ pub struct TransferLine<'a> {
     reason: Option<&'a str>,
 }
 
+#[derive(Serialize)]
+pub struct ArrivalsLine<'a> {
+    host: &'a str,
+    transfer: u64,
+    at_ns: &'a [u64],
+    bytes: &'a [u64],
+}
+
+#[derive(Serialize)]
+pub struct OpenLine<'a> {
+    host: &'a str,
+    peer: SocketAddrV4,
+    #[serde(flatten)]
+    transfer: OpenFields<'a>,
+    arrived_bytes: u64,
+}
+
 impl<'a> Line<'a> {
     pub fn told(host: &'a str, told: &'a Told) -> Self {
         match told {
+            Told::Arrivals { transfer, arrivals } => Line::arrivals(host, *transfer, arrivals),
             Told::Flow(ended) => Line::Flow(Box::new(FlowLine::new(host, ended))),
             Told::Failed { open, reason } => Line::transfer(host, open, "failed", Some(reason)),
         }
+    }
+
+    pub fn arrivals(host: &'a str, transfer: u64, arrivals: &'a Arrivals) -> Self {
+        Line::Arrivals(ArrivalsLine {
+            host,
+            transfer,
+            at_ns: &arrivals.at_ns,
+            bytes: &arrivals.bytes,
+        })
+    }
+
+    pub fn open(host: &'a str, flow: &Unfinished<'a>) -> Self {
+        Line::Open(OpenLine {
+            host,
+            peer: flow.peer,
+            transfer: flow.open.fields(None, None),
+            arrived_bytes: flow.arrived_bytes,
+        })
     }
 
     pub fn transfer(

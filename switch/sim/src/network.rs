@@ -13,6 +13,8 @@
 //! | `content` | `zeros` | of the objects; `pattern`: different bytes everywhere, compared at the receiver |
 //! | `coding_bps` | 0 | how fast a host codes a source block of SCDP, one after the other; 0: in no time |
 //! | `fabric_addr` | | serves `ebb.fabric.v1.Fabric` there: faults, restarts, captures |
+//! | `ends_with` | [] | parts of the workload: a run that is to end with its transfers ends with those of these, whatever the others do; none: with all |
+//! | `arrivals_every_ns` | 0 | how often it is noted how much of every object has arrived, from so long after the start on; 0: never |
 //! | `patience_ns` | 10 s | how long a fetch waits for its first byte |
 //!
 //! Times and rates are those of the simulation: whoever writes the file has slowed them down.
@@ -64,6 +66,10 @@ pub struct Network {
     patience_ns: u64,
     #[serde(default)]
     fabric_addr: Option<SocketAddr>,
+    #[serde(default)]
+    ends_with: Vec<String>,
+    #[serde(default)]
+    arrivals_every_ns: u64,
     /// What relative paths are relative to.
     #[serde(skip)]
     folder: PathBuf,
@@ -143,6 +149,8 @@ pub struct Built {
     /// The hosts of the plan by their numbers there, with their names.
     pub planned: Vec<(NodeId, String)>,
     pub survey: Survey,
+    /// Parts of the workload that a run ends with; none: all.
+    pub ends_with: Vec<String>,
     /// Transfers that have ended, for whoever watches.
     pub ended: Arc<AtomicU64>,
 }
@@ -166,6 +174,18 @@ impl Network {
         let plan = self.plan()?;
         let catalog = Arc::new(self.catalog(&plan)?);
         let survey = plan.survey(self.scheme, &catalog.addresses)?;
+        for name in &self.ends_with {
+            ensure!(
+                survey.of_traffic.contains_key(name),
+                "ends_with: there are no transfers of traffic {name}; there are some of {}",
+                survey
+                    .of_traffic
+                    .keys()
+                    .map(String::as_str)
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            );
+        }
         let mut simulation = Simulation::new();
         simulation.set_seed(self.seed);
         let mut ids = BTreeMap::new();
@@ -220,6 +240,7 @@ impl Network {
                 catalog: catalog.clone(),
                 seed,
                 ended: ended.clone(),
+                arrivals_every: Duration::from_nanos(self.arrivals_every_ns),
             };
             let id = simulation.add_host(SimHost::new(identity, parts)?);
             if let Some(number) = number {
@@ -253,6 +274,7 @@ impl Network {
             // `catalog` has found all of them.
             planned: planned.into_iter().flatten().collect(),
             survey,
+            ends_with: self.ends_with,
             ended,
         })
     }

@@ -8,7 +8,7 @@ use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
 use crate::feed::Feed;
-use crate::host::{SimHost, Told};
+use crate::host::{SimHost, Told, Unfinished};
 use crate::lines::Done;
 use crate::network::{Built, SimSwitch};
 
@@ -23,6 +23,7 @@ pub struct Run {
     hosts: Vec<NodeId>,
     feed: Feed,
     transfers: u64,
+    ends_with: Vec<String>,
     ended: Arc<AtomicU64>,
     slice: Duration,
 }
@@ -31,11 +32,13 @@ impl Run {
     /// Also returns the switches.
     pub fn new(built: Built) -> anyhow::Result<(Self, Vec<SimSwitch>)> {
         let planned = built.planned.iter().map(|(node, _)| *node);
+        let counts = built.survey.of_traffic;
         let run = Run {
             simulation: built.simulation,
             hosts: built.hosts,
-            feed: Feed::new(built.plan.transfers()?, planned.collect()),
+            feed: Feed::new(built.plan.transfers()?, planned.collect(), counts),
             transfers: built.survey.transfers,
+            ends_with: built.ends_with,
             ended: built.ended,
             slice: FIRST_SLICE,
         };
@@ -68,10 +71,11 @@ impl Run {
         done(self.simulation.work(), &self.ended, self.transfers)
     }
 
-    /// All transfers have ended, at all hosts that send.
+    /// All transfers that the run is to end with have ended, at all hosts that send.
     pub fn is_over(&mut self) -> bool {
+        let of = &*self.ends_with;
         let mut hosts = self.simulation.hosts();
-        self.feed.is_empty() && hosts.all(|(_, host)| host.unfinished() == 0)
+        self.feed.is_empty(of) && hosts.all(|(_, host)| host.unfinished(of) == 0)
     }
 
     /// Gives what has ended since the last time to `tell`, with the host that says so.
@@ -85,6 +89,16 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Objects that have begun to come and are not complete, with the host they come to.
+    pub fn incomplete(&mut self) -> impl Iterator<Item = (&str, Unfinished<'_>)> {
+        let now = self.simulation.now();
+        for id in &self.hosts {
+            self.simulation.with_host(*id, |host| host.sample(now));
+        }
+        let hosts = self.simulation.hosts();
+        hosts.flat_map(|(_, host)| host.incomplete().map(|open| (host.name(), open)))
     }
 
     /// Transfers that have been told to the hosts that start them and have not ended, with what is

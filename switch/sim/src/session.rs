@@ -177,6 +177,11 @@ impl Session {
                 say(&mut out, &Line::Switch(SwitchReport::of(switch)))?;
             }
         }
+        for (host, flow) in self.run.incomplete() {
+            say(&mut out, &Line::open(host, &flow))?;
+            let id = flow.open.transfer.id;
+            say(&mut out, &Line::arrivals(host, id, flow.arrivals))?;
+        }
         for (host, open, status) in self.run.rest() {
             say(&mut out, &Line::transfer(host, open, status, None))?;
         }

@@ -74,6 +74,8 @@ pub enum Plan {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     pub transfers: u64,
+    /// The same of each part of the workload.
+    pub of_traffic: BTreeMap<String, u64>,
     /// Receivers of one-to-many transfers, once each.
     pub groups: BTreeMap<Ipv4Addr, Vec<HostId>>,
 }
@@ -158,6 +160,12 @@ impl Plan {
         let mut seen: BTreeSet<Vec<HostId>> = BTreeSet::new();
         for transfer in self.transfers()? {
             survey.transfers += 1;
+            match survey.of_traffic.get_mut(&*transfer.traffic) {
+                Some(count) => *count += 1,
+                None => {
+                    survey.of_traffic.insert(transfer.traffic.to_string(), 1);
+                }
+            }
             let parties = transfer.sources.len().max(transfer.destinations.len());
             if parties == 1 {
                 continue;

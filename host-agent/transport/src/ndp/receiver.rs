@@ -152,6 +152,12 @@ impl ReceiverSession for Receiver {
         self.reassembly.delivered_bytes()
     }
 
+    fn arrived_bytes(&self) -> u64 {
+        let useless = self.counters.duplicates;
+        let packets = self.counters.packets_received.saturating_sub(useless);
+        (packets * u64::from(self.shape.symbol_bytes)).min(self.shape.object_bytes)
+    }
+
     fn release(&mut self, buffers: &mut Buffers) {
         self.reassembly.release(buffers);
     }

@@ -703,15 +703,20 @@ impl<S: Scheme> Transport for Host<S> {
     }
 
     fn progress(&self, flow: FlowId) -> Option<Progress> {
-        let (done_bytes, total) = match self.senders.get(&flow) {
-            Some(open) => (open.state.done_bytes(), open.stream_bytes),
+        let (done_bytes, arrived_bytes, total) = match self.senders.get(&flow) {
+            Some(open) => {
+                let done = open.state.done_bytes();
+                (done, done, open.stream_bytes)
+            }
             None => {
                 let open = self.receivers.get(&flow)?;
-                (open.state.done_bytes(), open.stream_bytes)
+                let state = &open.state;
+                (state.done_bytes(), state.arrived_bytes(), open.stream_bytes)
             }
         };
         Some(Progress {
             done_bytes,
+            arrived_bytes,
             total_bytes: Some(total),
         })
     }

@@ -145,6 +145,10 @@ pub trait ReceiverSession {
     fn done_bytes(&self) -> u64 {
         0
     }
+    /// Bytes that have arrived whole and are of use, delivered or not.
+    fn arrived_bytes(&self) -> u64 {
+        self.done_bytes()
+    }
     /// The session has ended: its buffers can serve others.
     fn release(&mut self, _buffers: &mut Buffers) {}
     /// One of the queued pulls leaves now. `None`: the session no longer wants it. In a many-to-one

@@ -452,6 +452,13 @@ impl ReceiverSession for Receiver {
         self.blocks.offset(self.next_delivered)
     }
 
+    fn arrived_bytes(&self) -> u64 {
+        let useless = self.counters.duplicates + self.counters.unneeded;
+        let symbols = self.counters.packets_received.saturating_sub(useless);
+        let shape = self.blocks.shape;
+        (symbols * u64::from(shape.symbol_bytes)).min(shape.object_bytes)
+    }
+
     fn release(&mut self, buffers: &mut Buffers) {
         for block in &mut self.open {
             block.release(buffers);

@@ -72,10 +72,12 @@ impl Flow {
         let progress = match self.role {
             Role::Sender => Progress {
                 done_bytes: self.connection.acked_bytes(),
+                arrived_bytes: self.connection.acked_bytes(),
                 total_bytes: Some(self.stream_bytes),
             },
             Role::Receiver => Progress {
                 done_bytes: self.stream_bytes,
+                arrived_bytes: self.stream_bytes,
                 total_bytes: None,
             },
         };

@@ -15,6 +15,7 @@ use ebb_workload::{Action, HostId, Kind, Open, Share, Transfer};
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
+use super::arrivals::Arrivals;
 use super::fetching::Fetching;
 use crate::catalog::Catalog;
 
@@ -45,6 +46,11 @@ pub enum Told {
         open: Open,
         reason: String,
     },
+    /// How an object has come that has ended.
+    Arrivals {
+        transfer: u64,
+        arrivals: Arrivals,
+    },
 }
 
 pub struct Application {
@@ -64,7 +70,7 @@ pub struct Application {
     due: Vec<(Instant, Arc<Transfer>)>,
     /// What others may fetch.
     pub(super) offers: BTreeMap<u64, Arc<Transfer>>,
-    told: Vec<Told>,
+    pub(super) told: Vec<Told>,
     pub(super) rng: SmallRng,
 }
 
@@ -89,6 +95,7 @@ pub(super) struct Incoming {
     pub peer: SocketAddrV4,
     pub local_port: u16,
     pub stage: Stage,
+    pub arrivals: Arrivals,
 }
 
 pub(super) enum Stage {
@@ -147,13 +154,21 @@ impl Application {
     }
 
     /// Transfers that this host has started, or is to start, and what it sends because others have
-    /// asked for it.
-    pub fn unfinished(&self) -> usize {
+    /// asked for it. Of the named parts of the workload only the former; what they serve may still
+    /// wait for its confirmation.
+    pub fn unfinished(&self, traffic: &[String]) -> usize {
         let serves = self.flows.values().filter(|flow| match flow {
             Flow::Outgoing { transfer, .. } => !self.sends.contains_key(transfer),
             _ => false,
         });
-        self.share.to_end() + serves.count()
+        if traffic.is_empty() {
+            return self.share.to_end() + serves.count();
+        }
+        let open = self.share.iter().filter(|open| {
+            open.part == ebb_workload::Part::Start
+                && traffic.iter().any(|name| **name == *open.transfer.traffic)
+        });
+        open.count()
     }
 
     /// Transfers that this host has started, or is to start, and that have not ended.
@@ -313,6 +328,7 @@ impl Application {
                     peer,
                     local_port: local.port(),
                     stage: Stage::Head(Vec::new()),
+                    arrivals: Arrivals::default(),
                 };
                 self.flows.insert(flow, Flow::Incoming(Box::new(incoming)));
                 self.fetch_opened(flow, local.port());
@@ -474,6 +490,7 @@ impl Application {
             peer,
             local_port,
             stage,
+            arrivals,
         } = incoming;
         match stage {
             Stage::Request(request) if finished => self.requested(now, request, peer, transport),
@@ -496,6 +513,7 @@ impl Application {
                     transport.abort(now, flow, reason);
                     record.status = Status::Failed(reason.to_owned());
                 }
+                self.tell_arrivals(object.transfer, arrivals);
                 if local_port != self.catalog.scheme.service_port() {
                     let object = Some((object, finished));
                     self.fetch_flow_ended(now, local_port, flow, record, object, transport);

@@ -14,6 +14,7 @@ use ebb_workload::Transfer;
 use rand::Rng;
 
 use super::application::{Application, Flow, Incoming, Receiving, Stage};
+use super::arrivals::Arrivals;
 
 /// Answers come to ports below those that flows leave from, so that none is taken twice.
 const REPLY_PORTS: (u16, u16) = (32_768, EPHEMERAL_PORTS.0 - 1);
@@ -77,6 +78,7 @@ impl Application {
                 peer: self.catalog.service(transfer.sources[0]),
                 local_port: reply_port,
                 stage: Stage::Head(Vec::new()),
+                arrivals: Arrivals::default(),
             };
             self.flows.insert(flow, Flow::Incoming(Box::new(incoming)));
             expected = Some(flow);

@@ -1,6 +1,7 @@
 //! A simulated host: its transport, what its agent would do with it, and the serialiser of its link.
 
 mod application;
+mod arrivals;
 mod coding;
 mod fetching;
 mod serving;
@@ -18,6 +19,8 @@ use ebb_workload::{HostId, Open, Transfer};
 
 use application::Application;
 pub use application::{Ended, Told};
+use arrivals::Clock;
+pub use arrivals::{Arrivals, Unfinished};
 use coding::Coding;
 
 use crate::catalog::Catalog;
@@ -49,6 +52,8 @@ pub struct Parts {
     pub seed: u64,
     /// Ended transfers of all hosts, for whoever watches.
     pub ended: Arc<AtomicU64>,
+    /// How often it is noted how much of every object has arrived. 0: never.
+    pub arrivals_every: Duration,
 }
 
 pub struct SimHost {
@@ -67,6 +72,7 @@ pub struct SimHost {
     ended: Arc<AtomicU64>,
     /// Of `ended`, those of this host.
     counted: u64,
+    clock: Option<Clock>,
 }
 
 impl SimHost {
@@ -92,6 +98,7 @@ impl SimHost {
             starts: 0,
             ended: parts.ended,
             counted: 0,
+            clock: Clock::new(parts.arrivals_every),
         })
     }
 
@@ -108,9 +115,22 @@ impl SimHost {
         self.application.take_told()
     }
 
-    /// Transfers of this host that have not ended, and what it still sends to others.
-    pub fn unfinished(&self) -> usize {
-        self.application.unfinished()
+    /// Transfers of this host that have not ended, and what it still sends to others; of the named
+    /// parts of the workload, or of all if none is.
+    pub fn unfinished(&self, traffic: &[String]) -> usize {
+        self.application.unfinished(traffic)
+    }
+
+    /// Takes the samples of arrivals that are due by `now`.
+    pub fn sample(&mut self, now: Instant) {
+        if let Some(clock) = &mut self.clock {
+            self.application.sample(now, clock, &*self.transport);
+        }
+    }
+
+    /// Objects that have begun to come and are not complete.
+    pub fn incomplete(&self) -> impl Iterator<Item = Unfinished<'_>> {
+        self.application.incomplete(&*self.transport)
     }
 
     /// Transfers that this host starts and that have not ended, and those that never will have
@@ -169,6 +189,7 @@ impl Host for SimHost {
     }
 
     fn receive(&mut self, now: Instant, frame: Vec<u8>) {
+        self.sample(now);
         if let Ok(parsed) = EthernetHeader::parse(&frame) {
             let to = parsed.header.dst;
             if to == self.identity.mac || to.is_group() {

@@ -1,5 +1,6 @@
 //! Networks of switches that run `router.p4`, without gRPC: routes are entered here.
 
+mod arrivals;
 mod closed_forms;
 mod determinism;
 mod faults;
@@ -17,7 +18,7 @@ use ebb_transport::Role;
 use ebb_units::Instant;
 use serde_json::{Value, json};
 
-use crate::host::{Ended, Told};
+use crate::host::{Arrivals, Ended, Told};
 use crate::network::{Built, Network};
 use crate::run::Run;
 
@@ -258,11 +259,18 @@ impl Topology {
                     Told::Failed { open, reason } => {
                         outcome.failed.push((open.transfer.id, reason));
                     }
+                    Told::Arrivals { transfer, arrivals } => {
+                        outcome.arrivals.insert(transfer, arrivals);
+                    }
                 }
                 Ok(())
             });
             told.unwrap();
         }
+        let open = run.incomplete();
+        outcome.open = open
+            .map(|(_, flow)| (flow.open.transfer.id, flow.arrived_bytes))
+            .collect();
         outcome.unfinished = run.rest().count();
         outcome.drops = run
             .simulation
@@ -297,6 +305,9 @@ struct Outcome {
     /// With the host that says so.
     flows: Vec<(String, Ended)>,
     failed: Vec<(u64, String)>,
+    arrivals: BTreeMap<u64, Arrivals>,
+    /// Of open objects at the end: transfer, bytes that have arrived.
+    open: Vec<(u64, u64)>,
     unfinished: usize,
     drops: u64,
     trace: u64,
