@@ -132,3 +132,15 @@ def test_a_million_flows_fit(rack: Topology) -> None:
     # What waits for its batch is Python's, the rest is Arrow's.
     assert used + table.nbytes < 1_000 * count
     assert table.nbytes < 400 * count
+
+
+def test_what_is_open_at_the_end_has_what_has_arrived(rack: Topology) -> None:
+    common = {"job": 0, "traffic": "t", "kind": "send-one-to-one", "bytes": 9_000}
+    still = {"event": "open", "transfer": 3, "host": "h2", "peer": host(1), **common}
+    flows = FlowTable(rack, Dilation(2), HEAD)
+    flows.append({"event": "transfer", "transfer": 3, "status": "unfinished", **common})
+    flows.append(still | {"offered_at_ns": 100, "arrived_bytes": 4_000})
+    (row,) = flows.table(until_ns=1_100).to_pylist()
+    assert (row["source"], row["destination"], row["status"]) == ("h1", "h2", "unfinished")
+    assert (row["offered_at_ns"], row["arrived_bytes"], row["open_ns"]) == (50, 4_000, 500)
+    assert row["fct_ns"] is None

@@ -88,11 +88,15 @@ class FlowTable:
         """Of flows with two ends, by the sender's address and session."""
         self._shared: list[End] = []
         self._without_flow: list[Line] = []
+        self._open: list[Line] = []
 
     def append(self, line: Line) -> None:
-        """A `flow` or `transfer` line of the simulator or of an agent, in any order."""
+        """A `flow`, `open` or `transfer` line of the simulator or of an agent, in any order."""
         if line["event"] == "transfer":
             self._without_flow.append(line)
+            return
+        if line["event"] == "open":
+            self._open.append(line)
             return
         if line["event"] != "flow" or line.get("transfer") is None:
             return
@@ -109,10 +113,14 @@ class FlowTable:
         sender, receiver = (end, other) if end.role == "sender" else (other, end)
         self._add(receiver, [sender])
 
-    def table(self) -> pa.Table:
-        """At the end of the run; the order of rows does not depend on that of the lines."""
+    def table(self, until_ns: int = 0) -> pa.Table:
+        """At the end of the run, which was at `until_ns`; the order of rows does not depend on that
+        of the lines."""
         self._match([*self._shared, *self._half.values()])
         self._shared, self._half = [], {}
+        for line in self._open:
+            self._rows.append(self._head | _open_row(line, until_ns, self._names, self._dilation))
+        self._open = []
         transfers = pa.array([line["transfer"] for line in self._without_flow], pa.int64())
         told = pc.is_in(transfers, value_set=self._rows.table()["transfer"].combine_chunks())
         for line, known in zip(self._without_flow, told.to_pylist(), strict=True):
@@ -177,6 +185,19 @@ def _flow_row(
         "reason": "; ".join(reasons) or None,
         **(dict(zip(BY_SENDER, by_sender, strict=True)) if sent else {}),
         **(dict(zip(BY_RECEIVER, received.counts, strict=True)) if received else {}),
+    }
+
+
+def _open_row(line: Line, until_ns: int, names: Mapping[str, str], dilation: Dilation) -> Row:
+    offered = line["offered_at_ns"]
+    return {
+        **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
+        "source": _named([line["peer"]], names),
+        "destination": line["host"],
+        "offered_at_ns": None if offered is None else offered / dilation.factor,
+        "status": "unfinished",
+        "arrived_bytes": line["arrived_bytes"],
+        "open_ns": None if offered is None else (until_ns - offered) / dilation.factor,
     }
 
 

@@ -252,3 +252,20 @@ class SampleTable:
 
     def table(self) -> pa.Table:
         return self._rows.table()
+
+
+class ArrivalTable:
+    """Of `arrivals` lines: how much of an object had arrived when."""
+
+    def __init__(self, dilation: Dilation, head: Row) -> None:
+        self._dilation = dilation
+        self._head = head
+        self._rows = Rows("arrivals")
+
+    def append(self, line: Line) -> None:
+        head = self._head | {"transfer": line["transfer"], "destination": line["host"]}
+        for at_ns, size in zip(line["at_ns"], line["bytes"], strict=True):
+            self._rows.append(head | {"at_ns": at_ns / self._dilation.factor, "bytes": size})
+
+    def table(self) -> pa.Table:
+        return self._rows.table()

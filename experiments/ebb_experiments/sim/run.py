@@ -26,6 +26,7 @@ from ebb_experiments.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.sim.flows import FlowTable
 from ebb_experiments.sim.results import (
     COUNTERS,
+    ArrivalTable,
     Results,
     SampleTable,
     SwitchTables,
@@ -96,6 +97,7 @@ class Run:
         head: Row = {"scheme": self.name, "seed": self.seed}
         flows = FlowTable(self.loaded.topology, dilation, head)
         samples = SampleTable(self.loaded.topology, dilation, head)
+        arrivals = ArrivalTable(dilation, head)
         simulator = Simulator(
             self.binaries.simulator,
             slowed,
@@ -111,8 +113,11 @@ class Run:
             content=spec.content,
             loopback=(loopback := own_loopback()),
             faults=any(not isinstance(step, Reroute | Reinstall) for step in self.loaded.steps),
+            ends_with=spec.ends_with,
+            arrivals_every_ns=round(dilation.time(spec.arrivals_every_ns)),
             records=flows,
             samples=samples,
+            arrivals=arrivals,
         )
         with simulator, LoopThread() as loop:
 
@@ -152,10 +157,11 @@ class Run:
         switches = SwitchTables(report.switches, self.loaded.topology, dilation, counted, head)
         results = Results(
             {
-                "flows": flows.table(),
+                "flows": flows.table(pause.at_ns),
                 **switches.tables(),
                 "counters": table("counters", counter_rows(counters, head)),
                 "samples": samples.table(),
+                "arrivals": arrivals.table(),
             }
         )
         results.run = self._about(simulator, pause, report, nominal, workload) | {

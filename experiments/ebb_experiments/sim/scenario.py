@@ -107,6 +107,11 @@ class SimScenario(FaultKeys, Spec):
     """Of the objects; pattern: different bytes everywhere, compared at the receiver."""
     limit_ns: Annotated[int, Field(gt=0)] = 1_000_000_000
     """Nominal time after which a run is given up, flows open or not."""
+    ends_with: list[str] = []
+    """Parts of the workload: the run ends with the last of their transfers, whatever the others do.
+    None: with all."""
+    arrivals_every_ns: Annotated[int, Field(ge=0)] = 0
+    """Nominal; how often it is noted how much of every object has arrived. 0: never."""
     warm_up_ns: Annotated[int, Field(ge=0)] = 0
     """What the switches' queues and ports count begins then; flows and the program's counters tell
     of everything."""

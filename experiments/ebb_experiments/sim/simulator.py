@@ -119,6 +119,12 @@ class Simulator:
     """Address at which everything is served."""
     records: Sink = field(default_factory=list[Line])
     """Gets ended flows, at both ends, and transfers without one, in the simulator's units."""
+    ends_with: Sequence[str] = ()
+    """Parts of the workload with which a run ends that ends with its flows; none: with all."""
+    arrivals_every_ns: int = 0
+    """How often it is noted how much of every object has arrived; 0: never."""
+    arrivals: Sink = field(default_factory=list[Line])
+    """Gets `arrivals` lines: of an object, when it has ended, and at the report."""
     samples: Sink = field(default_factory=list[Line])
     """Gets queue depths, in the simulator's units: `sampling` lines, and `sample` lines after
     each."""
@@ -182,6 +188,8 @@ class Simulator:
             "links": links,
             "coding_bps": self.coding_bps,
             "content": self.content,
+            "ends_with": list(self.ends_with),
+            "arrivals_every_ns": self.arrivals_every_ns,
             **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
             **({"fabric_addr": f"{self.loopback}:{fabric_port()}"} if self.faults else {}),
         }
@@ -237,6 +245,8 @@ class Simulator:
                     on_progress(Progress(**line))
                 case "flow" | "transfer":
                     self.records.append(line)
+                case "arrivals":
+                    self.arrivals.append(line)
                 case "sampling" | "sample":
                     self.samples.append(line)
                 case "paused":
@@ -258,8 +268,10 @@ class Simulator:
             match line["event"]:
                 case "switch":
                     switches.append(line)
-                case "transfer":
+                case "transfer" | "open":
                     self.records.append(line)
+                case "arrivals":
+                    self.arrivals.append(line)
                 case "sampling" | "sample":
                     self.samples.append(line)
                 case "end":

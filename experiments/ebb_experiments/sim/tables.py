@@ -31,6 +31,8 @@ SCHEMAS: dict[str, pa.Schema] = {
             *_columns(pa.float64(), "offered_at_ns", "started_at_ns", "finished_at_ns", "fct_ns"),
             *_columns(pa.string(), "status", "reason"),
             *_columns(pa.int64(), *BY_SENDER, *BY_RECEIVER),
+            *_columns(pa.int64(), "arrived_bytes"),
+            *_columns(pa.float64(), "open_ns"),
         ),
         "ports": (
             *_PORT,
@@ -70,6 +72,12 @@ SCHEMAS: dict[str, pa.Schema] = {
             ("at_ns", pa.float64()),
             *_QUEUE,
             *_columns(pa.int64(), "depth_packets", "depth_bytes"),
+        ),
+        "arrivals": (
+            ("transfer", pa.int64()),
+            ("destination", pa.string()),
+            ("at_ns", pa.float64()),
+            ("bytes", pa.int64()),
         ),
     }.items()
 }
