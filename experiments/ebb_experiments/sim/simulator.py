@@ -188,8 +188,8 @@ class Simulator:
             "links": links,
             "coding_bps": self.coding_bps,
             "content": self.content,
-            "ends_with": list(self.ends_with),
-            "arrivals_every_ns": self.arrivals_every_ns,
+            **({"ends_with": list(self.ends_with)} if self.ends_with else {}),
+            **({"arrivals_every_ns": n} if (n := self.arrivals_every_ns) else {}),
             **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
             **({"fabric_addr": f"{self.loopback}:{fabric_port()}"} if self.faults else {}),
         }

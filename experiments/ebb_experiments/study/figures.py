@@ -15,9 +15,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
+from ebb_experiments.study.arrivals import rates
 from ebb_experiments.study.claims import estimate
 from ebb_experiments.study.look import LOOKS, Look
-from ebb_experiments.study.metric_spec import Samples
+from ebb_experiments.study.metric_spec import Rates, Samples
 from ebb_experiments.study.metrics import Numbers, Row, depths, sample
 from ebb_experiments.study.spec import Axis, Experiment, Figure, Scalar
 from ebb_experiments.study.store import Tables
@@ -242,12 +243,30 @@ def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
     """Of the first seed."""
     metric = data.experiment.metric[figure.metric]
+    if isinstance(metric, Rates):
+        _rates(figure, metric, data, place, where)
+        return
     assert isinstance(metric, Samples)
     for scheme, look in _schemes(figure, data):
         for trial, tables in data.trials:
             if trial.scheme == scheme and _matches(trial.labels, where):
                 at, depth = depths(metric, tables["samples"])
                 place.plot(at / 1e6, depth, label=look.label, color=look.colour, linewidth=0.8)
+                break
+
+
+def _rates(figure: Figure, metric: Rates, data: Data, place: Axes, where: dict[str, Any]) -> None:
+    """A line for each object, each in another style; of the first seed."""
+    for scheme, look in _schemes(figure, data):
+        for trial, tables in data.trials:
+            if trial.scheme == scheme and _matches(trial.labels, where):
+                at, each = rates(metric, tables)
+                for number, rate in enumerate(each):
+                    place.plot(
+                        at / 1e6, rate * metric.scale, label=f"{look.label}, flow {number + 1}",
+                        color=look.colour, linestyle=DASHES[number % 4],
+                        alpha=1 - 0.12 * number, linewidth=1.2,
+                    )  # fmt: skip
                 break
 
 

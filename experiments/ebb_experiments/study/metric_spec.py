@@ -23,8 +23,9 @@ class Flows(_Common):
     """Of flows: `fct` in ns, `slowdown` = fct over that of an idle network, `goodput` in bit/s;
     or a count of docs/agent-records.md per flow. Only flows that ended; `share` counts all."""
 
-    of: Literal["fct", "slowdown", "goodput", "packets_sent", "retransmitted", "timeouts",
-                "trimmed", "ce_marks", "decodes", "unneeded"]  # fmt: skip
+    of: Literal["fct", "slowdown", "goodput", "packets_sent", "packets_received", "retransmitted",
+                "timeouts", "trimmed", "ce_marks", "decodes", "unneeded", "surplus"]  # fmt: skip
+    """`surplus`: packets that arrived whole, above those that the object has."""
     stat: Stat | Literal["sum", "share", "above", "outliers"]
     """`share`: of the flows in which it is not 0; `above`: number of flows above `limit`;
     `outliers`: above the upper quartile by more than 1.5 of the distance between quartiles."""
@@ -35,6 +36,8 @@ class Flows(_Common):
     above_bytes: int = 0
     up_to_bytes: int | None = None
     destination: str | None = None
+    unfinished: bool = False
+    """`goodput`: also of those open at the end of the run, of what has arrived."""
 
 
 class Jobs(_Common):
@@ -87,4 +90,35 @@ class Samples(_Common):
     peer: str
 
 
-Metric = Annotated[Flows | Jobs | Delay | Port | Network | Samples, Field(discriminator="of")]
+class Meanwhile(_Common):
+    """Goodput of all objects of `traffic` together, in bit/s, from the last first start to the
+    first last end of it and the parts `while`: as long as all of them had objects under way.
+    Needs `arrivals_every_ns` of the scenario, as the two below."""
+
+    of: Literal["goodput-meanwhile"]
+    traffic: str
+    while_: Annotated[list[str], Field(alias="while")]
+
+
+class Fairness(_Common):
+    """Of the objects of a part under way at the same time. `jain`: Jain's index of their rates in
+    every period of the samples, from `settle_ns` after a start or end on; `convergence`: from the
+    start of one beside others until the index stays above 0.95, in ns."""
+
+    of: Literal["jain", "convergence"]
+    stat: Stat
+    traffic: str
+    settle_ns: float = 0
+
+
+class Rates(_Common):
+    """Rate of every object of a part over time, in bit/s. For figures."""
+
+    of: Literal["rates"]
+    traffic: str
+
+
+Metric = Annotated[
+    Flows | Jobs | Delay | Port | Network | Samples | Meanwhile | Fairness | Rates,
+    Field(discriminator="of"),
+]

@@ -14,13 +14,17 @@ import numpy.typing as npt
 import polars as pl
 from ebb_topologies.model import Topology
 
+from ebb_experiments.study.arrivals import fairness, goodput_meanwhile
 from ebb_experiments.study.metric_spec import (
     Delay,
+    Fairness,
     Flows,
     Jobs,
+    Meanwhile,
     Metric,
     Network,
     Port,
+    Rates,
     Samples,
     Stat,
 )
@@ -29,6 +33,8 @@ from ebb_experiments.study.store import Tables
 Numbers = npt.NDArray[np.float64]
 HEADER_BYTES = 54
 """Ethernet, IPv4 and TCP; NDP and SCDP have 82. For the ideal time only."""
+EBB_HEADER_BYTES = 68
+"""IPv4 and the header of docs/wire-format.md, in an IP packet of NDP and SCDP."""
 MARKS = ("step_marked", "phantom_marked")
 
 
@@ -63,7 +69,11 @@ def _value(metric: Metric, tables: Tables, topology: Topology, mtu: int) -> floa
             return _port(metric, tables["ports"])
         case Network():
             return _network(metric, tables)
-        case Samples():
+        case Meanwhile():
+            return goodput_meanwhile(metric, tables)
+        case Fairness():
+            return statistic(fairness(metric, tables), metric.stat)
+        case Samples() | Rates():
             return None
 
 
@@ -100,7 +110,16 @@ def chosen(metric: Flows, flows: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def flow_numbers(metric: Flows, flows: pl.LazyFrame, topology: Topology, mtu_bytes: int) -> Numbers:
-    flows = chosen(metric, flows).filter(ENDED)
+    flows = chosen(metric, flows)
+    still = flows.filter(pl.col("status") == "unfinished", pl.col("open_ns").is_not_null())
+    flows = flows.filter(ENDED)
+    if metric.of == "goodput" and metric.unfinished:
+        ended = _array(flows, pl.col("bytes") * 8e9 / pl.col("fct_ns"))
+        open_ = _array(still, pl.col("arrived_bytes") * 8e9 / pl.col("open_ns"))
+        return np.concatenate([ended, open_])
+    if metric.of == "surplus":
+        packets = (pl.col("stream_bytes") / (mtu_bytes - EBB_HEADER_BYTES)).ceil()
+        return _array(flows, pl.col("packets_received") - packets)
     if metric.of == "fct":
         return _array(flows, "fct_ns")
     if metric.of == "goodput":
