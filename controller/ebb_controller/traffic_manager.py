@@ -78,19 +78,28 @@ class TrafficManagers:
         replies = await asyncio.gather(*(self._statistics(s, reset) for s in self._switches))
         return dict(zip((switch.name for switch in self._switches), replies, strict=True))
 
+    async def raw(self, *, reset: bool = False) -> dict[str, tm.Stats]:
+        """All that every switch tells (`ebb_tm.proto`)."""
+        replies = await asyncio.gather(*(self._ask(s, reset) for s in self._switches))
+        return dict(zip((switch.name for switch in self._switches), replies, strict=True))
+
     async def of_switch(self, name: str) -> dict[int, PortStatistics]:
         (switch,) = (switch for switch in self._switches if switch.name == name)
         return await self._statistics(switch, reset=False)
 
     async def _statistics(self, switch: Switch, reset: bool) -> dict[int, PortStatistics]:
-        request = tm.GetStatsRequest(device_id=switch.device_id, reset=reset)
-        reply = await self._call(switch, "GetStats", tm.Stats, request)
+        reply = await self._ask(switch, reset)
         ports = {port.port: _port(port) for port in reply.ports}
         for drops in reply.drops:
             empty = PortStatistics(drops.port, 0, 0, [], {})
             port = ports.setdefault(drops.port, empty)
             port.dropped_packets[drops.reason] = drops.count.packets
         return ports
+
+    async def _ask(self, switch: Switch, reset: bool) -> tm.Stats:
+        request = tm.GetStatsRequest(device_id=switch.device_id, reset=reset)
+        reply: tm.Stats = await self._call(switch, "GetStats", tm.Stats, request)
+        return reply
 
     async def close(self) -> None:
         for channel in self._channels.values():
