@@ -43,7 +43,7 @@ endif
 
 # What is missing or half written is made again, whatever else looks new.
 .DELETE_ON_ERROR:
-BINARIES := ebb-p4c ebb-switch ebb-agent ebb-simulator
+BINARIES := ebb-p4c ebb-stf ebb-switch ebb-agent ebb-simulator
 ifneq ($(words $(realpath $(addprefix $(BUILD)/,$(BINARIES)))),$(words $(BINARIES)))
   $(shell rm -f $(BUILD)/.binaries)
 endif

@@ -11,12 +11,7 @@ use crate::lex::{Tok, Token, lex};
 use crate::source::{FileId, SourceMap, Span};
 
 mod condition;
-
-/// The library files that live inside the compiler.
-const EMBEDDED: &[(&str, &str)] = &[
-    ("core.p4", include_str!("../p4include/core.p4")),
-    ("v1model.p4", include_str!("../p4include/v1model.p4")),
-];
+mod include;
 
 /// Deep enough for any real program, shallow enough for the stack.
 const MAX_INCLUDE_DEPTH: usize = 64;
@@ -342,48 +337,17 @@ impl Preprocessor<'_> {
             );
             return;
         }
-        match self.find_include(&path, system, span.file) {
-            Ok((name, text)) => {
-                let file = self.sources.add(name, text);
+        let own_folder = Path::new(&self.sources.file(span.file).name).parent();
+        let own_folder = own_folder.filter(|_| !system);
+        match include::find(&path, own_folder, &self.options.include_dirs) {
+            Ok(found) => {
+                let file = self.sources.add(found.name, found.text);
                 self.run_file(file, depth + 1);
             }
-            Err(searched) => {
-                let message = format!("cannot find the include file `{path}`");
-                self.diagnostics.report(
-                    Diagnostic::error("include-not-found", span, message).help(format!(
-                        "searched in: {}; add a folder with -I",
-                        searched.join(", ")
-                    )),
-                );
-            }
+            Err(missing) => self
+                .diagnostics
+                .report(Diagnostic::error(missing.code, span, missing.problem).help(missing.help)),
         }
-    }
-
-    fn find_include(
-        &self,
-        path: &str,
-        system: bool,
-        from: FileId,
-    ) -> Result<(String, String), Vec<String>> {
-        let own_folder = Path::new(&self.sources.file(from).name)
-            .parent()
-            .map(Path::to_path_buf)
-            .filter(|_| !system);
-        let mut searched = Vec::new();
-        for dir in own_folder.iter().chain(&self.options.include_dirs) {
-            let candidate = dir.join(path);
-            if let Ok(text) = std::fs::read_to_string(&candidate) {
-                return Ok((candidate.display().to_string(), text));
-            }
-            let shown = dir.display().to_string();
-            searched.push(if shown.is_empty() { ".".into() } else { shown });
-        }
-        searched.push("the compiler's own files".into());
-        EMBEDDED
-            .iter()
-            .find(|(name, _)| *name == path)
-            .map(|(name, text)| (format!("<{name}>"), (*text).to_owned()))
-            .ok_or(searched)
     }
 
     /// Replaces macros. `hidden` are the macros being expanded, which do not expand again (C, 6.10.3.4).

@@ -59,6 +59,11 @@ impl SourceMap {
         (self.files.len() - 1) as FileId
     }
 
+    /// Of all files, in the order they were read.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| file.name.as_str())
+    }
+
     pub fn file(&self, id: FileId) -> &SourceFile {
         &self.files[id as usize]
     }

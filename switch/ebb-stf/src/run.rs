@@ -1,0 +1,281 @@
+//! Runs the commands of one test on one program.
+
+use std::collections::BTreeMap;
+
+use ebb_bmv2_json::Program;
+use ebb_pipeline::Pipeline;
+use ebb_pipeline::control::{MatchKey, TableEntry};
+use ebb_units::Duration;
+
+use crate::bench::Bench;
+use crate::entry;
+use crate::expectation::{Expected, Sent, compare};
+use crate::names;
+use crate::replication::{Replication, Session};
+use crate::script::{Action, Command, KeyValue, Statement};
+use crate::state;
+use crate::verdict::{Outcome, Verdict};
+
+/// `wait`: p4c's runner ignores it; here it lets meters and timeouts see time pass.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// How to run the program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mode {
+    /// With the interpreter, not as native code.
+    pub interpreted: bool,
+}
+
+pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
+    let loaded = match mode.interpreted {
+        true => Pipeline::load_interpreted(program),
+        false => Pipeline::load(program),
+    };
+    let pipeline = match loaded {
+        Ok(pipeline) => pipeline,
+        Err(error) => return Verdict::new(Outcome::LoadError, error.to_string()),
+    };
+    let ports = statements.iter().filter_map(|s| match &s.command {
+        Command::Packet { port, .. } | Command::Expect { port, .. } => Some(*port),
+        _ => None,
+    });
+    let bench = match Bench::new(pipeline, ports) {
+        Ok(bench) => bench,
+        Err(problem) => return Verdict::new(Outcome::BadTest, problem),
+    };
+    let mut test = Test {
+        program,
+        bench,
+        replication: Replication::default(),
+        labels: BTreeMap::new(),
+        ports: BTreeMap::new(),
+        last: Vec::new(),
+        wrong: Vec::new(),
+        output: Vec::new(),
+    };
+    for statement in statements {
+        if let Err(problem) = test.step(statement) {
+            let mut verdict = Verdict::new(
+                Outcome::BadTest,
+                format!("line {}: {problem}", statement.line),
+            );
+            verdict.output = test.output;
+            return verdict;
+        }
+    }
+    test.verdict()
+}
+
+/// The entry that an `add` with a label made.
+pub struct Labelled {
+    pub table: String,
+    pub key: Vec<MatchKey>,
+    pub priority: i32,
+}
+
+struct Test<'a> {
+    program: &'a Program,
+    bench: Bench,
+    replication: Replication,
+    labels: BTreeMap<String, Labelled>,
+    ports: BTreeMap<u16, (Vec<Expected>, Vec<Sent>)>,
+    /// Ports at which something left because of the last packet.
+    last: Vec<u16>,
+    /// Failed checks of counters and of `no_packet`.
+    wrong: Vec<String>,
+    output: Vec<String>,
+}
+
+impl Test<'_> {
+    fn step(&mut self, statement: &Statement) -> Result<(), String> {
+        let line = statement.line;
+        match &statement.command {
+            Command::Packet { port, bytes } => {
+                self.last.clear();
+                for (port, frame) in self.bench.send(*port, bytes.clone()) {
+                    self.last.push(port);
+                    let sent = Sent { frame, cause: line };
+                    self.ports.entry(port).or_default().1.push(sent);
+                }
+            }
+            Command::Expect { port, pattern } => {
+                let pattern = pattern.clone();
+                let expected = Expected { line, pattern };
+                self.ports.entry(*port).or_default().0.push(expected);
+            }
+            Command::NoPacket => {
+                if let Some(port) = self.last.first() {
+                    self.wrong
+                        .push(format!("line {line}: a packet left at port {port}"));
+                }
+            }
+            Command::Wait => self.bench.wait(WAIT),
+            Command::Add {
+                table,
+                priority,
+                keys,
+                action,
+                label,
+            } => self.add(table, *priority, keys, action, label.as_deref())?,
+            Command::SetDefault { table, action } => self.set_default(table, action)?,
+            Command::RemoveAll => self.remove_all()?,
+            Command::Remove { label } => self.remove(label)?,
+            Command::MirroringAdd { .. }
+            | Command::MirroringAddMulticast { .. }
+            | Command::MirroringDelete { .. }
+            | Command::MirroringGet { .. }
+            | Command::GroupCreate { .. }
+            | Command::NodeCreate { .. }
+            | Command::NodeUpdate { .. }
+            | Command::NodeAssociate { .. } => self.replication(&statement.command)?,
+            other => {
+                let (program, labels) = (self.program, &self.labels);
+                let said = self
+                    .bench
+                    .control(|pipeline, now| state::run(program, pipeline, now, labels, other))?;
+                match said {
+                    state::Said::Nothing => {}
+                    state::Said::Output(text) => self.output.push(format!("line {line}: {text}")),
+                    state::Said::Wrong(text) => self.wrong.push(format!("line {line}: {text}")),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        table: &str,
+        priority: Option<i32>,
+        keys: &[(String, KeyValue)],
+        action: &Action,
+        label: Option<&str>,
+    ) -> Result<(), String> {
+        let labelled = self.bench.control(|pipeline, now| {
+            let id = find_table(pipeline, table)?;
+            let info = pipeline.table_info(id);
+            let key =
+                entry::keys(&info.key, keys).map_err(|p| format!("table {}: {p}", info.name))?;
+            // Here 0 is a priority, in P4Runtime they start at 1. Others are for nothing.
+            let priority = match info.needs_priority {
+                true => priority.unwrap_or_default().saturating_add(1),
+                false => 0,
+            };
+            let table = info.name.to_owned();
+            let entry = TableEntry {
+                key: key.clone(),
+                priority,
+                action: entry::action(pipeline, id, action)?,
+                idle_timeout: None,
+                metadata: Vec::new(),
+            };
+            told(pipeline.insert_entry(now, id, entry))?;
+            Ok(Labelled {
+                table,
+                key,
+                priority,
+            })
+        })?;
+        if let Some(label) = label {
+            self.labels.insert(label.into(), labelled);
+        }
+        Ok(())
+    }
+
+    fn set_default(&mut self, table: &str, action: &Action) -> Result<(), String> {
+        self.bench.control(|pipeline, _| {
+            let id = find_table(pipeline, table)?;
+            let action = entry::action(pipeline, id, action)?;
+            told(pipeline.set_default_entry(id, Some(action)))
+        })
+    }
+
+    /// Those that are not the program's.
+    fn remove_all(&mut self) -> Result<(), String> {
+        self.labels.clear();
+        self.bench.control(|pipeline, _| {
+            let tables: Vec<_> = pipeline.tables().collect();
+            for table in tables {
+                let entries: Vec<_> = pipeline
+                    .entries(table)
+                    .filter(|entry| !entry.is_const)
+                    .map(|view| (view.entry.key.clone(), view.entry.priority))
+                    .collect();
+                for (key, priority) in entries {
+                    told(pipeline.delete_entry(table, &key, priority))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn remove(&mut self, label: &str) -> Result<(), String> {
+        let Some(entry) = self.labels.remove(label) else {
+            return Err(format!("no entry was added as `{label}`"));
+        };
+        self.bench.control(|pipeline, _| {
+            let table = told(pipeline.table(&entry.table))?;
+            told(pipeline.delete_entry(table, &entry.key, entry.priority))
+        })
+    }
+
+    fn replication(&mut self, command: &Command) -> Result<(), String> {
+        let replication = &mut self.replication;
+        let (port, group) = (None, None);
+        match command {
+            Command::GroupCreate { group } => replication.create_group(*group),
+            Command::NodeCreate { instance, ports } => replication.create_node(*instance, ports),
+            Command::NodeUpdate { node, ports } => replication.update_node(*node, ports)?,
+            Command::NodeAssociate { group, node } => replication.associate(*group, *node)?,
+            Command::MirroringAdd { session, port } => {
+                let port = Some(*port);
+                replication.set_session(*session, Session { port, group });
+            }
+            Command::MirroringAddMulticast { session, group } => {
+                let group = Some(*group);
+                replication.set_session(*session, Session { port, group });
+            }
+            Command::MirroringDelete { session } => replication.delete_session(*session)?,
+            Command::MirroringGet { session } => {
+                let known = replication.session(*session);
+                self.output.push(match known {
+                    Some(to) => format!("clone session {session}: {to:?}"),
+                    None => format!("clone session {session}: none"),
+                });
+            }
+            _ => {}
+        }
+        let replication = &self.replication;
+        self.bench
+            .control(|pipeline, _| replication.install(pipeline))
+    }
+
+    fn verdict(self) -> Verdict {
+        let mut details = self.wrong;
+        for (port, (expected, sent)) in &self.ports {
+            let differences = compare(*port, expected, sent);
+            details.extend(differences.into_iter().map(|difference| difference.text));
+        }
+        Verdict {
+            outcome: match details.is_empty() {
+                true => Outcome::Pass,
+                false => Outcome::Mismatch,
+            },
+            details,
+            output: self.output,
+        }
+    }
+}
+
+fn find_table(pipeline: &Pipeline, name: &str) -> Result<ebb_pipeline::TableId, String> {
+    let names: Vec<String> = pipeline
+        .tables()
+        .map(|table| pipeline.table_info(table).name.to_owned())
+        .collect();
+    let name = names::resolve("table", name, names.iter().map(String::as_str))?;
+    told(pipeline.table(name))
+}
+
+fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
+}

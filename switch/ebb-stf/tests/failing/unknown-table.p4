@@ -1,0 +1,1 @@
+../passing/entries.p4

@@ -1,0 +1,155 @@
+//! The binary on folders of tests: what passes, and how failures are told apart.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(name)
+}
+
+fn stf(arguments: &[&str], paths: &[PathBuf]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ebb-stf"))
+        .args(arguments)
+        .args(paths)
+        .output()
+        .expect("it starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn our_examples_pass() {
+    for mode in [&[][..], &["--interpreted"]] {
+        let output = stf(mode, &[folder("passing")]);
+        assert_eq!(stdout(&output), "2 tests: 2 passed\n");
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn a_test_may_be_named_in_several_ways() {
+    let (program, script) = (folder("passing/copies.p4"), folder("passing/copies.stf"));
+    let both = [program.clone(), script.clone()];
+    for paths in [&both[..], &[program], &[script]] {
+        assert_eq!(stdout(&stf(&[], paths)), "1 tests: 1 passed\n");
+    }
+}
+
+#[test]
+fn verbose_shows_what_was_read() {
+    let text = stdout(&stf(&["-v"], &[folder("passing/copies.p4")]));
+    for expected in [
+        "pass ",
+        "FromPort.values[3]: 0x2a",
+        "values: 0x00, 0x00, 0x29, 0x2a",
+        "limit[0]: 1/s burst 1, 1/s burst 1",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+}
+
+#[test]
+fn kinds_of_failures_are_told_apart() {
+    let output = stf(&[], &[folder("failing")]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    for (kind, test, reason) in [
+        (
+            "mismatch",
+            "mismatch.p4",
+            "line 11: a packet left at port 1",
+        ),
+        ("compile error", "no-program.p4", "no-program.p4:5:13: "),
+        (
+            "bad test",
+            "unknown-table.p4",
+            "line 1: there is no table `nowhere`",
+        ),
+        (
+            "bad test",
+            "unknown-command.p4",
+            "line 1: `send` is not a command",
+        ),
+        (
+            "load error",
+            "not-loadable.json",
+            "cannot load the BMv2 program",
+        ),
+    ] {
+        let line = text
+            .lines()
+            .find(|line| line.contains(test))
+            .unwrap_or_default();
+        assert!(
+            line.starts_with(kind) && line.contains(reason),
+            "{test}: {text}"
+        );
+    }
+    assert!(
+        text.ends_with(
+            "5 tests: 0 passed, failed: 1 mismatch, 1 compile error, 1 load error, 2 bad test; \
+             1 more are not for v1model\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn every_difference_is_shown() {
+    let text = stdout(&stf(&["-v"], &[folder("failing/mismatch.p4")]));
+    for expected in [
+        "line 6: port 1: byte 3 differs",
+        "expected 12341112",
+        "got      12341111",
+        "from the packet of line 2",
+        "line 7: port 1: 4 bytes are too few, 5 are expected",
+        "line 9: port 1: 5 bytes are too many, 4 are expected",
+        "line 10: port 2: this packet did not leave",
+        "line 12: counter FromPort.hits has 4 packets, expected > 4",
+        "line 13: port 1: a packet left that nobody expects",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    assert!(!text.contains("line 8:"), "{text}");
+}
+
+#[test]
+fn a_crash_or_a_hang_is_one_test_only() {
+    for (compiler, kind) in [("crashes", "crash"), ("hangs", "hang")] {
+        let compiler = folder("compilers").join(compiler);
+        let compiler = compiler.to_str().expect("text");
+        let arguments = ["--timeout", "1", "--json-from", compiler];
+        let text = stdout(&stf(&arguments, &[folder("passing")]));
+        let expected = format!("2 tests: 0 passed, failed: 2 {kind}\n");
+        assert!(text.ends_with(&expected), "{text}");
+    }
+}
+
+#[test]
+fn nothing_to_run_is_an_error() {
+    let output = stf(&[], &[folder("compilers")]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// p4c's test data, where it is: `EBB_P4C_TESTDATA` is its folder `testdata/p4_16_samples`.
+#[test]
+fn the_corpus_of_p4c() {
+    let Some(corpus) = std::env::var_os("EBB_P4C_TESTDATA") else {
+        eprintln!("skipped: EBB_P4C_TESTDATA does not say where p4c's testdata/p4_16_samples is");
+        return;
+    };
+    let output = stf(&[], &[PathBuf::from(corpus)]);
+    let text = stdout(&output);
+    let failed: Vec<&str> = text.lines().filter(|line| line.contains(".p4: ")).collect();
+    let known = |line: &&&str| KNOWN_FAILURES.iter().any(|name| line.contains(name));
+    let unknown: Vec<_> = failed.iter().filter(|line| !known(line)).collect();
+    assert!(unknown.is_empty(), "{unknown:#?}\n{text}");
+    eprintln!("{}", text.lines().last().unwrap_or_default());
+}
+
+/// With the reason in docs/stf.md.
+const KNOWN_FAILURES: &[&str] = &["/extern-funcs-bmv2.p4", "/forloop-bmv2.p4"];

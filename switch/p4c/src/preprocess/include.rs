@@ -1,0 +1,107 @@
+//! Where an included file is.
+
+use std::path::{Path, PathBuf};
+
+/// The library files that live inside the compiler.
+const EMBEDDED: &[(&str, &str)] = &[
+    ("core.p4", include_str!("../../p4include/core.p4")),
+    ("v1model.p4", include_str!("../../p4include/v1model.p4")),
+];
+
+/// Files by which programs for other architectures are known.
+const OTHER_ARCHITECTURES: &[&str] = &[
+    "psa.p4",
+    "pna.p4",
+    "tna.p4",
+    "t2na.p4",
+    "ebpf_model.p4",
+    "ubpf_model.p4",
+    "xdp_model.p4",
+    "tc_may_override.p4",
+];
+
+/// A file and how it is called in messages.
+pub struct Found {
+    pub name: String,
+    pub text: String,
+}
+
+/// Why there is none.
+pub struct Missing {
+    pub code: &'static str,
+    pub problem: String,
+    pub help: String,
+}
+
+/// `own_folder` is that of the file that has the `#include "..."`.
+pub fn find(
+    path: &str,
+    own_folder: Option<&Path>,
+    include_dirs: &[PathBuf],
+) -> Result<Found, Missing> {
+    let dirs = own_folder
+        .into_iter()
+        .chain(include_dirs.iter().map(PathBuf::as_path));
+    let mut searched = Vec::new();
+    for dir in dirs {
+        let candidate = dir.join(path);
+        let name = candidate.display().to_string();
+        match std::fs::read(&candidate) {
+            Ok(bytes) => return text(name, bytes),
+            // Somewhere else there may be one.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(_) if candidate.is_dir() => {}
+            Err(error) => {
+                return Err(Missing {
+                    code: "include-unreadable",
+                    problem: format!("cannot read the include file `{name}`: {error}"),
+                    help: "check its permissions".into(),
+                });
+            }
+        }
+        let shown = dir.display().to_string();
+        searched.push(if shown.is_empty() { ".".into() } else { shown });
+    }
+    if let Some((name, text)) = EMBEDDED.iter().find(|(name, _)| *name == path) {
+        return Ok(Found {
+            name: format!("<{name}>"),
+            text: (*text).to_owned(),
+        });
+    }
+    searched.push("the compiler's own files".into());
+    let other = OTHER_ARCHITECTURES
+        .iter()
+        .any(|file| Path::new(path).ends_with(file));
+    let searched = searched.join(", ");
+    Err(match other {
+        true => Missing {
+            code: "other-architecture",
+            problem: format!("`{path}` is of an architecture that this compiler does not know"),
+            help: format!("it compiles programs for v1model.p4; searched in: {searched}"),
+        },
+        false => Missing {
+            code: "include-not-found",
+            problem: format!("cannot find the include file `{path}`"),
+            help: format!("searched in: {searched}; add a folder with -I"),
+        },
+    })
+}
+
+fn text(name: String, bytes: Vec<u8>) -> Result<Found, Missing> {
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Found { name, text }),
+        Err(error) => {
+            let valid = error.utf8_error().valid_up_to();
+            let before = &error.as_bytes()[..valid];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            Err(Missing {
+                code: "include-unreadable",
+                problem: format!("the include file `{name}` is not UTF-8 text"),
+                help: format!(
+                    "byte 0x{:02x} in its line {line} is no UTF-8; convert the file",
+                    error.as_bytes()[valid]
+                ),
+            })
+        }
+    }
+}
