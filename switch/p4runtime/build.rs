@@ -1,5 +1,5 @@
 //! Generates the gRPC code: P4Runtime from the descriptors that `descriptors.py` writes, the
-//! traffic-manager and fabric services from their own `.proto`.
+//! traffic-manager, fabric and trace services from their own `.proto`.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,11 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 
 const FDS_VARIABLE: &str = "EBB_P4RUNTIME_FDS";
-const OWN_PROTOS: [&str; 2] = ["proto/ebb_tm.proto", "proto/ebb_fabric.proto"];
+const OWN_PROTOS: [&str; 3] = [
+    "proto/ebb_tm.proto",
+    "proto/ebb_fabric.proto",
+    "proto/ebb_trace.proto",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-env-changed={FDS_VARIABLE}");

@@ -15,6 +15,7 @@ use ebb_pipeline::Pipeline;
 
 use crate::fabric::EngineFabric;
 use crate::settings::{PortAt, Settings, SwitchSettings};
+use crate::trace;
 
 /// Everything that is ready to run.
 pub struct Built {
@@ -31,8 +32,14 @@ pub fn build(
 ) -> Result<Built> {
     let mut network = Network::new();
     let mut switches = Vec::new();
+    trace::check(
+        &settings.trace,
+        settings.switches.iter().map(|s| s.name.as_str()),
+    )?;
     for entry in &settings.switches {
-        switches.push(network.add_switch(build_switch(entry, settings.interpreted)?));
+        let mut switch = build_switch(entry, settings.interpreted)?;
+        trace::print(&mut switch, &settings.trace, settings.trace_packets);
+        switches.push(network.add_switch(switch));
     }
     let end = |(switch, port): PortAt| NodePort {
         node: switches[switch],

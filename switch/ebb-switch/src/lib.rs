@@ -7,3 +7,4 @@ pub mod options;
 pub mod run;
 pub mod service;
 pub mod settings;
+pub mod trace;

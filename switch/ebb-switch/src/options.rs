@@ -81,6 +81,16 @@ pub struct Options {
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub pcap: Option<PathBuf>,
 
+    /// Print to stdout what happens to packets, step by step: those that come in at these ports, written
+    /// PORT, or SWITCH or SWITCH:PORT in a fabric; without any, all packets. They are interpreted,
+    /// others are as fast as ever
+    #[arg(long, value_name = "PORT,..", num_args = 0..=1, value_delimiter = ',', default_missing_value = "")]
+    pub trace: Option<Vec<TracePoint>>,
+
+    /// End --trace after so many packets
+    #[arg(long, value_name = "N", requires = "trace")]
+    pub trace_packets: Option<u64>,
+
     /// What is printed to stderr at the end: the drops as a table, or all statistics as JSON
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub report: ReportFormat,
@@ -110,6 +120,36 @@ fn without_separator(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsStr
         arguments.remove(separator);
     }
     arguments
+}
+
+/// Where packets that are traced come in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TracePoint {
+    /// `None`: any.
+    pub switch: Option<String>,
+    pub port: Option<u16>,
+}
+
+impl FromStr for TracePoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let port = |text: &str| text.parse().ok();
+        let (switch, port) = match text.rsplit_once(':') {
+            _ if text.is_empty() => (None, None),
+            None if port(text).is_some() => (None, port(text)),
+            None => (Some(text.to_owned()), None),
+            Some((switch, number)) => match port(number) {
+                Some(number) => (Some(switch.to_owned()), Some(number)),
+                None => {
+                    return Err(format!(
+                        "\"{number}\" is no port number; expected PORT, SWITCH or SWITCH:PORT"
+                    ));
+                }
+            },
+        };
+        Ok(Self { switch, port })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

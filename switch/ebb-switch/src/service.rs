@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use ebb_engine::trace::Watch;
 use ebb_engine::{ControlHandle, NodeId, Notice, Switch};
-use ebb_p4runtime::{Device, Event, Job};
+use ebb_p4runtime::{Device, Event, Job, TraceRequest, TraceSink};
 use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
 use ebb_units::Instant;
 use tokio::sync::mpsc;
+
+use crate::trace;
 
 /// A switch of the fabric, from the server's threads.
 pub struct EngineDevice {
@@ -96,6 +99,14 @@ impl ebb_p4runtime::Switch for Adapter<'_> {
 
     fn reset_traffic_statistics(&mut self) {
         self.0.reset_statistics();
+    }
+
+    fn trace(&mut self, request: TraceRequest, mut sink: TraceSink) -> bool {
+        self.0.watch(Watch {
+            ports: request.ports,
+            packets: request.packets,
+            sink: Box::new(move |visit| sink(trace::message(visit))),
+        })
     }
 
     fn other_drops(&self) -> Vec<(u16, String, Count)> {

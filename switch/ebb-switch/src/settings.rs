@@ -8,7 +8,7 @@ use ebb_engine::{FileError, read_config, read_traffic_manager_config};
 use ebb_traffic_manager::TrafficManagerConfig;
 use serde::Deserialize;
 
-use crate::options::Options;
+use crate::options::{Options, TracePoint};
 
 const DEFAULT_DROP_PORT: u16 = 511;
 
@@ -33,7 +33,7 @@ pub type Link = [PortAt; 2];
 /// A host outside: its name, and the external port that leads to it.
 pub type HostAt = (String, PortAt);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Settings {
     pub switches: Vec<SwitchSettings>,
     pub links: Vec<Link>,
@@ -42,23 +42,27 @@ pub struct Settings {
     pub fabric_addr: Option<SocketAddr>,
     /// No native code for programs.
     pub interpreted: bool,
+    /// Packets that come in here are printed.
+    pub trace: Vec<TracePoint>,
+    /// At most so many on each switch.
+    pub trace_packets: u64,
 }
 
 impl Settings {
     pub fn from_options(options: &Options) -> Result<Self, FileError> {
-        match &options.fabric {
-            Some(file) => Ok(Self {
-                interpreted: options.no_native,
-                ..Self::from_fabric_file(file)?
-            }),
-            None => Ok(Self {
+        let settings = match &options.fabric {
+            Some(file) => Self::from_fabric_file(file)?,
+            None => Self {
                 switches: vec![SwitchSettings::from_options(options)?],
-                links: Vec::new(),
-                hosts: Vec::new(),
-                fabric_addr: None,
-                interpreted: options.no_native,
-            }),
-        }
+                ..Self::default()
+            },
+        };
+        Ok(Self {
+            interpreted: options.no_native,
+            trace: options.trace.clone().unwrap_or_default(),
+            trace_packets: options.trace_packets.unwrap_or(u64::MAX),
+            ..settings
+        })
     }
 
     fn from_fabric_file(path: &Path) -> Result<Self, FileError> {
@@ -124,7 +128,7 @@ impl Settings {
             switches,
             hosts,
             fabric_addr: file.fabric_addr,
-            interpreted: false,
+            ..Self::default()
         })
     }
 }

@@ -24,6 +24,7 @@ mod prefetch;
 mod report;
 pub mod simulation;
 mod switch;
+pub mod trace;
 
 pub use config_file::{FileError, read_config, read_traffic_manager_config};
 pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};

@@ -6,6 +6,8 @@
 //! a packet that has been through the pipeline [`MAX_PASSES`] times is dropped, so that no program
 //! can occupy the switch for ever.
 
+mod visits;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use ebb_pipeline::{
@@ -22,6 +24,7 @@ use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
 use crate::ecn::carries_ce;
 use crate::prefetch::prefetch;
+use crate::trace::{Event, Tracer, Watches};
 
 pub use ebb_traffic_manager::PortId;
 
@@ -82,6 +85,8 @@ struct Journey {
     passes: u8,
     /// How often it has been deflected.
     deflections: u8,
+    /// Who wants to know what happens to it.
+    watches: Watches,
 }
 
 /// A packet before ingress.
@@ -120,6 +125,7 @@ pub struct Switch {
     listener: Option<Listener>,
     /// Entries whose [`Notice::Idle`] was sent.
     idle: BTreeSet<(TableId, EntryId)>,
+    tracer: Tracer,
 }
 
 impl Switch {
@@ -148,6 +154,7 @@ impl Switch {
             packets_seen: 0,
             listener: None,
             idle: BTreeSet::new(),
+            tracer: Tracer::default(),
         };
         if let Some(port) = cpu_port {
             switch.connect_port(Instant::ZERO, port);
@@ -182,6 +189,7 @@ impl Switch {
     /// Replaces the program. Packets that wait in queues belong to the old one and are dropped.
     pub fn install(&mut self, mut pipeline: Pipeline) {
         self.manager.clear(self.now);
+        self.tracer.flush();
         self.idle.clear();
         pipeline.set_drop_port(self.options.drop_port);
         self.pipeline = Some(pipeline);
@@ -201,6 +209,7 @@ impl Switch {
             }
         }
         self.pipeline = None;
+        self.tracer.flush();
         self.serve_at.fill(None);
         self.drops = DropLedger::default();
         self.outside_drops = DropLedger::default();
@@ -344,6 +353,7 @@ impl Switch {
             packet_id: self.packets_seen,
             passes: 0,
             deflections: 0,
+            watches: self.tracer.admit(port),
         };
         // Nothing else waits: `run` leaves nothing.
         self.ingress(Entering {
@@ -378,6 +388,7 @@ impl Switch {
     }
 
     fn drop_one(&mut self, port: PortId, reason: &'static str, bytes: u64) {
+        self.tracer.note(|| Event::Dropped { reason });
         self.drops.add(port, reason, 1, bytes);
     }
 
@@ -425,7 +436,7 @@ impl Switch {
         self.schedule(port);
     }
 
-    fn ingress(&mut self, entering: Entering) {
+    fn pass_ingress(&mut self, entering: Entering) {
         let Entering { frame, journey, .. } = entering;
         let (port, len) = (journey.ingress_port, frame.len() as u64);
         if journey.passes >= MAX_PASSES {
@@ -442,15 +453,20 @@ impl Switch {
             deflect: entering.deflect,
         };
         let outcome = pipeline.ingress(self.now, frame, &input);
+        self.collect_trace();
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, journey);
         }
         if let Some(digest) = outcome.digest {
+            self.tracer.note(|| Event::Digest {
+                values: digest.values.clone(),
+            });
             // A digest is a hint; P4Runtime lets the switch lose it.
             self.notify(Notice::Digest(digest));
         }
         match outcome.verdict {
             IngressVerdict::Resubmit { frame, preserved } => {
+                self.tracer.note(|| Event::Resubmitted);
                 self.entering.push_back(Entering {
                     frame,
                     instance_type: instance_type::RESUBMITTED,
@@ -482,6 +498,10 @@ impl Switch {
         if let Some(pipeline) = &self.pipeline {
             replicas.extend_from_slice(pipeline.multicast_replicas(group));
         }
+        self.tracer.note(|| Event::Multicast {
+            group,
+            replicas: replicas.clone(),
+        });
         if replicas.is_empty() {
             let reason = DropReason::NoReplica.as_str();
             self.drop_one(journey.ingress_port, reason, packet.wire_len() as u64);
@@ -503,6 +523,10 @@ impl Switch {
             .pipeline
             .as_ref()
             .and_then(|p| p.clone_session(clone.session));
+        self.tracer.note(|| Event::Cloned {
+            session: clone.session,
+            replicas: session.map_or_else(Vec::new, |s| s.replicas.clone()),
+        });
         // A session that does not exist makes no copy, as on BMv2.
         let Some(session) = session.cloned() else {
             self.ledger.consumed(1);
@@ -576,9 +600,28 @@ impl Switch {
             deflections: journey.deflections,
         };
         match self.manager.enqueue(self.now, port, arrival, queued) {
-            Admission::Enqueued { .. } => self.schedule(port),
+            Admission::Enqueued { depth } => {
+                self.tracer.note(|| Event::Enqueued {
+                    port,
+                    queue: priority,
+                    bytes: arrival.len,
+                    depth,
+                });
+                self.schedule(port);
+            }
             // The traffic manager has counted it.
-            Admission::Dropped { packet: queued, .. } => self.recycle(queued.packet),
+            Admission::Dropped {
+                packet: queued,
+                reason,
+            } => {
+                self.tracer.note(|| Event::Refused {
+                    port,
+                    queue: priority,
+                    reason: reason.as_str(),
+                    depth: self.manager.depth(port, priority),
+                });
+                self.recycle(queued.packet);
+            }
             Admission::Deflected {
                 packet: queued,
                 depth,
@@ -586,6 +629,11 @@ impl Switch {
                 let Some(pipeline) = &mut self.pipeline else {
                     return;
                 };
+                self.tracer.note(|| Event::Deflected {
+                    port,
+                    queue: priority,
+                    depth,
+                });
                 let frame = pipeline.deparse(queued.packet);
                 let depth = depth.in_unit(self.manager.depth_unit());
                 self.entering.push_back(Entering {
@@ -605,7 +653,7 @@ impl Switch {
         }
     }
 
-    fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
+    fn pass_egress(&mut self, port: PortId, departure: Departure<Queued>) {
         let Departure {
             packet: queued,
             queue,
@@ -630,22 +678,31 @@ impl Switch {
         };
         let journey = queued.journey;
         let outcome = pipeline.egress(start, queued.packet, &input);
+        self.collect_trace();
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, journey);
         }
         match outcome.verdict {
             EgressVerdict::Transmit(frame) => self.transmit(port, queue, start, frame),
-            EgressVerdict::Recirculate { frame, preserved } => self.entering.push_back(Entering {
-                frame,
-                instance_type: instance_type::RECIRCULATED,
-                preserved: Some(preserved),
-                deflect: None,
-                journey: Journey {
-                    deflections: 0,
-                    ..journey.next_pass()
-                },
-            }),
-            EgressVerdict::Dropped(_) => self.manager.egress_dropped(port, queue, departure.len),
+            EgressVerdict::Recirculate { frame, preserved } => {
+                self.tracer.note(|| Event::Recirculated);
+                self.entering.push_back(Entering {
+                    frame,
+                    instance_type: instance_type::RECIRCULATED,
+                    preserved: Some(preserved),
+                    deflect: None,
+                    journey: Journey {
+                        deflections: 0,
+                        ..journey.next_pass()
+                    },
+                });
+            }
+            EgressVerdict::Dropped(reason) => {
+                self.tracer.note(|| Event::Dropped {
+                    reason: reason.name(),
+                });
+                self.manager.egress_dropped(port, queue, departure.len);
+            }
         }
     }
 
@@ -659,6 +716,11 @@ impl Switch {
             .manager
             .transmit(port, queue, start, len, carries_ce(&frame));
         self.ledger.sent();
+        self.tracer.note(|| Event::Sent {
+            port,
+            arrival: sent.arrival,
+            frame: frame.clone(),
+        });
         self.effects
             .push((sent.arrival, Effect::Send { port, frame }));
     }

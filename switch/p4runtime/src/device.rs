@@ -1,10 +1,14 @@
 //! The switch as this crate sees it. The crate that owns the switch implements these traits.
 
+use std::collections::BTreeSet;
+
 use ebb_pipeline::{Digest, EntryId, Pipeline, TableId};
 use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
 use ebb_units::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
+
+use crate::proto::trace;
 
 /// A switch, in the hands of the thread that owns it.
 pub trait Switch {
@@ -23,7 +27,20 @@ pub trait Switch {
     fn reset_traffic_statistics(&mut self);
     /// What was dropped elsewhere than in a queue since the start: port, reason, how much.
     fn other_drops(&self) -> Vec<(u16, String, Count)>;
+    /// Has packets traced. False if there are too many traces already.
+    fn trace(&mut self, request: TraceRequest, sink: TraceSink) -> bool;
 }
+
+/// Which packets are to be traced.
+pub struct TraceRequest {
+    /// Those that come in here; none: everywhere.
+    pub ports: BTreeSet<u16>,
+    /// At most so many.
+    pub packets: u64,
+}
+
+/// Gets what happens; false ends the trace, and it is dropped after the last packet.
+pub type TraceSink = Box<dyn FnMut(trace::Visit) -> bool + Send>;
 
 /// Something to do with a switch, between two packets.
 pub type Job = Box<dyn FnOnce(&mut dyn Switch) + Send>;

@@ -30,8 +30,9 @@ mod server;
 mod service;
 mod store;
 mod stream;
+mod trace;
 mod traffic;
 
-pub use device::{Device, Event, Job, Switch};
+pub use device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};
 pub use server::{ServeError, Server};

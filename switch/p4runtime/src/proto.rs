@@ -7,6 +7,7 @@ mod generated {
 
 pub use generated::ebb::fabric::v1 as fabric;
 pub use generated::ebb::tm::v1 as tm;
+pub use generated::ebb::trace::v1 as trace;
 pub use generated::google::rpc;
 pub use generated::p4::config::v1 as config;
 pub use generated::p4::v1 as p4;

@@ -18,8 +18,9 @@ use crate::programs::Programs;
 use crate::proto::fabric::fabric_server::FabricServer;
 use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
+use crate::proto::trace::trace_server::TraceServer;
 use crate::stream::serve_events;
-use crate::{service, traffic};
+use crate::{service, trace, traffic};
 
 /// Programs and large batches come in one message.
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
@@ -166,9 +167,11 @@ async fn serve_device(
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let traffic = TrafficManagerServer::new(traffic::Service::new(host.clone()));
+    let traces = TraceServer::new(trace::Service::new(host.clone()));
     let server = grpc()
         .add_service(p4runtime)
         .add_service(traffic)
+        .add_service(traces)
         .serve_with_incoming_shutdown(incoming(endpoint)?, stop);
     let events = tokio::spawn(serve_events(host));
     let result = server.await;

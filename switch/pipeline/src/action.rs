@@ -9,11 +9,14 @@ use crate::bits::{low_mask, words_for};
 use crate::error::LoadError;
 use crate::expr::{BinaryOp, Compiler, Condition, HeaderRef, Num, Number, UnionRef, Word};
 use crate::layout::{Layout, Slot};
+use crate::trace::Source;
 
 #[derive(Debug)]
 pub(crate) struct Action {
     pub name: String,
     pub id: u32,
+    /// Its name, and where its first primitive stands.
+    pub source: Source,
     pub params: Vec<Param>,
     /// Words of action data.
     pub data_words: usize,
@@ -151,9 +154,17 @@ impl ActionCompiler<'_> {
         let body = self
             .body(&action.primitives, &slots)
             .map_err(|e| e.within(format_args!("action {}", action.name)))?;
+        let source = action
+            .primitives
+            .first()
+            .map_or_else(Source::default, |p| Source::from(&p.source_info));
         Ok(Action {
             name: action.name.clone(),
             id: action.id,
+            source: Source {
+                text: action.name.clone(),
+                ..source
+            },
             params,
             data_words: at as usize,
             body,

@@ -7,6 +7,7 @@ use crate::layout::Header;
 use crate::machine::Machine;
 use crate::profile::{BoundAction, Profile, Resolved};
 use crate::program::{Checksum, Emit, Next, Node};
+use crate::trace::TraceEvent;
 
 /// A pipeline whose nodes go in a circle, which no compiler writes, is cut off.
 const MAX_NODES: usize = 65_536;
@@ -37,18 +38,24 @@ impl Machine<'_> {
                     t.next(applied.hit, applied.action)
                 }
                 Node::Condition {
+                    source,
                     condition,
                     then,
                     otherwise,
                 } => {
-                    if condition.eval(&self.scope(&[])) {
-                        *then
-                    } else {
-                        *otherwise
+                    let value = condition.eval(&self.scope(&[]));
+                    if self.is_traced() {
+                        let source = source.clone();
+                        self.note(TraceEvent::Condition { source, value });
                     }
+                    if value { *then } else { *otherwise }
                 }
                 Node::Call { action, next } => {
-                    self.run(&program.actions[*action as usize].body, &[]);
+                    let action = &program.actions[*action as usize];
+                    if self.is_traced() {
+                        self.note(TraceEvent::Statements(action.source.clone()));
+                    }
+                    self.run(&action.body, &[]);
                     *next
                 }
             };
@@ -57,8 +64,15 @@ impl Machine<'_> {
 
     fn apply(&mut self, table: usize) -> Applied {
         let mut data = std::mem::take(&mut self.state.action_data);
+        let before = self.snapshot();
         let entry = self.find(table);
-        let action = self.action_of(table, entry).map(|bound| {
+        let hash = self.selector_hash(table, entry);
+        if self.is_traced() {
+            self.note_table(table, entry, hash);
+            // A direct meter writes its colour.
+            self.note_changes(before);
+        }
+        let action = self.member_of(table, entry, hash).map(|bound| {
             data.clear();
             data.extend_from_slice(&bound.data);
             bound.action
@@ -92,21 +106,24 @@ impl Machine<'_> {
 
     /// The action of an entry, or of a miss.
     pub fn action_of(&mut self, table: usize, entry: Option<u32>) -> Option<&BoundAction> {
-        let members = match self.resolved(table, entry)? {
-            Resolved::Action(_) | Resolved::Member(_) => None,
-            Resolved::Set(actions) => Some(actions.len()),
-            Resolved::Group(group) => {
-                Some(self.profile_of(table)?.groups.get(group)?.buckets.len())
-            }
-        };
-        let hash = match members {
-            None | Some(0) => 0,
-            Some(_) => {
-                let selector = self.profile_of(table)?.spec.selector?;
-                self.calculate(selector)
-            }
-        };
+        let hash = self.selector_hash(table, entry);
         self.member_of(table, entry, hash)
+    }
+
+    /// The hash that chooses among several actions; 0 if there is nothing to choose.
+    fn selector_hash(&mut self, table: usize, entry: Option<u32>) -> u64 {
+        let profile = self.profile_of(table);
+        let several = match self.resolved(table, entry) {
+            None | Some(Resolved::Action(_) | Resolved::Member(_)) => false,
+            Some(Resolved::Set(actions)) => !actions.is_empty(),
+            Some(Resolved::Group(group)) => profile
+                .and_then(|p| p.groups.get(group))
+                .is_some_and(|g| !g.buckets.is_empty()),
+        };
+        match profile.and_then(|p| p.spec.selector) {
+            Some(selector) if several => self.calculate(selector),
+            _ => 0,
+        }
     }
 
     /// The same, with the hash that chooses among the members of a group.
@@ -125,13 +142,13 @@ impl Machine<'_> {
         Some(&self.profile_of(table)?.members.get(member)?.bound)
     }
 
-    fn profile_of(&self, table: usize) -> Option<&Profile> {
+    pub fn profile_of(&self, table: usize) -> Option<&Profile> {
         let profile = self.state.tables[table].spec.profile?;
         self.state.profiles.get(profile.index())
     }
 
     #[inline]
-    fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
+    pub fn resolved(&self, table: usize, entry: Option<u32>) -> Option<&Resolved> {
         self.state.tables[table].action(entry)
     }
 
@@ -145,6 +162,9 @@ impl Machine<'_> {
                 let at = (c.target.at + c.target.words - 1) as usize;
                 let mask = crate::bits::low_mask(c.target.bits);
                 right &= self.packet.words[at] & mask == expected & mask;
+                if self.is_traced() {
+                    self.note_checksum(c, expected);
+                }
             }
         }
         right
@@ -159,22 +179,27 @@ impl Machine<'_> {
     /// Updates checksums and makes `packet.frame` the frame to be sent: the headers are written over the
     /// old ones, and the payload moves only if they are not as long.
     pub fn deparse(&mut self) {
-        match &self.program.native {
+        match self.native() {
             Some(native) => self.deparse_native(native),
             None => self.deparse_headers(),
         }
         let whole = self.packet.truncated_to;
         self.packet.frame.truncate(whole);
+        if self.is_traced() {
+            self.note_deparse();
+        }
     }
 
     fn deparse_headers(&mut self) {
         let program = self.program;
+        let before = self.snapshot();
         for c in &program.update {
             if self.applies(c) {
                 let value = self.calculate(c.calculation);
                 store(&mut self.packet.words, c.target, i128::from(value));
             }
         }
+        self.note_changes(before);
         let calls: &[Primitive] = &program.deparser_calls;
         self.run(calls, &[]);
         self.measure();

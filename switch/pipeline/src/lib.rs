@@ -35,6 +35,7 @@ mod state;
 mod stateful;
 mod stats;
 mod table;
+pub mod trace;
 mod wire;
 
 pub use error::LoadError;

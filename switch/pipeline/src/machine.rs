@@ -34,6 +34,17 @@ impl Machine<'_> {
     }
 
     pub fn run(&mut self, body: &[Primitive], data: &[u64]) {
+        match self.snapshot() {
+            None => self.run_body::<false>(body, data),
+            before => {
+                self.run_body::<true>(body, data);
+                self.note_changes(before);
+            }
+        }
+    }
+
+    #[inline]
+    fn run_body<const TRACED: bool>(&mut self, body: &[Primitive], data: &[u64]) {
         let mut at = 0;
         let mut steps = 0;
         while let Some(primitive) = body.get(at) {
@@ -42,6 +53,9 @@ impl Machine<'_> {
                 return self.fail(DropReason::NoTermination);
             }
             at += 1;
+            if TRACED {
+                self.note_primitive(primitive, data);
+            }
             match primitive {
                 // Most primitives are assignments, and they cannot end anything.
                 Primitive::AssignWord(to, mask, value) => {
@@ -416,6 +430,11 @@ impl Machine<'_> {
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
         }
+        let message = self.log_text(text, args, data);
+        tracing::info!(packet = self.packet.packet_id, "{message}");
+    }
+
+    pub fn log_text(&self, text: &str, args: &[Number], data: &[u64]) -> String {
         let scope = self.scope(data);
         let mut args = args.iter();
         let mut message = String::new();
@@ -429,7 +448,7 @@ impl Machine<'_> {
             rest = after;
         }
         message.push_str(rest);
-        tracing::info!(packet = self.packet.packet_id, "{message}");
+        message
     }
 }
 

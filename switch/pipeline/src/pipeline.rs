@@ -8,11 +8,13 @@ use std::sync::Arc;
 use crate::control::{CloneSession, Replica};
 use crate::error::LoadError;
 use crate::machine::Machine;
+use crate::native::Native;
 use crate::outcome::*;
 use crate::packet::{CloneCall, Packet, Pool, Preserved};
 use crate::program::{Place, Program};
 use crate::state::State;
 use crate::stats::PipelineStats;
+use crate::trace::TraceEvent;
 
 /// A v1model switch without ports and queues.
 #[derive(Debug)]
@@ -168,9 +170,12 @@ impl Pipeline {
         copy.ingress_length = packet.ingress_length;
         let port = self.program.standard.ingress_port;
         set(&mut copy.words, port, u64::from(packet.ingress_port));
+        // What the parser does to the copy is what it did to the packet.
+        let trace = self.state.trace.take();
         let mut machine = self.machine(&mut copy, now);
         machine.begin();
         machine.measure();
+        self.state.trace = trace;
         self.reset_clone(
             &mut copy,
             packet,
@@ -359,6 +364,16 @@ impl Pipeline {
         self.program.error_names.get(&code).map(String::as_str)
     }
 
+    /// From now on packets are interpreted, and what happens to them is noted.
+    pub fn start_trace(&mut self) {
+        self.state.trace.get_or_insert_default();
+    }
+
+    /// What was noted since [`start_trace`](Self::start_trace). Nothing is noted any more.
+    pub fn take_trace(&mut self) -> Vec<TraceEvent> {
+        self.state.trace.take().unwrap_or_default()
+    }
+
     fn drop_packet(&mut self, packet: Box<Packet>, reason: DropReason) -> DropReason {
         self.state.pool.recycle(packet);
         self.state.stats.dropped(reason)
@@ -374,10 +389,15 @@ impl Pipeline {
     }
 }
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
+    /// The native code, if there is any for this packet: steps can be noted only where they are interpreted.
+    pub fn native(&self) -> Option<&'a Native> {
+        self.program.native.as_ref().filter(|_| !self.is_traced())
+    }
+
     /// Parser and checksum verification.
     fn begin(&mut self) {
-        let (error, right) = match &self.program.native {
+        let (error, right) = match self.native() {
             Some(native) => self.begin_native(native),
             None => self.begin_interpreted(),
         };
@@ -400,16 +420,20 @@ impl Machine<'_> {
     }
 
     fn ingress(&mut self) {
-        let native = self.program.native.as_ref();
-        if !native.is_some_and(|native| self.ingress_native(native)) {
+        if !self
+            .native()
+            .is_some_and(|native| self.ingress_native(native))
+        {
             self.pipeline(self.program.ingress);
             self.measure();
         }
     }
 
     fn egress(&mut self) {
-        let native = self.program.native.as_ref();
-        if !native.is_some_and(|native| self.egress_native(native)) {
+        if !self
+            .native()
+            .is_some_and(|native| self.egress_native(native))
+        {
             self.pipeline(self.program.egress);
             self.measure();
         }

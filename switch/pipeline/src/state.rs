@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub key: Vec<u64>,
     pub masked_key: Vec<u64>,
     pub action_data: Vec<u64>,
+    /// What happens to the packet, if somebody wants to know.
+    pub trace: Option<Vec<crate::trace::TraceEvent>>,
 }
 
 #[derive(Clone, Debug)]
@@ -91,6 +93,7 @@ impl State {
             key: Vec::new(),
             masked_key: Vec::new(),
             action_data: Vec::new(),
+            trace: None,
         }
     }
 }

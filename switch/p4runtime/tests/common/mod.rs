@@ -11,7 +11,7 @@ use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
 use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::{p4, rpc};
-use ebb_p4runtime::{Device, Event, Job, Server, Switch};
+use ebb_p4runtime::{Device, Event, Job, Server, Switch, TraceRequest, TraceSink};
 use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::{
     ConfigError, Count, PortStatistics, TrafficManager, TrafficManagerConfig,
@@ -83,6 +83,9 @@ impl Switch for FakeSwitch {
             bytes: 300,
         };
         vec![(5, "kernel-drop".to_owned(), dropped)]
+    }
+    fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
+        false
     }
 }
 

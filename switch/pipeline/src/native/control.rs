@@ -33,6 +33,7 @@ impl Code<'_, '_> {
                     condition,
                     then,
                     otherwise,
+                    ..
                 } => {
                     let data = self.no_data();
                     self.branch_on(condition, data, to(*then), to(*otherwise));

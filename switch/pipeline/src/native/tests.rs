@@ -381,9 +381,16 @@ proptest! {
                 pipelines.iter_mut().for_each(change);
             }
             let frame = &frame[..frame.len().min(*cut)];
+            // Every other packet is traced, and so interpreted.
+            if n % 2 == 1 {
+                pipelines[0].start_trace();
+            }
             let [native, interpreted, plain] = pipelines.each_mut().map(|p| forward(p, n * 7, frame));
             prop_assert_eq!(&native, &interpreted);
             prop_assert_eq!(&interpreted, &plain);
+            let trace = pipelines[0].take_trace();
+            prop_assert_eq!(trace.is_empty(), n % 2 == 0);
+            trace.iter().for_each(|event| assert!(!event.to_string().is_empty()));
         }
         let [native, interpreted, plain] = pipelines.each_ref().map(memory);
         prop_assert_eq!(&native, &interpreted);

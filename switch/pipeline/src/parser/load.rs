@@ -61,6 +61,7 @@ impl ParserLoader<'_> {
         let widths: Vec<u32> = key.iter().map(KeyPart::bits).collect();
         let key_bytes = widths.iter().map(|w| w.div_ceil(8) as usize).sum();
         let mut state = State {
+            name: s.name.clone(),
             ops,
             key,
             key_bytes,

@@ -19,6 +19,7 @@ pub(crate) struct Parser {
 
 #[derive(Debug)]
 pub(crate) struct State {
+    pub name: String,
     pub ops: Vec<Op>,
     key: Vec<KeyPart>,
     /// Bytes of the key, every part padded to whole bytes.
@@ -102,6 +103,13 @@ impl ErrorCodes {
             parser_timeout: code("ParserTimeout", top - 4),
             invalid_argument: code("ParserInvalidArgument", top - 5),
         }
+    }
+}
+
+impl State {
+    /// Of the parts of the key, in bits.
+    pub fn key_widths(&self) -> impl Iterator<Item = u32> + '_ {
+        self.key.iter().map(KeyPart::bits)
     }
 }
 

@@ -37,10 +37,16 @@ impl Machine<'_> {
             }
         }
         self.packet.payload_at = at;
+        if self.is_traced() {
+            self.note_parser_end(error);
+        }
         error
     }
 
     fn parse_state(&mut self, state: &State, at: &mut usize) -> Step<Option<u32>> {
+        if self.is_traced() {
+            return self.parse_state_traced(state, at);
+        }
         for op in &state.ops {
             self.parser_op(op, at)?;
         }

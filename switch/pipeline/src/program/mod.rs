@@ -18,6 +18,7 @@ use crate::layout::{Layout, Slot};
 use crate::native::Native;
 use crate::parser::{ErrorCodes, Parser};
 use crate::state::Blueprint;
+use crate::trace::Source;
 use load::load;
 
 /// A compiled program. It does not change, and any number of switches share it:
@@ -111,6 +112,7 @@ pub(crate) type Next = Option<u32>;
 pub(crate) enum Node {
     Table(TableNode),
     Condition {
+        source: Source,
         condition: Condition,
         then: Next,
         otherwise: Next,

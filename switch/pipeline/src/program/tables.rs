@@ -19,6 +19,7 @@ use crate::ids::{ActionId, ProfileId};
 use crate::layout::Layout;
 use crate::profile::{ProfileSpec, Resolved};
 use crate::table::{DefaultEntry, DirectMeter, KeyField, Table, TableSpec, needs_priority};
+use crate::trace::Source;
 
 /// BMv2's default where the file does not say it.
 const DEFAULT_TABLE_SIZE: u32 = 1024;
@@ -90,6 +91,7 @@ impl Builder<'_> {
                 .condition(&c.expression)
                 .map_err(|e| e.within(format_args!("condition {}", c.name)))?;
             self.nodes.push(Node::Condition {
+                source: Source::from(&c.source_info).or_name(&c.name),
                 condition,
                 then: go(&c.true_next)?,
                 otherwise: go(&c.false_next)?,

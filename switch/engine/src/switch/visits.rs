@@ -1,0 +1,76 @@
+//! Packets that somebody watches: what surrounds their ways through ingress and egress.
+
+use ebb_pipeline::instance_type;
+use ebb_traffic_manager::Departure;
+
+use super::{Entering, Journey, PortId, Queued, Switch};
+use crate::trace::{Cause, Event, Visit, Watch};
+
+impl Switch {
+    /// Has packets traced. False if there are too many watches already.
+    pub fn watch(&mut self, watch: Watch) -> bool {
+        self.tracer.add(watch)
+    }
+
+    /// What happens until it ends is noted.
+    #[cold]
+    fn begin_visit(&mut self, journey: Journey) {
+        let visit = Visit {
+            switch: self.options.name.as_str().into(),
+            at: self.now,
+            packet_id: journey.packet_id,
+            events: Vec::new(),
+        };
+        self.tracer.begin(journey.watches, visit);
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.start_trace();
+        }
+    }
+
+    /// What the pipeline noted goes before what the switch does of it.
+    pub(super) fn collect_trace(&mut self) {
+        if let Some(pipeline) = &mut self.pipeline
+            && self.tracer.is_visited()
+        {
+            self.tracer.note_pipeline(pipeline.take_trace());
+        }
+    }
+
+    pub(super) fn ingress(&mut self, entering: Entering) {
+        if entering.journey.watches == 0 {
+            return self.pass_ingress(entering);
+        }
+        self.begin_visit(entering.journey);
+        self.tracer.note(|| Event::Enters {
+            port: entering.journey.ingress_port,
+            cause: match entering.instance_type {
+                instance_type::RESUBMITTED => Cause::Resubmitted,
+                instance_type::RECIRCULATED => Cause::Recirculated,
+                instance_type::DEFLECTED => Cause::Deflected,
+                _ => Cause::Arrived,
+            },
+            frame: entering.frame.clone(),
+        });
+        self.pass_ingress(entering);
+        self.collect_trace();
+        self.tracer.end();
+    }
+
+    pub(super) fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
+        let journey = departure.packet.journey;
+        if journey.watches == 0 {
+            return self.pass_egress(port, departure);
+        }
+        self.begin_visit(journey);
+        self.tracer.note(|| Event::Dequeued {
+            port,
+            queue: departure.queue,
+            instance: departure.packet.egress_rid,
+            waited: departure.start.since(departure.enqueued_at),
+            depth: departure.depth_at_dequeue,
+        });
+        self.pass_egress(port, departure);
+        self.collect_trace();
+        self.tracer.end();
+    }
+}

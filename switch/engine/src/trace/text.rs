@@ -1,0 +1,141 @@
+//! A visit as text: a line for the packet, then one or two for each event.
+
+use std::fmt::{self, Display, Formatter};
+
+use ebb_pipeline::control::Replica;
+use ebb_traffic_manager::Depth;
+
+use super::{Cause, Event, Visit};
+
+/// Of a frame, what is shown in hexadecimal.
+const SHOWN_BYTES: usize = 64;
+
+impl Display for Visit {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let us = self.at.as_picos() as f64 / 1e6;
+        writeln!(f, "{} packet {}, {us:.3} us", self.switch, self.packet_id)?;
+        for event in &self.events {
+            for line in event.to_string().lines() {
+                writeln!(f, "  {line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Event {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        match self {
+            Event::Enters { port, cause, frame } => {
+                let how = match cause {
+                    Cause::Arrived => "in at port",
+                    Cause::Resubmitted => "resubmitted, from port",
+                    Cause::Recirculated => "recirculated, from port",
+                    Cause::Deflected => "deflected, from port",
+                };
+                write!(f, "{how} {port}: {}", Frame(frame))
+            }
+            Event::Pipeline(event) => event.fmt(f),
+            Event::Cloned { session, replicas } => {
+                write!(f, "clone session {session}: {}", Replicas(replicas))
+            }
+            Event::Multicast { group, replicas } => {
+                write!(f, "multicast group {group}: {}", Replicas(replicas))
+            }
+            Event::Digest { values } => {
+                f.write_str("digest")?;
+                values
+                    .iter()
+                    .try_for_each(|value| write!(f, " {}", Hex(value)))
+            }
+            Event::Enqueued {
+                port,
+                queue,
+                bytes,
+                depth,
+            } => write!(
+                f,
+                "into queue {queue} of port {port}: {bytes} bytes, behind {}",
+                Waiting(*depth)
+            ),
+            Event::Deflected { port, queue, depth } => write!(
+                f,
+                "deflected by queue {queue} of port {port}, in which are {}",
+                Waiting(*depth)
+            ),
+            Event::Refused {
+                port,
+                queue,
+                reason,
+                depth,
+            } => write!(
+                f,
+                "dropped by queue {queue} of port {port}, in which are {}: {reason}",
+                Waiting(*depth)
+            ),
+            Event::Dequeued {
+                port,
+                queue,
+                instance,
+                waited,
+                depth,
+            } => {
+                let us = waited.as_picos() as f64 / 1e6;
+                let waiting = Waiting(*depth);
+                write!(
+                    f,
+                    "out of queue {queue} of port {port} after {us:.3} us, {waiting} stay"
+                )?;
+                match instance {
+                    0 => Ok(()),
+                    instance => write!(f, ", instance {instance}"),
+                }
+            }
+            Event::Resubmitted => f.write_str("resubmit"),
+            Event::Recirculated => f.write_str("recirculate"),
+            Event::Dropped { reason } => write!(f, "dropped: {reason}"),
+            Event::Sent { port, frame, .. } => write!(f, "out at port {port}: {}", Frame(frame)),
+        }
+    }
+}
+
+struct Hex<'a>(&'a [u8]);
+
+impl Display for Hex<'_> {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+struct Frame<'a>(&'a [u8]);
+
+impl Display for Frame<'_> {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        let shown = &self.0[..self.0.len().min(SHOWN_BYTES)];
+        let more = if shown.len() < self.0.len() { ".." } else { "" };
+        write!(f, "{} bytes {}{more}", self.0.len(), Hex(shown))
+    }
+}
+
+struct Waiting(Depth);
+
+impl Display for Waiting {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        write!(f, "{} packets ({} bytes)", self.0.packets, self.0.bytes)
+    }
+}
+
+struct Replicas<'a>(&'a [Replica]);
+
+impl Display for Replicas<'_> {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("no copies");
+        }
+        for (i, Replica { port, instance }) in self.0.iter().enumerate() {
+            let separator = if i > 0 { ", " } else { "" };
+            write!(f, "{separator}port {port} (instance {instance})")?;
+        }
+        Ok(())
+    }
+}
