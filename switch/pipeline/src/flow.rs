@@ -183,11 +183,11 @@ impl Machine<'_> {
             Some(native) => self.deparse_native(native),
             None => self.deparse_headers(),
         }
-        let whole = self.packet.truncated_to;
-        self.packet.frame.truncate(whole);
         if self.is_traced() {
             self.note_deparse();
         }
+        let whole = self.packet.truncated_to;
+        self.packet.frame.truncate(whole);
     }
 
     fn deparse_headers(&mut self) {
