@@ -57,12 +57,21 @@ class LinkDefaults(Spec):
 class FatTreeSpec(Spec):
     k: Annotated[int, Field(ge=2, le=32)] = 4
     """Ports per switch; even. k^3/4 hosts, 5k^2/4 switches."""
+    hosts_per_edge: Annotated[int, Field(ge=1, le=31)] | None = None
+    """None: k/2. More: the edge's other ports lead up, to so many aggregation switches per pod, and
+    the edge is oversubscribed (HULL section 6.3: k = 8 with 6, 3:1)."""
 
     @model_validator(mode="after")
-    def _even(self) -> FatTreeSpec:
+    def _possible(self) -> FatTreeSpec:
         if self.k % 2:
             raise ValueError(f"k must be even, not {self.k}")
+        if self.hosts_per_edge is not None and self.hosts_per_edge >= self.k:
+            raise ValueError(f"hosts_per_edge = {self.hosts_per_edge} leaves no port of k upwards")
         return self
+
+    @property
+    def hosts(self) -> int:
+        return self.hosts_per_edge or self.k // 2
 
 
 class LeafSpineSpec(Spec):
@@ -320,6 +329,8 @@ def build(spec: TopologySpec, default_name: str = "topology") -> Topology:
     if spec.fat_tree:
         _fat_tree(draft, spec.fat_tree)
         default_name = f"fat-tree-k{spec.fat_tree.k}"
+        if spec.fat_tree.hosts != spec.fat_tree.k // 2:
+            default_name += f"-{spec.fat_tree.hosts}"
     elif spec.leaf_spine:
         _leaf_spine(draft, spec.leaf_spine)
         default_name = "leaf-spine"
@@ -438,26 +449,28 @@ def _check_connected(topology: Topology) -> None:
 
 
 def _fat_tree(draft: _Draft, spec: FatTreeSpec) -> None:
-    """The k-ary fat-tree of Al-Fares et al.: k pods of k/2 edge and k/2 aggregation switches."""
+    """The k-ary fat-tree of Al-Fares et al.: k pods of k/2 edge and k/2 aggregation switches, or as
+    many aggregation switches as an edge has ports left."""
     half = spec.k // 2
+    up_ports = spec.k - spec.hosts
     for pod in range(spec.k):
         for edge in range(half):
             draft.add_switch(f"p{pod}e{edge}")
     for pod in range(spec.k):
-        for aggregation in range(half):
+        for aggregation in range(up_ports):
             draft.add_switch(f"p{pod}a{aggregation}")
-    for core in range(half * half):
+    for core in range(up_ports * half):
         draft.add_switch(f"c{core}")
     number = 0
     for pod in range(spec.k):
         for edge in range(half):
-            for index in range(half):
+            for index in range(spec.hosts):
                 number += 1
                 draft.add_host(f"h{number}", f"10.{pod}.{edge}.{index + 2}", f"10.{pod}.{edge}.1")
                 draft.connect(f"h{number}", f"p{pod}e{edge}")
-            for aggregation in range(half):
+            for aggregation in range(up_ports):
                 draft.connect(f"p{pod}e{edge}", f"p{pod}a{aggregation}")
-        for aggregation in range(half):
+        for aggregation in range(up_ports):
             for up in range(half):
                 draft.connect(f"p{pod}a{aggregation}", f"c{aggregation * half + up}")
 

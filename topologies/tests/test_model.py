@@ -26,6 +26,17 @@ def test_fat_tree_sizes(k: int, hosts: int, switches: int, paths: int) -> None:
     assert len(up) * len(topology.next_hops(aggregation.node, last.name)) == paths
 
 
+def test_an_oversubscribed_fat_tree() -> None:
+    """HULL section 6.3: 192 servers, 56 switches of 8 ports, 3:1 at the edge."""
+    topology = from_table({"fat_tree": {"k": 8, "hosts_per_edge": 6}}, "test")
+    assert (len(topology.hosts), len(topology.switches)) == (192, 56)
+    assert {len(topology.neighbours[switch.name]) for switch in topology.switches} == {8}
+    assert len(topology.next_hops("p0e0", "h192")) == 2
+    assert len(topology.next_hops("p0a1", "h192")) == 4
+    with pytest.raises(InputError, match="hosts_per_edge = 8 leaves no port"):
+        from_table({"fat_tree": {"k": 8, "hosts_per_edge": 8}}, "test")
+
+
 def test_every_hop_comes_nearer() -> None:
     topology = load_topology(HERE / "fat-tree-k4.toml")
     for host in topology.hosts:

@@ -194,15 +194,13 @@ class SwitchTables:
                 }
 
     def _delays(self) -> Iterator[Row]:
-        """Bucket 0 is below 1 ns of the simulator's, bucket i from 2^(i-1) ns to below 2^i ns."""
         for place, queue in self._each_queue():
-            for bucket, packets in enumerate(queue["delay_histogram_ns"]):
-                if packets:
-                    yield place | {
-                        "from_ns": (2.0 ** (bucket - 1) if bucket else 0.0) / self.dilation.factor,
-                        "below_ns": 2.0**bucket / self.dilation.factor,
-                        "packets": packets,
-                    }
+            for bucket in queue["delays"]:
+                yield place | {
+                    "from_ns": bucket["from_ns"] / self.dilation.factor,
+                    "below_ns": bucket["below_ns"] / self.dilation.factor,
+                    "packets": bucket["packets"],
+                }
 
 
 def counter_rows(counters: Mapping[str, Counters], head: Row) -> list[Row]:

@@ -55,7 +55,7 @@ class Jobs(_Common):
 
 class Delay(_Common):
     """Time in the queues of the switch port that leads to `peer`. Percentiles from the traffic
-    manager's histogram, whose buckets are octaves, with logarithmic interpolation inside."""
+    manager's histogram, 32 buckets per octave, with logarithmic interpolation inside."""
 
     of: Literal["switch-delay"]
     stat: Literal["mean", "p50", "p90", "p99", "p99.9", "max"]

@@ -100,19 +100,18 @@ impl Scheme {
             source_ports,
             seed,
         };
-        let tcp =
-            |algorithm: Arc<dyn Algorithm>, pacer| -> Result<Box<dyn Transport + Send>, String> {
-                TcpEndpoint::new(host, self.name(), algorithm, suite.tcp.clone(), pacer)
-                    .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
-                    .map_err(|error| error.to_string())
-            };
+        let pacer = (self == Scheme::Hull || suite.tcp.paced).then_some(&suite.pacer);
+        let tcp = |algorithm: Arc<dyn Algorithm>| -> Result<Box<dyn Transport + Send>, String> {
+            TcpEndpoint::new(host, self.name(), algorithm, suite.tcp.clone(), pacer)
+                .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
+                .map_err(|error| error.to_string())
+        };
         match self {
             Scheme::Ndp => Ok(Box::new(NdpHost::new(host, suite.ndp))),
             Scheme::Scdp => Ok(Box::new(ScdpHost::new(host, suite.scdp.clone()))),
-            Scheme::Reno => tcp(Arc::new(Reno), None),
-            Scheme::RenoEcn => tcp(Arc::new(RenoEcn), None),
-            Scheme::Dctcp => tcp(Arc::new(Dctcp::new(&suite.tcp)), None),
-            Scheme::Hull => tcp(Arc::new(Dctcp::new(&suite.tcp)), Some(&suite.pacer)),
+            Scheme::Reno => tcp(Arc::new(Reno)),
+            Scheme::RenoEcn => tcp(Arc::new(RenoEcn)),
+            Scheme::Dctcp | Scheme::Hull => tcp(Arc::new(Dctcp::new(&suite.tcp))),
         }
     }
 }

@@ -4,7 +4,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ebb_traffic_manager::{Count, PortStatistics, QueueStatistics, TrafficManagerConfig};
+use ebb_traffic_manager::{
+    Count, DelayBucket, PortStatistics, QueueStatistics, TrafficManagerConfig,
+};
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -171,7 +173,15 @@ fn queue(queue: &QueueStatistics) -> tm::QueueStats {
         arrival_depth_bytes: queue.arrival_depth_bytes,
         average_delay_ns: queue.average_delay_ns,
         max_delay_ns: queue.max_delay_ns,
-        delay_histogram_ns: queue.delay_histogram_ns.clone(),
+        delays: queue.delays.iter().map(delay_bucket).collect(),
+    }
+}
+
+fn delay_bucket(bucket: &DelayBucket) -> tm::DelayBucket {
+    tm::DelayBucket {
+        from_ns: bucket.from_ns,
+        below_ns: bucket.below_ns,
+        packets: bucket.packets,
     }
 }
 

@@ -20,6 +20,7 @@
 //! packets only.
 
 mod config;
+mod delay_histogram;
 mod heads;
 mod manager;
 mod port;
@@ -30,6 +31,7 @@ mod statistics;
 pub use config::{
     ConfigError, DepthUnit, Group, OnFull, Profile, QueueConfig, TrafficManagerConfig,
 };
+pub use delay_histogram::DelayBucket;
 pub use manager::{PortId, TrafficManager};
 pub use port::{Admission, Arrival, Departure, Transmission};
 pub use queue::Depth;

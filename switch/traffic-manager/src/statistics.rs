@@ -6,6 +6,7 @@ use std::fmt;
 use ebb_units::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
+use crate::delay_histogram::{DelayBucket, DelayHistogram};
 use crate::queue::Depth;
 
 /// Packets and their bytes.
@@ -96,9 +97,8 @@ pub struct QueueStatistics {
     pub arrival_depth_bytes: f64,
     pub average_delay_ns: f64,
     pub max_delay_ns: u64,
-    /// Queueing delays. Bucket 0: below 1 ns; bucket i: from 2^(i-1) ns to below 2^i ns. Trailing
-    /// empty buckets are absent.
-    pub delay_histogram_ns: Vec<u64>,
+    /// Histogram of queueing delays: 32 buckets per octave, those without packets absent.
+    pub delays: Vec<DelayBucket>,
 }
 
 /// What one port did since the last reset.
@@ -132,7 +132,7 @@ pub(crate) struct Recorder {
     arrival_depth_bytes: u64,
     delay_total: u128,
     delay_max: Duration,
-    delay_histogram: Vec<u64>,
+    delays: DelayHistogram,
 }
 
 impl Recorder {
@@ -168,11 +168,7 @@ impl Recorder {
         self.dequeued.add(len);
         self.delay_total += u128::from(delay.as_picos());
         self.delay_max = self.delay_max.max(delay);
-        let bucket = (u64::BITS - delay.as_nanos().leading_zeros()) as usize;
-        if self.delay_histogram.len() <= bucket {
-            self.delay_histogram.resize(bucket + 1, 0);
-        }
-        self.delay_histogram[bucket] += 1;
+        self.delays.add(delay);
     }
 
     pub(crate) fn dropped(&mut self, reason: DropReason, len: u64) {
@@ -231,7 +227,7 @@ impl Recorder {
             arrival_depth_bytes: mean(self.arrival_depth_bytes),
             average_delay_ns: ratio(self.delay_total as f64 / 1e3, self.dequeued.packets as f64),
             max_delay_ns: self.delay_max.as_nanos(),
-            delay_histogram_ns: self.delay_histogram.clone(),
+            delays: self.delays.buckets(),
         }
     }
 }

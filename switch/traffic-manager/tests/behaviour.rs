@@ -270,9 +270,11 @@ fn averages_and_delays() {
     assert_eq!(q.arrival_depth_packets, 1.0);
     assert_eq!((q.max_depth_packets, q.max_depth_bytes), (3, 4500));
     assert_eq!((q.average_delay_ns, q.max_delay_ns), (12_000.0, 24_000));
-    assert_eq!(q.delay_histogram_ns[0], 1);
-    assert_eq!(q.delay_histogram_ns[14], 1); // 12 us is in [2^13, 2^14) ns
-    assert_eq!(q.delay_histogram_ns[15], 1);
+    let delays = q.delays.iter().map(|b| (b.from_ns, b.below_ns, b.packets));
+    assert_eq!(
+        delays.collect::<Vec<_>>(),
+        [(0, 1, 1), (11_776, 12_032, 1), (23_552, 24_064, 1)]
+    );
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub struct TcpParams {
     pub dctcp_gain: f64,
     /// Alpha before the first window has been observed.
     pub dctcp_initial_alpha: f64,
+    /// Whether HULL's pacer works for schemes other than `hull` too, which always has it.
+    pub paced: bool,
 }
 
 impl Default for TcpParams {
@@ -81,6 +83,7 @@ impl Default for TcpParams {
             dscp: 0,
             dctcp_gain: 1.0 / 16.0,
             dctcp_initial_alpha: 1.0,
+            paced: false,
         }
     }
 }

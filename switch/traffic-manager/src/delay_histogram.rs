@@ -1,0 +1,104 @@
+//! A histogram of delays with buckets a fixed share of their value wide, as HdrHistogram's: each
+//! octave of nanoseconds is cut into [`PARTS`] equal parts, so that a percentile read off it is
+//! right within 1 / [`PARTS`].
+
+use ebb_units::Duration;
+use serde::{Deserialize, Serialize};
+
+/// Buckets in an octave. Delays below so many nanoseconds have buckets of 1 ns.
+const PARTS: u64 = 32;
+
+/// How many packets waited from `from_ns` to below `below_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayBucket {
+    pub from_ns: u64,
+    pub below_ns: u64,
+    pub packets: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct DelayHistogram {
+    /// By number of the bucket, as far as there was a delay.
+    packets: Vec<u64>,
+}
+
+impl DelayHistogram {
+    pub(crate) fn add(&mut self, delay: Duration) {
+        let bucket = bucket(delay.as_nanos());
+        if self.packets.len() <= bucket {
+            self.packets.resize(bucket + 1, 0);
+        }
+        self.packets[bucket] += 1;
+    }
+
+    /// In the order of delays, without the empty ones.
+    pub(crate) fn buckets(&self) -> Vec<DelayBucket> {
+        self.packets
+            .iter()
+            .enumerate()
+            .filter(|&(_, &packets)| packets > 0)
+            .map(|(bucket, &packets)| DelayBucket {
+                from_ns: lowest(bucket),
+                below_ns: lowest(bucket + 1),
+                packets,
+            })
+            .collect()
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    // Octaves are counted from PARTS on: what is below has one bucket per value.
+    let octave = ns.max(PARTS).ilog2() - PARTS.ilog2();
+    (u64::from(octave) * PARTS + (ns >> octave)) as usize
+}
+
+/// The shortest delay of a bucket; of the one after the last, the longest there is.
+fn lowest(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    let octave = (bucket / PARTS).saturating_sub(1);
+    let part = u128::from(bucket - octave * PARTS);
+    u64::try_from(part << octave).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_follow_each_other_and_hold_their_delays() {
+        assert_eq!(lowest(0), 0);
+        for number in 0..=bucket(u64::MAX) {
+            let (from, below) = (lowest(number), lowest(number + 1));
+            assert!(from < below, "{number}");
+            assert_eq!(bucket(from), number);
+            assert_eq!(bucket(below - 1), number);
+            assert!(
+                below - from == 1 || (below - from) * PARTS <= from,
+                "{number}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_added_is_found_again() {
+        let mut histogram = DelayHistogram::default();
+        for ns in [0, 31, 32, 12_000, 12_001, 24_000] {
+            histogram.add(Duration::from_nanos(ns));
+        }
+        let found: Vec<_> = histogram
+            .buckets()
+            .iter()
+            .map(|b| (b.from_ns, b.below_ns, b.packets))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                (0, 1, 1),
+                (31, 32, 1),
+                (32, 33, 1),
+                (11_776, 12_032, 2),
+                (23_552, 24_064, 1)
+            ]
+        );
+    }
+}
