@@ -52,6 +52,8 @@ class LinkDefaults(Spec):
     """Rate of every link that names none, bit/s (SCDP section IV: 1 Gbit/s)."""
     delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
     """Propagation delay of every link that names none, ns (SCDP section IV: 10 us)."""
+    host_delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
+    """The same of links to hosts, which may stand for time in the hosts too; None: `delay_ns`."""
 
 
 class FatTreeSpec(Spec):
@@ -390,12 +392,15 @@ class _Draft:
             raise InputError(f"link {a} - {b} joins a node to itself")
         wanted = ports or (None, None)
         ends = [Endpoint(n, self._take(n, p)) for n, p in zip((a, b), wanted, strict=True)]
+        default_delay_ns = self.defaults.delay_ns
+        if self.defaults.host_delay_ns is not None and self.host_ips.keys() & {a, b}:
+            default_delay_ns = self.defaults.host_delay_ns
         self.links.append(
             Link(
                 ends[0],
                 ends[1],
                 self.defaults.rate_bps if rate_bps is None else rate_bps,
-                self.defaults.delay_ns if delay_ns is None else delay_ns,
+                default_delay_ns if delay_ns is None else delay_ns,
             )
         )
 

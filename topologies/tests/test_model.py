@@ -33,6 +33,15 @@ def test_an_oversubscribed_fat_tree() -> None:
     assert {len(topology.neighbours[switch.name]) for switch in topology.switches} == {8}
     assert len(topology.next_hops("p0e0", "h192")) == 2
     assert len(topology.next_hops("p0a1", "h192")) == 4
+    delays = from_table(
+        {
+            "fat_tree": {"k": 8, "hosts_per_edge": 6},
+            "link_defaults": {"delay_ns": 200, "host_delay_ns": 700},
+        },
+        "test",
+    )
+    assert delays.link("h1").delay_ns == 700
+    assert sum(link.delay_ns for link in delays.links) == 192 * 700 + 128 * 200
     with pytest.raises(InputError, match="hosts_per_edge = 8 leaves no port"):
         from_table({"fat_tree": {"k": 8, "hosts_per_edge": 8}}, "test")
 

@@ -43,6 +43,8 @@ class Links(Spec):
     """Of every link."""
     delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
     """Of every link, one way."""
+    host_delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
+    """Of links to hosts; none: as of the others."""
 
 
 class FatTree(FatTreeSpec, Links):
@@ -223,8 +225,8 @@ def _topology(spec: SimScenario, folder: Path) -> Topology:
     for kind in ("fat_tree", "leaf_spine", "single_rack"):
         given = getattr(spec, kind)
         if given is not None:
-            links = given.model_dump(include=set(Links.model_fields))
-            generator = given.model_dump(exclude=set(Links.model_fields))
+            links = given.model_dump(include=set(Links.model_fields), exclude_none=True)
+            generator = given.model_dump(exclude=set(Links.model_fields), exclude_none=True)
             return from_table({kind: generator, "link_defaults": links}, kind)
     raise AssertionError("SimScenario has exactly one")
 

@@ -99,7 +99,7 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
 
 
 def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> None:
-    where = {} if figure.panels is None else {figure.panels: panel}
+    where = figure.at | ({} if figure.panels is None else {figure.panels: panel})
     metric = data.experiment.metric[figure.metric]
     match figure.kind:
         case "line":

@@ -25,6 +25,7 @@ LOOKS: dict[str, Look] = {
     "dctcp": Look("DCTCP, K = 30 KB", BLUE, "s"),
     "dctcp-65": Look("DCTCP, K = 65 packets", BLUE, "s"),
     "dctcp-6k-pacer": Look("DCTCP, K = 6 KB, paced", SKY, "D"),
+    "dctcp-6k-no-pacer": Look("DCTCP, K = 6 KB", SKY, "d", "--"),
     "hull": Look("HULL (PQ 950, paced)", RED, "^"),
     "hull-no-pacer": Look("HULL without pacer", ORANGE, "<", "--"),
     "ndp": Look("NDP", GREEN, "v"),

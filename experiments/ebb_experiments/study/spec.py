@@ -87,6 +87,8 @@ class Figure(Spec):
     """Axis with a panel for each of its points."""
     curves: str | None = None
     """Axis with a line for each of its points, beside the scheme."""
+    at: dict[str, Scalar] = {}
+    """Points of other axes; none: all points of these together."""
     log: Literal["", "x", "y", "xy"] = ""
     label: str | None = None
     """Of the values, without the unit; none: the metric's."""
@@ -154,7 +156,7 @@ class Experiment(Spec):
         for figure in self.figure:
             _known(f"figure {figure.name}: metric", [figure.metric], self.metric)
             named = [name for name in (figure.x, figure.panels, figure.curves) if name]
-            _known(f"figure {figure.name}: axis", named, axes)
+            _known(f"figure {figure.name}: axis", [*named, *figure.at], axes)
             _known(f"figure {figure.name}: schemes", figure.schemes, self.scheme)
         for claim in self.claim:
             _known(f"claim '{claim.text}': each", claim.each, axes)

@@ -62,6 +62,8 @@ pub struct Statistics {
     pub sender: SenderCounters,
     pub receiver: ReceiverCounters,
     pub summary: TcpSummary,
+    /// Slow-start threshold; 0 before the handshake is over.
+    pub threshold_packets: u32,
 }
 
 enum Phase {

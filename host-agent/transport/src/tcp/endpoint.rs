@@ -2,7 +2,7 @@
 //! connections, the pacer for `hull`, events and records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_units::Instant;
@@ -86,6 +86,9 @@ pub struct TcpEndpoint {
     data_turns: VecDeque<FlowId>,
     resets: VecDeque<(u16, SocketAddrV4, Segment<'static>)>,
     events: VecDeque<Event>,
+    /// Parameters of the next flow to a peer, with the threshold that the last one ended with; of
+    /// peers to which a flow has finished. Empty without `share_threshold`.
+    of_peers: BTreeMap<Ipv4Addr, Arc<TcpParams>>,
     /// For delivered bytes and for packets in the pacer.
     buffers: BufferPool,
     /// Payload of the segment being sent.
@@ -128,6 +131,7 @@ impl TcpEndpoint {
             data_turns: VecDeque::new(),
             resets: VecDeque::new(),
             events: VecDeque::new(),
+            of_peers: BTreeMap::new(),
             buffers: BufferPool::default(),
             payload: Vec::new(),
             next_flow: 0,
@@ -198,7 +202,18 @@ impl TcpEndpoint {
             return;
         };
         let was_opening = flow.ending == Ending::Opening;
+        let was_reported = flow.ending == Ending::Reported;
         flow.report(now, id, self.scheme, &mut self.buffers, &mut self.events);
+        if self.params.share_threshold && !was_reported && flow.ending == Ending::Reported {
+            let threshold = flow.connection.statistics().threshold_packets;
+            if flow.role == Role::Sender && threshold >= self.params.min_window_packets {
+                let params = TcpParams {
+                    initial_threshold_packets: threshold,
+                    ..(*self.params).clone()
+                };
+                self.of_peers.insert(*flow.peer.ip(), Arc::new(params));
+            }
+        }
         if was_opening && flow.ending != Ending::Opening {
             self.half_open.remove(&id);
         }
@@ -428,8 +443,8 @@ impl Transport for TcpEndpoint {
         };
         let iss = self.rng.random();
         let stream_bytes = source.len();
-        let mut connection =
-            Connection::connect(self.params.clone(), self.algorithm.clone(), source, iss);
+        let params = self.of_peers.get(to.ip()).unwrap_or(&self.params).clone();
+        let mut connection = Connection::connect(params, self.algorithm.clone(), source, iss);
         connection.close();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);

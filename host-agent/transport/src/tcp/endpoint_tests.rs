@@ -4,7 +4,7 @@ use ebb_units::{BitRate, Duration};
 use ebb_wire::{Ecn, TcpFlags};
 use proptest::prelude::*;
 
-use super::super::testing::{dctcp, reno};
+use super::super::testing::{dctcp, reno, reno_ecn};
 use super::*;
 use crate::nic::NicParams;
 use crate::object::{GeneratedSource, ObjectSource};
@@ -476,6 +476,29 @@ fn hull_paces_long_flows() {
         (record.counters.timeouts, record.counters.retransmitted),
         (0, 0)
     );
+}
+
+/// The second flow knows from the first how much the path holds, and does not overshoot.
+#[test]
+fn a_shared_threshold_ends_slow_start() {
+    let queue_of_the_second = |share_threshold| {
+        let mut rack = Rack::new(2, reno_ecn(), false);
+        rack.hosts[0].params = Arc::new(TcpParams {
+            share_threshold,
+            ..(*rack.hosts[0].params).clone()
+        });
+        rack.hosts[1].listen(PORT).unwrap();
+        rack.mark_above = 30_000;
+        rack.send(0, 1, 3_000_000);
+        rack.run();
+        rack.max_queue = 0;
+        rack.send(0, 1, 300_000);
+        rack.run();
+        assert_eq!(rack.records(Role::Sender).len(), 2);
+        rack.max_queue
+    };
+    let (shared, alone) = (queue_of_the_second(true), queue_of_the_second(false));
+    assert!(shared < 40_000 && alone > 50_000, "{shared} {alone}");
 }
 
 /// Eight hosts answer one at once through a queue of 30 kB: (drops, timeouts, longest transfer).

@@ -17,6 +17,11 @@ pub struct TcpParams {
     pub min_window_packets: u32,
     /// No congestion window grows above this many segments.
     pub max_window_packets: u32,
+    /// Slow-start threshold of a new connection (RFC 5681: arbitrarily high).
+    pub initial_threshold_packets: u32,
+    /// A new connection begins with the slow-start threshold that the last one to its peer ended
+    /// with (RFC 9040), as if it were the same connection after a pause.
+    pub share_threshold: bool,
     /// Receive buffer, and so the largest window we advertise.
     pub receive_buffer_bytes: u32,
     /// Lower bound of the retransmission timeout.
@@ -65,6 +70,8 @@ impl Default for TcpParams {
             initial_window_packets: 10,
             min_window_packets: 2,
             max_window_packets: 1256,
+            initial_threshold_packets: 1256,
+            share_threshold: false,
             receive_buffer_bytes: 2 << 20,
             min_rto_ns: 10_000_000,
             initial_rto_ns: 10_000_000,
@@ -143,6 +150,12 @@ impl TcpParams {
             "max_window_packets",
             p.max_window_packets,
             "at least min_window_packets and initial_window_packets",
+        )?;
+        check(
+            p.initial_threshold_packets >= p.min_window_packets,
+            "initial_threshold_packets",
+            p.initial_threshold_packets,
+            "at least min_window_packets",
         )?;
         check(
             p.receive_buffer_bytes >= u32::from(p.mss_bytes) && p.receive_buffer_bytes <= 1 << 30,

@@ -185,6 +185,11 @@ impl Sender {
         &self.rtt
     }
 
+    pub(crate) fn threshold_packets(&self) -> u32 {
+        let bytes = self.congestion.window().slow_start_threshold_bytes();
+        u32::try_from(bytes / self.segment_bytes).unwrap_or(u32::MAX)
+    }
+
     pub(crate) fn congestion(&self) -> &dyn CongestionControl {
         &*self.congestion
     }

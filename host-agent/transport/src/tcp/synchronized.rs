@@ -133,6 +133,7 @@ impl Synchronized {
                 loss_episodes: sender.loss_episodes,
                 dctcp_alpha: congestion.alpha(),
             },
+            threshold_packets: self.sender.threshold_packets(),
         }
     }
 

@@ -22,8 +22,8 @@ impl Window {
         let initial = u64::from(params.initial_window_packets) * mss_bytes;
         Window {
             size: initial,
-            // RFC 5681 3.1: the initial threshold is arbitrarily high.
-            slow_start_threshold: max,
+            slow_start_threshold: (u64::from(params.initial_threshold_packets) * mss_bytes)
+                .min(max),
             credit: 0,
             mss: mss_bytes,
             initial,
