@@ -482,19 +482,25 @@ fn hull_paces_long_flows() {
 #[test]
 fn a_shared_threshold_ends_slow_start() {
     let queue_of_the_second = |share_threshold| {
-        let mut rack = Rack::new(2, reno_ecn(), false);
-        rack.hosts[0].params = Arc::new(TcpParams {
-            share_threshold,
-            ..(*rack.hosts[0].params).clone()
-        });
-        rack.hosts[1].listen(PORT).unwrap();
+        let mut rack = Rack::new(3, reno_ecn(), false);
         rack.mark_above = 30_000;
-        rack.send(0, 1, 3_000_000);
-        rack.run();
-        rack.max_queue = 0;
-        rack.send(0, 1, 300_000);
-        rack.run();
-        assert_eq!(rack.records(Role::Sender).len(), 2);
+        rack.hosts[2].listen(PORT).unwrap();
+        let send = |rack: &mut Rack, bytes| {
+            rack.max_queue = 0;
+            for host in 0..2 {
+                rack.send(host, 2, bytes);
+            }
+            rack.run();
+        };
+        for host in &mut rack.hosts {
+            host.params = Arc::new(TcpParams {
+                share_threshold,
+                ..(*host.params).clone()
+            });
+        }
+        send(&mut rack, 3_000_000);
+        send(&mut rack, 300_000);
+        assert_eq!(rack.records(Role::Sender).len(), 4);
         rack.max_queue
     };
     let (shared, alone) = (queue_of_the_second(true), queue_of_the_second(false));
