@@ -2,7 +2,7 @@
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
-#   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] | make report
+#   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet] | make report
 #   make bench [BENCH="goodput hiding --quick"]
 #   make test | lint | build | clean
 
@@ -100,13 +100,14 @@ sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 NAME ?=
 SIZE ?= quick
 CLUSTER ?=
+FABRIC ?= virtual
 EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
 
 experiments: build ## the papers' experiments, quick size, and a report
 	@$(EXPERIMENT) run --size quick $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
-experiment: build ## NAME of one of them (or several); SIZE=quick or full
-	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' $(if $(CLUSTER),--cluster '$(CLUSTER)'),\
+experiment: build ## NAME of one of them (or several); SIZE=quick or full, FABRIC=virtual or mininet
+	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' --fabric '$(FABRIC)' $(if $(CLUSTER),--cluster '$(CLUSTER)'),\
 	  $(EXPERIMENT) list; echo "which one? make experiment NAME=.. [SIZE=full]" >&2; exit 1)
 
 report: build ## results/report: verdicts and figures of what has been run

@@ -164,7 +164,7 @@ def test_verdicts_bands_reasons_and_deviations() -> None:
     data = rows({"ndp": [2.0, 3.0]}, load=0.4) + rows({"ndp": [5.0, 5.0]}, load=0.6)
     first, second = check(made, data, "small")
     assert (first.text, first.published, first.verdict) == ("load 0.4", 3, "yes")
-    assert first.notes == ["the confidence interval reaches over the edge of the band"]
+    assert first.notes == ["its interval reaches out of the band"]
     assert first.deviations == ["all", "this one", "small"]
     assert (second.text, second.verdict, second.notes) == ("load 0.6", "no", ["because"])
     (nothing, _) = check(made, [], None)

@@ -99,7 +99,9 @@ def check(experiment: Experiment, rows: Sequence[Row], reduced: str | None) -> l
                 verdict = "yes" if inside(ours.mean, band) else "no"
                 edges = {inside(ours.low, band), inside(ours.high, band)}
                 if edges != {verdict == "yes"}:
-                    notes.append("the confidence interval reaches over the edge of the band")
+                    notes.append(
+                        f"its interval reaches {'out of' if verdict == 'yes' else 'into'} the band"
+                    )
                 if verdict == "no":
                     notes.append(claim.reason or "reason not found yet")
             found.append(

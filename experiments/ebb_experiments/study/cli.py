@@ -13,7 +13,7 @@ from ebb_topologies.files import InputError
 from rich.console import Console
 from rich.table import Table
 
-from ebb_experiments.study import report
+from ebb_experiments.study import mininet, report
 from ebb_experiments.study.claims import Checked
 from ebb_experiments.study.pace import duration
 from ebb_experiments.study.run import cluster, plan, run
@@ -26,7 +26,7 @@ from ebb_experiments.study.spec import (
 )
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import inputs, parts
-from ebb_experiments.study.trials import Trial, trials
+from ebb_experiments.study.trials import FABRICS, Trial, on_mininet, trials
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results"
@@ -59,6 +59,9 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         )
     running.add_argument("--size", choices=SIZES, default="quick")
     running.add_argument("--cluster", help="address of a Dask scheduler; none: this machine")
+    running.add_argument(
+        "--fabric", choices=FABRICS, default="virtual", help="mininet: in real time, slowed"
+    )
     running.add_argument("--workers", type=int, help="of this machine; none: one per processor")
     reporting.add_argument("--size", choices=SIZES, help="none: full where there is any of it")
     return parser.parse_args(argv)
@@ -109,21 +112,32 @@ def _names(options: argparse.Namespace) -> list[str]:
 
 def _run(options: argparse.Namespace, console: Console) -> int:
     store, build = Store(options.results), options.build and options.build.resolve()
-    expected = parts(build)
+    expected = parts(build, options.fabric)
     planned: list[Trial] = []
+    refused = 0
     for name in _names(options):
         experiment, path = _load(name)
-        planned += trials(experiment, path.stem, options.size, path.parent)
+        of_it = trials(experiment, path.stem, options.size, path.parent)
+        if options.fabric == "mininet":
+            of_it = on_mininet(experiment, of_it)
+            why = next(filter(None, map(mininet.unfit, of_it)), None)
+            if why is not None:
+                refused += 1
+                console.print(f"{path.stem} is not run on Mininet: {why}", soft_wrap=True)
+                continue
+        planned += of_it
     what = plan(planned, store, inputs(expected))
     console.print(
         f"{len(what.trials)} trials, {len(what.trials) - len(what.missing)} of them have been run"
     )
     failed = 0
-    if what.missing:
+    if what.missing and options.fabric == "mininet":
+        failed = mininet.run(what.missing, store, build, inputs(expected), console)
+    elif what.missing:
         with cluster(options.cluster, options.workers) as client:
             failed = run(what.missing, store, client, build, expected, console)
     _write(options, console, options.size)
-    return 1 if failed else 0
+    return 1 if failed or (refused and options.names) else 0
 
 
 def _report(options: argparse.Namespace, console: Console) -> int:
@@ -132,24 +146,22 @@ def _report(options: argparse.Namespace, console: Console) -> int:
 
 
 def _write(options: argparse.Namespace, console: Console, size: str | None) -> None:
-    store = Store(options.results)
-    print_of = inputs(parts(options.build and options.build.resolve()))
-    html = not options.markdown
+    store, build = Store(options.results), options.build and options.build.resolve()
+    virtual, wall = inputs(parts(build)), inputs(parts(build, "mininet"))
+    kinds = ("png",) if options.markdown else ("svg", "png")
     chapters = []
     for name in _names(options):
         experiment, path = _load(name)
         sizes = [size] if size else [s for s in reversed(SIZES) if s in experiment.size]
         for each in sizes:
-            planned = plan(trials(experiment, path.stem, each, path.parent), store, print_of)
-            if len(planned.missing) < len(planned.trials) or each == sizes[-1]:
-                chapters.append(
-                    report.chapter(
-                        experiment, path.stem, each, planned.trials, store, options.out,
-                        ("svg", "png") if html else ("png",),
-                    )
-                )  # fmt: skip
+            planned = trials(experiment, path.stem, each, path.parent)
+            here = plan(planned, store, virtual)
+            there = plan(on_mininet(experiment, planned), store, wall)
+            if here.some or there.some or each == sizes[-1]:
+                make = report.Maker(experiment, path.stem, each, store, options.out, kinds)
+                chapters.append(make.chapter(here.trials, there.trials))
                 break
-    written = report.write(chapters, options.out, _command(options), html=html)
+    written = report.write(chapters, options.out, _command(options), html=not options.markdown)
     for chapter in chapters:
         if chapter.trials:
             _tell(chapter.name, chapter.checked, console)

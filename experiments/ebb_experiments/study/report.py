@@ -45,6 +45,24 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class Wall:
+    """What trials gave under the wall clock, on Mininet."""
+
+    trials: list[tuple[Trial, Tables]]
+    checked: list[Checked]
+    table: list[list[str]]
+
+    @property
+    def dilation(self) -> float:
+        return self.trials[0][0].loaded.dilation.factor
+
+    @property
+    def latest_start_us(self) -> float:
+        """How late agents were, at most, nominal."""
+        return max(float(tables.meta["latest_start_ns"]) for _t, tables in self.trials) / 1e3
+
+
+@dataclass(frozen=True)
 class Chapter:
     """One experiment at one size."""
 
@@ -58,10 +76,16 @@ class Chapter:
     pictures: list[Picture]
     table: list[list[str]]
     """Means over trials with their intervals; the first line are the headings."""
+    wall: Wall
 
     @property
     def command(self) -> str:
         return f"make experiment NAME={self.name} SIZE={self.size}"
+
+    @property
+    def claims(self) -> list[tuple[Checked, Checked]]:
+        """In virtual time and on Mininet."""
+        return list(zip(self.checked, self.wall.checked, strict=True))
 
     @property
     def commits(self) -> list[str]:
@@ -94,41 +118,77 @@ class Chapter:
         return self.name
 
 
-def chapter(
-    experiment: Experiment,
-    name: str,
-    size: str,
-    planned: Sequence[tuple[str, Trial]],
-    store: Store,
-    directory: Path,
-    kinds: Sequence[str],
-) -> Chapter:
-    """From the trials that are in the store; figures of these kinds go to `directory`."""
-    trials = [
-        (trial, store.read(trial, trial_id))
-        for trial_id, trial in planned
-        if store.has(trial, trial_id)
+@dataclass(frozen=True)
+class Maker:
+    """Of the chapter about one experiment at one size, from the trials that are in the store."""
+
+    experiment: Experiment
+    name: str
+    size: str
+    store: Store
+    directory: Path
+    """For the figures."""
+    kinds: Sequence[str]
+    """Of figure files."""
+
+    def chapter(
+        self, virtual: Sequence[tuple[str, Trial]], mininet: Sequence[tuple[str, Trial]]
+    ) -> Chapter:
+        experiment, trials = self.experiment, self._stored(virtual)
+        rows, wall_rows = self._rows(trials), self._rows(wall := self._stored(mininet))
+        data = Data(experiment, self.size, trials, rows)
+        figures = experiment.figure if trials else []
+        directory = self.directory / self.name
+        reduced = experiment.size[self.size].reduced  # type: ignore[index]
+        return Chapter(
+            self.name, self.size, experiment, trials, len(virtual), rows,
+            check(experiment, rows, reduced),
+            [Picture(f, draw(f, data, directory, self.kinds)) for f in figures],
+            table(experiment, rows),
+            Wall(wall, check(experiment, wall_rows, reduced), beside(experiment, wall_rows, rows)),
+        )  # fmt: skip
+
+    def _stored(self, planned: Sequence[tuple[str, Trial]]) -> list[tuple[Trial, Tables]]:
+        return [
+            (trial, self.store.read(trial, trial_id))
+            for trial_id, trial in planned
+            if self.store.has(trial, trial_id)
+        ]
+
+    def _rows(self, trials: Sequence[tuple[Trial, Tables]]) -> list[Row]:
+        return [
+            row(
+                self.experiment.metric,
+                tables,
+                trial.scheme,
+                trial.seed,
+                trial.labels,
+                trial.loaded.topology,
+                trial.loaded.spec.mtu_bytes,
+            )
+            for trial, tables in trials
+        ]
+
+
+def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) -> list[list[str]]:
+    """The table of those on Mininet, in parentheses what the same seeds gave in virtual time."""
+    points = [(each["scheme"], each["seed"], each["labels"]) for each in wall]
+    same = [row for row in virtual if (row["scheme"], row["seed"], row["labels"]) in points]
+    first = len(experiment.axis) + 2
+    known = {tuple(line[: first - 1]): line for line in table(experiment, same)[1:]}
+    head, *lines = table(experiment, wall)
+    return [head] + [
+        line[:first]
+        + [
+            f"{here} ({there})" if here and there else here or (there and f"({there})")
+            for here, there in zip(
+                line[first:],
+                known.get(tuple(line[: first - 1]), [""] * len(line))[first:],
+                strict=True,
+            )
+        ]
+        for line in lines
     ]
-    rows = [
-        row(
-            experiment.metric,
-            tables,
-            trial.scheme,
-            trial.seed,
-            trial.labels,
-            trial.loaded.topology,
-            trial.loaded.spec.mtu_bytes,
-        )
-        for trial, tables in trials
-    ]
-    data = Data(experiment, size, trials, rows)
-    figures = experiment.figure if trials else []
-    pictures = [Picture(f, draw(f, data, directory / name, kinds)) for f in figures]
-    reduced = experiment.size[size].reduced  # type: ignore[index]
-    return Chapter(
-        name, size, experiment, trials, len(planned), rows,
-        check(experiment, rows, reduced), pictures, table(experiment, rows),
-    )  # fmt: skip
 
 
 def table(experiment: Experiment, rows: Sequence[Row]) -> list[list[str]]:

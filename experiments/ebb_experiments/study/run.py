@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +15,13 @@ import dask
 from distributed import Client, LocalCluster, as_completed
 from ebb_topologies.files import InputError
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ebb_experiments.study.pace import Pace, duration, expected_end
+from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import OtherInputsError, differing, run_trial
 from ebb_experiments.study.trials import Trial
 
 CONNECT_SECONDS = 10
-LINE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,11 @@ class Plan:
 
     trials: list[tuple[str, Trial]]
     missing: list[tuple[str, Trial]]
+
+    @property
+    def some(self) -> bool:
+        """Whether any has been run."""
+        return len(self.missing) < len(self.trials)
 
 
 def plan(trials: Sequence[Trial], store: Store, inputs: str) -> Plan:
@@ -60,7 +63,7 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address=":0",
                 memory_limit=0,
                 silence_logs=50,
             )
@@ -111,7 +114,7 @@ def run(
 
     # Those that come later are welcome if all are alike so far.
     anywhere = len(fit) == len(client.scheduler_info(n_workers=-1)["workers"])
-    with _bar(console, missing, store, len(fit)) as advance:
+    with progress(console, missing, store, len(fit)) as advance:
         futures = {submit(*each, None if anywhere else fit): each for each in missing}
         waiting = as_completed(list(futures))  # type: ignore[no-untyped-call]
         for future in waiting:
@@ -144,36 +147,3 @@ def _why(other: object) -> str:
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"
-
-
-@contextmanager
-def _bar(
-    console: Console, missing: Sequence[tuple[str, Trial]], store: Store, workers: int
-) -> Iterator[Callable[[Trial, str], None]]:
-    """On a terminal a bar; elsewhere, as in a log, a line every so often."""
-    pace = Pace([trial for _id, trial in missing], workers)
-    told = begun = time.monotonic()
-    with Progress(
-        TextColumn("{task.completed}/{task.total} trials"),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[text]}", markup=False),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    ) as bar:
-        task = bar.add_task("", total=len(missing), text="")
-        done = 0
-
-        def advance(trial: Trial, trial_id: str) -> None:
-            nonlocal done, told
-            done += 1
-            pace.ended(trial, store.seconds(trial, trial_id))
-            text = f"{expected_end(pace.left())}; last: {trial.experiment} {trial.name}"
-            bar.update(task, advance=1, text=text)
-            if not console.is_terminal and time.monotonic() - told > LINE_SECONDS:
-                told = time.monotonic()
-                begin = f"{done}/{len(missing)} trials, {duration(told - begun)}"
-                console.print(f"{begin}, {text}", markup=False, soft_wrap=True)
-
-        yield advance

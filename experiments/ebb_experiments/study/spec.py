@@ -73,6 +73,13 @@ class Size(Spec):
     """What is less than in the paper; shown with every claim."""
 
 
+class OnMininet(Spec):
+    """For `--fabric mininet`."""
+
+    dilation: Annotated[float, Field(ge=1, le=10_000)] = 100
+    """How many times slower than nominal, so that this machine keeps up."""
+
+
 class Figure(Spec):
     name: str
     """Of the file."""
@@ -139,6 +146,7 @@ class Experiment(Spec):
     """In the order of figures and tables."""
     axis: list[Axis] = []
     size: dict[Literal["quick", "full"], Size]
+    mininet: OnMininet = OnMininet()
     metric: dict[str, Metric]
     figure: list[Figure] = []
     claim: list[Claim] = []

@@ -1,4 +1,5 @@
-"""Results of trials: DIRECTORY/EXPERIMENT/SIZE/TRIAL/; a trial with meta.json is complete."""
+"""Results of trials: DIRECTORY/EXPERIMENT/SIZE/TRIAL/, or SIZE-mininet/TRIAL/; a trial with
+meta.json is complete."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Store:
     directory: Path
 
     def path(self, trial: Trial, trial_id: str) -> Path:
-        return self.directory / trial.experiment / trial.size / trial_id
+        folder = trial.size if trial.fabric == "virtual" else f"{trial.size}-{trial.fabric}"
+        return self.directory / trial.experiment / folder / trial_id
 
     def has(self, trial: Trial, trial_id: str) -> bool:
         return (self.path(trial, trial_id) / META).exists()

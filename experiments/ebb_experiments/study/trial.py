@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet
 from ebb_topologies.files import InputError
 
+from ebb_experiments.sim.results import Results
 from ebb_experiments.sim.run import Binaries, Run
-from ebb_experiments.study.trials import Trial
+from ebb_experiments.study.trials import Fabric, Trial
 
 META = "meta.json"
 NO_INPUT = ("cli", "fabric_cli", "progress", "wall", "ebb_tm_pb2", "ebb_fabric_pb2")
@@ -25,6 +26,7 @@ SHARED = ("agents.py", "faults.py")
 """Of `ebb_experiments`, what a trial uses."""
 
 
+WALL = "experiments/ebb_experiments/sim/wall.py"
 BUILD = Path(__file__).resolve().parents[3] / "build"
 """Where `make build` of this Ebb puts the programs."""
 
@@ -33,14 +35,17 @@ class OtherInputsError(InputError):
     """A worker has another Ebb than the trials were planned with."""
 
 
-def parts(build: Path | None = None) -> dict[str, str]:
+def parts(build: Path | None = None, fabric: Fabric = "virtual") -> dict[str, str]:
     """Fingerprints of what a result depends on beside its scenario: P4, simulator, agent (its
     defaults), controller, the code that runs a scenario. Not of what evaluates it. `build`: none
     is the one of this Ebb, wherever that is."""
     binaries = Binaries(build or BUILD)
     program = binaries.program
+    paths = [program.p4info, program.json, binaries.simulator, binaries.agent]
+    if fabric == "mininet":
+        paths += [binaries.directory / "ebb-switch", BUILD.parent / WALL]
     found = {}
-    for path in (program.p4info, program.json, binaries.simulator, binaries.agent):
+    for path in paths:
         if not path.exists():
             raise InputError(f"{path} is missing: run `make build`")
         about = path.stat()
@@ -103,12 +108,18 @@ def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dic
             trial.loaded, trial.scheme, trial.seed, binaries, Path(directory), threads=1
         )  # fmt: skip
         results = run.go()
+    return files_of(trial, results, inputs(expected), begun)
+
+
+def files_of(trial: Trial, results: Results, of_inputs: str, begun: float) -> dict[str, bytes]:
+    """Files by name. `begun`: in seconds since the epoch."""
     files = {f"{name}.parquet": _parquet(table) for name, table in results.tables.items()}
     meta = results.run | {
         "experiment": trial.experiment,
         "size": trial.size,
+        "fabric": trial.fabric,
         "labels": trial.labels,
-        "inputs": inputs(expected),
+        "inputs": of_inputs,
         "begun_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(begun)),
     }
     return files | {META: (json.dumps(meta, indent=1, default=str) + "\n").encode()}

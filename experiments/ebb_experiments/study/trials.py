@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
+from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
 
 from ebb_experiments.sim.scenario import Loaded, SimScenario, resolve
 from ebb_experiments.study.spec import Experiment, Scalar, Size
 
+Fabric = Literal["virtual", "mininet"]
+"""In virtual time, or under the wall clock with Mininet."""
+FABRICS = get_args(Fabric)
 OF_SCHEME = ("agent", "fabric")
 """First parts of paths that lead into the scheme's parameters."""
 
@@ -32,11 +36,12 @@ class Trial:
     """Axis to point; axes that the scheme does not vary along are not there."""
     loaded: Loaded
     """The whole scenario."""
+    fabric: Fabric = "virtual"
 
     def id(self, inputs: str) -> str:
         """The same for the same content and inputs, on any machine; readable at the front."""
         spec = self.loaded.spec.model_dump(mode="json", exclude={"workload", "topology"})
-        content = {
+        content: dict[str, Any] = {
             "spec": spec,
             "workload": self.loaded.workload,
             "schemes": {n: s.model_dump(mode="json") for n, s in self.loaded.schemes.items()},
@@ -44,6 +49,8 @@ class Trial:
                              self.loaded.topology.links)),
             "inputs": inputs,
         }  # fmt: skip
+        if self.fabric == "mininet":
+            content |= {"fabric": self.fabric, "dilation": self.loaded.dilation.factor}
         text = json.dumps(content, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()[:12]
         return f"{self.name.replace(' ', '-').replace('/', '-')}-{digest}"
@@ -65,6 +72,15 @@ def trials(experiment: Experiment, name: str, size: str, folder: Path) -> list[T
         for seed in seeds
         for scheme in experiment.schemes(size)
         for labels in points(experiment, size, scheme)
+    ]
+
+
+def on_mininet(experiment: Experiment, planned: Sequence[Trial]) -> list[Trial]:
+    """The same trials under the wall clock, as slow as the experiment's file says."""
+    dilation = Dilation(experiment.mininet.dilation)
+    return [
+        replace(trial, fabric="mininet", loaded=replace(trial.loaded, dilation=dilation))
+        for trial in planned
     ]
 
 

@@ -1,0 +1,84 @@
+"""Trials under the wall clock, on Mininet: one after another, because they share this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ebb_controller.reconcile import ControllerError
+from ebb_topologies.files import InputError
+from ebb_topologies.processes import ProcessDied
+from rich.console import Console
+
+from ebb_experiments.agents import AgentError
+from ebb_experiments.fabric import LoopThread
+from ebb_experiments.sim.run import Binaries
+from ebb_experiments.study.progress import progress
+from ebb_experiments.study.store import Store
+from ebb_experiments.study.trial import BUILD, files_of
+from ebb_experiments.study.trials import Trial
+
+MOST_HOSTS = 20
+"""More agents than that are late on a machine with few processors: fat-tree(4) has 16."""
+MOST_SECONDS = 600.0
+"""Of a trial."""
+MTU_BYTES = 1500
+"""Of the veths."""
+EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, OSError)
+
+
+def unfit(trial: Trial) -> str | None:
+    """Why the trial cannot be run on Mininet."""
+    spec, topology = trial.loaded.spec, trial.loaded.topology
+    if len(topology.hosts) > MOST_HOSTS:
+        return f"{len(topology.hosts)} hosts; here are at most {MOST_HOSTS}, as in a fat-tree(4)"
+    if trial.loaded.steps:
+        return "it has faults, which `make run` has on Mininet"
+    if spec.mtu_bytes > MTU_BYTES:
+        return f"packets of {spec.mtu_bytes} bytes; the interfaces of the hosts take {MTU_BYTES}"
+    seconds = trial.loaded.dilation.time(spec.limit_ns) / 1e9
+    if seconds > MOST_SECONDS:
+        return (
+            f"a trial may take {spec.limit_ns / 1e9:g} s, slowed by "
+            f"{trial.loaded.dilation.factor:g} {seconds / 60:.0f} minutes; at most "
+            f"{MOST_SECONDS / 60:.0f}"
+        )
+    return None
+
+
+def run(
+    missing: Sequence[tuple[str, Trial]],
+    store: Store,
+    build: Path | None,
+    of_inputs: str,
+    console: Console,
+) -> int:
+    """How many failed; the others go on."""
+    if os.geteuid() != 0:
+        raise InputError("--fabric mininet makes network namespaces: run it as root")
+    from ebb_experiments.sim.wall import WallRun  # Mininet is there
+
+    failed = 0
+    with progress(console, missing, store, workers=1) as advance, LoopThread() as loop:
+        for trial_id, trial in missing:
+            begun = time.time()
+            with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
+                wall = WallRun(
+                    trial.loaded, trial.scheme, trial.seed, Binaries(build or BUILD),
+                    Path(directory), loop,
+                )  # fmt: skip
+                try:
+                    store.write(trial, trial_id, files_of(trial, wall.go(), of_inputs, begun))
+                except (*EXPECTED, subprocess.SubprocessError) as error:
+                    failed += 1
+                    text = " ".join(str(error).split())
+                    console.print(
+                        f"{trial.experiment} {trial.name}: {type(error).__name__}: {text}",
+                        style="bold red", markup=False, soft_wrap=True,
+                    )  # fmt: skip
+            advance(trial, trial_id)
+    return failed
