@@ -248,7 +248,9 @@ def histogram_percentile(
 
 def _port(metric: Port, ports: pl.LazyFrame) -> float | None:
     if metric.of == "balance":
-        of_them = ports.filter(pl.col("switch").str.starts_with(metric.switches))
+        # A port that leads nowhere (to the processor) is none of them.
+        begins = pl.col("switch").str.starts_with(metric.switches)
+        of_them = ports.filter(begins, pl.col("peer").is_not_null())
         packets = _array(of_them, "transmitted_packets")
         return float(packets.std() / packets.mean()) if packets.sum() else None
     if isinstance(metric.peer, list):
