@@ -261,7 +261,10 @@ def _queue(queue: tm.QueueStats) -> Line:
         **{name: getattr(queue, name) for name in plain},
         **{name: _count(getattr(queue, name)) for name in counts},
         "dropped": {drop.reason: _count(drop.count) for drop in queue.drops},
-        "delay_histogram_ns": list(queue.delay_histogram_ns),
+        "delays": [
+            {"from_ns": b.from_ns, "below_ns": b.below_ns, "packets": b.packets}
+            for b in queue.delays
+        ],
     }
 
 
