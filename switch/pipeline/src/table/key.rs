@@ -1,7 +1,5 @@
 //! Keys of table entries: from what the control plane says to words that are compared.
 
-use std::cmp::Ordering;
-
 use crate::bits::{from_bytes, ones, prefix_mask, words_for};
 use crate::control::{ControlError, MatchKey, MatchKind};
 
@@ -42,18 +40,6 @@ pub(crate) struct Range {
 }
 
 impl CompiledKey {
-    #[inline]
-    pub fn matches(&self, key: &[u64]) -> bool {
-        key.iter()
-            .zip(&self.mask)
-            .zip(&self.value)
-            .all(|((k, m), v)| k & m == *v)
-            && self.ranges.iter().all(|r| {
-                let field = &key[r.first..r.first + r.low.len()];
-                field.cmp(&r.low) != Ordering::Less && field.cmp(&r.high) != Ordering::Greater
-            })
-    }
-
     pub fn compile(
         fields: &[KeyField],
         key: &[MatchKey],

@@ -4,6 +4,7 @@ use std::hash::Hasher;
 
 use super::key::CompiledKey;
 use super::map::Map;
+use super::tuples::Tuples;
 
 /// Multiply and rotate: table keys are short and the attacker of a laboratory is its owner. No
 /// random state, so that two runs are the same.
@@ -16,9 +17,12 @@ impl Hasher for WordHasher {
         self.0 ^ self.0 >> 32
     }
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let word = chunk.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-            self.write_u64(word);
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.write_u64(u64::from_le_bytes(*word));
+        }
+        if !rest.is_empty() {
+            self.write_u64(rest.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
         }
     }
     fn write_u64(&mut self, word: u64) {
@@ -38,8 +42,8 @@ pub(crate) enum Lookup {
         widths: Box<[u32]>,
         maps: Vec<PrefixMap>,
     },
-    /// The highest priority first, then the oldest.
-    Ordered(Vec<Row>),
+    /// The highest priority wins, then the oldest.
+    Ternary(Tuples),
 }
 
 #[derive(Clone, Debug)]
@@ -51,14 +55,20 @@ pub(crate) struct PrefixMap {
     map: Map,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    priority: i32,
-    entry: u32,
-    key: CompiledKey,
-}
+/// As many maps are asked in the time in which a recent key is found.
+const FEW_MAPS: usize = 3;
 
 impl Lookup {
+    /// Whether a search takes so long that it pays to remember what it found.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        match self {
+            Lookup::Exact(_) => false,
+            Lookup::Lpm { maps, .. } => maps.len() > FEW_MAPS,
+            Lookup::Ternary(tuples) => tuples.len() > FEW_MAPS,
+        }
+    }
+
     pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         match self {
             Lookup::Exact(map) => {
@@ -79,21 +89,11 @@ impl Lookup {
                 }
                 maps[at].map.insert(&key.value, entry);
             }
-            Lookup::Ordered(rows) => {
-                let at = rows.partition_point(|r| r.priority >= priority);
-                rows.insert(
-                    at,
-                    Row {
-                        priority,
-                        entry,
-                        key: key.clone(),
-                    },
-                );
-            }
+            Lookup::Ternary(tuples) => tuples.insert(key, priority, entry),
         }
     }
 
-    pub fn remove(&mut self, key: &CompiledKey, entry: u32) {
+    pub fn remove(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         match self {
             Lookup::Exact(map) => {
                 map.remove(&key.value);
@@ -104,7 +104,7 @@ impl Lookup {
                 }
                 maps.retain(|m| !m.map.is_empty());
             }
-            Lookup::Ordered(rows) => rows.retain(|r| r.entry != entry),
+            Lookup::Ternary(tuples) => tuples.remove(key, priority, entry),
         }
     }
 
@@ -114,10 +114,7 @@ impl Lookup {
         match self {
             Lookup::Exact(map) => map.get_word(word),
             Lookup::Lpm { maps, .. } => maps.iter().find_map(|m| m.map.get_word(word & m.low_mask)),
-            Lookup::Ordered(rows) => rows
-                .iter()
-                .find(|r| r.key.matches(&[word]))
-                .map(|r| r.entry),
+            Lookup::Ternary(tuples) => tuples.find_word(word),
         }
     }
 
@@ -131,7 +128,7 @@ impl Lookup {
                 scratch.extend(key.iter().zip(&m.mask).map(|(k, m)| k & m));
                 m.map.get(scratch)
             }),
-            Lookup::Ordered(rows) => rows.iter().find(|r| r.key.matches(key)).map(|r| r.entry),
+            Lookup::Ternary(tuples) => tuples.find(key, scratch),
         }
     }
 }

@@ -3,8 +3,10 @@
 mod key;
 mod lookup;
 mod map;
+mod recent;
 #[cfg(test)]
 mod tests;
+mod tuples;
 mod word_map;
 
 use std::collections::HashMap;
@@ -20,6 +22,8 @@ use crate::profile::Resolved;
 use crate::stateful::Meter;
 pub(crate) use key::{CompiledKey, KeyField};
 pub(crate) use lookup::{Lookup, WordHasher};
+use recent::Recent;
+use tuples::Tuples;
 
 /// What the program says about a table.
 #[derive(Debug)]
@@ -64,6 +68,7 @@ pub(crate) struct Table {
     support_timeout: bool,
     count: u32,
     lookup: Lookup,
+    recent: Recent,
     /// What packets need of the entries, in the same places.
     pub hot: Vec<Hot>,
     pub entries: Vec<Option<Entry>>,
@@ -105,13 +110,14 @@ impl Table {
     pub fn new(spec: TableSpec) -> Table {
         let widths: Box<[u32]> = spec.key.iter().map(|f| f.slot.bits).collect();
         let lookup = if spec.needs_priority {
-            Lookup::Ordered(Vec::new())
+            Lookup::Ternary(Tuples::new(widths))
         } else if spec.lpm {
             let maps = Vec::new();
             Lookup::Lpm { widths, maps }
         } else {
             Lookup::Exact(map::Map::new(&widths))
         };
+        let key_words = spec.key.iter().map(KeyField::words).sum();
         let key_at = match spec.key.as_slice() {
             [field] if field.mask.is_none() && field.slot.words == 1 => Some(field.slot.at),
             _ => None,
@@ -124,6 +130,7 @@ impl Table {
             spec: Arc::new(spec),
             count: 0,
             lookup,
+            recent: Recent::new(key_words),
             hot: Vec::new(),
             entries: Vec::new(),
             free: Vec::new(),
@@ -204,6 +211,7 @@ impl Table {
                 self.entries.len() as u32 - 1
             }
         };
+        self.recent.forget();
         self.lookup.insert(&identity.0, priority, slot);
         self.entries[slot as usize] = Some(Entry {
             entry,
@@ -221,7 +229,8 @@ impl Table {
 
     pub fn remove(&mut self, slot: u32) {
         if let Some(entry) = self.entries[slot as usize].take() {
-            self.lookup.remove(&entry.key, slot);
+            self.recent.forget();
+            self.lookup.remove(&entry.key, entry.entry.priority, slot);
             self.by_key.remove(&(entry.key, entry.entry.priority));
             self.free.push(slot);
             self.count -= 1;
@@ -255,7 +264,10 @@ impl Table {
         key: &mut Vec<u64>,
         scratch: &mut Vec<u64>,
     ) -> Option<u32> {
-        let entry = self.lookup(words, key, scratch)?;
+        let entry = match self.lookup.is_long() {
+            true => self.lookup_recent(words, key, scratch)?,
+            false => self.lookup(words, key, scratch)?,
+        };
         if self.with_counter {
             self.hot.get_mut(entry as usize)?.counter.count(bytes);
         }
@@ -296,12 +308,29 @@ impl Table {
         }
     }
 
+    /// As [`lookup`](Self::lookup), which it asks unless it was asked the same lately.
+    fn lookup_recent(
+        &mut self,
+        words: &[u64],
+        key: &mut Vec<u64>,
+        scratch: &mut Vec<u64>,
+    ) -> Option<u32> {
+        self.lay_out_key(words, key);
+        let lookup = &self.lookup;
+        self.recent.find(key, || lookup.find(key, scratch))
+    }
+
     fn lookup_fields(
         &self,
         words: &[u64],
         key: &mut Vec<u64>,
         scratch: &mut Vec<u64>,
     ) -> Option<u32> {
+        self.lay_out_key(words, key);
+        self.lookup.find(key, scratch)
+    }
+
+    fn lay_out_key(&self, words: &[u64], key: &mut Vec<u64>) {
         key.clear();
         for field in &self.spec.key {
             let field_words = field.slot.of(words);
@@ -310,7 +339,6 @@ impl Table {
                 Some(mask) => key.extend(field_words.iter().zip(mask).map(|(w, m)| w & m)),
             }
         }
-        self.lookup.find(key, scratch)
     }
 }
 

@@ -4,29 +4,39 @@ use super::*;
 use crate::control::{ActionCall, MatchKey};
 use crate::profile::BoundAction;
 
-const BITS: [u32; 2] = [8, 6];
+/// A field: its match kind and its width. Wide ones have values in both of their words.
+type Field = (MatchKind, u32);
 
-fn table(kinds: [MatchKind; 2]) -> Table {
-    let key: Vec<KeyField> = kinds
+const NARROW: u32 = 8;
+const SMALL: u32 = 6;
+const WIDE: u32 = 70;
+
+fn table(fields: &[Field]) -> Table {
+    let mut at = 0;
+    let key: Vec<KeyField> = fields
         .iter()
         .enumerate()
-        .map(|(i, kind)| KeyField {
-            name: format!("f{i}"),
-            kind: *kind,
-            slot: Slot {
-                at: i as u32,
-                words: 1,
-                bits: BITS[i],
-                signed: false,
-            },
-            mask: None,
-            first: i,
+        .map(|(i, (kind, bits))| {
+            let words = bits.div_ceil(64);
+            at += words;
+            KeyField {
+                name: format!("f{i}"),
+                kind: *kind,
+                slot: Slot {
+                    at: at - words,
+                    words,
+                    bits: *bits,
+                    signed: false,
+                },
+                mask: None,
+                first: (at - words) as usize,
+            }
         })
         .collect();
     Table::new(TableSpec {
         name: "t".into(),
         needs_priority: needs_priority(&key),
-        lpm: kinds.contains(&MatchKind::Lpm),
+        lpm: fields.iter().any(|(kind, _)| *kind == MatchKind::Lpm),
         key,
         max_size: 40,
         actions: Vec::new(),
@@ -40,10 +50,17 @@ fn table(kinds: [MatchKind; 2]) -> Table {
     })
 }
 
-fn one_key(kind: MatchKind, bits: u32) -> BoxedStrategy<MatchKey> {
-    let top = (1u16 << bits) - 1;
-    let value = 0..=top;
-    let bytes = |n: u16| n.to_be_bytes().to_vec();
+/// Numbers that meet each other; those of wide fields are in both words, in the same order.
+fn value(bits: u32) -> BoxedStrategy<u128> {
+    match bits {
+        WIDE => (0u128..1 << SMALL).prop_map(|n| n << 61 | n).boxed(),
+        _ => (0u128..1 << bits).boxed(),
+    }
+}
+
+fn one_key((kind, bits): Field) -> BoxedStrategy<MatchKey> {
+    let value = value(bits);
+    let bytes = |n: u128| n.to_be_bytes().to_vec();
     match kind {
         MatchKind::Exact | MatchKind::Valid => {
             value.prop_map(move |v| MatchKey::Exact(bytes(v))).boxed()
@@ -69,12 +86,12 @@ fn one_key(kind: MatchKind, bits: u32) -> BoxedStrategy<MatchKey> {
     }
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b))
+fn number(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |n, b| n << 8 | u128::from(*b))
 }
 
 /// P4_16's and v1model's definition of a match, written down plainly.
-fn field_matches(key: &MatchKey, value: u64, bits: u32) -> bool {
+fn field_matches(key: &MatchKey, value: u128, bits: u32) -> bool {
     match key {
         MatchKey::Exact(v) => number(v) == value,
         MatchKey::Lpm {
@@ -98,94 +115,140 @@ fn prefix(entry: &TableEntry) -> u32 {
         .sum()
 }
 
-fn check(
-    kinds: [MatchKind; 2],
-    entries: Vec<(MatchKey, MatchKey, i32)>,
-    removed: &[usize],
-    probes: &[(u64, u64)],
-) -> Result<(), TestCaseError> {
-    let mut t = table(kinds);
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(Vec<MatchKey>, i32),
+    Remove(usize),
+    /// With the packet of this number.
+    Probe(prop::sample::Index),
+}
+
+/// The packet's words.
+fn words(fields: &[Field], values: &[u128]) -> Vec<u64> {
+    let mut words = Vec::new();
+    for ((_, bits), value) in fields.iter().zip(values) {
+        if *bits > 64 {
+            words.push((value >> 64) as u64);
+        }
+        words.push(*value as u64);
+    }
+    words
+}
+
+fn check(fields: &[Field], packets: &[Vec<u128>], steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut t = table(fields);
     let mut installed: Vec<TableEntry> = Vec::new();
-    for (n, (a, b, priority)) in entries.into_iter().enumerate() {
-        let entry = TableEntry {
-            key: vec![a, b],
-            priority: if t.spec.needs_priority { priority } else { 0 },
-            action: TableAction::Direct(ActionCall {
-                action: crate::ids::ActionId(0),
-                params: Vec::new(),
-            }),
-            idle_timeout: None,
-            metadata: Vec::new(),
-        };
-        let action = Resolved::Action(BoundAction {
-            action: n as u32,
-            data: [].as_slice().into(),
-        });
-        if t.insert(entry.clone(), action, Instant::ZERO, false)
-            .is_ok()
-        {
-            installed.push(entry);
+    let (mut key, mut scratch) = (Vec::new(), Vec::new());
+    for (n, step) in steps.into_iter().enumerate() {
+        match step {
+            Step::Insert(key, priority) => {
+                let entry = TableEntry {
+                    key,
+                    priority: if t.spec.needs_priority { priority } else { 0 },
+                    action: TableAction::Direct(ActionCall {
+                        action: crate::ids::ActionId(0),
+                        params: Vec::new(),
+                    }),
+                    idle_timeout: None,
+                    metadata: Vec::new(),
+                };
+                let action = Resolved::Action(BoundAction {
+                    action: n as u32,
+                    data: [].as_slice().into(),
+                });
+                if t.insert(entry.clone(), action, Instant::ZERO, false)
+                    .is_ok()
+                {
+                    installed.push(entry);
+                }
+            }
+            Step::Remove(i) if !installed.is_empty() => {
+                let gone = installed.remove(i % installed.len());
+                let slot = t.find(&gone.key, gone.priority).unwrap();
+                t.remove(slot);
+                prop_assert!(t.find(&gone.key, gone.priority).is_err());
+            }
+            Step::Remove(_) => {}
+            Step::Probe(packet) => {
+                let values = packet.get(packets);
+                // Longest prefix, then highest priority, then oldest.
+                let expected = installed
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, e)| {
+                        let fields = fields.iter().zip(values);
+                        let mut fields = fields.zip(&e.key);
+                        fields.all(|((field, value), key)| field_matches(key, *value, field.1))
+                    })
+                    .max_by_key(|(n, e)| {
+                        let length = if t.spec.needs_priority { 0 } else { prefix(e) };
+                        (length, e.priority, std::cmp::Reverse(*n))
+                    })
+                    .map(|(_, e)| e.clone());
+                let words = words(fields, values);
+                let entry = |t: &Table, slot: Option<u32>| {
+                    slot.map(|slot| t.entries[slot as usize].as_ref().unwrap().entry.clone())
+                };
+                let slot = t.lookup(&words, &mut key, &mut scratch);
+                prop_assert_eq!(entry(&t, slot), expected.clone());
+                // The second time it may be remembered.
+                for _ in 0..2 {
+                    let seen = (0, Instant::ZERO);
+                    let slot = t.hit(&words, seen, &mut key, &mut scratch);
+                    prop_assert_eq!(entry(&t, slot), expected.clone());
+                }
+            }
         }
-    }
-    for i in removed {
-        if !installed.is_empty() {
-            let gone = installed.remove(i % installed.len());
-            let slot = t.find(&gone.key, gone.priority).unwrap();
-            t.remove(slot);
-            prop_assert!(t.find(&gone.key, gone.priority).is_err());
-        }
-    }
-    for (a, b) in probes {
-        let found = t
-            .lookup(&[*a, *b], &mut Vec::new(), &mut Vec::new())
-            .map(|slot| t.entries[slot as usize].as_ref().unwrap().entry.clone());
-        // Longest prefix, then highest priority, then oldest.
-        let expected = installed
-            .iter()
-            .enumerate()
-            .filter(|(_, e)| {
-                field_matches(&e.key[0], *a, BITS[0]) && field_matches(&e.key[1], *b, BITS[1])
-            })
-            .max_by_key(|(n, e)| {
-                let length = if t.spec.needs_priority { 0 } else { prefix(e) };
-                (length, e.priority, std::cmp::Reverse(*n))
-            })
-            .map(|(_, e)| e.clone());
-        prop_assert_eq!(found, expected);
     }
     Ok(())
 }
 
-fn kinds() -> impl Strategy<Value = [MatchKind; 2]> {
+fn fields() -> impl Strategy<Value = Vec<Field>> {
     use MatchKind::*;
     prop::sample::select(vec![
-        [Exact, Exact],
-        [Lpm, Exact],
-        [Exact, Lpm],
-        [Ternary, Exact],
-        [Ternary, Lpm],
-        [Range, Ternary],
-        [Range, Range],
+        vec![(Exact, NARROW), (Exact, SMALL)],
+        vec![(Exact, WIDE)],
+        vec![(Lpm, NARROW)],
+        vec![(Lpm, NARROW), (Exact, SMALL)],
+        vec![(Exact, NARROW), (Lpm, WIDE)],
+        vec![(Ternary, NARROW)],
+        vec![(Ternary, NARROW), (Exact, SMALL)],
+        vec![(Ternary, WIDE), (Lpm, SMALL)],
+        vec![(Range, NARROW)],
+        vec![(Range, NARROW), (Ternary, WIDE)],
+        vec![(Range, SMALL), (Range, WIDE)],
     ])
 }
 
+fn step(fields: &[Field]) -> impl Strategy<Value = Step> + use<> {
+    let keys: Vec<_> = fields.iter().map(|f| one_key(*f)).collect();
+    prop_oneof![
+        3 => (keys, 1i32..6).prop_map(|(key, priority)| Step::Insert(key, priority)),
+        1 => any::<usize>().prop_map(Step::Remove),
+        3 => any::<prop::sample::Index>().prop_map(Step::Probe),
+    ]
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
     #[test]
     fn lookups_find_what_the_definition_says(
-        (kinds, entries) in kinds().prop_flat_map(|k| {
-            let entry = (one_key(k[0], BITS[0]), one_key(k[1], BITS[1]), 1i32..4);
-            (Just(k), proptest::collection::vec(entry, 0..30))
+        (fields, packets, steps) in fields().prop_flat_map(|fields| {
+            let values: Vec<_> = fields.iter().map(|(_, bits)| value(*bits)).collect();
+            // Few, so that they come again after a change.
+            let packets = proptest::collection::vec(values, 1..6);
+            let steps = proptest::collection::vec(step(&fields), 0..80);
+            (Just(fields), packets, steps)
         }),
-        removed in proptest::collection::vec(0usize..100, 0..5),
-        probes in proptest::collection::vec((0u64..256, 0u64..64), 1..40),
     ) {
-        check(kinds, entries, &removed, &probes)?;
+        check(&fields, &packets, steps)?;
     }
 }
 
 #[test]
 fn a_full_table_says_its_size() {
-    let mut t = table([MatchKind::Exact, MatchKind::Exact]);
+    let mut t = table(&[(MatchKind::Exact, NARROW), (MatchKind::Exact, SMALL)]);
     for n in 0..41u8 {
         let entry = TableEntry {
             key: vec![MatchKey::Exact(vec![n]), MatchKey::Exact(vec![0])],

@@ -1,0 +1,288 @@
+//! Tables with priorities: tuple space search.
+//!
+//! Entries with the same mask are a *tuple* and found by one hash lookup of the masked key (Srinivasan,
+//! Suri, Varghese, SIGCOMM 1999). Tuples are tried in the order of their best priority, until none can have a
+//! better entry than the one found (Pfaff et al., NSDI 2015, 5.3). A range takes part with the bits that both of its ends have in
+//! common, and is compared where the rest is right; disjoint ranges of a field so make at most one tuple
+//! for every width.
+//!
+//! ```text
+//!  order  (best priority, tuple) ..         highest first
+//!  tuple  mask, map: masked key ──► row     the best entry with this key
+//!  row    priority, ranges, next ──► row    others with the same masked key, in order
+//! ```
+//!
+//! An insertion or removal touches one tuple, and the order if the best priority of the tuple changes.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
+
+use super::key::{CompiledKey, Range};
+use super::lookup::WordHasher;
+use super::map::Map;
+
+const NO_ROW: u32 = u32::MAX;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tuples {
+    /// Of the key's fields, in bits.
+    widths: Box<[u32]>,
+    tuples: Vec<Tuple>,
+    free: Vec<u32>,
+    by_mask: HashMap<Box<[u64]>, u32, BuildHasherDefault<WordHasher>>,
+    /// Best priority and number of every tuple that has entries.
+    order: Vec<(i32, u32)>,
+    /// Of the entry with the same number.
+    rows: Vec<Row>,
+    next_sequence: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Tuple {
+    mask: Box<[u64]>,
+    /// From the masked key to the first row.
+    map: Map,
+    /// How many entries have each priority.
+    priorities: BTreeMap<i32, u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    priority: i32,
+    /// The next row with the same masked key.
+    next: u32,
+    sequence: u64,
+    ranges: Box<[Range]>,
+}
+
+impl Row {
+    fn is_before(&self, priority: i32, sequence: u64) -> bool {
+        (self.priority, sequence) > (priority, self.sequence)
+    }
+
+    #[inline]
+    fn matches(&self, key: &[u64]) -> bool {
+        self.ranges.iter().all(|r| r.contains(key))
+    }
+}
+
+impl Range {
+    #[inline]
+    pub fn contains(&self, key: &[u64]) -> bool {
+        let field = &key[self.first..self.first + self.low.len()];
+        field.cmp(&self.low) != Ordering::Less && field.cmp(&self.high) != Ordering::Greater
+    }
+}
+
+impl Tuples {
+    pub fn new(widths: Box<[u32]>) -> Tuples {
+        Tuples {
+            widths,
+            tuples: Vec::new(),
+            free: Vec::new(),
+            by_mask: HashMap::default(),
+            order: Vec::new(),
+            rows: Vec::new(),
+            next_sequence: 0,
+        }
+    }
+
+    /// How many hash lookups a miss costs.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
+        let (value, mask) = place(key);
+        let number = self.tuple(mask);
+        let tuple = &mut self.tuples[number as usize];
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        // Behind those that come before it.
+        let first = tuple.map.get(&value);
+        let (mut before, mut next) = (NO_ROW, first.unwrap_or(NO_ROW));
+        while next != NO_ROW && self.rows[next as usize].is_before(priority, sequence) {
+            (before, next) = (next, self.rows[next as usize].next);
+        }
+        let row = Row {
+            priority,
+            next,
+            sequence,
+            ranges: key.ranges.clone(),
+        };
+        let index = entry as usize;
+        match self.rows.get_mut(index) {
+            Some(place) => *place = row,
+            None => {
+                let nobody = Row {
+                    priority: 0,
+                    next: NO_ROW,
+                    sequence: 0,
+                    ranges: Box::new([]),
+                };
+                self.rows.resize(index, nobody);
+                self.rows.push(row);
+            }
+        }
+        match before {
+            NO_ROW => tuple.map.insert(&value, entry),
+            before => self.rows[before as usize].next = entry,
+        }
+        let best = tuple.best();
+        *tuple.priorities.entry(priority).or_default() += 1;
+        self.reorder(number, best);
+    }
+
+    pub fn remove(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
+        let (value, mask) = place(key);
+        let Some(&number) = self.by_mask.get(&mask) else {
+            return;
+        };
+        let tuple = &mut self.tuples[number as usize];
+        let Some(first) = tuple.map.get(&value) else {
+            return;
+        };
+        let next = self.rows[entry as usize].next;
+        if first != entry {
+            let mut before = first;
+            while self.rows[before as usize].next != entry {
+                before = self.rows[before as usize].next;
+                if before == NO_ROW {
+                    return;
+                }
+            }
+            self.rows[before as usize].next = next;
+        } else if next != NO_ROW {
+            tuple.map.insert(&value, next);
+        } else {
+            tuple.map.remove(&value);
+        }
+        self.rows[entry as usize].ranges = Box::new([]);
+        let best = tuple.best();
+        if let Some(count) = tuple.priorities.get_mut(&priority) {
+            *count -= 1;
+            if *count == 0 {
+                tuple.priorities.remove(&priority);
+            }
+        }
+        self.reorder(number, best);
+        if self.tuples[number as usize].priorities.is_empty() {
+            self.by_mask.remove(&mask);
+            // Its memory goes with it.
+            self.tuples[number as usize].map = Map::new(&[64]);
+            self.free.push(number);
+        }
+    }
+
+    /// The tuple with this mask.
+    fn tuple(&mut self, mask: Box<[u64]>) -> u32 {
+        if let Some(number) = self.by_mask.get(&mask) {
+            return *number;
+        }
+        let tuple = Tuple {
+            mask: mask.clone(),
+            map: Map::new(&self.widths),
+            priorities: BTreeMap::new(),
+        };
+        let number = match self.free.pop() {
+            Some(number) => {
+                self.tuples[number as usize] = tuple;
+                number
+            }
+            None => {
+                self.tuples.push(tuple);
+                self.tuples.len() as u32 - 1
+            }
+        };
+        self.by_mask.insert(mask, number);
+        number
+    }
+
+    /// Puts a tuple where its best priority belongs, which was another.
+    fn reorder(&mut self, number: u32, was: Option<i32>) {
+        let is = self.tuples[number as usize].best();
+        if was == is {
+            return;
+        }
+        // Those of one priority are in no order, so that it is one of them.
+        if let Some(was) = was {
+            let from = self.order.partition_point(|(best, _)| *best > was);
+            let at = self.order[from..].iter().position(|(_, n)| *n == number);
+            self.order.remove(from + at.unwrap_or_default());
+        }
+        if let Some(is) = is {
+            let at = self.order.partition_point(|(best, _)| *best > is);
+            self.order.insert(at, (is, number));
+        }
+    }
+
+    /// For a key of one word.
+    #[inline]
+    pub fn find_word(&self, word: u64) -> Option<u32> {
+        self.search(&[word], |tuple| match &*tuple.mask {
+            [mask] => tuple.map.get_word(word & mask),
+            _ => None,
+        })
+    }
+
+    /// `scratch` is work memory.
+    #[inline]
+    pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
+        self.search(key, |tuple| {
+            scratch.clear();
+            scratch.extend(key.iter().zip(&tuple.mask).map(|(k, m)| k & m));
+            tuple.map.get(scratch)
+        })
+    }
+
+    /// `first` finds the first row of a tuple.
+    #[inline]
+    fn search(&self, key: &[u64], mut first: impl FnMut(&Tuple) -> Option<u32>) -> Option<u32> {
+        let mut found: Option<(u32, &Row)> = None;
+        for (best, number) in &self.order {
+            if found.is_some_and(|(_, row)| row.priority > *best) {
+                break;
+            }
+            let mut at = first(&self.tuples[*number as usize]).unwrap_or(NO_ROW);
+            while let Some(row) = self.rows.get(at as usize) {
+                if row.matches(key) {
+                    let is_better =
+                        |(_, other): (u32, &Row)| other.is_before(row.priority, row.sequence);
+                    if !found.is_some_and(is_better) {
+                        found = Some((at, row));
+                    }
+                    break;
+                }
+                at = row.next;
+            }
+        }
+        found.map(|(entry, _)| entry)
+    }
+}
+
+impl Tuple {
+    fn best(&self) -> Option<i32> {
+        self.priorities.last_key_value().map(|(best, _)| *best)
+    }
+}
+
+/// Value and mask by which an entry is found: its own, and of a range what its ends have in common.
+fn place(key: &CompiledKey) -> (Box<[u64]>, Box<[u64]>) {
+    let (mut value, mut mask) = (key.value.clone(), key.mask.clone());
+    for range in &key.ranges {
+        for (i, (low, high)) in range.low.iter().zip(&range.high).enumerate() {
+            let different = low ^ high;
+            let common = match different {
+                0 => u64::MAX,
+                bits => !(u64::MAX >> bits.leading_zeros()),
+            };
+            mask[range.first + i] = common;
+            value[range.first + i] = low & common;
+            if different != 0 {
+                break;
+            }
+        }
+    }
+    (value, mask)
+}
