@@ -25,7 +25,8 @@ fn stdout(output: &Output) -> String {
 fn our_examples_pass() {
     for mode in [&[][..], &["--interpreted"]] {
         let output = stf(mode, &[folder("passing")]);
-        assert_eq!(stdout(&output), "2 tests: 2 passed\n");
+        let text = stdout(&output);
+        assert!(text.ends_with(" passed\n"), "{text}");
         assert!(output.status.success());
     }
 }
@@ -123,8 +124,8 @@ fn a_crash_or_a_hang_is_one_test_only() {
         let compiler = folder("compilers").join(compiler);
         let compiler = compiler.to_str().expect("text");
         let arguments = ["--timeout", "1", "--json-from", compiler];
-        let text = stdout(&stf(&arguments, &[folder("passing")]));
-        let expected = format!("2 tests: 0 passed, failed: 2 {kind}\n");
+        let text = stdout(&stf(&arguments, &[folder("passing/copies.p4")]));
+        let expected = format!("1 tests: 0 passed, failed: 1 {kind}\n");
         assert!(text.ends_with(&expected), "{text}");
     }
 }
@@ -152,4 +153,4 @@ fn the_corpus_of_p4c() {
 }
 
 /// With the reason in docs/stf.md.
-const KNOWN_FAILURES: &[&str] = &["/extern-funcs-bmv2.p4", "/forloop-bmv2.p4"];
+const KNOWN_FAILURES: &[&str] = &["/extern-funcs-bmv2.p4"];

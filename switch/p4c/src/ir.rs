@@ -373,6 +373,27 @@ pub enum StmtKind {
     /// On `t.apply().action_run`; labels are indices in [`Table::actions`].
     SwitchAction(TableId, Vec<(Vec<Option<usize>>, Vec<Stmt>)>),
     Declare(VarId, Option<Expr>),
+    /// `for (init; condition; update) body`, without what stands before it.
+    For {
+        condition: Expr,
+        update: Vec<Stmt>,
+        body: Vec<Stmt>,
+    },
+    /// `for (var in range)`; both ends belong to it.
+    ForRange {
+        var: VarId,
+        low: Expr,
+        high: Expr,
+        body: Vec<Stmt>,
+    },
+    /// `for (var in items)`
+    ForEach {
+        var: VarId,
+        items: Vec<Expr>,
+        body: Vec<Stmt>,
+    },
+    Break,
+    Continue,
     Return(Option<Expr>),
     Exit,
 }

@@ -71,6 +71,12 @@ impl Backend<'_> {
                     let jump = self.jump(body, span);
                     body.pending.entry(*label).or_default().push(jump);
                 }
+                FlatKind::Loop(inner) => {
+                    let start = body.primitives.len();
+                    self.action_statements(inner, body);
+                    let back = self.jump(body, span);
+                    body.patch(back, start);
+                }
                 FlatKind::Exit => {
                     // `exit` only marks the packet; the rest of the action must be skipped as well.
                     body.primitives

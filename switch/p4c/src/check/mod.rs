@@ -8,6 +8,7 @@ mod calls;
 mod declarations;
 mod expressions;
 mod infer;
+mod loops;
 mod members;
 mod operators;
 mod statements;
@@ -102,6 +103,8 @@ pub(crate) struct Checker<'a> {
     place: Place,
     /// Return type of the function being checked; `void` in actions and controls.
     return_type: Type,
+    /// Loops around the statement being checked.
+    loop_depth: u32,
     /// Instances of the control or parser being checked.
     instances: Vec<InstanceId>,
 }
@@ -116,6 +119,7 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
         match_kinds: Vec::new(),
         place: Place::TopLevel,
         return_type: Type::Void,
+        loop_depth: 0,
         instances: Vec::new(),
     };
     for declaration in &program.declarations {

@@ -20,11 +20,11 @@ impl Checker<'_> {
             .collect()
     }
 
-    fn branch(&mut self, statement: &ast::Statement) -> Vec<Stmt> {
+    pub(super) fn branch(&mut self, statement: &ast::Statement) -> Vec<Stmt> {
         self.block(std::slice::from_ref(statement))
     }
 
-    fn statement(&mut self, statement: &ast::Statement) -> Option<Stmt> {
+    pub(super) fn statement(&mut self, statement: &ast::Statement) -> Option<Stmt> {
         let span = statement.span;
         let kind = match &statement.kind {
             StatementKind::Empty => return None,
@@ -47,24 +47,31 @@ impl Checker<'_> {
                 body: self.block(body),
             },
             StatementKind::Switch { subject, cases } => self.switch(subject, cases, span)?,
-            StatementKind::For { .. } | StatementKind::ForIn { .. } => {
-                self.report(
-                    Diagnostic::error(
-                        "unsupported-loop",
-                        span,
-                        "`for` loops are not supported yet",
-                    )
-                    .help("write the iterations out; BMv2 has no loops outside of parsers"),
-                );
-                return None;
-            }
+            StatementKind::For {
+                init,
+                condition,
+                update,
+                body,
+            } => self.for_loop(init, condition, update, body, span)?,
+            StatementKind::ForIn {
+                ty,
+                name,
+                collection,
+                body,
+            } => self.for_in(ty, name, collection, body, span)?,
             StatementKind::Break | StatementKind::Continue => {
-                self.error(
-                    "misplaced-statement",
-                    span,
-                    "`break` and `continue` belong in loops",
-                );
-                return None;
+                if self.loop_depth == 0 {
+                    self.error(
+                        "misplaced-statement",
+                        span,
+                        "`break` and `continue` belong in loops",
+                    );
+                    return None;
+                }
+                match statement.kind {
+                    StatementKind::Break => StmtKind::Break,
+                    _ => StmtKind::Continue,
+                }
             }
             StatementKind::Return(value) => self.return_statement(value.as_ref(), span)?,
             StatementKind::Exit => {

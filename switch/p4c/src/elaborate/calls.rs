@@ -245,6 +245,7 @@ impl Elaborator<'_> {
         inner.vars.extend(bound.vars.clone());
         inner.on_exit.push(bound.copy_back.clone());
         inner.in_action = true;
+        inner.loops = None;
         inner.depth += 1;
         self.inlined(&action.body, inner, None, &mut block, span);
         self.copy_back(bound, &mut block);
@@ -564,7 +565,9 @@ fn breaks_to(body: &[FlatStmt], label: usize) -> bool {
     body.iter().any(|s| match &s.kind {
         FlatKind::Break(l) => *l == label,
         FlatKind::If(_, a, b) => breaks_to(a, label) || breaks_to(b, label),
-        FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) => breaks_to(body, label),
+        FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) | FlatKind::Loop(body) => {
+            breaks_to(body, label)
+        }
         FlatKind::ApplyTable(_, branches) => match branches {
             super::flat::Branches::None => false,
             super::flat::Branches::HitMiss(a, b) => breaks_to(a, label) || breaks_to(b, label),

@@ -202,6 +202,8 @@ pub enum FlatKind {
     /// `Break` of the same label goes on behind.
     Labeled(Label, Vec<FlatStmt>),
     Break(Label),
+    /// Starts again when it comes to its end; only a `Break` leaves it.
+    Loop(Vec<FlatStmt>),
     Exit,
 }
 

@@ -14,6 +14,7 @@ mod controls;
 mod elements;
 mod expressions;
 pub mod flat;
+mod loops;
 mod parsers;
 mod statements;
 
@@ -45,12 +46,20 @@ struct Env {
     siblings: HashMap<InstanceId, Instantiated>,
     /// Where `return` goes, and the variable for its value.
     returns: Option<(Label, Option<Expr>)>,
+    /// Where `break` and `continue` go.
+    loops: Option<Loop>,
     /// What the calls around have to copy back, outermost first: `exit` does it too (specification,
     /// section 12.8).
     on_exit: Vec<Vec<(Expr, Expr)>>,
     /// Inside of an action: calls of other actions need no block of their own.
     in_action: bool,
     depth: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    on_break: Label,
+    on_continue: Label,
 }
 
 /// One instance of a control or parser.

@@ -13,7 +13,7 @@ impl Elaborator<'_> {
         }
     }
 
-    fn branch(&mut self, body: &[Stmt], env: &Env) -> Vec<FlatStmt> {
+    pub(super) fn branch(&mut self, body: &[Stmt], env: &Env) -> Vec<FlatStmt> {
         let mut inner = env.clone();
         let mut out = Vec::new();
         self.statements(body, &mut inner, &mut out);
@@ -87,6 +87,31 @@ impl Elaborator<'_> {
                 match init {
                     Some(value) => self.push(out, FlatKind::Assign(storage, value), span),
                     None => self.invalidate(&storage, out),
+                }
+            }
+            StmtKind::For {
+                condition,
+                update,
+                body,
+            } => self.for_loop(condition, update, body, env, out, span),
+            StmtKind::ForRange {
+                var,
+                low,
+                high,
+                body,
+            } => self.for_range(*var, [low, high], body, env, out, span),
+            StmtKind::ForEach { var, items, body } => {
+                self.for_each(*var, items, body, env, out, span);
+            }
+            StmtKind::Break | StmtKind::Continue => {
+                let is_break = matches!(statement.kind, StmtKind::Break);
+                if let Some(around) = env.loops {
+                    let label = if is_break {
+                        around.on_break
+                    } else {
+                        around.on_continue
+                    };
+                    self.push(out, FlatKind::Break(label), span);
                 }
             }
             StmtKind::Return(value) => {
@@ -203,7 +228,9 @@ fn is_action_body(body: &[FlatStmt]) -> bool {
     body.iter().all(|s| match &s.kind {
         FlatKind::ApplyTable(..) | FlatKind::Break(_) => false,
         FlatKind::If(_, a, b) => is_action_body(a) && is_action_body(b),
-        FlatKind::Labeled(_, body) | FlatKind::Atomic { body, .. } => is_action_body(body),
+        FlatKind::Labeled(_, body) | FlatKind::Atomic { body, .. } | FlatKind::Loop(body) => {
+            is_action_body(body)
+        }
         _ => true,
     })
 }

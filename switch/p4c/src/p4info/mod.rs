@@ -499,7 +499,7 @@ fn find_digests(body: &[FlatStmt], found: &mut Vec<Type>, calls: &mut bool) {
                 find_digests(a, found, calls);
                 find_digests(b, found, calls);
             }
-            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) => {
+            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) | FlatKind::Loop(body) => {
                 find_digests(body, found, calls)
             }
             FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {

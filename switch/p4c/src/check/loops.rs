@@ -1,0 +1,136 @@
+//! `for` loops (specification 1.2.5, section 12.8).
+
+use super::{Checker, Entity, Place};
+use crate::ast::{self, ExprKind as Ast};
+use crate::diagnostics::Diagnostic;
+use crate::ir::{Expr, ExprKind, Stmt, StmtKind};
+use crate::source::Span;
+use crate::types::Type;
+
+impl Checker<'_> {
+    /// What `init` declares is known in the whole loop, and nowhere else.
+    pub(super) fn for_loop(
+        &mut self,
+        init: &[ast::Statement],
+        condition: &ast::Expr,
+        update: &[ast::Statement],
+        body: &ast::Statement,
+        span: Span,
+    ) -> Option<StmtKind> {
+        if !self.may_loop(span) {
+            return None;
+        }
+        let body = self.scoped(|c| {
+            let mut all = c.statements(init);
+            let condition = c.expr_of(condition, &Type::Bool);
+            let update = c.statements(update);
+            let body = c.loop_body(body);
+            let kind = StmtKind::For {
+                condition,
+                update,
+                body,
+            };
+            all.push(Stmt { kind, span });
+            all
+        });
+        Some(StmtKind::Block {
+            atomic: false,
+            body,
+        })
+    }
+
+    pub(super) fn for_in(
+        &mut self,
+        ty: &ast::Type,
+        name: &ast::Ident,
+        collection: &ast::Expr,
+        body: &ast::Statement,
+        span: Span,
+    ) -> Option<StmtKind> {
+        if !self.may_loop(span) {
+            return None;
+        }
+        let ty = self.ty(ty);
+        if let Ast::Range(low, high) = &collection.kind {
+            let (low, high) = (self.expr_of(low, &ty), self.expr_of(high, &ty));
+            if !matches!(ty, Type::Bits { .. } | Type::Poison) {
+                let message = format!("a range cannot be counted with type `{}`", self.show(&ty));
+                self.report(
+                    Diagnostic::error("bad-loop", collection.span, message)
+                        .help("declare the variable as bit<W> or int<W>"),
+                );
+                return None;
+            }
+            let (var, body) = self.body_with(name, ty, body);
+            return Some(StmtKind::ForRange {
+                var,
+                low,
+                high,
+                body,
+            });
+        }
+        let collection = self.expr(collection);
+        let items = self.items(&collection)?;
+        let items = items.into_iter().map(|i| self.coerce(i, &ty)).collect();
+        let (var, body) = self.body_with(name, ty, body);
+        Some(StmtKind::ForEach { var, items, body })
+    }
+
+    /// The elements of a header stack or of a list.
+    fn items(&self, collection: &Expr) -> Option<Vec<Expr>> {
+        match (&collection.ty, &collection.kind) {
+            (Type::Poison, _) => None,
+            (Type::Stack(element, size), _) => {
+                let item = |i: u32| {
+                    let index = Expr::int(i, Type::bit(32), collection.span);
+                    Expr {
+                        kind: ExprKind::Index(Box::new(collection.clone()), Box::new(index)),
+                        ty: (**element).clone(),
+                        span: collection.span,
+                    }
+                };
+                Some((0..*size).map(item).collect())
+            }
+            (_, ExprKind::List(items)) => Some(items.clone()),
+            (ty, _) => {
+                let message = format!("a loop cannot go through a `{}`", self.show(ty));
+                self.report(
+                    Diagnostic::error("bad-loop", collection.span, message)
+                        .help("it goes through a range `a..b`, a header stack or a list"),
+                );
+                None
+            }
+        }
+    }
+
+    fn body_with(
+        &mut self,
+        name: &ast::Ident,
+        ty: Type,
+        body: &ast::Statement,
+    ) -> (usize, Vec<Stmt>) {
+        self.scoped(|c| {
+            let var = c.new_var(name, ty, true);
+            c.declare(name, Entity::Var(var));
+            (var, c.loop_body(body))
+        })
+    }
+
+    fn loop_body(&mut self, body: &ast::Statement) -> Vec<Stmt> {
+        self.loop_depth += 1;
+        let body = self.branch(body);
+        self.loop_depth -= 1;
+        body
+    }
+
+    fn may_loop(&self, span: Span) -> bool {
+        let parser = self.place == Place::ParserState;
+        if parser {
+            self.report(
+                Diagnostic::error("bad-loop", span, "a parser has no `for` loops")
+                    .help("a state may go back to itself or to one before it"),
+            );
+        }
+        !parser
+    }
+}
