@@ -6,15 +6,18 @@ use super::{Change, Choice, EntryHit, KeyValue, Source, TableEvent, TraceEvent, 
 use crate::control::{MatchKey, MatchKind};
 
 impl Display for Value {
-    /// By the width alone: 48 bits are a MAC address, 32 may be an IPv4 address, up to 16 are a number.
+    /// By the width alone: 48 bits are a MAC address, 32 may be an IPv4 address, up to 16 are a number. `{:#}`:
+    /// no addresses.
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         match (self.bits, self.bytes.as_slice()) {
             (0, _) | (_, []) => f.write_str("empty"),
-            (48, mac) => separated(f, mac, ":", |f, byte| write!(f, "{byte:02x}")),
+            (48, mac) if !f.alternate() => {
+                separated(f, mac, ":", |f, byte| write!(f, "{byte:02x}"))
+            }
             (32, ip) => {
                 write_hex(f, ip)?;
                 // Small numbers are not addresses.
-                if ip[0] != 0 {
+                if ip[0] != 0 && !f.alternate() {
                     f.write_str(" (")?;
                     separated(f, ip, ".", |f, byte| write!(f, "{byte}"))?;
                     f.write_str(")")?;
@@ -158,6 +161,10 @@ impl Display for At<'_> {
 impl Display for Change {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
         match self {
+            // What a program computes with is seldom an address.
+            Change::Field { field, from, to } if field.starts_with("scalars.") => {
+                write!(f, "{field}: {from:#} -> {to:#}")
+            }
             Change::Field { field, from, to } => write!(f, "{field}: {from} -> {to}"),
             Change::Validity { header, valid } => {
                 let how = if *valid { "valid" } else { "invalid" };
