@@ -19,7 +19,7 @@ from ebb_experiments.fabric import LoopThread
 from ebb_experiments.sim.run import Binaries
 from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store
-from ebb_experiments.study.trial import BUILD, files_of
+from ebb_experiments.study.trial import BUILD, files_of, one_line
 from ebb_experiments.study.trials import Trial
 
 MOST_HOSTS = 20
@@ -75,9 +75,8 @@ def run(
                     store.write(trial, trial_id, files_of(trial, wall.go(), of_inputs, begun))
                 except (*EXPECTED, subprocess.SubprocessError) as error:
                     failed += 1
-                    text = " ".join(str(error).split())
                     console.print(
-                        f"{trial.experiment} {trial.name}: {type(error).__name__}: {text}",
+                        f"{trial.experiment} {trial.name}: {one_line(error)}",
                         style="bold red", markup=False, soft_wrap=True,
                     )  # fmt: skip
             advance(trial, trial_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import time
@@ -11,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import dask
 from distributed import Client, LocalCluster, as_completed
 from ebb_topologies.files import InputError
 from rich.console import Console
 
 from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store
-from ebb_experiments.study.trial import OtherInputsError, differing, run_trial
+from ebb_experiments.study.trial import Failure, attempt, differing, one_line
 from ebb_experiments.study.trials import Trial
 
 CONNECT_SECONDS = 10
@@ -49,26 +49,28 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
         try:
             client = Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
-            raise InputError(f"no Dask scheduler at {address}: {_one_line(error)}") from None
+            raise InputError(f"no Dask scheduler at {address}: {one_line(error)}") from None
         with client:
             yield client
         return
-    # A trial that fails is told by us, in a line; so is an interruption.
-    quiet = {"logging": {"distributed": "critical", "distributed.nanny": "critical"}}
-    with dask.config.set(quiet):
-        # Ctrl-C is for this process, which then ends the workers: they inherit that they ignore it.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            local = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=workers or os.cpu_count() or 1,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=":0",
-                memory_limit=0,
-                silence_logs=50,
-            )
-        finally:
-            signal.signal(signal.SIGINT, before)
+    # A trial that fails is told by us, in a line; so is an interruption. Workers set up their logs
+    # when they are started, from the environment.
+    for name in ("distributed", "distributed.nanny"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    os.environ["DASK_LOGGING__DISTRIBUTED"] = "critical"
+    # Ctrl-C is for this process, which then ends the workers: they inherit that they ignore it.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        local = LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=workers or os.cpu_count() or 1,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            memory_limit=0,
+            silence_logs=logging.CRITICAL,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     with local, Client(local) as client:  # type: ignore[no-untyped-call]
         yield client
 
@@ -110,7 +112,7 @@ def run(
 
     def submit(trial_id: str, trial: Trial, workers: list[str] | None) -> Any:
         key = f"{trial_id}-{time.time_ns()}"
-        return client.submit(run_trial, trial, build, expected, key=key, workers=workers)
+        return client.submit(attempt, trial, build, expected, key=key, workers=workers)
 
     # Those that come later are welcome if all are alike so far.
     anywhere = len(fit) == len(client.scheduler_info(n_workers=-1)["workers"])
@@ -119,18 +121,19 @@ def run(
         waiting = as_completed(list(futures))  # type: ignore[no-untyped-call]
         for future in waiting:
             trial_id, trial = futures.pop(future)
-            error = None if future.status == "finished" else future.exception()
-            if error is None:
-                store.write(trial, trial_id, future.result())
-            elif isinstance(error, OtherInputsError):
+            came = future.status == "finished"
+            result = future.result() if came else Failure(one_line(future.exception()))
+            if isinstance(result, Failure) and result.other_inputs:
                 again = submit(trial_id, trial, fit)
                 futures[again] = (trial_id, trial)
                 waiting.add(again)  # type: ignore[no-untyped-call]
                 continue
+            if not isinstance(result, Failure):
+                store.write(trial, trial_id, result)
             else:
                 failed += 1
                 console.print(
-                    f"{trial.experiment} {trial.name}: {_one_line(error)}",
+                    f"{trial.experiment} {trial.name}: {result.why}",
                     style="bold red", markup=False, soft_wrap=True,
                 )  # fmt: skip
             advance(trial, trial_id)
@@ -140,10 +143,5 @@ def run(
 
 def _why(other: object) -> str:
     if isinstance(other, BaseException):
-        return f"it does not know how to say which Ebb it has ({_one_line(other)})"
+        return f"it does not know how to say which Ebb it has ({one_line(other)})"
     return str(other)
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"

@@ -8,6 +8,7 @@ import json
 import logging
 import tempfile
 import time
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -93,6 +94,28 @@ def _of_file(path: Path, _changed_ns: int, _size: int) -> str:
     """A source is what it was when the process imported it; a program may be built anew."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a trial has no result; as a value, because Dask logs at length what is raised."""
+
+    why: str
+    other_inputs: bool = False
+
+
+def attempt(
+    trial: Trial, build: Path | None, expected: dict[str, str]
+) -> dict[str, bytes] | Failure:
+    """As `run_trial`, but does not raise."""
+    try:
+        return run_trial(trial, build, expected)
+    except Exception as error:  # whatever it is, it is this trial's, and is told in a line
+        return Failure(one_line(error), isinstance(error, OtherInputsError))
+
+
+def one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dict[str, bytes]:
