@@ -40,7 +40,7 @@ def test_an_oversubscribed_fat_tree() -> None:
         },
         "test",
     )
-    assert delays.link("h1").delay_ns == 700
+    assert delays.link(delays.hosts[0]).delay_ns == 700
     assert sum(link.delay_ns for link in delays.links) == 192 * 700 + 128 * 200
     with pytest.raises(InputError, match="hosts_per_edge = 8 leaves no port"):
         from_table({"fat_tree": {"k": 8, "hosts_per_edge": 8}}, "test")
