@@ -82,6 +82,15 @@ def test_what_is_complete_is_not_run_again(tmp_path: Path) -> None:
     assert missing == [trial.name for trial in planned[1:]]
 
 
+def test_the_first_seed_of_every_experiment_is_run_before_the_second_of_any(
+    tmp_path: Path,
+) -> None:
+    both = [t for name in ("x", "y") for t in trials(experiment(), name, "quick", HERE)]
+    order = [(t.seed, t.experiment) for _id, t in plan(both, Store(tmp_path), "").missing]
+    assert order == sorted(order)
+    assert [name for name, _seed in order].count(1) == 6
+
+
 def test_what_is_left_takes_as_long_as_its_likes_took() -> None:
     planned = trials(experiment(), "x", "quick", HERE)
     pace = Pace(planned, workers=2)

@@ -38,8 +38,16 @@ class Plan:
 
 
 def plan(trials: Sequence[Trial], store: Store, inputs: str) -> Plan:
+    """The first seed of every experiment comes first, then the second of every one: whenever a run
+    ends, all of them are there with some."""
     named = [(trial.id(inputs), trial) for trial in trials]
-    return Plan(named, [(i, trial) for i, trial in named if not store.has(trial, i)])
+    seeds: dict[str, dict[int, int]] = {}
+    for trial in trials:
+        of_it = seeds.setdefault(trial.experiment, {})
+        of_it.setdefault(trial.seed, len(of_it))
+    missing = [(i, trial) for i, trial in named if not store.has(trial, i)]
+    missing.sort(key=lambda each: seeds[each[1].experiment][each[1].seed])
+    return Plan(named, missing)
 
 
 @contextmanager
