@@ -21,6 +21,8 @@ pub struct Program {
 pub struct Annotation {
     pub name: Ident,
     pub body: Vec<Token>,
+    /// The body is in brackets: `@name[...]`.
+    pub structured: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

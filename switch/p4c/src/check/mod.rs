@@ -8,6 +8,7 @@ mod calls;
 mod declarations;
 mod expressions;
 mod infer;
+mod key_names;
 mod loops;
 mod members;
 mod operators;

@@ -3,6 +3,7 @@
 use num_traits::ToPrimitive;
 
 use super::arguments::ArgumentRule;
+use super::key_names::written_name;
 use super::{Checker, Entity};
 use crate::annotations;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
@@ -185,11 +186,17 @@ impl Checker<'_> {
                 span: value.span,
             },
             body: vec![absolute],
+            structured: false,
         };
+        let others = property
+            .annotations
+            .iter()
+            .filter(|a| a.name.text != "name");
+        let annotations = std::iter::once(annotation).chain(others.cloned()).collect();
         let id = self.program.instances.len();
         self.program.instances.push(Instance {
             name,
-            annotations: vec![annotation],
+            annotations,
             construct: *construct,
             ty: value.ty.clone(),
             span: value.span,
@@ -227,7 +234,7 @@ impl Checker<'_> {
             return None;
         }
         let name = annotations::string(&element.annotations, "name")
-            .or_else(|| written_name(&element.expr));
+            .or_else(|| written_name(&element.expr, Some(&expr)));
         Some(Key {
             expr,
             match_kind: kind.text.clone(),
@@ -471,38 +478,6 @@ fn default_only(span: Span) -> Vec<ast::Annotation> {
             span,
         },
         body: Vec::new(),
+        structured: false,
     }]
-}
-
-/// The control-plane name of a key that has no `@name`: its source text, for simple expressions
-/// (specification, section 18.3.2).
-fn written_name(expr: &ast::Expr) -> Option<String> {
-    match &expr.kind {
-        Ast::Name { name, .. } => Some(name.text.clone()),
-        Ast::Member(base, name) => Some(format!("{}.{}", written_name(base)?, name.text)),
-        Ast::Index(base, index) => Some(format!("{}[{}]", written_name(base)?, number(index)?)),
-        Ast::Slice { base, high, low } => Some(format!(
-            "{}[{}:{}]",
-            written_name(base)?,
-            number(high)?,
-            number(low)?
-        )),
-        Ast::Call { callee, args, .. } => match &callee.kind {
-            Ast::Member(base, method) if method.text == "isValid" && args.is_empty() => {
-                Some(format!("{}.$valid$", written_name(base)?))
-            }
-            _ => None,
-        },
-        Ast::Binary(ast::BinaryOp::BitAnd, left, right) => {
-            Some(format!("{} & {}", written_name(left)?, number(right)?))
-        }
-        _ => None,
-    }
-}
-
-fn number(expr: &ast::Expr) -> Option<String> {
-    match &expr.kind {
-        Ast::Number { value, .. } => Some(value.to_string()),
-        _ => None,
-    }
 }

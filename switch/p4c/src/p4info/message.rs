@@ -12,6 +12,7 @@ pub struct Message(pub Vec<(&'static str, Node)>);
 pub enum Node {
     Message(Message),
     Number(u64),
+    Signed(i64),
     Bool(bool),
     Text(String),
     Bytes(Vec<u8>),
@@ -89,6 +90,7 @@ fn write_field(out: &mut String, name: &str, node: &Node, indent: usize) {
             writeln!(out, "{pad}}}")
         }
         Node::Number(value) => writeln!(out, "{pad}{name}: {value}"),
+        Node::Signed(value) => writeln!(out, "{pad}{name}: {value}"),
         Node::Bool(value) => writeln!(out, "{pad}{name}: {value}"),
         Node::Text(value) => writeln!(out, "{pad}{name}: \"{}\"", escape(value.as_bytes())),
         Node::Bytes(value) => writeln!(out, "{pad}{name}: \"{}\"", escape(value)),
@@ -132,6 +134,8 @@ fn json(node: &Node) -> serde_json::Value {
     match node {
         Node::Message(inner) => inner.to_json(),
         Node::Number(value) => (*value).into(),
+        // JSON has 64 bits as text.
+        Node::Signed(value) => value.to_string().into(),
         Node::Bool(value) => (*value).into(),
         Node::Text(value) => value.clone().into(),
         Node::Bytes(value) => base64(value).into(),

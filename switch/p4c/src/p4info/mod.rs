@@ -2,6 +2,7 @@
 
 mod ids;
 pub mod message;
+mod notes;
 mod objects;
 mod typespec;
 
@@ -20,10 +21,8 @@ use crate::source::Span;
 use crate::types::{StructType, Type};
 use ids::{Kind, Symbols};
 use message::{Message, Node};
+use notes::Owner;
 use typespec::{TypeInfo, bytes};
-
-/// Annotations that P4Info expresses otherwise.
-const CONSUMED: &[&str] = &["name", "id", "hidden", "brief", "description"];
 
 struct Builder<'a> {
     program: &'a Program,
@@ -257,6 +256,11 @@ impl Builder<'_> {
         for name in ["organization", "contact", "url"] {
             package_property(&mut package, main, name);
         }
+        let told = ["pkginfo", "platform_property"];
+        notes::add_except(&mut package, main, Owner::Object, &told, self.diagnostics);
+        if let Some(limits) = platform_properties(main) {
+            package.message("platform_properties", limits);
+        }
         package
     }
 
@@ -266,11 +270,17 @@ impl Builder<'_> {
         preamble
             .text("name", name)
             .text("alias", self.symbols.alias(name));
-        preamble.repeated("annotations", shown_annotations(annotations));
+        self.note(&mut preamble, annotations);
         preamble
     }
 
+    fn note(&self, out: &mut Message, annotations: &[Annotation]) {
+        notes::add(out, annotations, Owner::Object, self.diagnostics);
+    }
+
     fn table(&mut self, table: &FlatTable) -> Message {
+        // As p4c: a program with tables has type info, if only an empty one.
+        self.types.used = true;
         let declared = &self.program.tables[table.table];
         let mut out = Message::default();
         out.message(
@@ -291,8 +301,14 @@ impl Builder<'_> {
             field
                 .number("id", id)
                 .text("name", key.name.clone().unwrap_or_default());
-            field.repeated("annotations", shown_annotations(&key.annotations));
-            if let Some(width) = width {
+            notes::add(
+                &mut field,
+                &key.annotations,
+                Owner::MatchField,
+                self.diagnostics,
+            );
+            // Errors have no width that a controller could know.
+            if let Some(width) = width.filter(|_| key.expr.ty != Type::Error) {
                 field.number("bitwidth", width);
             }
             match match_type(&key.match_kind) {
@@ -314,7 +330,7 @@ impl Builder<'_> {
                 self.symbols
                     .id(Kind::Action, &self.flat.actions[*action].name),
             );
-            action_ref.repeated("annotations", shown_annotations(&reference.annotations));
+            self.note(&mut action_ref, &reference.annotations);
             if annotations::has(&reference.annotations, "tableonly") {
                 action_ref.add("scope", Node::Symbol("TABLE_ONLY"));
             } else if annotations::has(&reference.annotations, "defaultonly") {
@@ -383,7 +399,7 @@ impl Builder<'_> {
             let (type_name, width) = self.types.scalar(&param.ty, &self.program.errors);
             let mut message = Message::default();
             message.number("id", id).text("name", param_name(param));
-            message.repeated("annotations", shown_annotations(&param.annotations));
+            self.note(&mut message, &param.annotations);
             if let Some(width) = width {
                 message.number("bitwidth", width);
             }
@@ -442,20 +458,6 @@ fn field_ids<'a>(items: impl Iterator<Item = &'a [Annotation]>) -> Vec<u64> {
         .collect()
 }
 
-fn shown_annotations(list: &[Annotation]) -> Vec<Node> {
-    list.iter()
-        .filter(|a| !CONSUMED.contains(&a.name.text.as_str()))
-        .map(|a| {
-            let body = annotations::text(&a.body);
-            Node::Text(if body.is_empty() {
-                format!("@{}", a.name.text)
-            } else {
-                format!("@{}({body})", a.name.text)
-            })
-        })
-        .collect()
-}
-
 fn constant_bytes(expr: &Expr) -> Option<Vec<u8>> {
     match expr.as_value()? {
         Value::Int(value) => Some(bytes(value, expr.ty.width()?)),
@@ -477,6 +479,28 @@ fn package_property(package: &mut Message, list: &[Annotation], name: &'static s
             }
         }
     }
+}
+
+/// `@platform_property(name = number)`
+fn platform_properties(list: &[Annotation]) -> Option<Message> {
+    let annotation = annotations::find(list, "platform_property")?;
+    let mut limits = Message::default();
+    for name in [
+        "multicast_group_table_size",
+        "multicast_group_table_total_replicas",
+        "multicast_group_table_max_replicas_per_entry",
+    ] {
+        for window in annotation.body.windows(3) {
+            if let [key, equals, value] = window
+                && key.is_word(name)
+                && equals.is("=")
+                && let Tok::Number { value, .. } = &value.tok
+            {
+                limits.number(name, value.to_u64()?);
+            }
+        }
+    }
+    Some(limits)
 }
 
 /// Types of the digests; `calls` tells whether there is any call of an extern function.

@@ -4,8 +4,10 @@ use num_traits::ToPrimitive;
 
 use super::ids::Kind;
 use super::message::{Message, Node};
-use super::{Builder, field_ids, named, shown_annotations};
+use super::notes::{self, Owner};
+use super::{Builder, field_ids, named};
 use crate::annotations;
+use crate::ast::Annotation;
 use crate::elaborate::flat::Object;
 use crate::eval::Value;
 use crate::types::{FieldType, Type};
@@ -79,10 +81,14 @@ impl Builder<'_> {
     fn object(&mut self, index: usize, object: &Object) -> Option<Message> {
         let kind = kind(&object.extern_name)?;
         let mut out = Message::default();
-        out.message(
-            "preamble",
-            self.preamble(kind, &object.name, &object.annotations),
-        );
+        // Those about the size of groups are fields of their own.
+        let shown: Vec<Annotation> = object
+            .annotations
+            .iter()
+            .filter(|a| !SELECTOR_SIZES.contains(&a.name.text.as_str()))
+            .cloned()
+            .collect();
+        out.message("preamble", self.preamble(kind, &object.name, &shown));
         let size = || {
             let size = object.args.iter().find(|(n, _)| n == "size");
             size.and_then(|(_, e)| e.as_int())
@@ -108,9 +114,8 @@ impl Builder<'_> {
                 out.repeated("table_ids", ids);
                 out.flag("with_selector", object.extern_name == "action_selector");
                 out.number("size", size());
-                let limit = annotations::numbers(&object.annotations, "max_group_size");
-                if let Some(limit) = limit.first().and_then(ToPrimitive::to_u64) {
-                    out.number("max_group_size", limit);
+                if object.extern_name == "action_selector" {
+                    selector_limits(&mut out, &object.annotations);
                 }
             }
             Kind::Register => {
@@ -144,10 +149,11 @@ impl Builder<'_> {
         let mut preamble = Message::default();
         preamble.number("id", self.symbols.id(Kind::ControllerHeader, &header.name));
         preamble.text("name", name.clone()).text("alias", name);
-        preamble.repeated("annotations", shown_annotations(&header.annotations));
-        let visible: Vec<&FieldType> = header
-            .fields
-            .iter()
+        self.note(&mut preamble, &header.annotations);
+        let mut all = Vec::new();
+        controller_fields("", &header.fields, &mut all);
+        let visible: Vec<FieldType> = all
+            .into_iter()
             .filter(|f| !annotations::has(&f.annotations, "hidden"))
             .collect();
         let ids = field_ids(visible.iter().map(|f| &f.annotations[..]));
@@ -156,12 +162,13 @@ impl Builder<'_> {
             let (type_name, width) = self.types.scalar(&field.ty, &self.program.errors);
             let mut message = Message::default();
             message.number("id", id);
-            message.text(
-                "name",
-                annotations::string(&field.annotations, "name")
-                    .unwrap_or_else(|| field.name.clone()),
+            message.text("name", field.name.clone());
+            notes::add(
+                &mut message,
+                &field.annotations,
+                Owner::PacketField,
+                self.diagnostics,
             );
-            message.repeated("annotations", shown_annotations(&field.annotations));
             if let Some(width) = width {
                 message.number("bitwidth", width);
             }
@@ -214,6 +221,48 @@ impl Builder<'_> {
         out.repeated("match", matches);
         out.number("size", value_set.size);
         out
+    }
+}
+
+/// Annotations of an action selector that say how large its groups may be.
+const SELECTOR_SIZES: &[&str] = &[
+    "max_group_size",
+    "selector_size_semantics",
+    "max_member_weight",
+];
+
+fn selector_limits(out: &mut Message, list: &[Annotation]) {
+    if let Some(limit) = notes::number(list, "max_group_size") {
+        out.number("max_group_size", limit);
+    }
+    let semantics = annotations::string(list, "selector_size_semantics");
+    match semantics.map(|s| s.to_ascii_lowercase()).as_deref() {
+        Some("sum_of_weights") => {
+            out.message("sum_of_weights", Message::default());
+        }
+        Some("sum_of_members") => {
+            let mut members = Message::default();
+            if let Some(limit) = notes::number(list, "max_member_weight") {
+                members.number("max_member_weight", limit);
+            }
+            out.message("sum_of_members", members);
+        }
+        _ => {}
+    }
+}
+
+/// A struct in a header counts as its fields, with its name in front.
+fn controller_fields(prefix: &str, fields: &[FieldType], out: &mut Vec<FieldType>) {
+    for field in fields {
+        let own = annotations::string(&field.annotations, "name");
+        let name = format!("{prefix}{}", own.unwrap_or_else(|| field.name.clone()));
+        match &field.ty {
+            Type::Struct(inner) => controller_fields(&format!("{name}."), &inner.fields, out),
+            _ => out.push(FieldType {
+                name,
+                ..field.clone()
+            }),
+        }
     }
 }
 

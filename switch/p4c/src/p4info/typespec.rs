@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use num_bigint::BigInt;
 
 use super::message::{Message, Node};
+use super::notes::{self, Owner};
 use crate::annotations;
+use crate::diagnostics::Diagnostics;
 use crate::eval;
 use crate::lex::Tok;
 use crate::types::{NewType, StructKind, Type};
@@ -165,7 +167,12 @@ impl TypeInfo {
         let mut info = Message::default();
         match translation(n) {
             None => {
-                info.message("original_type", self.spec(&n.underlying, errors));
+                // The controller sees what is behind a `type` of a `type`.
+                let mut original = &n.underlying;
+                while let Type::New(inner) = original {
+                    original = &inner.underlying;
+                }
+                info.message("original_type", self.spec(original, errors));
             }
             Some(translation) => {
                 let mut translated = Message::default();
@@ -182,6 +189,8 @@ impl TypeInfo {
                 info.message("translated_type", translated);
             }
         }
+        let (told, silent) = (["p4runtime_translation"], Diagnostics::default());
+        notes::add_except(&mut info, &n.annotations, Owner::Object, &told, &silent);
         self.new_types.insert(n.name.clone(), info);
     }
 }

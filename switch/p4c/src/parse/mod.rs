@@ -329,6 +329,7 @@ impl<'a> Parser<'a> {
             self.next();
             let name = self.member_name()?;
             let mut body = Vec::new();
+            let structured = self.at("[");
             if name.text == "pragma" {
                 // The old form ends with its line.
                 while !self.peek().starts_line && !self.at_end() {
@@ -337,9 +338,36 @@ impl<'a> Parser<'a> {
             } else if self.at("(") || self.at("[") {
                 body = self.balanced()?;
             }
-            annotations.push(Annotation { name, body });
+            annotations.push(Annotation {
+                name,
+                body,
+                structured,
+            });
         }
         Ok(annotations)
+    }
+
+    /// The body of a structured annotation: `value, ..` or `key = value, ..`.
+    pub(crate) fn annotation_values(
+        &mut self,
+        with_keys: bool,
+    ) -> Parsed<Vec<(Option<Ident>, crate::ast::Expr)>> {
+        let mut values = Vec::new();
+        while !self.at_end() {
+            let key = match with_keys {
+                true => {
+                    let key = self.ident("a key")?;
+                    self.expect("=")?;
+                    Some(key)
+                }
+                false => None,
+            };
+            values.push((key, self.expr()?));
+            if !self.eat(",") && !self.at_end() {
+                return self.expected("`,`");
+            }
+        }
+        Ok(values)
     }
 
     /// Everything between the bracket at the current position and its partner.

@@ -1,0 +1,123 @@
+// What P4Info says of objects beside their ids: annotations of both forms, documentation, limits.
+#include <core.p4>
+#include <v1model.p4>
+
+#define OWNER "fabric"
+
+@custom("of the type")
+type bit<9> PortId_t;
+type PortId_t Uplink_t;
+
+struct origin_t {
+    bit<9> port;
+    @id(7)
+    bit<7> pad;
+}
+
+@controller_header("packet_out")
+header packet_out_t {
+    origin_t origin;
+    @brief("where it goes")
+    bit<16> target;
+}
+
+header pair_t {
+    bit<16> a;
+    bit<16> b;
+}
+
+struct keys_t {
+    @name("flow")
+    bit<8> hidden_name;
+    @name(".absolute")
+    pair_t inner;
+}
+
+struct headers_t {
+    packet_out_t packet_out;
+    pair_t[2] pairs;
+}
+
+struct metadata_t {
+    @name("renamed")
+    keys_t keys;
+    Uplink_t uplink;
+    bit<1> index;
+    error problem;
+}
+
+parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    state start {
+        packet.extract(hdr.pairs.next);
+        packet.extract(hdr.pairs.next);
+        transition accept;
+    }
+}
+
+control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    @max_group_size(16)
+    @selector_size_semantics("sum_of_members")
+    @max_member_weight(100)
+    action_selector(HashAlgorithm.crc16, 128, 16) by_members;
+
+    @description("Sends the packet.")
+    action forward(@brief("output port") bit<9> port, @custom(1, "x") Uplink_t uplink) {
+        standard.egress_spec = port;
+        meta.uplink = uplink;
+    }
+
+    @brief("routes") @description("One for each destination.")
+    @owner[OWNER, 2 * 3, true]
+    @limits[soft = 10, hard = -1]
+    table routes {
+        key = {
+            meta.keys.hidden_name: exact;
+            meta.keys.inner.a: exact;
+            hdr.pairs[meta.index].a: exact @brief("of the chosen pair");
+            hdr.pairs[1].isValid(): exact;
+            hdr.pairs[0].b & 255: exact;
+            meta.problem: exact;
+            meta.uplink: exact @hidden;
+            hdr.pairs[0].a: selector;
+        }
+        actions = {
+            @weight[1]
+            forward;
+            NoAction;
+        }
+        implementation = by_members;
+    }
+    table inline_selector {
+        key = {
+            hdr.pairs[0].a: exact;
+            hdr.pairs[0].b: selector;
+        }
+        actions = { NoAction; }
+        @name("inline") @max_group_size(8) @selector_size_semantics("SUM_OF_WEIGHTS")
+        implementation = action_selector(HashAlgorithm.crc32, 64, 8);
+    }
+
+    apply {
+        routes.apply();
+        inline_selector.apply();
+    }
+}
+
+control ToPort(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    apply {}
+}
+
+control Checksum(inout headers_t hdr, inout metadata_t meta) {
+    apply {}
+}
+
+control Deparse(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.pairs);
+    }
+}
+
+@pkginfo(name = "described", version = "1")
+@brief("A program to be described")
+@platform_property(multicast_group_table_size = 10, multicast_group_table_total_replicas = 20)
+V1Switch(Parse(), Checksum(), FromPort(), ToPort(), Checksum(), Deparse()) main;
