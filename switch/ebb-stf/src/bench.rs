@@ -1,8 +1,10 @@
 //! A switch with something at each of its ports, under a virtual clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 
 use ebb_engine::simulation::Simulation;
+use ebb_engine::trace::Watch;
 use ebb_engine::{NodeId, NodePort, Switch, SwitchOptions};
 use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::TrafficManagerConfig;
@@ -15,6 +17,9 @@ const DROP_PORT: u16 = 511;
 const PRIORITY_QUEUES: u8 = 1;
 /// Between two packets. Long enough for everything that a packet starts, since links have no delay.
 const BETWEEN_PACKETS: Duration = Duration::from_millis(1);
+
+/// By number of the packet: the switch counts those that come in from 1.
+pub type Traces = BTreeMap<u64, String>;
 
 pub struct Bench {
     simulation: Simulation<Port>,
@@ -59,6 +64,26 @@ impl Bench {
             switch,
             ports: hosts,
         })
+    }
+
+    /// Has everything written down that happens to packets from now on. Traced packets are interpreted.
+    pub fn watch(&mut self) -> Arc<Mutex<Traces>> {
+        let traces = Arc::new(Mutex::new(Traces::new()));
+        let sink = traces.clone();
+        let watch = Watch {
+            ports: BTreeSet::new(),
+            packets: u64::MAX,
+            sink: Box::new(move |visit| {
+                if let Ok(mut traces) = sink.lock() {
+                    let text = traces.entry(visit.packet_id).or_default();
+                    text.push_str(&visit.to_string());
+                }
+                true
+            }),
+        };
+        self.simulation
+            .with_switch(self.switch, |switch| switch.watch(watch));
+        traces
     }
 
     pub fn now(&self) -> Instant {

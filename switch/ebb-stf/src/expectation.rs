@@ -24,8 +24,13 @@ pub struct Difference {
     pub cause: Option<usize>,
 }
 
-/// Compares in order; the number of frames has to be the same.
-pub fn compare(port: u16, expected: &[Expected], sent: &[Sent]) -> Vec<Difference> {
+/// `packets` are the lines of all of them. Compares in order; the number of frames has to be the same.
+pub fn compare(
+    port: u16,
+    expected: &[Expected],
+    sent: &[Sent],
+    packets: &[usize],
+) -> Vec<Difference> {
     let mut differences = Vec::new();
     for (expected, sent) in expected.iter().zip(sent) {
         if let Some(problem) = mismatch(&expected.pattern, &sent.frame) {
@@ -48,7 +53,8 @@ pub fn compare(port: u16, expected: &[Expected], sent: &[Sent]) -> Vec<Differenc
                 missing.line,
                 pattern_text(&missing.pattern)
             ),
-            cause: None,
+            // Most likely the last one before.
+            cause: packets.iter().copied().rfind(|line| *line < missing.line),
         });
     }
     for extra in sent.iter().skip(expected.len()) {

@@ -62,7 +62,9 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
     let verdicts = suite::run(&pairs, arguments, |pair, verdict| {
         let unusual = !matches!(verdict.outcome, Outcome::Pass | Outcome::OtherArchitecture);
         if arguments.verbose || unusual {
-            tell(&describe(pair, verdict, arguments.verbose));
+            // Of a single test everything is of interest.
+            let verbose = arguments.verbose || pairs.len() == 1;
+            tell(&describe(pair, verdict, verbose));
         }
     })?;
     let mut counts: BTreeMap<Outcome, usize> = BTreeMap::new();
@@ -79,7 +81,8 @@ fn describe(pair: &Pair, verdict: &Verdict, verbose: bool) -> String {
     let mut text = format!("{:14} {}", verdict.outcome.name(), pair.program.display());
     match verbose {
         true => {
-            for detail in verdict.details.iter().chain(&verdict.output) {
+            let parts = [&verdict.details, &verdict.output, &verdict.traces];
+            for detail in parts.into_iter().flatten() {
                 for line in detail.trim_end().lines() {
                     text += "\n    ";
                     text += line;

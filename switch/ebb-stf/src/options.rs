@@ -16,7 +16,8 @@ pub struct Arguments {
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
 
-    /// A line for every test, and all that is known of failures; else only the first line of each.
+    /// A line for every test, and all that is known of failures, with what the switch did to their packets;
+    /// otherwise the first line of each. A single test that fails is always told in full.
     #[arg(short, long)]
     pub verbose: bool,
 

@@ -1,6 +1,6 @@
 //! Runs the commands of one test on one program.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ebb_bmv2_json::Program;
 use ebb_pipeline::Pipeline;
@@ -27,43 +27,48 @@ pub struct Mode {
 }
 
 pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
-    let loaded = match mode.interpreted {
-        true => Pipeline::load_interpreted(program),
-        false => Pipeline::load(program),
+    let mut test = match Test::new(program, statements, mode) {
+        Ok(test) => test,
+        Err(verdict) => return verdict,
     };
-    let pipeline = match loaded {
-        Ok(pipeline) => pipeline,
-        Err(error) => return Verdict::new(Outcome::LoadError, error.to_string()),
+    if let Err(verdict) = test.all(statements) {
+        return verdict;
+    }
+    let (mut verdict, causes) = test.verdict();
+    if !causes.is_empty() {
+        verdict.traces = traces(program, statements, mode, &causes);
+    }
+    verdict
+}
+
+/// Runs the test again, and tells what happened to the packets of these lines. The switch does the
+/// same again, only slower; so traces cost nothing where all is well.
+fn traces(
+    program: &Program,
+    statements: &[Statement],
+    mode: Mode,
+    causes: &BTreeSet<usize>,
+) -> Vec<String> {
+    let Ok(mut test) = Test::new(program, statements, mode) else {
+        return Vec::new();
     };
-    let ports = statements.iter().filter_map(|s| match &s.command {
-        Command::Packet { port, .. } | Command::Expect { port, .. } => Some(*port),
-        _ => None,
-    });
-    let bench = match Bench::new(pipeline, ports) {
-        Ok(bench) => bench,
-        Err(problem) => return Verdict::new(Outcome::BadTest, problem),
-    };
-    let mut test = Test {
-        program,
-        bench,
-        replication: Replication::default(),
-        labels: BTreeMap::new(),
-        ports: BTreeMap::new(),
-        last: Vec::new(),
-        wrong: Vec::new(),
-        output: Vec::new(),
-    };
-    for statement in statements {
-        if let Err(problem) = test.step(statement) {
-            let mut verdict = Verdict::new(
-                Outcome::BadTest,
-                format!("line {}: {problem}", statement.line),
-            );
-            verdict.output = test.output;
-            return verdict;
+    let watched = test.bench.watch();
+    let mut texts = Vec::new();
+    if test.all(statements).is_ok()
+        && let Ok(watched) = watched.lock()
+    {
+        for (number, line) in (1..).zip(&test.packets) {
+            if causes.contains(line)
+                && let Some(trace) = watched.get(&number)
+            {
+                texts.push(format!("the packet of line {line}:\n{trace}"));
+            }
         }
     }
-    test.verdict()
+    if test.verdict().0.outcome == Outcome::Pass {
+        texts.push("with a trace, and so in the interpreter, the test passes".into());
+    }
+    texts
 }
 
 /// The entry that an `add` with a label made.
@@ -79,6 +84,8 @@ struct Test<'a> {
     replication: Replication,
     labels: BTreeMap<String, Labelled>,
     ports: BTreeMap<u16, (Vec<Expected>, Vec<Sent>)>,
+    /// Lines of the packets, in order.
+    packets: Vec<usize>,
     /// Ports at which something left because of the last packet.
     last: Vec<u16>,
     /// Failed checks of counters and of `no_packet`.
@@ -86,12 +93,55 @@ struct Test<'a> {
     output: Vec<String>,
 }
 
-impl Test<'_> {
+impl<'a> Test<'a> {
+    fn new(
+        program: &'a Program,
+        statements: &[Statement],
+        mode: Mode,
+    ) -> Result<Test<'a>, Verdict> {
+        let loaded = match mode.interpreted {
+            true => Pipeline::load_interpreted(program),
+            false => Pipeline::load(program),
+        };
+        let pipeline =
+            loaded.map_err(|error| Verdict::new(Outcome::LoadError, error.to_string()))?;
+        let ports = statements.iter().filter_map(|s| match &s.command {
+            Command::Packet { port, .. } | Command::Expect { port, .. } => Some(*port),
+            _ => None,
+        });
+        let bench = Bench::new(pipeline, ports)
+            .map_err(|problem| Verdict::new(Outcome::BadTest, problem))?;
+        Ok(Test {
+            program,
+            bench,
+            replication: Replication::default(),
+            labels: BTreeMap::new(),
+            ports: BTreeMap::new(),
+            packets: Vec::new(),
+            last: Vec::new(),
+            wrong: Vec::new(),
+            output: Vec::new(),
+        })
+    }
+
+    fn all(&mut self, statements: &[Statement]) -> Result<(), Verdict> {
+        for statement in statements {
+            self.step(statement).map_err(|problem| {
+                let problem = format!("line {}: {problem}", statement.line);
+                let mut verdict = Verdict::new(Outcome::BadTest, problem);
+                verdict.output = std::mem::take(&mut self.output);
+                verdict
+            })?;
+        }
+        Ok(())
+    }
+
     fn step(&mut self, statement: &Statement) -> Result<(), String> {
         let line = statement.line;
         match &statement.command {
             Command::Packet { port, bytes } => {
                 self.last.clear();
+                self.packets.push(line);
                 for (port, frame) in self.bench.send(*port, bytes.clone()) {
                     self.last.push(port);
                     let sent = Sent { frame, cause: line };
@@ -250,20 +300,26 @@ impl Test<'_> {
             .control(|pipeline, _| replication.install(pipeline))
     }
 
-    fn verdict(self) -> Verdict {
+    /// Also the lines of packets with which something is wrong.
+    fn verdict(self) -> (Verdict, BTreeSet<usize>) {
+        let mut causes = BTreeSet::new();
         let mut details = self.wrong;
         for (port, (expected, sent)) in &self.ports {
-            let differences = compare(*port, expected, sent);
-            details.extend(differences.into_iter().map(|difference| difference.text));
+            for difference in compare(*port, expected, sent, &self.packets) {
+                causes.extend(difference.cause);
+                details.push(difference.text);
+            }
         }
-        Verdict {
+        let verdict = Verdict {
             outcome: match details.is_empty() {
                 true => Outcome::Pass,
                 false => Outcome::Mismatch,
             },
             details,
+            traces: Vec::new(),
             output: self.output,
-        }
+        };
+        (verdict, causes)
     }
 }
 

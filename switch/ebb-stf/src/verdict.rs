@@ -51,6 +51,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Why, in lines for people; first the one that says most.
     pub details: Vec<String>,
+    /// What the switch did to the packets that a mismatch is about.
+    pub traces: Vec<String>,
     /// What the test's commands printed (`register_read` and the like).
     pub output: Vec<String>,
 }
@@ -60,6 +62,7 @@ impl Verdict {
         Verdict {
             outcome,
             details: vec![detail.into()],
+            traces: Vec::new(),
             output: Vec::new(),
         }
     }

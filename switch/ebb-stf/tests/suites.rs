@@ -110,6 +110,8 @@ fn every_difference_is_shown() {
         "line 7: port 1: 4 bytes are too few, 5 are expected",
         "line 9: port 1: 5 bytes are too many, 4 are expected",
         "line 10: port 2: this packet did not leave",
+        "the packet of line 2:",
+        "  table FromPort.by_mask: hdr.pair.a 0x1234 (4660)",
         "line 12: counter FromPort.hits has 4 packets, expected > 4",
         "line 13: port 1: a packet left that nobody expects",
     ] {
