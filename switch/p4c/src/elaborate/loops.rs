@@ -26,7 +26,7 @@ impl Elaborator<'_> {
     ) {
         let (mut inner, around) = self.loop_env(env);
         let mut round = Vec::new();
-        let condition = self.expr(condition, &mut inner, &mut round);
+        let condition = self.expr(condition, &inner, &mut round);
         self.leave_unless(condition, around, &mut round, span);
         self.round_body(body, &inner, around, &mut round, span);
         self.statements(update, &mut inner, &mut round);
@@ -97,7 +97,7 @@ impl Elaborator<'_> {
             };
             let mut inner = env.clone();
             inner.loops = Some(around);
-            let value = self.expr(value, &mut inner, &mut rounds);
+            let value = self.expr(value, &inner, &mut rounds);
             self.push(&mut rounds, FlatKind::Assign(item.clone(), value), span);
             inner.vars.insert(var, item.clone());
             self.round_body(body, &inner, around, &mut rounds, span);
