@@ -101,6 +101,18 @@ def test_objects_to_several_and_from_several_in_any_order(rack: Topology) -> Non
         assert rows(rack, *order) == found
 
 
+def test_a_straggler_has_a_flow_of_its_own_with_the_session_of_its_group(rack: Topology) -> None:
+    many = {"kind": "send-one-to-many"}
+    group = end("sender", 1, 99, packets_sent=90, **many) | {"peer": "239.1.2.3:7000"}
+    straggler = end("sender", 1, 3, packets_sent=4, **many)
+    receivers = [end("receiver", each, 1, **many) for each in (2, 3)]
+    for order in itertools.permutations([group, straggler, *receivers]):
+        found = rows(rack, *order)
+        assert [(r["destination"], r["status"], r["packets_sent"]) for r in found] == [
+            ("h2", "finished", 90), ("h3", "finished", 94),
+        ]  # fmt: skip
+
+
 def test_transfers_without_a_flow_are_told_once(rack: Topology) -> None:
     common = {"event": "transfer", "job": 0, "traffic": "t", "kind": "query", "bytes": 1}
     told = rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from sys import intern
 from typing import Any
 
@@ -131,15 +132,22 @@ class FlowTable:
 
     def _match(self, ends: list[End]) -> None:
         senders = [end for end in ends if end.role == "sender"]
-        by_session = {(end.local, end.session): end for end in senders}
+        by_session: dict[tuple[str, int], list[End]] = {}
+        for end in senders:
+            by_session.setdefault((end.local, end.session), []).append(end)
         by_ends = {(end.local, end.peer, end.transfer): end for end in senders}
         met: set[int] = set()
         for end in ends:
             if end.role != "receiver":
                 continue
-            sent = [by_session.get((end.peer, end.session))]
-            sent += [by_ends.get((peer, end.local, end.transfer)) for peer in end.senders]
-            found = list({id(sender): sender for sender in sent if sender is not None}.values())
+            # A straggler has been sent to with its group, and by a flow of its own with the same session.
+            of_session = by_session.get((end.peer, end.session), [])
+            sent = [
+                s for s in of_session if s.peer == end.local or len(of_session) == 1 or _group(s)
+            ]
+            each = ((peer, end.local, end.transfer) for peer in end.senders)
+            sent += [by_ends[key] for key in each if key in by_ends]
+            found = list({id(sender): sender for sender in sent}.values())
             met.update(id(sender) for sender in found)
             self._add(end, found)
         for sender in senders:
@@ -199,6 +207,11 @@ def _open_row(line: Line, until_ns: int, names: Mapping[str, str], dilation: Dil
         "arrived_bytes": line["arrived_bytes"],
         "open_ns": None if offered is None else (until_ns - offered) / dilation.factor,
     }
+
+
+def _group(sender: End) -> bool:
+    """It sent to a multicast address."""
+    return ip_address(sender.peer.partition(":")[0]).is_multicast
 
 
 def _named(ends: Iterable[str], names: Mapping[str, str]) -> str:
