@@ -140,7 +140,7 @@ class FlowTable:
         for end in ends:
             if end.role != "receiver":
                 continue
-            # A straggler has been sent to with its group, and by a flow of its own with the same session.
+            # A straggler has been sent to with its group, and by a flow of its own of one session.
             of_session = by_session.get((end.peer, end.session), [])
             sent = [
                 s for s in of_session if s.peer == end.local or len(of_session) == 1 or _group(s)
