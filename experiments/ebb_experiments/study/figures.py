@@ -71,6 +71,10 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
             if figure.panels:
                 axis = _axis(data, figure.panels)
                 place.set_title(f"{axis.label} {_text(panel)} {axis.unit}".strip(), fontsize=9)
+        if "y" not in figure.log and figure.kind in ("line", "bars", "rank", "time"):
+            # Not before all panels are drawn: it ends the scaling, and they may share their axis.
+            for place in axes[0]:
+                place.set_ylim(bottom=0)
         handles: dict[str, Any] = {}
         for place in axes[0]:
             found, labels = place.get_legend_handles_labels()
@@ -133,8 +137,6 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
     if "y" in figure.log:
         place.set_yscale("log")
         _plain(place.yaxis)
-    elif figure.kind in ("line", "bars", "rank", "time"):
-        place.set_ylim(bottom=0)
 
 
 def _plain(axis: Any) -> None:
