@@ -29,6 +29,7 @@ LOOKS: dict[str, Look] = {
     "hull": Look("HULL (PQ 950, paced)", RED, "^"),
     "hull-no-pacer": Look("HULL without pacer", ORANGE, "<", "--"),
     "ndp": Look("NDP", GREEN, "v"),
+    "ndp-16": Look("NDP, window of 16", GREY, "^", ":"),
     "ndp-per-flow": Look("NDP, a path per flow", GREY, "X", "--"),
     "ndp-daisy": Look("NDP, daisy chain", YELLOW, ">", "--"),
     "ndp-3-blocks": Look("NDP, 3 blocks at once", YELLOW, ">", "--"),
