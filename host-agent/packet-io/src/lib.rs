@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  PacketSocket::receive_batch ──recvmmsg──► ReceiveBuffers ──► ReceivedFrame (a slice and what the kernel says about it)
+//!  ReceiveRing::receive      ──mapped────► slots of the ring ──► the same, lent to a closure
 //!  PacketSocket::send_batch    ◄──────────── slices (and, with offloads, what is left to the kernel)
 //!  wait                        ──ppoll─────► packet sockets, eventfds, with a signal mask
 //! ```
 //!
-//! Nothing is allocated or copied per frame: buffers are allocated once, frames are slices of them.
+//! Nothing is allocated or copied per frame here: buffers are allocated once, frames are slices of them.
 //! All unsafe code of packet I/O is in this crate.
 //!
 //! # When the interface goes
@@ -28,6 +29,7 @@
 mod filter;
 mod offload;
 mod receive;
+mod ring;
 mod send;
 mod socket;
 mod system;
@@ -36,8 +38,9 @@ mod wait;
 pub use filter::{Bits, Filter, PortOffset};
 pub use offload::{Offload, Segmentation};
 pub use receive::{
-    Batch, MAX_FRAME_BYTES, MAX_OFFLOADED_FRAME_BYTES, ReceiveBuffers, ReceivedFrame,
+    Batch, MAX_FRAME_BYTES, MAX_OFFLOADED_FRAME_BYTES, ReceiveBuffers, Received, ReceivedFrame,
 };
+pub use ring::{RING_SLOT_BYTES, ReceiveRing};
 pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
 pub use socket::{Audience, PacketSocket, SocketOptions, interface_index};
 pub use wait::{PollFd, run_in_real_time, wait, wake_up_on_time};

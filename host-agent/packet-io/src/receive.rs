@@ -12,8 +12,8 @@ pub const MAX_FRAME_BYTES: usize = 10_240;
 /// The longest frame that a sender leaves for the hardware to cut.
 pub const MAX_OFFLOADED_FRAME_BYTES: usize = 65_536 + 64;
 /// Bytes of an 802.1Q tag; each slot has this much room in front.
-const VLAN_TAG: usize = 4;
-const MAC_ADDRESSES: usize = 12;
+pub(crate) const VLAN_TAG: usize = 4;
+pub(crate) const MAC_ADDRESSES: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 /// Room for the timestamp and the auxiliary data of one frame.
 const CONTROL_WORDS: usize = 16;
@@ -173,7 +173,39 @@ impl ReceiveBuffers {
     }
 }
 
+/// What a turn of receiving did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Frames that were handed over.
+    pub frames: usize,
+    /// Frames that did not fit into a slot, thrown away.
+    pub too_long: usize,
+    /// There were no more.
+    pub drained: bool,
+}
+
 impl PacketSocket {
+    /// Hands over what is there in order and without waiting, in batches, until it was at least
+    /// `enough` frames. Errors as of [`receive_batch`](Self::receive_batch).
+    pub fn receive(
+        &self,
+        buffers: &mut ReceiveBuffers,
+        enough: usize,
+        mut take: impl FnMut(ReceivedFrame<'_>),
+    ) -> io::Result<Received> {
+        let mut received = Received::default();
+        while received.frames + received.too_long < enough && !received.drained {
+            let batch = self.receive_batch(buffers)?;
+            for frame in batch.iter() {
+                take(frame);
+                received.frames += 1;
+            }
+            received.too_long += batch.too_long;
+            received.drained = batch.drained;
+        }
+        Ok(received)
+    }
+
     /// Receives what is there, up to one batch, without waiting. With nothing there the batch is
     /// empty and `drained`.
     ///
@@ -269,7 +301,11 @@ impl Notes {
                     (libc::SOL_PACKET, libc::PACKET_AUXDATA) => {
                         let data = data.cast::<libc::tpacket_auxdata>().read_unaligned();
                         self.checksum_missing = data.tp_status & libc::TP_STATUS_CSUMNOTREADY != 0;
-                        tag = vlan_tag(&data);
+                        let says = |flag| data.tp_status & flag != 0;
+                        let kind =
+                            says(libc::TP_STATUS_VLAN_TPID_VALID).then_some(data.tp_vlan_tpid);
+                        tag = says(libc::TP_STATUS_VLAN_VALID)
+                            .then(|| vlan_tag(kind, data.tp_vlan_tci));
                         self.wire_bytes = data.tp_len as usize + tag.map_or(0, |_| VLAN_TAG);
                     }
                     _ => {}
@@ -281,17 +317,9 @@ impl Notes {
     }
 }
 
-fn vlan_tag(data: &libc::tpacket_auxdata) -> Option<[u8; VLAN_TAG]> {
-    if data.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
-        return None;
-    }
-    let known = data.tp_status & libc::TP_STATUS_VLAN_TPID_VALID != 0;
-    let ethertype = if known {
-        data.tp_vlan_tpid
-    } else {
-        ETHERTYPE_VLAN
-    };
-    let [a, b] = ethertype.to_be_bytes();
-    let [c, d] = data.tp_vlan_tci.to_be_bytes();
-    Some([a, b, c, d])
+/// The tag that the kernel took out of a frame; it may not say of which kind.
+pub(crate) fn vlan_tag(ethertype: Option<u16>, control: u16) -> [u8; VLAN_TAG] {
+    let [a, b] = ethertype.unwrap_or(ETHERTYPE_VLAN).to_be_bytes();
+    let [c, d] = control.to_be_bytes();
+    [a, b, c, d]
 }

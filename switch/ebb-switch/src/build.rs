@@ -3,19 +3,28 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_bmv2_json::Program;
-use ebb_engine::{Driver, DriverOptions, Interface, Network, NodePort, Switch, SwitchOptions};
+use ebb_engine::{
+    Driver, DriverOptions, Interface, Network, NodePort, Reception, Switch, SwitchOptions,
+};
 use ebb_p4runtime::{Layout, LinkEnd, Node, Server, SwitchInfo};
 use ebb_pipeline::Pipeline;
 
 use crate::fabric::EngineFabric;
+use crate::options::FrameIo;
 use crate::settings::{PortAt, Settings, SwitchSettings};
 use crate::trace;
+
+/// Of all receive rings together, unless each would be too small.
+const RINGS_BYTES: usize = 128 << 20;
+/// Of one. 8 MB hold half a second of full frames at 100 Mbit/s, or 40 ms of frames of any length at
+/// 100,000 per second.
+const RING_BYTES: RangeInclusive<usize> = 1 << 20..=8 << 20;
 
 /// Everything that is ready to run.
 pub struct Built {
@@ -24,10 +33,10 @@ pub struct Built {
     pub server: Server,
 }
 
-/// `driver.threads` 0: as many as there are processors.
 pub fn build(
     settings: &Settings,
-    mut driver: DriverOptions,
+    driver: DriverOptions,
+    io: FrameIo,
     captures: Option<&Path>,
 ) -> Result<Built> {
     let mut network = Network::new();
@@ -48,16 +57,15 @@ pub fn build(
     for [a, b] in &settings.links {
         network.connect(end(*a), end(*b))?;
     }
+    let ports = settings.switches.iter().map(|s| s.interfaces.len()).sum();
+    let reception = reception(io, ports);
     let mut outside = BTreeMap::new();
     for (index, entry) in settings.switches.iter().enumerate() {
         for (port, interface) in &entry.interfaces {
             let at = (index, *port);
-            let node = Interface::attach(&mut network, end(at), interface)?;
+            let node = Interface::attach(&mut network, end(at), interface, reception)?;
             outside.insert(at, NodePort { node, port: 0 });
         }
-    }
-    if driver.threads == 0 {
-        driver.threads = thread::available_parallelism().map_or(1, usize::from);
     }
     let mut driver = Driver::new(network, driver)?;
     if let Some(directory) = captures {
@@ -87,6 +95,15 @@ pub fn build(
         server = server.with_fabric(address, Arc::new(fabric))?;
     }
     Ok(Built { driver, server })
+}
+
+fn reception(io: FrameIo, ports: usize) -> Reception {
+    match io {
+        FrameIo::Sockets => Reception::Calls,
+        FrameIo::Ring => Reception::Ring {
+            bytes: (RINGS_BYTES / ports.max(1)).clamp(*RING_BYTES.start(), *RING_BYTES.end()),
+        },
+    }
 }
 
 /// What the fabric service tells: links inside first, then those to hosts.

@@ -3,11 +3,9 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use ebb_engine::DriverOptions;
 use ebb_switch::options::{LogLevel, Options};
 use ebb_switch::settings::Settings;
 use ebb_switch::{build, run};
-use ebb_units::Duration;
 
 fn main() -> ExitCode {
     let options = Options::parse_arguments(std::env::args_os());
@@ -31,11 +29,12 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
         );
     }
     let settings = Settings::from_options(options)?;
-    let driver = DriverOptions {
-        threads: options.threads,
-        coalesce: Duration::from_micros(options.coalesce_us.into()),
-    };
-    let built = build::build(&settings, driver, options.pcap.as_deref())?;
+    let built = build::build(
+        &settings,
+        options.driver(),
+        options.io,
+        options.pcap.as_deref(),
+    )?;
     run::run(built, options.report)
 }
 

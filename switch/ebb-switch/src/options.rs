@@ -4,8 +4,11 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::thread;
 
 use clap::{Parser, ValueEnum};
+use ebb_engine::DriverOptions;
+use ebb_units::Duration;
 
 /// A P4 switch for v1model programs: a drop-in for simple_switch_grpc with a real traffic manager.
 ///
@@ -76,6 +79,15 @@ pub struct Options {
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=10_000))]
     pub coalesce_us: u32,
 
+    /// Whether packets are handled before all else that the machine has to do, where that is
+    /// permitted. Otherwise a busy machine makes a slow switch
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub realtime: Realtime,
+
+    /// How frames come from the interfaces; what cannot be is told and done with sockets
+    #[arg(long, value_name = "HOW", default_value = "ring")]
+    pub io: FrameIo,
+
     /// Capture each interface to INTERFACE_in.pcap and INTERFACE_out.pcap in DIR, and ports inside
     /// a fabric to SWITCH-ethPORT_in.pcap and _out.pcap
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
@@ -108,6 +120,23 @@ pub struct Options {
 }
 
 impl Options {
+    pub fn driver(&self) -> DriverOptions {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        let threads = match self.threads {
+            0 => processors,
+            threads => threads,
+        };
+        DriverOptions {
+            threads,
+            coalesce: Duration::from_micros(self.coalesce_us.into()),
+            realtime: match self.realtime {
+                Realtime::Auto => self.fabric.is_some() && threads < processors,
+                Realtime::On => true,
+                Realtime::Off => false,
+            },
+        }
+    }
+
     /// Parses arguments, with the `--` between BMv2's general and target options taken out.
     pub fn parse_arguments(arguments: impl IntoIterator<Item = OsString>) -> Self {
         Self::parse_from(without_separator(arguments))
@@ -150,6 +179,22 @@ impl FromStr for TracePoint {
         };
         Ok(Self { switch, port })
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Realtime {
+    /// For a fabric whose threads leave a processor to others
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FrameIo {
+    /// Mapped receive rings (TPACKET_V2): 128 MB for all ports together
+    Ring,
+    /// System calls: recvmmsg
+    Sockets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -240,6 +285,17 @@ mod tests {
         assert_eq!(o.pcap, Some(PathBuf::from(".")));
         let o = parse("ebb-switch --no-p4 --pcap run/pcap -i 1@a").expect("accepted");
         assert_eq!(o.pcap, Some(PathBuf::from("run/pcap")));
+    }
+
+    #[test]
+    fn a_fabric_that_leaves_a_processor_to_others_runs_in_real_time() {
+        let realtime = |line| parse(line).expect("accepted").driver().realtime;
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(realtime("ebb-switch --fabric f.toml"), processors > 1);
+        assert!(!realtime("ebb-switch --fabric f.toml --threads 0"));
+        assert!(!realtime("ebb-switch --no-p4 -i 1@a"));
+        assert!(realtime("ebb-switch --no-p4 -i 1@a --realtime on"));
+        assert!(!realtime("ebb-switch --fabric f.toml --realtime off"));
     }
 
     #[test]

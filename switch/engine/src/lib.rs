@@ -28,7 +28,7 @@ pub mod trace;
 
 pub use config_file::{FileError, read_config, read_traffic_manager_config};
 pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};
-pub use driver::{Driver, DriverError, DriverOptions, Interface};
+pub use driver::{Driver, DriverError, DriverOptions, Interface, Reception};
 pub use drops::DropReason;
 pub use network::{
     Host, LinkInfo, LinkState, LinkStateError, Network, NetworkError, NodeId, NodePort,

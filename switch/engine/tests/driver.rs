@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use common::*;
 use ebb_engine::{
-    ControlHandle, Driver, DriverOptions, Interface, LinkState, Network, NodeId, SwitchReport,
+    ControlHandle, Driver, DriverOptions, Interface, LinkState, Network, NodeId, Reception,
+    SwitchReport,
 };
 use ebb_packet_io::{
     Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait,
@@ -106,8 +107,14 @@ fn chain(delay_ns: u64) -> (Network<Interface>, Vec<NodeId>) {
             .connect(at(pair[0], 2), at(pair[1], 1))
             .expect("free ports");
     }
-    Interface::attach(&mut network, at(switches[0], 1), "p1").expect("attached");
-    Interface::attach(&mut network, at(switches[SWITCHES - 1], 2), "p2").expect("attached");
+    Interface::attach(&mut network, at(switches[0], 1), "p1", Reception::Calls).expect("attached");
+    Interface::attach(
+        &mut network,
+        at(switches[SWITCHES - 1], 2),
+        "p2",
+        Reception::Ring { bytes: 1 << 20 },
+    )
+    .expect("attached");
     (network, switches)
 }
 
@@ -115,6 +122,7 @@ fn options(threads: usize, coalesce_us: u64) -> DriverOptions {
     DriverOptions {
         threads,
         coalesce: ebb_units::Duration::from_micros(coalesce_us),
+        realtime: false,
     }
 }
 

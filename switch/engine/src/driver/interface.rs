@@ -3,18 +3,19 @@
 use std::io;
 
 use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, SendError, SocketOptions,
+    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, SendError, SocketOptions,
 };
 use ebb_units::Instant;
 use tracing::{info, warn};
 
 use super::DriverError;
 use super::clock::RealtimeOffset;
+use super::inbox::{FrameMemory, Inbox};
 use crate::drops::DropReason;
 use crate::network::{Host, Network, NodeId, NodePort};
 
-/// Batches read from one interface before the others get their turn.
-const BATCHES_PER_TURN: usize = 8;
+/// Frames read from one interface before the others get their turn.
+const FRAMES_PER_TURN: usize = 256;
 
 /// A Linux interface as a host of the network: what it receives enters at the time at which the
 /// kernel received it, what arrives at it is sent in batches.
@@ -23,6 +24,8 @@ pub struct Interface {
     /// Names switch, port and interface in messages.
     label: String,
     socket: PacketSocket,
+    /// What is received comes through it, not through the queue of the socket.
+    ring: Option<ReceiveRing>,
     to_send: Vec<Vec<u8>>,
     drops: Vec<Dropped>,
     state: State,
@@ -37,6 +40,16 @@ pub(super) struct Dropped {
     pub reason: DropReason,
     pub packets: u64,
     pub bytes: u64,
+}
+
+/// How frames come from the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reception {
+    /// By system calls, from the queue of the socket.
+    Calls,
+    /// From a mapped ring of this size, which holds frames for a thread that comes late: one in
+    /// [`RING_SLOT_BYTES`](ebb_packet_io::RING_SLOT_BYTES). Where there can be none, by system calls.
+    Ring { bytes: usize },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +68,7 @@ impl Interface {
         network: &mut Network<Interface>,
         at: NodePort,
         interface: &str,
+        reception: Reception,
     ) -> Result<NodeId, DriverError> {
         let switch = network.name(at.node);
         // Promiscuous; frames carry the time of their arrival, so that a process that gets the CPU
@@ -73,10 +87,19 @@ impl Interface {
                 reason,
             })?;
         let label = format!("{switch}, port {}, interface {interface}", at.port);
+        let ring = match reception {
+            Reception::Calls => None,
+            Reception::Ring { bytes } => ReceiveRing::map(&socket, bytes)
+                .inspect_err(|error| {
+                    warn!("{label}: no mapped ring, frames are read by system calls: {error}");
+                })
+                .ok(),
+        };
         let node = network.add_host(Self {
             name: interface.into(),
             label,
             socket,
+            ring,
             to_send: Vec::new(),
             drops: Vec::new(),
             state: State::Up,
@@ -110,42 +133,51 @@ impl Interface {
     /// Reads what has arrived. Returns the time up to which everything has been read.
     pub(super) fn read(
         &mut self,
-        buffers: &mut ReceiveBuffers,
         now: Instant,
         realtime: RealtimeOffset,
-        frames: &mut Vec<(Instant, Vec<u8>)>,
+        inbox: &mut Inbox,
     ) -> Instant {
         if !std::mem::take(&mut self.readable) {
             return now;
         }
         let mut latest = Instant::ZERO;
-        for _ in 0..BATCHES_PER_TURN {
-            let batch = match self.socket.receive_batch(buffers) {
-                Ok(batch) => batch,
-                Err(error) => {
-                    self.note_error(&error);
-                    return now;
-                }
-            };
-            self.note_up();
-            for frame in batch.iter() {
-                let arrived = frame.realtime_ns.map_or(now, |ns| realtime.to_instant(ns));
-                // The two clocks are read one after the other, and one of them may be stepped.
-                latest = latest.max(arrived.min(now));
-                if frame.checksum_missing && !std::mem::replace(&mut self.warned_checksum, true) {
-                    warn!(
-                        "{}: frames arrive without L4 checksum, hosts will \
-                         discard them; turn the offload off at the other end: \
-                         ethtool -K INTERFACE tx off",
-                        self.label
-                    );
-                }
-                frames.push((latest, frame.bytes.to_vec()));
-            }
-            self.count_too_long(batch.too_long);
-            if batch.drained {
+        let mut checksum_missing = false;
+        let Inbox {
+            buffers,
+            frames,
+            memory,
+        } = inbox;
+        let take = |frame: ReceivedFrame<'_>| {
+            let arrived = frame.realtime_ns.map_or(now, |ns| realtime.to_instant(ns));
+            // The two clocks are read one after the other, and one of them may be stepped.
+            latest = latest.max(arrived.min(now));
+            checksum_missing |= frame.checksum_missing;
+            frames.push((latest, memory.copy(frame.bytes)));
+        };
+        let received = match &mut self.ring {
+            Some(ring) => ring.receive(&self.socket, FRAMES_PER_TURN, take),
+            None => self.socket.receive(buffers, FRAMES_PER_TURN, take),
+        };
+        if checksum_missing && !std::mem::replace(&mut self.warned_checksum, true) {
+            warn!(
+                "{}: frames arrive without L4 checksum, hosts will discard them; turn the \
+                 offload off at the other end: ethtool -K INTERFACE tx off",
+                self.label
+            );
+        }
+        let received = match received {
+            Ok(received) => received,
+            Err(error) => {
+                self.note_error(&error);
                 return now;
             }
+        };
+        if received.frames > 0 || self.ring.is_none() {
+            self.note_up();
+        }
+        self.count_too_long(received.too_long);
+        if received.drained {
+            return now;
         }
         // More is waiting, all of it later than what was read.
         self.readable = true;
@@ -167,8 +199,8 @@ impl Interface {
     }
 
     /// Sends what is queued. What the interface does not take is dropped and counted.
-    pub(super) fn send(&mut self) {
-        let frames = std::mem::take(&mut self.to_send);
+    pub(super) fn send(&mut self, memory: &mut FrameMemory) {
+        let mut frames = std::mem::take(&mut self.to_send);
         let mut rest = frames.as_slice();
         while let Some(first) = rest.first() {
             if self.state == State::Gone {
@@ -188,9 +220,9 @@ impl Interface {
                 }
             }
         }
+        memory.give_back(frames.drain(..));
         // Keeps the allocation.
         self.to_send = frames;
-        self.to_send.clear();
     }
 
     pub(super) fn read_kernel_drops(&mut self) {

@@ -8,6 +8,7 @@
 //! ```text
 //!  worker     one thread: sleeps, reads, lets its partition run, sends
 //!  interface  a Linux interface as a host of the network
+//!  inbox      what a thread has read, and the memory for it
 //!  exchange   a thread's dealings with the others: frames in batches, and how far it may run
 //!  progress   how far that is, as a pure function of what all threads tell
 //!  board      where they tell it, without locks; waking those who sleep
@@ -16,6 +17,7 @@
 mod board;
 mod clock;
 mod exchange;
+mod inbox;
 mod interface;
 mod progress;
 mod worker;
@@ -24,10 +26,11 @@ use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use ebb_packet_io::run_in_real_time;
 use ebb_units::Duration;
 use thiserror::Error;
 
-pub use interface::Interface;
+pub use interface::{Interface, Reception};
 
 use crate::control::{ControlHandle, ControlReceiver, control_channels};
 use crate::network::{Cut, Network, NetworkError};
@@ -36,6 +39,8 @@ use clock::Clock;
 use exchange::{Exchange, exchanges};
 use worker::{Worker, epoll_for};
 
+/// The lowest.
+const REALTIME_PRIORITY: i32 = 1;
 /// Links between threads are at least this slow, or their ends would do nothing but wait for each
 /// other.
 const LEAST_DELAY_BETWEEN_THREADS: Duration = Duration::from_micros(5);
@@ -66,6 +71,10 @@ pub struct DriverOptions {
     /// wakes up less often and reads and sends more frames per system call. Queues are the same, as
     /// frames count from their arrival; what leaves is late by so much at most.
     pub coalesce: Duration,
+    /// The threads run before all others of the machine, where that is permitted: they stand for
+    /// hardware, which waits for nobody. They leave the others a twentieth of their processors (the
+    /// kernel's `sched_rt_runtime_us`).
+    pub realtime: bool,
 }
 
 impl Default for DriverOptions {
@@ -73,6 +82,7 @@ impl Default for DriverOptions {
         Self {
             threads: 1,
             coalesce: Duration::ZERO,
+            realtime: false,
         }
     }
 }
@@ -83,6 +93,7 @@ pub struct Driver {
     commands: Vec<ControlReceiver>,
     handle: ControlHandle,
     coalesce: Duration,
+    realtime: bool,
 }
 
 impl Driver {
@@ -109,6 +120,7 @@ impl Driver {
             commands,
             handle,
             coalesce: options.coalesce,
+            realtime: options.realtime,
         })
     }
 
@@ -133,7 +145,7 @@ impl Driver {
     /// Runs until [`ControlHandle::stop`], then gives the network back for a last look at it.
     pub fn run(mut self) -> Result<Network<Interface>, DriverError> {
         let (clock, handle) = (self.clock, &self.handle);
-        let coalesce = self.coalesce;
+        let (coalesce, realtime) = (self.coalesce, self.realtime);
         let epolls: io::Result<Vec<_>> = self.commands.iter().map(epoll_for).collect();
         let epolls = epolls?;
         let wakes = self.commands.iter().map(|c| c.wake_fd().clone());
@@ -154,6 +166,11 @@ impl Driver {
                         let _end = StopAll(handle);
                         let mut worker = Worker::new(partition, clock, commands, epoll, exchange)?;
                         worker.coalesce(coalesce);
+                        if realtime && let Err(error) = run_in_real_time(REALTIME_PRIORITY) {
+                            tracing::info!(
+                                "packets wait for their turn on the processors: {error}"
+                            );
+                        }
                         let result = worker.run();
                         tracing::debug!(thread = number, late = worker.late(), "stopped");
                         result

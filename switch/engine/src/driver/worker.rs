@@ -5,18 +5,17 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use ebb_packet_io::{MAX_FRAME_BYTES, PollFd, ReceiveBuffers, wait};
+use ebb_packet_io::{PollFd, wait};
 use ebb_units::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 
 use super::clock::Clock;
 use super::exchange::Exchange;
+use super::inbox::Inbox;
 use super::interface::Interface;
 use crate::control::{Command, ControlReceiver, Request};
 use crate::network::Partition;
 
-/// Frames per system call.
-const BATCH: usize = 32;
 /// The longest sleep; kernel drops are read at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// Turns of the partition after which the other threads are told how far it is.
@@ -35,9 +34,7 @@ pub(super) struct Worker<'a> {
     epoll: Arc<OwnedFd>,
     /// Places of the interfaces.
     interfaces: Vec<u32>,
-    buffers: ReceiveBuffers,
-    /// Read and not yet injected.
-    frames: Vec<(Instant, Vec<u8>)>,
+    inbox: Inbox,
     read_until: Instant,
     statistics_due: Instant,
     coalesce: Duration,
@@ -80,8 +77,7 @@ impl<'a> Worker<'a> {
             exchange,
             epoll,
             interfaces,
-            buffers: ReceiveBuffers::new(BATCH, MAX_FRAME_BYTES),
-            frames: Vec::new(),
+            inbox: Inbox::new(),
             read_until: Instant::ZERO,
             statistics_due: Instant::ZERO,
             coalesce: Duration::ZERO,
@@ -187,9 +183,9 @@ impl<'a> Worker<'a> {
             let Some(interface) = self.partition.host_mut(*index) else {
                 continue;
             };
-            let until = interface.read(&mut self.buffers, now, realtime, &mut self.frames);
+            let until = interface.read(now, realtime, &mut self.inbox);
             read_until = read_until.min(until);
-            for (at, frame) in self.frames.drain(..) {
+            for (at, frame) in self.inbox.frames.drain(..) {
                 self.partition.inject(*index, at, frame);
             }
         }
@@ -248,7 +244,7 @@ impl<'a> Worker<'a> {
     fn send(&mut self) {
         for index in &self.interfaces {
             if let Some(interface) = self.partition.host_mut(*index) {
-                interface.send();
+                interface.send(&mut self.inbox.memory);
             }
         }
     }

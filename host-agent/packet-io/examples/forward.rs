@@ -4,18 +4,20 @@
 //! forward batches|ring A B SECONDS        both directions
 //! forward send A BYTES PER_SECOND SECONDS
 //! ```
-//! `batches` is what this crate does (`recvmmsg`); `ring` is the alternative that was measured
-//! against it, a mapped TPACKET_V2 ring (docs/bench.md).
-
-mod ring;
+//! `batches` receives with `recvmmsg`, `ring` from a mapped ring; both send with `sendmmsg`. What it
+//! costs to do nothing else (docs/bench.md).
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait,
+    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, RING_SLOT_BYTES, ReceiveBuffers, ReceiveRing,
+    ReceivedFrame, SocketOptions, wait,
 };
-use ring::Ring;
+
+/// Frames at a time.
+const BATCH: usize = 32;
+const RING_BYTES: usize = 2 << 20;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -29,8 +31,11 @@ fn main() -> Result<(), Failure> {
         }
         ["ring", a, b, seconds] => {
             let sockets = [open(a)?, open(b)?];
-            let mut rings = [Ring::map(&sockets[0])?, Ring::map(&sockets[1])?];
-            report(seconds, |end| ring_both(&sockets, &mut rings, end))
+            let mut rings = [
+                ReceiveRing::map(&sockets[0], RING_BYTES)?,
+                ReceiveRing::map(&sockets[1], RING_BYTES)?,
+            ];
+            report(seconds, |end| ring(&sockets, &mut rings, end))
         }
         ["send", a, bytes, per_second, seconds] => {
             let socket = open(a)?;
@@ -75,7 +80,7 @@ fn sleep(sockets: &[PacketSocket; 2]) -> std::io::Result<()> {
 }
 
 fn batches(sockets: &[PacketSocket; 2], end: Instant) -> Result<(u64, u64), Failure> {
-    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    let mut buffers = ReceiveBuffers::new(BATCH, MAX_FRAME_BYTES);
     let (mut frames, mut turns) = (0, 0);
     while Instant::now() < end {
         sleep(sockets)?;
@@ -93,23 +98,31 @@ fn batches(sockets: &[PacketSocket; 2], end: Instant) -> Result<(u64, u64), Fail
     Ok((frames, turns))
 }
 
-fn ring_both(
+/// Frames of the ring are copied, as the switch does it, and sent together.
+fn ring(
     sockets: &[PacketSocket; 2],
-    rings: &mut [Ring; 2],
+    rings: &mut [ReceiveRing; 2],
     end: Instant,
 ) -> Result<(u64, u64), Failure> {
+    let mut copies = vec![Vec::with_capacity(RING_SLOT_BYTES); BATCH];
     let (mut frames, mut turns) = (0, 0);
     while Instant::now() < end {
         sleep(sockets)?;
         turns += 1;
         for (from, to) in [(0, 1), (1, 0)] {
-            let ready = rings[from].ready();
+            let mut ready = 0;
+            let take = |frame: ReceivedFrame<'_>| {
+                let copy: &mut Vec<u8> = &mut copies[ready];
+                copy.clear();
+                copy.extend_from_slice(frame.bytes);
+                ready += 1;
+            };
+            rings[from].receive(&sockets[from], BATCH, take)?;
             let mut sent = 0;
             while sent < ready {
-                let rest = (sent..ready).map(|index| rings[from].frame(index));
+                let rest = copies[sent..ready].iter().map(Vec::as_slice);
                 sent += sockets[to].send_batch(rest).unwrap_or(1);
             }
-            rings[from].release(ready);
             frames += ready as u64;
         }
     }
