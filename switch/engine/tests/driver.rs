@@ -112,7 +112,7 @@ fn chain(delay_ns: u64) -> (Network<Interface>, Vec<NodeId>) {
         &mut network,
         at(switches[SWITCHES - 1], 2),
         "p2",
-        Reception::Ring { bytes: 1 << 20 },
+        Reception::Ring { bytes: 8 << 20 },
     )
     .expect("attached");
     (network, switches)
