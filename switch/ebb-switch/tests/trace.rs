@@ -39,11 +39,7 @@ async fn start() -> Running {
     switch.install(Pipeline::load(&program).expect("loadable"));
     let mut network = Network::new();
     let switch = network.add_switch(switch);
-    let options = DriverOptions {
-        threads: 1,
-        coalesce: ebb_units::Duration::ZERO,
-    };
-    let driver = Driver::new(network, options).expect("a driver");
+    let driver = Driver::new(network, DriverOptions::default()).expect("a driver");
     let handle = driver.handle();
     thread::spawn(move || driver.run());
     let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
