@@ -102,6 +102,9 @@ pub fn binary(
             BinaryOp::Ne => a != b,
             _ => return None,
         },
+        (Value::Str(a), Value::Str(b)) if op == BinaryOp::Concat => {
+            return Some(Ok(Value::Str(format!("{a}{b}"))));
+        }
         (a, b) => match op {
             BinaryOp::Eq => a == b,
             BinaryOp::Ne => a != b,

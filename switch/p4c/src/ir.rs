@@ -120,8 +120,8 @@ pub struct Table {
     pub default_is_const: bool,
     pub entries: Vec<Entry>,
     pub entries_are_const: bool,
-    /// Numeric properties by name: `size`, `priority_delta`, ...
-    pub size: Option<u64>,
+    /// A number, or a constructor parameter of the control around.
+    pub size: Option<Expr>,
     pub largest_priority_wins: bool,
     pub priority_delta: u64,
     pub support_timeout: bool,

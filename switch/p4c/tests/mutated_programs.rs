@@ -6,6 +6,7 @@ use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 
 const PIECES: &[&str] = &[
     "{",
@@ -60,6 +61,17 @@ const PIECES: &[&str] = &[
     "isValid()",
     "++",
     "|+|",
+    "for (bit<8> i in 0 .. 3) {",
+    "for (bit<8> i = 0; i < 3; i = i + 1) {",
+    "break;",
+    "continue;",
+    "[hdr.x]",
+    "header_union",
+    "enum bit<8>",
+    "(bit<8>)",
+    "lookahead<bit<8>>()",
+    "push_front(1)",
+    "(list<bit<8>>)",
 ];
 
 #[derive(Clone, Debug)]
@@ -140,6 +152,11 @@ proptest! {
     }
 
     #[test]
+    fn mutated_descriptions(edits in edits()) {
+        survive(&apply(&program("described.p4"), &edits));
+    }
+
+    #[test]
     fn mutated_register_program(edits in edits()) {
         survive(&apply(&program("atomic_register.p4"), &edits));
     }
@@ -148,4 +165,44 @@ proptest! {
     fn arbitrary_text(text in "\\PC{0,200}") {
         survive(&text);
     }
+}
+
+/// p4c's test data, where it is (docs/stf.md): every program changed a few times, for as long as
+/// `EBB_MUTATE_SECONDS` says (20).
+#[test]
+fn mutated_corpus() {
+    let Some(folder) = std::env::var_os("EBB_P4C_TESTDATA") else {
+        eprintln!("skipped: EBB_P4C_TESTDATA does not say where p4c's testdata/p4_16_samples is");
+        return;
+    };
+    let seconds = std::env::var("EBB_MUTATE_SECONDS").ok();
+    let seconds = seconds.and_then(|s| s.parse().ok()).unwrap_or(20);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
+    let entries = std::fs::read_dir(&folder).expect("a folder");
+    let paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
+    let texts: Vec<String> = paths
+        .iter()
+        .filter(|path| path.extension().is_some_and(|e| e == "p4"))
+        .filter_map(|path| std::fs::read_to_string(path).ok())
+        .filter(|text| text.contains("v1model.p4"))
+        .collect();
+    assert!(!texts.is_empty(), "no v1model programs in {folder:?}");
+    let mut runner = proptest::test_runner::TestRunner::default();
+    let (mut count, mut slowest) = (0u64, std::time::Duration::ZERO);
+    while std::time::Instant::now() < end {
+        for text in &texts {
+            let edits = edits().new_tree(&mut runner).expect("edits").current();
+            let mutated = apply(text, &edits);
+            let start = std::time::Instant::now();
+            let result = std::panic::catch_unwind(|| survive(&mutated));
+            slowest = slowest.max(start.elapsed());
+            assert!(result.is_ok(), "{mutated}");
+            assert!(start.elapsed().as_secs() < 20, "too slow:\n{mutated}");
+            count += 1;
+            if std::time::Instant::now() > end {
+                break;
+            }
+        }
+    }
+    eprintln!("{count} programs, {slowest:?} the slowest");
 }

@@ -501,9 +501,8 @@ impl Backend<'_> {
             self.error("unread-meter", object.span, message);
             return;
         };
-        let declared = &self.program.tables[self.flat.tables[table].table];
-        let size = declared
-            .size
+        let size = self.flat.tables[table].size;
+        let size = size
             .and_then(|s| s.to_u32())
             .unwrap_or(super::tables::DEFAULT_SIZE);
         let binding = self.flat.tables[table].name.clone();

@@ -88,11 +88,11 @@ impl Backend<'_> {
             });
         let entries = (!flat.entries.is_empty()).then(|| self.entries(flat, &action_ids));
         let max_size = match (
-            declared.size,
+            flat.size,
             entries.as_ref().filter(|_| declared.entries_are_const),
         ) {
             (_, Some(entries)) => entries.len() as u32,
-            (Some(size), None) if size > 0 => u32::try_from(size).unwrap_or(u32::MAX),
+            (Some(size), None) => u32::try_from(size).unwrap_or(u32::MAX),
             _ => DEFAULT_SIZE,
         };
         if flat.entries.iter().any(|e| !e.is_const) {

@@ -406,6 +406,7 @@ impl Checker<'_> {
             return self.static_assert(&args, span);
         }
         self.check_callee_place(&callee, span);
+        self.check_packet_call(&callee, &signature.name, &type_args, &args, span);
         Expr {
             kind: ExprKind::Call(Box::new(Call {
                 callee,

@@ -272,6 +272,7 @@ impl Checker<'_> {
             self.declare(&d.name, Entity::Const(Expr::poison(d.span)));
             return;
         };
+        self.check_top_level(construct.what, d.span);
         let is_package = matches!(construct.what, Constructed::Package(_));
         let id = self.program.instances.len();
         self.program.instances.push(Instance {
@@ -297,7 +298,7 @@ impl Checker<'_> {
                 let default = p.default.as_ref().map(|d| self.expr_of(d, &ty));
                 let writable = matches!(p.direction, Direction::Out | Direction::InOut);
                 let var = self.new_var(&p.name, ty.clone(), writable);
-                Param {
+                let param = Param {
                     var,
                     name: p.name.text.clone(),
                     ty,
@@ -305,7 +306,9 @@ impl Checker<'_> {
                     default,
                     annotations: p.annotations.clone(),
                     span: p.name.span,
-                }
+                };
+                self.check_default(&param);
+                param
             })
             .collect()
     }
@@ -405,6 +408,7 @@ impl Checker<'_> {
         });
         let mut seen_data = false;
         for param in &params {
+            self.check_action_param(param);
             if seen_data && param.direction != Direction::None {
                 let message = format!(
                     "parameter `{}` with a direction follows one without",
@@ -564,6 +568,9 @@ impl Checker<'_> {
         let outer_instances = std::mem::take(&mut self.instances);
         let mut locals = self.locals(&body.locals, true);
         self.check_distinct(body.states.iter().map(|s| &s.name));
+        body.states
+            .iter()
+            .for_each(|s| self.check_state_name(&s.name));
         self.place = Place::ParserState;
         let mut states: Vec<State> = body
             .states
@@ -604,6 +611,7 @@ impl Checker<'_> {
                 .help("parsing begins in the state named `start`"),
             ),
         }
+        self.check_ends(&d.name, &states);
         locals.instances = std::mem::replace(&mut self.instances, outer_instances);
         self.scopes.pop();
         let id = self.program.parsers.len();

@@ -157,6 +157,9 @@ impl Checker<'_> {
                 }
             },
             Type::Stack(element, size) => match name.text.as_str() {
+                "next" | "last" | "lastIndex" if self.is_misplaced(&name.text, name.span) => {
+                    Expr::poison(span)
+                }
                 "next" => typed(ExprKind::StackNext(Box::new(base)), (*element).clone()),
                 "last" => typed(ExprKind::StackLast(Box::new(base)), (*element).clone()),
                 "lastIndex" => typed(ExprKind::StackLastIndex(Box::new(base)), Type::bit(32)),

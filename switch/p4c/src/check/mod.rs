@@ -12,6 +12,7 @@ mod key_names;
 mod loops;
 mod members;
 mod operators;
+mod rules;
 mod statements;
 mod tables;
 mod types;

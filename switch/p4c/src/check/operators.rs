@@ -187,6 +187,7 @@ impl Checker<'_> {
         let (left, right) = (enum_to_number(left), enum_to_number(right));
         match (&left.ty, &right.ty) {
             (Type::Poison, _) | (_, Type::Poison) => None,
+            (Type::String, Type::String) => Some((left, right, Type::String)),
             (Type::Bits { width: a, signed }, Type::Bits { width: b, .. }) => {
                 let ty = Type::Bits {
                     width: a + b,

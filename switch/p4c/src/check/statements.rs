@@ -246,6 +246,7 @@ impl Checker<'_> {
         }
         let mut arms = Vec::new();
         let mut labels = Vec::new();
+        let mut given = Vec::new();
         for case in cases {
             labels.push(match &case.label.kind {
                 Ast::Default | Ast::DontCare => None,
@@ -257,16 +258,23 @@ impl Checker<'_> {
                     Some(label)
                 }
             });
+            let label = labels.last().and_then(Option::as_ref);
+            let is_known = label.is_none_or(|l| l.as_value().is_some());
+            if is_known {
+                given.push((label.and_then(Expr::as_value).cloned(), case.label.span));
+            }
             if let Some(body) = &case.body {
                 arms.push((std::mem::take(&mut labels), self.branch(body)));
             }
         }
+        self.check_labels(&given);
         Some(StmtKind::Switch(subject, arms))
     }
 
     fn switch_action(&mut self, table: usize, cases: &[ast::SwitchCase]) -> StmtKind {
         let mut arms = Vec::new();
         let mut labels = Vec::new();
+        let mut given = Vec::new();
         for case in cases {
             match &case.label.kind {
                 Ast::Default => labels.push(None),
@@ -298,10 +306,12 @@ impl Checker<'_> {
                     "an action name or `default` is expected here",
                 ),
             }
+            given.extend(labels.last().map(|label| (*label, case.label.span)));
             if let Some(body) = &case.body {
                 arms.push((std::mem::take(&mut labels), self.branch(body)));
             }
         }
+        self.check_labels(&given);
         StmtKind::SwitchAction(table, arms)
     }
 }

@@ -72,6 +72,8 @@ impl Checker<'_> {
         {
             self.add_no_action(&mut table);
         }
+        self.check_actions(&table);
+        self.check_entries(&table);
         Some(table)
     }
 
@@ -92,8 +94,7 @@ impl Checker<'_> {
                 table.default_is_const = property.is_const;
             }
             (Property::Expression(value), "size") => {
-                let size = self.constant_int(value);
-                table.size = size.and_then(|s| s.to_u64());
+                table.size = self.size_property(value);
             }
             (Property::Expression(value), "largest_priority_wins") => {
                 let value = self.expr_of(value, &Type::Bool);
@@ -408,6 +409,14 @@ impl Checker<'_> {
         if sets.len() == 1
             && keys.len() > 1
             && let Ast::List { items, .. } = &sets[0].kind
+        {
+            return self.keyset(items, keys, span);
+        }
+        // `{ x }` is a tuple of one.
+        if let ([set], [key]) = (sets, keys)
+            && key.is_scalar()
+            && let Ast::List { items, .. } = &set.kind
+            && items.len() == 1
         {
             return self.keyset(items, keys, span);
         }

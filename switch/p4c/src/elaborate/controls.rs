@@ -106,6 +106,19 @@ impl Elaborator<'_> {
         self.push(out, FlatKind::ApplyTable(index, branches), span);
     }
 
+    fn table_size(&mut self, table: &crate::ir::Table, env: &Env) -> Option<u64> {
+        let size = self.pure_expr(table.size.as_ref()?, env);
+        let number = size.as_int().and_then(|v| u64::try_from(v).ok());
+        if number.is_none() {
+            self.error(
+                "not-constant",
+                size.span,
+                "the size of a table must be known at compile time",
+            );
+        }
+        number.filter(|size| *size > 0)
+    }
+
     fn build_table(
         &mut self,
         id: TableId,
@@ -161,6 +174,7 @@ impl Elaborator<'_> {
             actions,
             default_data,
             entries,
+            size: self.table_size(table, env),
             implementation,
             counters,
             meters,

@@ -104,6 +104,8 @@ pub struct FlatTable {
     pub actions: Vec<usize>,
     pub default_data: Vec<Expr>,
     pub entries: Vec<FlatEntry>,
+    /// `None`: the program does not say.
+    pub size: Option<u64>,
     /// Indices in [`Flat::objects`].
     pub implementation: Option<usize>,
     pub counters: Option<usize>,

@@ -6,7 +6,7 @@ mod notes;
 mod objects;
 mod typespec;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use num_traits::ToPrimitive;
 
@@ -66,7 +66,8 @@ pub fn to_text(message: &Message) -> String {
 impl Builder<'_> {
     fn collect(&mut self) {
         let flat = self.flat;
-        let mut seen = HashSet::new();
+        // Actions by name: where each is declared.
+        let mut seen: HashMap<String, Span> = HashMap::new();
         for unit in &flat.units {
             let control = &self.program.controls[unit.control];
             let of_unit = |t: &&FlatTable| t.unit == unit.id;
@@ -87,7 +88,7 @@ impl Builder<'_> {
                     .iter()
                     .find(|a| a.unit == Some(unit.id) && a.action == *declared);
                 flat_action
-                    .map(|a| (a.name.clone(), &a.annotations[..], a.params.clone()))
+                    .map(|a| (a.name.clone(), &a.annotations[..], a.params.clone(), a.span))
                     .or_else(|| {
                         // Actions that are only called have no data from the control plane.
                         flat.called_actions
@@ -100,7 +101,7 @@ impl Builder<'_> {
                                     Some(absolute) => absolute.to_owned(),
                                     None => format!("{}.{own}", unit.path),
                                 };
-                                (name, &action.annotations[..], Vec::new())
+                                (name, &action.annotations[..], Vec::new(), action.span)
                             })
                     })
             });
@@ -113,15 +114,21 @@ impl Builder<'_> {
                 let name = annotations::string(&action.annotations, "name")
                     .unwrap_or_else(|| action.name.clone());
                 let name = name.trim_start_matches('.').to_owned();
-                (name, &action.annotations[..], Vec::new())
+                (name, &action.annotations[..], Vec::new(), action.span)
             });
             let visible: Vec<_> = global
-                .map(|a| (a.name.clone(), &a.annotations[..], a.params.clone()))
+                .map(|a| (a.name.clone(), &a.annotations[..], a.params.clone(), a.span))
                 .chain(called)
                 .chain(own)
                 .collect();
-            for (name, annotations, params) in visible {
-                if !annotations::has(annotations, "hidden") && seen.insert(name.clone()) {
+            for (name, annotations, params, span) in visible {
+                if annotations::has(annotations, "hidden") {
+                    continue;
+                }
+                if let Some(first) = seen.get(&name).filter(|first| **first != span) {
+                    self.same_name("action", &name, [span, *first]);
+                }
+                if seen.insert(name.clone(), span).is_none() {
                     self.symbol(Kind::Action, &name, annotations, Span::default());
                     self.actions.push(VisibleAction {
                         name,
@@ -138,6 +145,13 @@ impl Builder<'_> {
                 let Some(table) = table else { continue };
                 let properties = &self.program.tables[table.table];
                 if !annotations::has(&properties.annotations, "hidden") {
+                    if let Some(other) = self.tables.iter().find(|t| t.name == table.name) {
+                        self.same_name(
+                            "table",
+                            &table.name,
+                            [properties.span, self.program.tables[other.table].span],
+                        );
+                    }
                     self.symbol(
                         Kind::Table,
                         &table.name,
@@ -194,6 +208,15 @@ impl Builder<'_> {
             }
         }
         self.symbols.assign();
+    }
+
+    fn same_name(&self, kind: &str, name: &str, [second, first]: [Span; 2]) {
+        let message = format!("the control plane knows two {kind}s as `{name}`");
+        self.diagnostics.report(
+            Diagnostic::error("duplicate-name", second, message)
+                .note(first, "the first one")
+                .help("give one of them another @name"),
+        );
     }
 
     fn controller_headers(&self) -> Vec<std::rc::Rc<StructType>> {
@@ -378,7 +401,7 @@ impl Builder<'_> {
             "direct_resource_ids",
             direct.map(|id| Node::Number(id.into())).collect(),
         );
-        out.number("size", declared.size.filter(|s| *s > 0).unwrap_or(1024));
+        out.number("size", table.size.unwrap_or(1024));
         if declared.support_timeout {
             out.add("idle_timeout_behavior", Node::Symbol("NOTIFY_CONTROL"));
         }

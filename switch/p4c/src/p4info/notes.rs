@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 
 use super::message::{Message, Node};
 use crate::annotations;
-use crate::ast::{Annotation, BinaryOp, Expr, ExprKind};
+use crate::ast::{Annotation, Expr, ExprKind};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::eval::{self, Value};
 use crate::lex::{Tok, Token};
@@ -146,9 +146,6 @@ fn evaluate(expr: &Expr) -> Option<Value> {
         ExprKind::Unary(op, operand) => eval::unary(*op, &evaluate(operand)?, &Type::Int),
         ExprKind::Binary(op, left, right) => {
             let (left, right) = (evaluate(left)?, evaluate(right)?);
-            if let (BinaryOp::Concat, Value::Str(a), Value::Str(b)) = (op, &left, &right) {
-                return Some(Value::Str(format!("{a}{b}")));
-            }
             eval::binary(*op, &left, &right, &Type::Int, 0)?.ok()
         }
         _ => None,

@@ -528,8 +528,9 @@ impl Parser<'_> {
             if self.at_end() {
                 return self.expected("`}`");
             }
-            if self.at_word("apply") && self.peek_at(1).is("{") {
+            if self.at_word("apply") && (self.peek_at(1).is("{") || self.peek_at(1).is("@")) {
                 let span = self.next().span;
+                self.annotations()?;
                 apply = Some((self.block()?, span));
                 continue;
             }

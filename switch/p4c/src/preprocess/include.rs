@@ -105,3 +105,29 @@ fn text(name: String, bytes: Vec<u8>) -> Result<Found, Missing> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_says_where() {
+        let folder = std::env::temp_dir().join(format!("ebb-p4c-include-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("latin.p4"), b"// fine\n// caf\xe9\n").expect("a file");
+        let result = find("latin.p4", Some(&folder), &[]);
+        std::fs::remove_dir_all(&folder).expect("removed");
+        let missing = result.err().expect("unreadable");
+        assert_eq!(missing.code, "include-unreadable");
+        assert!(missing.problem.ends_with("latin.p4` is not UTF-8 text"));
+        assert!(missing.help.starts_with("byte 0xe9 in its line 2 "));
+    }
+
+    #[test]
+    fn folders_come_before_the_files_of_the_compiler() {
+        let found = |path| find(path, None, &[]).map(|f| f.name).map_err(|m| m.code);
+        assert_eq!(found("core.p4"), Ok("<core.p4>".into()));
+        assert_eq!(found("bmv2/psa.p4"), Err("other-architecture"));
+        assert_eq!(found("mine.p4"), Err("include-not-found"));
+    }
+}
