@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! forward batches|ring A B SECONDS        both directions
-//! forward send A BYTES PER_SECOND SECONDS
+//! forward send A BYTES PER_SECOND SECONDS MAC FROM TO     UDP packets from and to IPv4 addresses
 //! ```
 //! `batches` receives with `recvmmsg`, `ring` from a mapped ring; both send with `sendmmsg`. What it
 //! costs to do nothing else (docs/bench.md).
 
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -37,14 +38,15 @@ fn main() -> Result<(), Failure> {
             ];
             report(seconds, |end| ring(&sockets, &mut rings, end))
         }
-        ["send", a, bytes, per_second, seconds] => {
+        ["send", a, bytes, per_second, seconds, mac, from, to] => {
             let socket = open(a)?;
-            let (bytes, per_second) = (bytes.parse()?, per_second.parse()?);
-            report(seconds, |end| send(&socket, bytes, per_second, end))
+            let frame = udp_frame(bytes.parse()?, mac, from.parse()?, to.parse()?)?;
+            let per_second = per_second.parse()?;
+            report(seconds, |end| send(&socket, &frame, per_second, end))
         }
-        _ => {
-            Err("usage: forward batches|ring A B SECONDS | send A BYTES PER_SECOND SECONDS".into())
-        }
+        _ => Err("usage: forward batches|ring A B SECONDS \
+                  | send A BYTES PER_SECOND SECONDS MAC FROM TO"
+            .into()),
     }
 }
 
@@ -129,14 +131,40 @@ fn ring(
     Ok((frames, turns))
 }
 
+/// A UDP packet to port 7 without a checksum of its own.
+fn udp_frame(bytes: usize, mac: &str, from: Ipv4Addr, to: Ipv4Addr) -> Result<Vec<u8>, Failure> {
+    const HEADERS: usize = 14 + 20 + 8;
+    let to_mac: Result<Vec<u8>, _> = mac.split(':').map(|b| u8::from_str_radix(b, 16)).collect();
+    let to_mac = to_mac?;
+    if bytes < HEADERS || bytes > MAX_FRAME_BYTES || to_mac.len() != 6 {
+        return Err("a frame of at least 42 bytes, to a MAC address".into());
+    }
+    let mut frame = vec![0_u8; bytes];
+    frame[..6].copy_from_slice(&to_mac);
+    frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x08, 0x00]);
+    let ip = &mut frame[14..34];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&((bytes - 14) as u16).to_be_bytes());
+    (ip[8], ip[9]) = (64, 17);
+    ip[12..16].copy_from_slice(&from.octets());
+    ip[16..20].copy_from_slice(&to.octets());
+    let words = ip
+        .chunks_exact(2)
+        .map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ip[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    frame[36..38].copy_from_slice(&7_u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&((bytes - 34) as u16).to_be_bytes());
+    Ok(frame)
+}
+
 fn send(
     socket: &PacketSocket,
-    bytes: usize,
+    frame: &[u8],
     per_second: u64,
     end: Instant,
 ) -> Result<(u64, u64), Failure> {
-    let mut frame = vec![0_u8; bytes];
-    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
     let start = Instant::now();
     let (mut frames, mut turns) = (0, 0);
     while Instant::now() < end {
@@ -147,7 +175,7 @@ fn send(
             continue;
         }
         frames += socket
-            .send_batch(std::iter::repeat_n(frame.as_slice(), missing))
+            .send_batch(std::iter::repeat_n(frame, missing))
             .unwrap_or(0) as u64;
         turns += 1;
     }

@@ -1,0 +1,183 @@
+"""What one switch costs per packet: beside a process that only forwards, and beside BMv2."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ebb_topologies.files import InputError
+
+from ebb_experiments.bench.forward_net import ForwardNet, Program
+from ebb_experiments.bench.section import Cell, Context, Section
+
+RATES = (40_000, 100_000)
+"""Packets per second."""
+FRAME_BYTES = (64, 1500)
+RATIO_TO_FORWARDER = 1.5
+"""At most, with ordinary sockets."""
+RATIO_TO_BMV2 = 5.0
+"""At least, at the lower rate; the aim is twice that."""
+SECONDS = 3.0
+QUICK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """A process between the two veths."""
+
+    name: str
+    command: list[str]
+    is_switch: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    program: str
+    who: str
+    frame_bytes: int
+    rate: int
+    sent: int
+    received: int
+    cpu_s: float
+    """Of the process between the veths."""
+
+    @property
+    def cpu_us(self) -> float | None:
+        return self.cpu_s * 1e6 / self.received if self.received else None
+
+    @property
+    def lost(self) -> float:
+        return 1 - self.received / self.sent
+
+
+def run(context: Context) -> Section:
+    seconds = QUICK_SECONDS if context.quick else SECONDS
+    tool = _forward_tool(context)
+    runs: list[Run] = []
+    for program in (Program.ROUTER, Program.FABRIC):
+        for who in _processes(context, tool, program):
+            with ForwardNet(context, tool, program) as net, net.between(who):
+                for rate in RATES:
+                    for size in FRAME_BYTES:
+                        sent, received, cpu_s = net.load(size, rate, seconds)
+                        result = Run(
+                            program=program.value,
+                            who=who.name,
+                            frame_bytes=size,
+                            rate=rate,
+                            sent=sent,
+                            received=received,
+                            cpu_s=cpu_s,
+                        )
+                        runs.append(result)
+    return Section(
+        title="one switch between two veths: processor time per packet",
+        parameters={"seconds": seconds, "routes": "router: 1; fabric: those of 2 hosts"},
+        columns=("process", "bytes", "packets/s", "lost %", "us/packet", "x forwarder"),
+        rows=[_row(runs, result) for result in runs],
+        verdicts=_verdicts(runs),
+        details=[dataclasses.asdict(result) for result in runs],
+    )
+
+
+def _processes(context: Context, tool: str, program: Program) -> Iterator[Who]:
+    ports = ("{1}", "{2}")
+    if program is Program.ROUTER:
+        forward = ("recvmmsg", "batches"), ("ring", "ring")
+        for name, how in forward:
+            command = [tool, how, *ports, "3600"]
+            yield Who(name=f"forwarder, {name}", command=command, is_switch=False)
+    interfaces = ["-i", "1@{1}", "-i", "2@{2}"]
+    listen = ["--grpc-server-addr", "127.0.0.1:{grpc}"]
+    ours = [str(context.agent.parent / "ebb-switch"), "--no-p4", "--device-id", "1"]
+    for io in ("sockets", "ring"):
+        yield Who(name=f"ebb, {io}", command=[*ours, *interfaces, *listen, "--io", io])
+    if (theirs := shutil.which("simple_switch_grpc")) is not None:
+        command = [theirs, "--no-p4", "--device-id", "1", *interfaces, "--", *listen]
+        yield Who(name="bmv2", command=command)
+
+
+def _forward_tool(context: Context) -> str:
+    """`host-agent/packet-io/examples/forward.rs`, which also makes the packets."""
+    command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "ebb-packet-io"]
+    command += ["--example", "forward", "--message-format", "json"]
+    done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    (built,) = (
+        line["executable"]
+        for line in map(_json, done.stdout.splitlines())
+        if line.get("target", {}).get("name") == "forward" and line.get("executable")
+    )
+    return str(built)
+
+
+def _json(line: str) -> dict[str, Any]:
+    found = json.loads(line)
+    return found if isinstance(found, dict) else {}
+
+
+def _find(runs: list[Run], like: Run, who: str, program: str) -> Run | None:
+    for run_ in runs:
+        same = run_.frame_bytes == like.frame_bytes and run_.rate == like.rate
+        if same and (run_.who, run_.program) == (who, program):
+            return run_
+    return None
+
+
+def _ratio(of: Run, to: Run | None) -> float | None:
+    """Of the processor times per packet."""
+    if to is None or not to.cpu_us or of.cpu_us is None:
+        return None
+    return of.cpu_us / to.cpu_us
+
+
+def _row(runs: list[Run], result: Run) -> tuple[Cell, ...]:
+    plain = _find(runs, result, "forwarder, recvmmsg", Program.ROUTER.value)
+    return (
+        f"{result.program}: {result.who}",
+        result.frame_bytes,
+        result.rate,
+        round(100 * result.lost, 2),
+        result.cpu_us,
+        _ratio(result, plain),
+    )
+
+
+def _verdicts(runs: list[Run]) -> list[str]:
+    verdicts = []
+    for result in (r for r in runs if r.who.startswith("ebb")):
+        name = f"{result.program}, {result.who}, {result.frame_bytes} bytes"
+        if result.rate == max(RATES):
+            lost = result.sent - result.received
+            verdicts.append(
+                f"{name} at {result.rate}/s: {lost} of {result.sent} lost; the target is none: "
+                + ("reached" if lost == 0 else "missed")
+            )
+            plain = _find(runs, result, "forwarder, recvmmsg", Program.ROUTER.value)
+            ratio = _ratio(result, plain)
+            if ratio is not None and result.who == "ebb, sockets":
+                verdicts.append(
+                    f"{name}: {ratio:.2f} times the plain forwarder's processor time; the target "
+                    f"is {RATIO_TO_FORWARDER:g} at most: "
+                    + ("reached" if ratio <= RATIO_TO_FORWARDER else "missed")
+                )
+        else:
+            theirs = _find(runs, result, "bmv2", result.program)
+            if theirs is None:
+                continue
+            ratio = _ratio(theirs, result)
+            if ratio is not None:
+                verdicts.append(
+                    f"{name} at {result.rate}/s: {ratio:.1f} times less processor time than BMv2; "
+                    f"the target is {RATIO_TO_BMV2:g}: "
+                    + ("reached" if ratio >= RATIO_TO_BMV2 else "missed")
+                )
+    if not any(r.who == "bmv2" for r in runs):
+        verdicts.append("BMv2 was not measured: simple_switch_grpc is not on PATH")
+    return verdicts

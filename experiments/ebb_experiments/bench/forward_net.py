@@ -1,0 +1,203 @@
+"""Two hosts and a process between them that forwards from one veth to the other.
+
+```
+ {name}-a: eth1 ──veth── {name}1 │ process │ {name}2 ──veth── eth1 :{name}-b
+ 10.0.0.2                     this namespace                    10.0.0.3
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import finsy
+from ebb_controller.controller import Controller
+from ebb_controller.controller import Program as Compiled
+from ebb_controller.parameters import FabricParameters
+from ebb_topologies.files import InputError
+from ebb_topologies.model import Topology, from_table
+from ebb_topologies.processes import uninterrupted
+
+from ebb_experiments.bench.fabric_net import REALTIME_PRIORITY, process_cpu_s
+from ebb_experiments.bench.section import Context
+from ebb_experiments.fabric import LoopThread
+
+if TYPE_CHECKING:
+    from ebb_experiments.bench.forward import Who
+
+SETTLE_SECONDS = 0.3
+"""For packets under way."""
+START_SECONDS = 10.0
+"""For a process to come up."""
+QUIET = "net.ipv6.conf.all.disable_ipv6=1"
+"""Then nobody sends what was not asked for."""
+NEXT_HOP = "02:00:00:00:00:09"
+"""Nobody's address: the kernel of the receiver counts the packets and throws them away."""
+
+
+class Program(enum.Enum):
+    ROUTER = "router"
+    FABRIC = "fabric"
+
+
+class ForwardNet:
+    """Use as a context manager, and `between` inside."""
+
+    def __init__(self, context: Context, tool: str, program: Program) -> None:
+        self.context = context
+        self.tool = tool
+        self.program = program
+        self.name = f"ebbf{os.getpid()}"
+        self.pid = 0
+
+    @property
+    def ports(self) -> tuple[str, str]:
+        return f"{self.name}1", f"{self.name}2"
+
+    def __enter__(self) -> ForwardNet:
+        if os.geteuid() != 0:
+            raise InputError("network namespaces need root: run it as root")
+        try:
+            with uninterrupted():
+                for side, port in zip("ab", self.ports, strict=True):
+                    space = f"{self.name}-{side}"
+                    _ip("netns", "add", space)
+                    _run("ip", "netns", "exec", space, "sysctl", "-qw", QUIET)
+                    veth = ("type", "veth", "peer", "name", "eth1", "netns", space)
+                    _ip("link", "add", port, *veth)
+                    _run("sysctl", "-qw", f"net.ipv6.conf.{port}.disable_ipv6=1")
+                    _ip("link", "set", port, "up")
+                    _ip("-n", space, "link", "set", "eth1", "up")
+        except BaseException:
+            self._delete()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with uninterrupted():
+            self._delete()
+
+    def _delete(self) -> None:
+        # A namespace takes its end of a veth with it, but only later.
+        for port in self.ports:
+            with contextlib.suppress(InputError):
+                _ip("link", "delete", port)
+        for side in "ab":
+            with contextlib.suppress(InputError):
+                _ip("netns", "delete", f"{self.name}-{side}")
+
+    @property
+    def _first(self) -> list[str]:
+        """`--realtime` lets the process and the sender run before all others."""
+        return ["chrt", "--rr", str(REALTIME_PRIORITY)] if self.context.realtime else []
+
+    @contextlib.contextmanager
+    def between(self, who: Who) -> Iterator[None]:
+        """Runs the process, and fills its tables if it is a switch."""
+        topology = _rack()
+        grpc = topology.switches[0].grpc_port
+        known = {"{1}": self.ports[0], "{2}": self.ports[1], "{grpc}": str(grpc)}
+        command = [*self._first, *who.command]
+        for name, value in known.items():
+            command = [part.replace(name, value) for part in command]
+        log = self.context.directory / f"forward-{self.program.value}-{who.name}.log"
+        with log.open("wb") as output, ExitStack() as stack:
+            process = subprocess.Popen(command, stdout=output, stderr=output)
+            stack.callback(_end, process)
+            self.pid = process.pid
+            if who.is_switch:
+                loop = stack.enter_context(LoopThread())
+                compiled = _compiled(self.context, self.program)
+                if self.program is Program.ROUTER:
+                    loop.run(_fill_router(f"127.0.0.1:{grpc}", compiled))
+                else:
+                    controller = Controller(topology, compiled, "packets")
+                    loop.run(controller.__aenter__())
+                    stack.callback(lambda: loop.run(controller.__aexit__()))
+                    loop.run(controller.configure(FabricParameters().without_deflection(), []))
+            else:
+                time.sleep(SETTLE_SECONDS)
+            if process.poll() is not None:
+                raise InputError(f"{who.name} ended: {log.read_text().strip()}")
+            yield
+
+    def load(self, frame_bytes: int, rate: int, seconds: float) -> tuple[int, int, float]:
+        """Packets sent and received, and the processor time of the process between."""
+        topology = _rack()
+        first, second = topology.hosts
+        cpu_s = process_cpu_s(self.pid)
+        before = self._arrived()
+        space = ("ip", "netns", "exec", f"{self.name}-a")
+        what = (str(frame_bytes), str(rate), f"{seconds:g}")
+        packet = (first.gateway_mac, first.ip, second.ip)
+        sent = _run(*space, *self._first, self.tool, "send", "eth1", *what, *packet)
+        time.sleep(SETTLE_SECONDS)
+        received = self._arrived() - before
+        return json.loads(sent)["frames"], received, process_cpu_s(self.pid) - cpu_s
+
+    def _arrived(self) -> int:
+        """Frames that came to the second host."""
+        text = _run("ip", "-n", f"{self.name}-b", "-j", "-s", "link", "show", "eth1")
+        return int(json.loads(text)[0]["stats64"]["rx"]["packets"])
+
+
+def _rack() -> Topology:
+    links = {"rate_bps": 10_000_000_000, "delay_ns": 0}
+    return from_table({"single_rack": {"hosts": 2}, "link_defaults": links}, "bench forward")
+
+
+def _compiled(context: Context, program: Program) -> Compiled:
+    """The router's program is compiled here: `make build` has only that of the fabric."""
+    build = context.root / "build"
+    if program is Program.FABRIC:
+        return Compiled(build / "fabric.p4info.txtpb", build / "fabric.json")
+    p4info = context.directory / "ipv4_router.p4info.txtpb"
+    output = context.directory / "ipv4_router.json"
+    source = context.root / "p4src" / "ipv4_router.p4"
+    compiler = context.agent.parent / "ebb-p4c"
+    _run(str(compiler), "-o", str(output), "--p4runtime-files", str(p4info), str(source))
+    return Compiled(p4info, output)
+
+
+async def _fill_router(address: str, compiled: Compiled) -> None:
+    options = finsy.SwitchOptions(p4info=compiled.p4info, p4blob=compiled.json)
+    action = finsy.Action("set_next_hop", port=2, src_mac="02:00:00:00:00:02", dst_mac=NEXT_HOP)
+    entry = finsy.P4TableEntry("ipv4_route", match=finsy.Match(dst="10.0.0.0/24"), action=action)
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            async with finsy.Switch("bench", address, options) as switch:
+                await switch.write([+entry])
+            return
+        except finsy.P4ClientError as error:
+            if time.monotonic() > deadline:
+                raise InputError(f"the switch at {address} takes no program: {error}") from error
+            time.sleep(0.2)
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    process.terminate()
+    try:
+        process.wait(5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _ip(*args: str) -> None:
+    _run("ip", *args)
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    return done.stdout
