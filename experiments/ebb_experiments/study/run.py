@@ -61,13 +61,12 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
         with client:
             yield client
         return
-    # A trial that fails is told by us, in a line; so is an interruption. Workers set up their logs
-    # when they are started, from the environment.
+    # A trial that fails is told by us, in a line; so is an interruption.
     for name in ("distributed", "distributed.nanny"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    os.environ["DASK_LOGGING__DISTRIBUTED"] = "critical"
-    # Ctrl-C is for this process, which then ends the workers: they inherit that they ignore it.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C is for this process, which then ends the workers: they inherit that it is blocked.
+    # Here it waits for them to be there.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         local = LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers or os.cpu_count() or 1,
@@ -78,8 +77,9 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
             silence_logs=logging.CRITICAL,
         )
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with local, Client(local) as client:  # type: ignore[no-untyped-call]
+        client.run(logging.disable)
         yield client
 
 
@@ -118,9 +118,13 @@ def run(
     failed = 0
     fit = fit_workers(client, build, expected, console)
 
+    order = {trial_id: -number for number, (trial_id, _trial) in enumerate(missing)}
+
     def submit(trial_id: str, trial: Trial, workers: list[str] | None) -> Any:
-        key = f"{trial_id}-{time.time_ns()}"
-        return client.submit(attempt, trial, build, expected, key=key, workers=workers)
+        key, first = f"{trial_id}-{time.time_ns()}", order[trial_id]
+        return client.submit(
+            attempt, trial, build, expected, key=key, workers=workers, priority=first
+        )
 
     # Those that come later are welcome if all are alike so far.
     anywhere = len(fit) == len(client.scheduler_info(n_workers=-1)["workers"])
