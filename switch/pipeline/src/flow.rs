@@ -115,7 +115,7 @@ impl Machine<'_> {
         let profile = self.profile_of(table);
         let several = match self.resolved(table, entry) {
             None | Some(Resolved::Action(_) | Resolved::Member(_)) => false,
-            Some(Resolved::Set(actions)) => !actions.is_empty(),
+            Some(Resolved::Set(set)) => !set.actions().is_empty(),
             Some(Resolved::Group(group)) => profile
                 .and_then(|p| p.groups.get(group))
                 .is_some_and(|g| !g.buckets.is_empty()),
@@ -132,7 +132,7 @@ impl Machine<'_> {
         let chosen = |n: usize| (n > 0).then(|| bucket(hash, n));
         let member = match self.resolved(table, entry)? {
             Resolved::Action(bound) => return Some(bound),
-            Resolved::Set(actions) => return actions.get(chosen(actions.len())?),
+            Resolved::Set(set) => return set.actions().get(chosen(set.actions().len())?),
             Resolved::Member(member) => member,
             Resolved::Group(group) => {
                 let buckets = &self.profile_of(table)?.groups.get(group)?.buckets;

@@ -18,6 +18,7 @@ mod calculation;
 mod error;
 mod expr;
 mod flow;
+mod frames;
 mod hash;
 mod ids;
 mod layout;
@@ -39,6 +40,7 @@ pub mod trace;
 mod wire;
 
 pub use error::LoadError;
+pub use frames::Frames;
 pub use ids::*;
 pub use outcome::*;
 pub use packet::{Packet, Pool, Preserved};

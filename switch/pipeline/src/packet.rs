@@ -1,5 +1,7 @@
 //! A packet between ingress and egress: its headers as words, and its bytes.
 
+use crate::frames::Frames;
+
 /// A packet that has been parsed. It owns the frame it came in; its payload stays where it is until
 /// it leaves, and its headers are written over the old ones.
 #[derive(Debug, Default)]
@@ -101,16 +103,18 @@ impl Packet {
 pub struct Pool {
     #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
     packets: Vec<Box<Packet>>,
-    /// For replicas and clones.
-    frames: Vec<Vec<u8>>,
+    frames: Frames,
 }
 
 /// More than wait in queues is not worth keeping.
 const PACKETS: usize = 65_536;
-/// Only copies need them, and every dropped packet brings one.
-const FRAMES: usize = 64;
 
 impl Pool {
+    /// For replicas and clones, and for what hosts of the same thread send.
+    pub fn frames(&mut self) -> &mut Frames {
+        &mut self.frames
+    }
+
     /// A packet that has not been parsed.
     pub(crate) fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
         let length = frame.len() as u32;
@@ -146,8 +150,7 @@ impl Pool {
     }
 
     pub(crate) fn copy_frame(&mut self, frame: &[u8]) -> Vec<u8> {
-        let mut copy = self.frames.pop().unwrap_or_default();
-        copy.clear();
+        let mut copy = self.frames.take(frame.len());
         copy.extend_from_slice(frame);
         copy
     }
@@ -169,8 +172,6 @@ impl Pool {
 
     pub(crate) fn recycle(&mut self, packet: Box<Packet>) {
         let frame = self.take_frame(packet);
-        if self.frames.len() < FRAMES {
-            self.frames.push(frame);
-        }
+        self.frames.give(frame);
     }
 }

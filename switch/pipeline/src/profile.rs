@@ -1,20 +1,21 @@
 //! Action profiles and selectors, and the actions of entries ready to run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::control::{ActionCall, Group};
+pub(crate) use crate::native::ActionSet;
 
 /// An action and its data as words.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BoundAction {
     pub action: u32,
     pub data: Data,
 }
 
 /// Words of action data: those of most actions are where the action is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
     Short(u8, [u64; SHORT]),
     Long(Box<[u64]>),
@@ -54,7 +55,7 @@ pub(crate) enum Resolved {
     Member(u32),
     Group(u32),
     /// One-shot: every action as often as its weight says.
-    Set(Box<[BoundAction]>),
+    Set(Arc<ActionSet>),
 }
 
 /// What the program says about an action profile.
@@ -72,6 +73,7 @@ pub(crate) struct Profile {
     pub spec: Arc<ProfileSpec>,
     pub members: BTreeMap<u32, Member>,
     pub groups: BTreeMap<u32, GroupState>,
+    pub sets: RecentSets,
 }
 
 #[derive(Debug)]
@@ -87,12 +89,36 @@ pub(crate) struct GroupState {
     pub buckets: Vec<u32>,
 }
 
+/// One-shot sets of late. Most routes of a switch lead over the same few sets of links: one copy of each, for all
+/// entries together, is what the caches can hold.
+#[derive(Debug, Default)]
+pub(crate) struct RecentSets(VecDeque<Arc<ActionSet>>);
+
+/// More different sets than a controller writes in turn.
+const RECENT_SETS: usize = 64;
+
+impl RecentSets {
+    /// The set with these actions.
+    pub fn share(&mut self, actions: Vec<BoundAction>) -> Arc<ActionSet> {
+        if let Some(set) = self.0.iter().find(|set| set.actions() == actions) {
+            return set.clone();
+        }
+        if self.0.len() >= RECENT_SETS {
+            self.0.pop_front();
+        }
+        let set = Arc::new(ActionSet::new(actions));
+        self.0.push_back(set.clone());
+        set
+    }
+}
+
 impl Profile {
     pub fn new(spec: &Arc<ProfileSpec>) -> Profile {
         Profile {
             spec: spec.clone(),
             members: BTreeMap::new(),
             groups: BTreeMap::new(),
+            sets: RecentSets::default(),
         }
     }
 }
@@ -106,5 +132,31 @@ impl GroupState {
             .flat_map(|(member, weight)| std::iter::repeat_n(member, weight as usize))
             .collect();
         GroupState { group, buckets }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn actions(ports: &[u64]) -> Vec<BoundAction> {
+        let bound = |port: &u64| BoundAction {
+            action: 1,
+            data: [*port].as_slice().into(),
+        };
+        ports.iter().map(bound).collect()
+    }
+
+    #[test]
+    fn equal_sets_are_one() {
+        let mut sets = RecentSets::default();
+        let first = sets.share(actions(&[1, 2]));
+        assert!(!Arc::ptr_eq(&first, &sets.share(actions(&[2, 1]))));
+        assert!(Arc::ptr_eq(&first, &sets.share(actions(&[1, 2]))));
+        for port in 0..2 * RECENT_SETS as u64 {
+            sets.share(actions(&[port]));
+        }
+        assert_eq!(sets.0.len(), RECENT_SETS);
+        assert_eq!(first.actions(), actions(&[1, 2]));
     }
 }

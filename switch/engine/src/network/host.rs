@@ -1,5 +1,6 @@
 //! A host as the network sees it.
 
+use ebb_pipeline::Frames;
 use ebb_units::{BitRate, Instant};
 
 /// Something at the end of a switch port. Sans-IO: it gets the time and says when it wants to be
@@ -14,6 +15,9 @@ pub trait Host: Send {
     fn next_wake(&self) -> Option<Instant>;
     /// A frame that starts to leave now, and when its last bit is out. `None`: nothing more now.
     fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)>;
+    /// Exchanges the memory for frames. The nodes of one thread use one store in turn: then what one of them
+    /// leaves in the caches serves the next.
+    fn exchange_frames(&mut self, _frames: &mut Frames) {}
     /// Its link carries no more than this from now on; `None`: as much as it sends. True: the host
     /// keeps to it. Otherwise its frames wait where the link begins.
     fn limit_rate(&mut self, _rate: Option<BitRate>) -> bool {

@@ -314,7 +314,13 @@ impl<H: Host> Node<H> {
                     switch.exchange_pool(pool);
                 }
             }
-            Kind::Host(_) => self.run_host(horizon, out),
+            Kind::Host(host) => {
+                host.exchange_frames(pool.frames());
+                self.run_host(horizon, out);
+                if let Kind::Host(host) = &mut self.kind {
+                    host.exchange_frames(pool.frames());
+                }
+            }
         }
     }
 

@@ -249,8 +249,8 @@ impl Pipeline {
     }
 
     /// Checks that the table can have the action and makes it ready to run.
-    pub(crate) fn resolve(&self, table: TableId, action: &TableAction) -> Result<Resolved> {
-        let spec = &self.state.tables[table.index()].spec;
+    pub(crate) fn resolve(&mut self, table: TableId, action: &TableAction) -> Result<Resolved> {
+        let spec = self.state.tables[table.index()].spec.clone();
         let owner = || format!("table {}", spec.name);
         let wrong = |what: &str| Err(ControlError::invalid(owner(), what));
         let Some(profile) = spec.profile else {
@@ -285,7 +285,7 @@ impl Pipeline {
     }
 
     fn resolve_set(
-        &self,
+        &mut self,
         profile: ProfileId,
         owner: &str,
         set: &[WeightedAction],
@@ -296,7 +296,8 @@ impl Pipeline {
             let bound = self.bind_for_profile(profile, &action.call)?;
             buckets.extend(std::iter::repeat_n(bound, action.weight as usize));
         }
-        Ok(Resolved::Set(buckets.into()))
+        let sets = &mut self.state.profiles[profile.index()].sets;
+        Ok(Resolved::Set(sets.share(buckets)))
     }
 }
 

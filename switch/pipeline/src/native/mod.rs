@@ -47,7 +47,7 @@ use crate::program::{Next, Program};
 use calls::Context;
 pub(crate) use cells::Cells;
 use code::Code;
-pub(crate) use rows::Tables;
+pub(crate) use rows::{ActionSet, Tables};
 
 type Generated = unsafe extern "C" fn(*mut Context) -> u64;
 

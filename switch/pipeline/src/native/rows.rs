@@ -28,6 +28,31 @@ pub(super) struct Row {
     pub data: *const u64,
 }
 
+/// A one-shot set: actions of which a selector chooses one, each as often as its weight says.
+#[derive(Debug)]
+pub(crate) struct ActionSet {
+    actions: Box<[BoundAction]>,
+    /// Of a hit.
+    rows: Box<[Row]>,
+}
+
+// SAFETY: the pointers are to `actions`, which does not change.
+unsafe impl Send for ActionSet {}
+// SAFETY: as above.
+unsafe impl Sync for ActionSet {}
+
+impl ActionSet {
+    pub fn new(actions: Vec<BoundAction>) -> ActionSet {
+        let actions: Box<[_]> = actions.into();
+        let rows = actions.iter().map(|a| bound_row(a, HIT)).collect();
+        ActionSet { actions, rows }
+    }
+
+    pub fn actions(&self) -> &[BoundAction] {
+        &self.actions
+    }
+}
+
 /// What the latest packet with this hash of the key came to.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +83,7 @@ pub(super) struct View {
     pub memos: *const Memo,
     row_memory: Vec<Row>,
     memo_memory: Vec<Memo>,
-    /// Rows of each entry, those of the default action first; empty until a packet hits it.
+    /// Rows of each entry that is no one-shot set, those of the default action first; empty until a packet hits it.
     entries: Vec<Box<[Row]>>,
 }
 
@@ -212,20 +237,12 @@ impl View {
             self.entries.clear();
             self.memos = self.memo_memory.as_ptr();
         }
-        let place = entry.map_or(0, |e| e as usize + 1);
-        if self.entries.len() <= place {
-            self.entries.resize_with(place + 1, Box::default);
-        }
-        let rows = &mut self.entries[place];
-        if rows.is_empty() {
-            let hit = if entry.is_some() { HIT } else { 0 };
-            *rows = match table.action(entry) {
-                // Members and groups change without their table.
-                Some(Resolved::Member(_) | Resolved::Group(_)) => return,
-                Some(Resolved::Set(actions)) => actions.iter().map(|a| bound_row(a, hit)).collect(),
-                action => [row(action, hit)].into(),
-            };
-        }
+        let rows = match table.action(entry) {
+            // Members and groups change without their table.
+            Some(Resolved::Member(_) | Resolved::Group(_)) => return,
+            Some(Resolved::Set(set)) if entry.is_some() => &set.rows,
+            action => self.rows_of(entry, action),
+        };
         if !rows.is_empty() {
             let hash = key.wrapping_mul(MEMO_FACTOR) >> (64 - MEMO_BITS);
             self.memo_memory[hash as usize] = Memo {
@@ -235,6 +252,24 @@ impl View {
                 unused: 0,
             };
         }
+    }
+
+    /// Those of an entry with one action, or of the default action.
+    fn rows_of(&mut self, entry: Option<u32>, action: Option<&Resolved>) -> &[Row] {
+        let place = entry.map_or(0, |e| e as usize + 1);
+        if self.entries.len() <= place {
+            self.entries.resize_with(place + 1, Box::default);
+        }
+        let rows = &mut self.entries[place];
+        if rows.is_empty() {
+            *rows = match (entry, action) {
+                (None, Some(Resolved::Set(set))) => {
+                    set.actions.iter().map(|a| bound_row(a, 0)).collect()
+                }
+                _ => [row(action, if entry.is_some() { HIT } else { 0 })].into(),
+            };
+        }
+        rows
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ebb_engine::simulation::Host;
+use ebb_pipeline::Frames;
 use ebb_transport::Transport;
 use ebb_transport::nic::{Nic, NicParams};
 use ebb_units::{BitRate, Duration, Instant};
@@ -28,8 +29,6 @@ use crate::catalog::Catalog;
 /// A transport that asks to be woken at a time that has passed, and then does nothing, must not
 /// stop the clock.
 const SHORTEST_SLEEP: Duration = Duration::from_nanos(1);
-/// Frames that have arrived are kept, so that those that leave need not be allocated.
-const MAX_SPARE_FRAMES: usize = 64;
 
 /// How a host is attached.
 #[derive(Clone, Debug)]
@@ -65,7 +64,8 @@ pub struct SimHost {
     /// Of the NIC while the link is as it should be.
     rate_bps: u64,
     packet: Vec<u8>,
-    spare: Vec<Vec<u8>>,
+    /// Of those that have arrived, for those that leave.
+    frames: Frames,
     wake: Option<Instant>,
     /// Transfers that this host starts and that have been told to it.
     starts: u64,
@@ -93,7 +93,7 @@ impl SimHost {
             }),
             rate_bps: parts.nic.rate_bps,
             packet: Vec::new(),
-            spare: Vec::new(),
+            frames: Frames::default(),
             wake: None,
             starts: 0,
             ended: parts.ended,
@@ -197,9 +197,7 @@ impl Host for SimHost {
                 self.take_events(now);
             }
         }
-        if self.spare.len() < MAX_SPARE_FRAMES {
-            self.spare.push(frame);
-        }
+        self.frames.give(frame);
     }
 
     fn wake(&mut self, now: Instant) {
@@ -235,11 +233,14 @@ impl Host for SimHost {
             src: self.identity.mac,
             ethertype: EthernetHeader::IPV4,
         };
-        let mut frame = self.spare.pop().unwrap_or_default();
-        frame.clear();
+        let mut frame = self.frames.take(EthernetHeader::BYTES + self.packet.len());
         header.emit(&mut frame);
         frame.extend_from_slice(&self.packet);
         Some((last_bit, frame))
+    }
+
+    fn exchange_frames(&mut self, frames: &mut Frames) {
+        std::mem::swap(&mut self.frames, frames);
     }
 
     fn limit_rate(&mut self, rate: Option<BitRate>) -> bool {
