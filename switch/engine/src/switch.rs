@@ -31,6 +31,8 @@ pub use ebb_traffic_manager::PortId;
 /// Passes through ingress or egress that resubmission, recirculation, cloning and deflection may
 /// add up to for one packet.
 pub const MAX_PASSES: u8 = 64;
+/// Packets of a port that are fetched before a turn.
+const PREFETCHED: usize = 16;
 /// v1model's queue depths are 19 bits wide; greater depths stay at the greatest value.
 const MAX_DEPTH: u64 = (1 << 19) - 1;
 
@@ -725,9 +727,16 @@ impl Switch {
             .push((sent.arrival, Effect::Send { port, frame }));
     }
 
-    /// Has the packet fetched that a port may well send next.
-    pub(crate) fn prefetch_departure(&self, port: PortId) {
-        if let Some(queued) = self.manager.head(port) {
+    /// Has the packets fetched that a port may well send before a time.
+    pub(crate) fn prefetch_packets(&self, port: PortId, before: Instant) {
+        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
+            prefetch(std::slice::from_ref(&*queued.packet), 3);
+        }
+    }
+
+    /// And then what they lead to.
+    pub(crate) fn prefetch_contents(&self, port: PortId, before: Instant) {
+        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
             let (fields, frame) = queued.packet.memory();
             prefetch(fields, 8);
             prefetch(frame, 2);
@@ -751,9 +760,6 @@ impl Switch {
             self.due.push_back(port);
         } else {
             self.effects.push((deadline, Effect::Serve(port)));
-            if let Some(queued) = self.manager.head(port) {
-                prefetch(std::slice::from_ref(&*queued.packet), 3);
-            }
         }
     }
 }

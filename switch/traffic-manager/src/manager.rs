@@ -82,9 +82,10 @@ impl<P> TrafficManager<P> {
         self.port(port)?.next_deadline()
     }
 
-    /// A packet that may well be the next to leave the port: the scheduler has not been asked.
-    pub fn head(&self, port: PortId) -> Option<&P> {
-        self.port(port)?.head()
+    /// Packets that may well leave the port before a time: the scheduler has not been asked.
+    pub fn leaving(&self, port: PortId, before: Instant) -> impl Iterator<Item = &P> {
+        let port = self.port(port).into_iter();
+        port.flat_map(move |port| port.leaving(before))
     }
 
     /// The packet whose transmission starts at the deadline of the port, if that is not after

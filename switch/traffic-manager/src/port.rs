@@ -203,9 +203,17 @@ impl<P> Port<P> {
         Some(self.heads.earliest()?.max(self.free_at))
     }
 
-    /// The head of the highest queue.
-    pub(crate) fn head(&self) -> Option<&P> {
-        self.queues[self.heads.highest()?].head()
+    /// Packets of the highest queue, as long as it has the link for itself.
+    pub(crate) fn leaving(&self, before: Instant) -> impl Iterator<Item = &P> {
+        let rate = self.effective_rate();
+        let mut at = self.next_deadline().unwrap_or(before);
+        let queue = self.heads.highest().map(|id| &self.queues[id]);
+        let items = queue.into_iter().flat_map(Queue::items);
+        items.map_while(move |item| {
+            let leaves = at < before;
+            at += rate.time_for(item.len + self.overhead);
+            leaves.then_some(&item.packet)
+        })
     }
 
     /// The packet whose transmission starts at the deadline, if that has come.

@@ -57,18 +57,20 @@ pub(crate) struct Item<P> {
     pub(crate) depth_before: Depth,
 }
 
+/// The first cache line is what every packet touches.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Queue<P> {
     items: VecDeque<Item<P>>,
     pub(crate) depth: Depth,
+    /// The end of the last pause: nothing leaves earlier.
+    pub(crate) resumed_at: Instant,
     /// False if the profile does not list the queue.
     pub(crate) exists: bool,
-    pub(crate) limit: Limit,
     pub(crate) pooled: bool,
     pub(crate) on_full: OnFull,
     pub(crate) paused: bool,
-    /// The end of the last pause: nothing leaves earlier.
-    pub(crate) resumed_at: Instant,
+    pub(crate) limit: Limit,
     pub(crate) recorder: Recorder,
 }
 
@@ -115,6 +117,10 @@ impl<P> Queue<P> {
 
     pub(crate) fn pop(&mut self, now: Instant) -> Option<Item<P>> {
         let item = self.items.pop_front()?;
+        if self.items.is_empty() {
+            // From the start of its memory again, which is in the caches.
+            self.items.clear();
+        }
         let delay = now.since(item.enqueued_at);
         self.recorder.dequeued(now, self.depth, item.len, delay);
         self.depth.remove(item.len);
@@ -131,8 +137,8 @@ impl<P> Queue<P> {
         self.check();
     }
 
-    pub(crate) fn head(&self) -> Option<&P> {
-        Some(&self.items.front()?.packet)
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Item<P>> {
+        self.items.iter()
     }
 
     /// Since when the head could have left, or `None` if nothing may.

@@ -113,26 +113,28 @@ pub struct PortStatistics {
     pub queues: Vec<QueueStatistics>,
 }
 
-/// Fills the statistics of a queue as things happen to it.
+/// Fills the statistics of a queue as things happen to it. In the order in which a packet touches it, what is rare
+/// last: of many switches, none is in the caches when its turn comes.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Recorder {
-    pub(crate) enqueued: Count,
-    pub(crate) dequeued: Count,
-    pub(crate) deflected: Count,
-    pub(crate) dropped: [Count; DropReason::ALL.len()],
-    pub(crate) egress_dropped: Count,
-    pub(crate) transmitted: Count,
-    pub(crate) ecn_ce: Count,
-    /// What was queued when the counters were reset, for the balance.
-    initial: Depth,
-    max: Depth,
-    average: TimeAverage,
     offered: u64,
     arrival_depth_packets: u64,
     arrival_depth_bytes: u64,
-    delay_total: u128,
     delay_max: Duration,
+    pub(crate) enqueued: Count,
+    max: Depth,
+    average: TimeAverage,
+    pub(crate) dequeued: Count,
+    delay_total: u128,
     delays: DelayHistogram,
+    pub(crate) transmitted: Count,
+    pub(crate) ecn_ce: Count,
+    pub(crate) deflected: Count,
+    pub(crate) dropped: [Count; DropReason::ALL.len()],
+    pub(crate) egress_dropped: Count,
+    /// What was queued when the counters were reset, for the balance.
+    initial: Depth,
 }
 
 impl Recorder {
@@ -234,11 +236,12 @@ impl Recorder {
 
 /// The depth integrated over time, from the first change to the last dequeue.
 #[derive(Debug, Default)]
+#[repr(C)]
 struct TimeAverage {
-    first: Option<Instant>,
-    last: Instant,
     packet_ps: u128,
     byte_ps: u128,
+    last: Instant,
+    first: Option<Instant>,
     /// Time, packet and byte integral as of the last dequeue.
     marked: (Duration, u128, u128),
 }

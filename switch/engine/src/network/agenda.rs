@@ -32,6 +32,9 @@ struct Key(u128);
 /// Cache lines that the headers of a frame take.
 const HEADER_LINES: usize = 2;
 
+/// Frames of a link that are fetched before a turn: all headers of one must not push each other out of the cache.
+const PREFETCHED: usize = 32;
+
 const ARRIVAL: usize = 0;
 const DEPARTURE: usize = 1;
 
@@ -126,31 +129,53 @@ impl Agenda {
         } else {
             let queue = &mut self.arrivals[usize::from(place)];
             let event = queue.pop_front()?;
+            if queue.is_empty() {
+                // From the start of its memory again, which is in the caches.
+                queue.clear();
+            }
             let next = queue.front().map(|(at, _)| *at);
             let next = next.map_or(Key::NEVER, |at| Key::new(at, ARRIVAL, port, place));
             self.set(leaf, next);
             event
         };
-        self.prefetch_next();
         Some(event)
     }
 
-    /// Has the next frame's headers fetched while the event before it is worked off.
-    fn prefetch_next(&self) {
-        let next = self.winners[1];
-        if next != Key::NEVER
-            && next.kind() == ARRIVAL
-            && let Some((_, Event::Receive { frame, .. })) =
-                self.arrivals[usize::from(next.place())].front()
-        {
-            prefetch(frame, HEADER_LINES);
+    /// Has the headers of the frames fetched that arrive before `horizon`.
+    pub(crate) fn prefetch_arrivals(&self, horizon: Instant) {
+        for queue in &self.arrivals {
+            let near = queue.iter().take(PREFETCHED);
+            for (_, event) in near.take_while(|(at, _)| *at < horizon) {
+                if let Event::Receive { frame, .. } = event {
+                    prefetch(frame, HEADER_LINES);
+                }
+            }
         }
     }
 
-    /// The port that departs next, if nothing else comes before.
-    pub(crate) fn next_departure(&self) -> Option<PortId> {
-        let next = self.winners[1];
-        (next != Key::NEVER && next.kind() == DEPARTURE).then(|| next.port())
+    /// The ports of which a departure before `horizon` is known.
+    pub(crate) fn departures(&self, horizon: Instant) -> impl Iterator<Item = PortId> {
+        let (leaves, _) = self.winners[self.winners.len() / 2..].as_chunks::<2>();
+        let keys = leaves.iter().map(|leaf| leaf[DEPARTURE]);
+        // That there is none is the latest time.
+        keys.filter(move |key| key.at() < horizon).map(Key::port)
+    }
+
+    /// Has fetched what leads to the queue of a port's arrivals.
+    pub(crate) fn prefetch_place(&self, port: PortId) {
+        if let Some(Some(place)) = self.places.get(usize::from(port)) {
+            prefetch(&self.arrivals[usize::from(*place)..], 1);
+            prefetch(&self.winners[self.leaf(ARRIVAL, *place)..], 1);
+        }
+    }
+
+    /// Has the end of that queue fetched.
+    pub(crate) fn prefetch_end(&self, port: PortId) {
+        if let Some(Some(place)) = self.places.get(usize::from(port))
+            && let Some(last) = self.arrivals[usize::from(*place)].back()
+        {
+            prefetch(std::slice::from_ref(last), 2);
+        }
     }
 
     fn leaf(&self, kind: usize, place: u16) -> usize {

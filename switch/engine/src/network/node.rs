@@ -290,6 +290,10 @@ impl<H: Host> Node<H> {
         link.delay + propagation.unwrap_or_default()
     }
 
+    pub fn agenda(&self) -> &Agenda {
+        &self.agenda
+    }
+
     pub fn push(&mut self, at: Instant, event: Event) {
         self.agenda.push(at, event);
     }
@@ -305,6 +309,7 @@ impl<H: Host> Node<H> {
 
     /// Works off all events before `horizon`, with the thread's memory for packets.
     pub fn run(&mut self, horizon: Instant, out: &mut Vec<Crossing>, pool: &mut Pool) {
+        self.prefetch(horizon);
         match &mut self.kind {
             Kind::Nobody => {}
             Kind::Switch(switch) => {
@@ -327,7 +332,6 @@ impl<H: Host> Node<H> {
     fn run_switch(&mut self, horizon: Instant, out: &mut Vec<Crossing>) {
         while let Some((now, event)) = self.agenda.pop_before(horizon) {
             self.note(now, &event);
-            self.prefetch_departure();
             self.sample(now);
             if let Event::Receive { port, frame, .. } = &event {
                 self.packet_hops += 1;
@@ -353,10 +357,17 @@ impl<H: Host> Node<H> {
         }
     }
 
-    /// Has the next packet fetched while the event before it is worked off.
-    fn prefetch_departure(&self) {
-        if let (Some(port), Kind::Switch(switch)) = (self.agenda.next_departure(), &self.kind) {
-            switch.prefetch_departure(port);
+    /// Has fetched what the events before `horizon` are about, as far as it is known, all at once: each by
+    /// itself would be waited for.
+    fn prefetch(&self, horizon: Instant) {
+        self.agenda.prefetch_arrivals(horizon);
+        if let Kind::Switch(switch) = &self.kind {
+            for port in self.agenda.departures(horizon) {
+                switch.prefetch_packets(port, horizon);
+            }
+            for port in self.agenda.departures(horizon) {
+                switch.prefetch_contents(port, horizon);
+            }
         }
     }
 

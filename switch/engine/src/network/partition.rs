@@ -13,6 +13,7 @@ use super::node::Node;
 use super::{Address, NodeId, Work};
 use crate::control::NodeControl;
 use crate::drops::DropReason;
+use crate::prefetch::prefetch;
 
 pub(crate) struct Partition<H> {
     number: u32,
@@ -180,6 +181,7 @@ impl<H: Host> Partition<H> {
     /// Puts what a node sent where it belongs.
     fn dispatch(&mut self) {
         let mut sent = std::mem::take(&mut self.sent);
+        self.prefetch_places(&sent);
         for crossing in sent.drain(..) {
             if crossing.to.partition == self.number {
                 self.place(crossing);
@@ -188,6 +190,23 @@ impl<H: Host> Partition<H> {
             }
         }
         self.sent = sent;
+    }
+
+    /// Where frames go was last touched a turn ago. Step by step for all of them, so that the waiting overlaps.
+    fn prefetch_places(&self, sent: &[Crossing]) {
+        let here = || {
+            let here = sent.iter().filter(|c| c.to.partition == self.number);
+            here.map(|c| (self.nodes[c.to.index as usize].agenda(), c.event.port()))
+        };
+        for (agenda, _) in here() {
+            prefetch(std::slice::from_ref(agenda), 2);
+        }
+        for (agenda, port) in here() {
+            agenda.prefetch_place(port);
+        }
+        for (agenda, port) in here() {
+            agenda.prefetch_end(port);
+        }
     }
 
     fn place(&mut self, crossing: Crossing) {

@@ -207,9 +207,9 @@ impl Machine<'_> {
         Some(match self.resolved(table, entry)? {
             Resolved::Action(_) => return None,
             Resolved::Member(member) => Choice::Member(*member),
-            Resolved::Set(actions) => Choice::Set {
-                index: actions.iter().position(same),
-                of: actions.len(),
+            Resolved::Set(set) => Choice::Set {
+                index: set.actions().iter().position(same),
+                of: set.actions().len(),
                 hash,
             },
             Resolved::Group(group) => Choice::Group {

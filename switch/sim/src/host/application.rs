@@ -2,6 +2,7 @@
 //! workload over a transport, and tells what became of them. `docs/agent-records.md` has what is
 //! told, `docs/workloads.md` when things start.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -372,16 +373,21 @@ impl Application {
         match &mut incoming.stage {
             Stage::Object(object) => object.take(bytes, &self.catalog),
             Stage::Head(head) => {
-                head.extend_from_slice(bytes);
-                match StreamHead::read(head) {
-                    Ok(None) => {}
+                // Mostly it comes with the first bytes, which then need not be copied.
+                let before = std::mem::take(head);
+                let mut all = Cow::Borrowed(bytes);
+                if !before.is_empty() {
+                    all = Cow::Owned([&before, bytes].concat());
+                }
+                match StreamHead::read(&all) {
+                    Ok(None) => *head = all.into_owned(),
                     Ok(Some(StreamHead::Object(header))) => {
-                        let content = head.split_off(header.head_bytes());
+                        let content = &all[header.head_bytes()..];
                         let object = Object {
                             name: header.name,
                             content_bytes: header.content_bytes,
                         };
-                        self.object_begins(now, flow, object, &content, transport);
+                        self.object_begins(now, flow, object, content, transport);
                     }
                     Ok(Some(StreamHead::Request(request))) => {
                         incoming.stage = Stage::Request(request);
