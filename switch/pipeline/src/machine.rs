@@ -78,7 +78,7 @@ impl Machine<'_> {
         }
     }
 
-    fn fail(&mut self, reason: DropReason) {
+    pub fn fail(&mut self, reason: DropReason) {
         self.packet.requests.failed = Some(reason);
         self.packet.requests.exit = true;
     }

@@ -135,15 +135,18 @@ pub enum DropReason {
     AssumeFailed,
     /// The parser did not end, or an action jumped without end.
     NoTermination,
+    /// A panic of the pipeline itself, which is a bug; what it said is on stderr.
+    InternalError,
 }
 
 impl DropReason {
-    pub const ALL: [DropReason; 5] = [
+    pub const ALL: [DropReason; 6] = [
         DropReason::IngressMarkToDrop,
         DropReason::EgressMarkToDrop,
         DropReason::AssertFailed,
         DropReason::AssumeFailed,
         DropReason::NoTermination,
+        DropReason::InternalError,
     ];
 
     pub fn name(self) -> &'static str {
@@ -153,6 +156,7 @@ impl DropReason {
             DropReason::AssertFailed => "assert-failed",
             DropReason::AssumeFailed => "assume-failed",
             DropReason::NoTermination => "no-termination",
+            DropReason::InternalError => "internal-error",
         }
     }
 }

@@ -272,6 +272,13 @@ impl Pipeline {
             };
         }
         self.machine(&mut packet, now).deparse();
+        if let Some(reason) = packet.requests.failed {
+            let reason = self.drop_packet(packet, reason);
+            return EgressOutcome {
+                clone,
+                verdict: EgressVerdict::Dropped(reason),
+            };
+        }
         let verdict = match requests.recirculate {
             Some(list) => {
                 self.state.stats.recirculates += 1;
@@ -316,7 +323,7 @@ impl Pipeline {
     }
 
     /// The frame of a packet right after ingress, with its checksums updated: for one that the traffic
-    /// manager deflects.
+    /// manager deflects. Where that fails, as it must not, they are the old ones.
     pub fn deparse(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
         self.machine(&mut packet, Instant::ZERO).deparse();
         self.state.pool.take_frame(packet)

@@ -3,13 +3,19 @@
 //! Every function gets the [`Context`] of the run it is called from. Other pointers are either to parts of
 //! the [`Program`](crate::program::Program) that the code belongs to, which neither moves nor changes, or to
 //! the data of the entry's action, which no function here touches.
+//!
+//! A panic in here is a bug, but none that may end the process, with all its switches: the packet is dropped
+//! with reason `internal-error`, and until then its function gets the value behind `or`.
 
 #![allow(clippy::missing_safety_doc)] // the module's rules are the same for all of them
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::rows::View;
 use crate::action::Primitive;
 use crate::expr::{Condition, Number};
 use crate::machine::Machine;
+use crate::outcome::DropReason;
 use crate::parser::{Op, State};
 use crate::profile::BoundAction;
 use crate::program::Emit;
@@ -85,14 +91,22 @@ unsafe fn slice<'a, T>(start: *const T, length: usize) -> &'a [T] {
 }
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* fn $function:ident($machine:ident $(, $arg:ident: $ty:ty)*) -> $result:ty $body:block)*) => {$(
+    ($($(#[$doc:meta])* fn $function:ident($machine:ident $(, $arg:ident: $ty:ty)*) -> $result:ty $body:block or $broken:expr;)*) => {$(
         unsafe extern "C" fn $function(context: *mut Context $(, $arg: $ty)*) -> $result {
             // SAFETY: only generated code calls this, with the types that this file says; see the module's
             // documentation for what it points to.
             #[allow(unused_unsafe)]
             unsafe {
-                let $machine = machine(context);
-                $body
+                // Generated code cannot be unwound: without this a panic would end the process.
+                let result = catch_unwind(AssertUnwindSafe(|| {
+                    let $machine = machine(context);
+                    $body
+                }));
+                result.unwrap_or_else(|_| {
+                    let $machine = machine(context);
+                    $machine.fail(DropReason::InternalError);
+                    $broken
+                })
             }
         }
     )*
@@ -113,38 +127,38 @@ calls! {
     fn step(machine, primitive: *const Primitive, data: *const u64, words: usize) -> u64 {
         machine.step(&*primitive, slice(data, words));
         u64::from(machine.packet.requests.exit)
-    }
+    } or 1;
     /// Primitives, data: a whole body. Not zero: the packet exits.
     fn run(machine, body: *const Primitive, length: usize, data: *const u64, words: usize) -> u64 {
         machine.run(slice(body, length), slice(data, words));
         u64::from(machine.packet.requests.exit)
-    }
+    } or 1;
     /// Action, data: an action that its table did not announce.
     fn run_action(machine, action: usize, data: *const u64) -> u64 {
         let action = &machine.program.actions[action];
         machine.run(&action.body, slice(data, action.data_words));
         u64::from(machine.packet.requests.exit)
-    }
+    } or 1;
     /// Number, data: its value as an index.
     fn index(machine, number: *const Number, data: *const u64, words: usize) -> u64 {
         (*number).index(&machine.scope(slice(data, words)))
-    }
+    } or 0;
     /// Condition, data: 0 or 1.
     fn condition(machine, condition: *const Condition, data: *const u64, words: usize) -> u64 {
         u64::from((*condition).eval(&machine.scope(slice(data, words))))
-    }
+    } or 0;
     /// Table: the action, with 2^32 for a hit, and its data.
     fn apply(machine, table: usize) -> Pair {
         let entry = machine.find(table);
         machine.state.tables.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.action_of(table, entry))
-    }
+    } or Pair(u64::from(NO_ACTION), 0);
     /// Table, hash of its selector: as `apply`.
     fn select_member(machine, table: usize, hash: u64) -> Pair {
         let entry = machine.find(table);
         machine.state.tables.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.member_of(table, entry, hash))
-    }
+    } or Pair(u64::from(NO_ACTION), 0);
     /// Operation, bytes parsed so far: bytes parsed, or an error.
     fn parser_op(machine, op: *const Op, at: usize) -> u64 {
         let mut at = at;
@@ -152,7 +166,7 @@ calls! {
             Ok(()) => at as u64,
             Err(code) => FAILED | u64::from(code),
         }
-    }
+    } or FAILED | u64::from(machine.program.errors.no_error);
     /// Header, bits of the variable-length field, bytes parsed so far: bytes parsed, or an error.
     fn extract(machine, header: u32, variable: u64, at: usize) -> u64 {
         let mut at = at;
@@ -160,35 +174,36 @@ calls! {
             Ok(()) => at as u64,
             Err(code) => FAILED | u64::from(code),
         }
-    }
+    } or FAILED | u64::from(machine.program.errors.no_error);
     /// State, bytes parsed so far: number of the next state plus one, 0 for the end, or an error.
     fn select(machine, state: *const State, at: usize) -> u64 {
         match machine.choose_next(&*state, at) {
             Ok(next) => next.map_or(0, |n| u64::from(n) + 1),
             Err(code) => FAILED | u64::from(code),
         }
-    }
+    } or FAILED | u64::from(machine.program.errors.no_error);
     /// Calculation: the hash of its fields.
     fn calculate(machine, calculation: u32) -> u64 {
         machine.calculate(calculation)
-    }
+    } or 0;
     /// Calculation, bytes: their hash.
     fn hash(machine, calculation: u32, bytes: *const u8, length: usize) -> u64 {
         machine.hash(calculation, slice(bytes, length))
-    }
+    } or 0;
     /// Header.
     fn set_valid(machine, header: u32) -> u64 {
         machine.set_valid(header);
         0
-    }
-    /// Bytes of all headers: where in the frame they are to be written.
+    } or 0;
+    /// Bytes of all headers: where in the frame they are to be written. Without room the code cannot go on; what
+    /// makes it only moves the payload, which begins inside the frame.
     fn make_room(machine, header_bytes: usize) -> *mut u8 {
         machine.packet.header_bytes = header_bytes;
         machine.packet.make_room(header_bytes);
         machine.packet.frame.as_mut_ptr()
-    }
+    } or std::process::abort();
     /// Header of the deparser, where in the frame to write it: how many bytes it is.
     fn emit(machine, emit: *const Emit, at: usize) -> u64 {
         machine.emit(&*emit, at) as u64
-    }
+    } or 0;
 }

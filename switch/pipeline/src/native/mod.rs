@@ -30,6 +30,8 @@ mod control;
 mod deparser;
 mod expr;
 mod hash;
+#[cfg(test)]
+mod panic_tests;
 mod parser;
 mod rows;
 #[cfg(test)]
