@@ -22,6 +22,7 @@ from ebb_experiments.bench import (
     goodput,
     hiding,
     machine,
+    pipeline,
     simulation,
     spacing,
 )
@@ -36,6 +37,7 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "codec": codec.run,
     "spacing": spacing.run,
     "allocations": allocations.run,
+    "pipeline": pipeline.run,
     "simulation": simulation.run,
 }
 """By name, in the order in which they run."""

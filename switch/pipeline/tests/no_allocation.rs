@@ -1,47 +1,19 @@
 //! Forwarding a packet allocates nothing once the first ones have filled the pools.
 
+#[path = "common/counting.rs"]
+mod counting;
 #[path = "common/fabric.rs"]
 mod fabric;
+#[path = "common/router.rs"]
+mod router;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
+use counting::allocations;
 
+use ebb_pipeline::control::ControlError;
 use ebb_pipeline::{
     Deflect, EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline, instance_type,
 };
 use ebb_units::Instant;
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn note() {
-    // Not at the end of a thread, when its variables are gone.
-    let _ = ALLOCATIONS.try_with(|n| n.set(n.get() + 1));
-}
-
-// SAFETY: everything is left to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        note();
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        note();
-        // SAFETY: as above.
-        unsafe { System.realloc(memory, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// The frames go round, as new ones each time.
 fn forward(pipeline: &mut Pipeline, frames: &mut [Vec<u8>], fresh: &[Vec<u8>]) {
@@ -90,18 +62,34 @@ fn forward(pipeline: &mut Pipeline, frames: &mut [Vec<u8>], fresh: &[Vec<u8>]) {
     }
 }
 
+/// Both ways of running a program, after a few packets.
+fn assert_allocates_nothing(
+    program: &ebb_bmv2_json::Program,
+    install: fn(&mut Pipeline) -> Result<(), ControlError>,
+) {
+    let fresh = fabric::frames().unwrap();
+    for load in [Pipeline::load, Pipeline::load_interpreted] {
+        let mut pipeline = load(program).unwrap();
+        install(&mut pipeline).unwrap();
+        let mut frames = fresh.clone();
+        for _ in 0..10 {
+            forward(&mut pipeline, &mut frames, &fresh);
+        }
+        let before = allocations();
+        for _ in 0..100 {
+            forward(&mut pipeline, &mut frames, &fresh);
+        }
+        assert!(before > 0, "the allocator does not count");
+        assert_eq!(allocations() - before, 0);
+    }
+}
+
 #[test]
 fn a_packet_of_the_fabric_allocates_nothing() {
-    let mut pipeline = fabric::pipeline().unwrap();
-    let fresh = fabric::frames().unwrap();
-    let mut frames = fresh.clone();
-    for _ in 0..10 {
-        forward(&mut pipeline, &mut frames, &fresh);
-    }
-    let before = ALLOCATIONS.get();
-    for _ in 0..100 {
-        forward(&mut pipeline, &mut frames, &fresh);
-    }
-    assert!(before > 0, "the allocator does not count");
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_allocates_nothing(&fabric::program().unwrap(), fabric::install);
+}
+
+#[test]
+fn a_packet_of_a_router_allocates_nothing() {
+    assert_allocates_nothing(&router::program().unwrap(), router::install);
 }
