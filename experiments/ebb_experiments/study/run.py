@@ -62,13 +62,20 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
             yield client
         return
     # A trial that fails is told by us, in a line; so is an interruption.
-    for name in ("distributed", "distributed.nanny"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    # Ctrl-C is for this process, which then ends the workers: they inherit that it is blocked.
-    # Here it waits for them to be there.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    logging.disable(logging.CRITICAL)
     try:
-        local = LocalCluster(  # type: ignore[no-untyped-call]
+        with _processes(workers) as local, Client(local) as client:  # type: ignore[no-untyped-call]
+            client.run(logging.disable)
+            yield client
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _processes(workers: int | None) -> LocalCluster:
+    # Ctrl-C is for this process, which then ends the workers: they inherit that they ignore it.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=workers or os.cpu_count() or 1,
             threads_per_worker=1,
             processes=True,
@@ -77,10 +84,7 @@ def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
             silence_logs=logging.CRITICAL,
         )
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    with local, Client(local) as client:  # type: ignore[no-untyped-call]
-        client.run(logging.disable)
-        yield client
+        signal.signal(signal.SIGINT, before)
 
 
 def fit_workers(
@@ -128,17 +132,18 @@ def run(
 
     # Those that come later are welcome if all are alike so far.
     anywhere = len(fit) == len(client.scheduler_info(n_workers=-1)["workers"])
-    with progress(console, missing, store, len(fit)) as advance:
-        futures = {submit(*each, None if anywhere else fit): each for each in missing}
+    futures = {submit(*each, None if anywhere else fit): each for each in missing}
+    with _kept_if_interrupted(futures, store), progress(console, missing, store, len(fit)) as told:
         waiting = as_completed(list(futures))  # type: ignore[no-untyped-call]
         for future in waiting:
-            trial_id, trial = futures.pop(future)
+            trial_id, trial = futures[future]
             came = future.status == "finished"
             result = future.result() if came else Failure(one_line(future.exception()))
             if isinstance(result, Failure) and result.other_inputs:
                 again = submit(trial_id, trial, fit)
                 futures[again] = (trial_id, trial)
                 waiting.add(again)  # type: ignore[no-untyped-call]
+                del futures[future]
                 continue
             if not isinstance(result, Failure):
                 store.write(trial, trial_id, result)
@@ -148,9 +153,24 @@ def run(
                     f"{trial.experiment} {trial.name}: {result.why}",
                     style="bold red", markup=False, soft_wrap=True,
                 )  # fmt: skip
-            advance(trial, trial_id)
+            told(trial, trial_id)
+            del futures[future]
             future.release()
     return failed
+
+
+@contextmanager
+def _kept_if_interrupted(futures: dict[Any, tuple[str, Trial]], store: Store) -> Iterator[None]:
+    """What has ended on the workers may not be here yet."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for future, (trial_id, trial) in futures.items():
+            if future.status == "finished":
+                result = future.result(timeout=CONNECT_SECONDS)
+                if not isinstance(result, Failure):
+                    store.write(trial, trial_id, result)
+        raise
 
 
 def _why(other: object) -> str:
