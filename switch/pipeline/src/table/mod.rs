@@ -3,6 +3,7 @@
 mod key;
 mod lookup;
 mod map;
+mod prune;
 mod recent;
 #[cfg(test)]
 mod tests;

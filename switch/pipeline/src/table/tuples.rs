@@ -12,6 +12,7 @@
 //!  row    priority, ranges, next ──► row    others with the same masked key, in order
 //! ```
 //!
+//! With more than a few tuples, [`Pruning`] says first which of them are worth asking.
 //! An insertion or removal touches one tuple, and the order if the best priority of the tuple changes.
 
 use std::cmp::Ordering;
@@ -21,8 +22,12 @@ use std::hash::BuildHasherDefault;
 use super::key::{CompiledKey, Range};
 use super::lookup::WordHasher;
 use super::map::Map;
+use super::prune::{Candidates, Pruning};
 
 const NO_ROW: u32 = u32::MAX;
+
+/// These are asked without a look at which of them are worth it.
+const FEW_TUPLES: usize = 2;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tuples {
@@ -36,6 +41,7 @@ pub(crate) struct Tuples {
     /// Of the entry with the same number.
     rows: Vec<Row>,
     next_sequence: u64,
+    pruning: Pruning,
 }
 
 #[derive(Clone, Debug)]
@@ -85,6 +91,7 @@ impl Tuples {
             order: Vec::new(),
             rows: Vec::new(),
             next_sequence: 0,
+            pruning: Pruning::default(),
         }
     }
 
@@ -95,7 +102,8 @@ impl Tuples {
 
     pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         let (value, mask) = place(key);
-        let number = self.tuple(mask);
+        let number = self.tuple(&mask);
+        self.pruning.insert(&value, &mask, number);
         let tuple = &mut self.tuples[number as usize];
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -159,6 +167,7 @@ impl Tuples {
             tuple.map.remove(&value);
         }
         self.rows[entry as usize].ranges = Box::new([]);
+        self.pruning.remove(&value, &mask);
         let best = tuple.best();
         if let Some(count) = tuple.priorities.get_mut(&priority) {
             *count -= 1;
@@ -176,12 +185,12 @@ impl Tuples {
     }
 
     /// The tuple with this mask.
-    fn tuple(&mut self, mask: Box<[u64]>) -> u32 {
-        if let Some(number) = self.by_mask.get(&mask) {
+    fn tuple(&mut self, mask: &[u64]) -> u32 {
+        if let Some(number) = self.by_mask.get(mask) {
             return *number;
         }
         let tuple = Tuple {
-            mask: mask.clone(),
+            mask: mask.into(),
             map: Map::new(&self.widths),
             priorities: BTreeMap::new(),
         };
@@ -195,7 +204,7 @@ impl Tuples {
                 self.tuples.len() as u32 - 1
             }
         };
-        self.by_mask.insert(mask, number);
+        self.by_mask.insert(mask.into(), number);
         number
     }
 
@@ -240,7 +249,17 @@ impl Tuples {
     #[inline]
     fn search(&self, key: &[u64], mut first: impl FnMut(&Tuple) -> Option<u32>) -> Option<u32> {
         let mut found: Option<(u32, &Row)> = None;
+        let candidates = match self.order.len() {
+            ..=FEW_TUPLES => Candidates::MAX,
+            _ => self.pruning.candidates(key),
+        };
+        if candidates == 0 {
+            return None;
+        }
         for (best, number) in &self.order {
+            if !Pruning::names(candidates, *number) {
+                continue;
+            }
             if found.is_some_and(|(_, row)| row.priority > *best) {
                 break;
             }
