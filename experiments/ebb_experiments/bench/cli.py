@@ -25,6 +25,7 @@ from ebb_experiments.bench import (
     pipeline,
     simulation,
     spacing,
+    tables,
 )
 from ebb_experiments.bench.section import Context, Section
 from ebb_experiments.sim.simulator import SimulatorError
@@ -39,6 +40,7 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "allocations": allocations.run,
     "pipeline": pipeline.run,
     "simulation": simulation.run,
+    "tables": tables.run,
 }
 """By name, in the order in which they run."""
 ROOT = Path(__file__).resolve().parents[3]

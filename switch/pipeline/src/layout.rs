@@ -11,6 +11,10 @@ use crate::wire::Pieces;
 
 /// Header stacks and unions longer than this are a mistake in the file.
 const MAX_FIELD_BITS: u32 = 1 << 16;
+/// Of a header, which may have many fields.
+const MAX_HEADER_BITS: u64 = 1 << 20;
+/// Of all headers and metadata: a packet is 8 MB then.
+const MAX_WORDS: u32 = 1 << 20;
 
 /// Where a field is. Small and copied into the compiled program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +138,12 @@ impl Layout {
                 )
             })?;
             let header = place_header(h, ty, valid_at, &mut take)?;
+            if take(0) > MAX_WORDS {
+                return Err(LoadError::new(
+                    "headers",
+                    format!("together they have more than {MAX_WORDS} words of 64 bits"),
+                ));
+            }
             by_id.insert(h.id, layout.headers.len() as u32);
             layout
                 .header_names
@@ -322,14 +332,19 @@ fn place_header(
     take: &mut impl FnMut(u32) -> u32,
 ) -> Result<Header, LoadError> {
     let owner = || format!("header type {}", ty.name);
-    let fixed_bits: u32 = ty
-        .fields
-        .iter()
-        .map(|f| match f.width {
-            FieldWidth::Bits(n) => n,
-            FieldWidth::Variable => 0,
-        })
-        .sum();
+    let widths = ty.fields.iter().map(|f| match f.width {
+        FieldWidth::Bits(n) => u64::from(n),
+        FieldWidth::Variable => 0,
+    });
+    let fixed_bits: u64 = widths.sum();
+    let longest = fixed_bits.max(u64::from(ty.max_length.unwrap_or(0)) * 8);
+    if longest > MAX_HEADER_BITS {
+        return Err(LoadError::new(
+            owner(),
+            format!("it has {longest} bits, at most {MAX_HEADER_BITS} are supported"),
+        ));
+    }
+    let fixed_bits = fixed_bits as u32;
     let mut header = Header {
         name: h.name.clone(),
         header_type: ty.name.clone(),

@@ -14,6 +14,7 @@ pub mod control;
 
 mod action;
 mod bits;
+mod by_id;
 mod calculation;
 mod error;
 mod expr;

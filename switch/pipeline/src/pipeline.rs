@@ -40,8 +40,8 @@ impl Pipeline {
         Program::load_interpreted(program).map(Pipeline::new)
     }
 
-    #[cfg(test)]
-    pub(crate) fn load_plain(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
+    /// As [`Program::load_plain`].
+    pub fn load_plain(program: &ebb_bmv2_json::Program) -> Result<Pipeline, LoadError> {
         Program::load_plain(program).map(Pipeline::new)
     }
 

@@ -1,9 +1,10 @@
 //! Action profiles and selectors, and the actions of entries ready to run.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::by_id::ById;
 use crate::control::{ActionCall, Group};
 pub(crate) use crate::native::ActionSet;
 
@@ -71,8 +72,8 @@ pub(crate) struct ProfileSpec {
 #[derive(Debug)]
 pub(crate) struct Profile {
     pub spec: Arc<ProfileSpec>,
-    pub members: BTreeMap<u32, Member>,
-    pub groups: BTreeMap<u32, GroupState>,
+    pub members: ById<Member>,
+    pub groups: ById<GroupState>,
     pub sets: RecentSets,
 }
 
@@ -116,8 +117,8 @@ impl Profile {
     pub fn new(spec: &Arc<ProfileSpec>) -> Profile {
         Profile {
             spec: spec.clone(),
-            members: BTreeMap::new(),
-            groups: BTreeMap::new(),
+            members: ById::default(),
+            groups: ById::default(),
             sets: RecentSets::default(),
         }
     }

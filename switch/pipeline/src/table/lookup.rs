@@ -4,6 +4,7 @@ use std::hash::Hasher;
 
 use super::key::CompiledKey;
 use super::map::Map;
+use super::prefixes::Prefixes;
 use super::tuples::Tuples;
 
 /// Multiply and rotate: table keys are short and the attacker of a laboratory is its owner. No
@@ -36,23 +37,9 @@ impl Hasher for WordHasher {
 #[derive(Clone, Debug)]
 pub(crate) enum Lookup {
     Exact(Map),
-    /// One map for every prefix length in use, the longest first.
-    Lpm {
-        /// Of the key's fields.
-        widths: Box<[u32]>,
-        maps: Vec<PrefixMap>,
-    },
+    Lpm(Prefixes),
     /// The highest priority wins, then the oldest.
     Ternary(Tuples),
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct PrefixMap {
-    length: u32,
-    mask: Box<[u64]>,
-    /// The last word of `mask`.
-    low_mask: u64,
-    map: Map,
 }
 
 /// As many maps are asked in the time in which a recent key is found.
@@ -64,7 +51,7 @@ impl Lookup {
     pub fn is_long(&self) -> bool {
         match self {
             Lookup::Exact(_) => false,
-            Lookup::Lpm { maps, .. } => maps.len() > FEW_MAPS,
+            Lookup::Lpm(prefixes) => prefixes.searches() > FEW_MAPS,
             Lookup::Ternary(tuples) => tuples.len() > FEW_MAPS,
         }
     }
@@ -74,21 +61,7 @@ impl Lookup {
             Lookup::Exact(map) => {
                 map.insert(&key.value, entry);
             }
-            Lookup::Lpm { widths, maps } => {
-                let at = maps.partition_point(|m| m.length > key.prefix_len);
-                if maps.get(at).is_none_or(|m| m.length != key.prefix_len) {
-                    maps.insert(
-                        at,
-                        PrefixMap {
-                            length: key.prefix_len,
-                            low_mask: key.mask.last().copied().unwrap_or(0),
-                            mask: key.mask.clone(),
-                            map: Map::new(widths),
-                        },
-                    );
-                }
-                maps[at].map.insert(&key.value, entry);
-            }
+            Lookup::Lpm(prefixes) => prefixes.insert(key, entry),
             Lookup::Ternary(tuples) => tuples.insert(key, priority, entry),
         }
     }
@@ -98,12 +71,7 @@ impl Lookup {
             Lookup::Exact(map) => {
                 map.remove(&key.value);
             }
-            Lookup::Lpm { maps, .. } => {
-                if let Some(m) = maps.iter_mut().find(|m| m.length == key.prefix_len) {
-                    m.map.remove(&key.value);
-                }
-                maps.retain(|m| !m.map.is_empty());
-            }
+            Lookup::Lpm(prefixes) => prefixes.remove(key),
             Lookup::Ternary(tuples) => tuples.remove(key, priority, entry),
         }
     }
@@ -113,7 +81,7 @@ impl Lookup {
     pub fn find_word(&self, word: u64) -> Option<u32> {
         match self {
             Lookup::Exact(map) => map.get_word(word),
-            Lookup::Lpm { maps, .. } => maps.iter().find_map(|m| m.map.get_word(word & m.low_mask)),
+            Lookup::Lpm(prefixes) => prefixes.find_word(word),
             Lookup::Ternary(tuples) => tuples.find_word(word),
         }
     }
@@ -123,11 +91,7 @@ impl Lookup {
     pub fn find(&self, key: &[u64], scratch: &mut Vec<u64>) -> Option<u32> {
         match self {
             Lookup::Exact(map) => map.get(key),
-            Lookup::Lpm { maps, .. } => maps.iter().find_map(|m| {
-                scratch.clear();
-                scratch.extend(key.iter().zip(&m.mask).map(|(k, m)| k & m));
-                m.map.get(scratch)
-            }),
+            Lookup::Lpm(prefixes) => prefixes.find(key, scratch),
             Lookup::Ternary(tuples) => tuples.find(key, scratch),
         }
     }

@@ -3,6 +3,7 @@
 mod key;
 mod lookup;
 mod map;
+mod prefixes;
 mod prune;
 mod recent;
 #[cfg(test)]
@@ -23,8 +24,10 @@ use crate::profile::Resolved;
 use crate::stateful::Meter;
 pub(crate) use key::{CompiledKey, KeyField};
 pub(crate) use lookup::{Lookup, WordHasher};
+use prefixes::Prefixes;
 use recent::Recent;
 use tuples::Tuples;
+pub(crate) use word_map::WordMap;
 
 /// What the program says about a table.
 #[derive(Debug)]
@@ -113,8 +116,7 @@ impl Table {
         let lookup = if spec.needs_priority {
             Lookup::Ternary(Tuples::new(widths))
         } else if spec.lpm {
-            let maps = Vec::new();
-            Lookup::Lpm { widths, maps }
+            Lookup::Lpm(Prefixes::new(widths, spec.max_size))
         } else {
             Lookup::Exact(map::Map::new(&widths))
         };

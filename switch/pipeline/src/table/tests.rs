@@ -9,9 +9,10 @@ type Field = (MatchKind, u32);
 
 const NARROW: u32 = 8;
 const SMALL: u32 = 6;
+const MEDIUM: u32 = 20;
 const WIDE: u32 = 70;
 
-fn table(fields: &[Field]) -> Table {
+fn table(fields: &[Field], max_size: u32) -> Table {
     let mut at = 0;
     let key: Vec<KeyField> = fields
         .iter()
@@ -38,7 +39,7 @@ fn table(fields: &[Field]) -> Table {
         needs_priority: needs_priority(&key),
         lpm: fields.iter().any(|(kind, _)| *kind == MatchKind::Lpm),
         key,
-        max_size: 40,
+        max_size,
         actions: Vec::new(),
         profile: None,
         with_counter: false,
@@ -53,6 +54,7 @@ fn table(fields: &[Field]) -> Table {
 /// Numbers that meet each other; those of wide fields are in both words, in the same order.
 fn value(bits: u32) -> BoxedStrategy<u128> {
     match bits {
+        MEDIUM => (0u128..1 << SMALL).prop_map(|n| n << 14 | n).boxed(),
         WIDE => (0u128..1 << SMALL).prop_map(|n| n << 61 | n).boxed(),
         _ => (0u128..1 << bits).boxed(),
     }
@@ -136,7 +138,8 @@ fn words(fields: &[Field], values: &[u128]) -> Vec<u64> {
 }
 
 fn check(fields: &[Field], packets: &[Vec<u128>], steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let mut t = table(fields);
+    // Large ones have shortcuts.
+    let mut t = table(fields, 2000);
     let mut installed: Vec<TableEntry> = Vec::new();
     let (mut key, mut scratch) = (Vec::new(), Vec::new());
     for (n, step) in steps.into_iter().enumerate() {
@@ -209,6 +212,7 @@ fn fields() -> impl Strategy<Value = Vec<Field>> {
         vec![(Exact, NARROW), (Exact, SMALL)],
         vec![(Exact, WIDE)],
         vec![(Lpm, NARROW)],
+        vec![(Lpm, MEDIUM)],
         vec![(Lpm, NARROW), (Exact, SMALL)],
         vec![(Exact, NARROW), (Lpm, WIDE)],
         vec![(Ternary, NARROW)],
@@ -248,7 +252,7 @@ proptest! {
 
 #[test]
 fn a_full_table_says_its_size() {
-    let mut t = table(&[(MatchKind::Exact, NARROW), (MatchKind::Exact, SMALL)]);
+    let mut t = table(&[(MatchKind::Exact, NARROW), (MatchKind::Exact, SMALL)], 40);
     for n in 0..41u8 {
         let entry = TableEntry {
             key: vec![MatchKey::Exact(vec![n]), MatchKey::Exact(vec![0])],

@@ -1,0 +1,157 @@
+//! A switch with four ports, under a virtual clock.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use ebb_engine::simulation::{Host, NodeId, NodePort, Simulation};
+use ebb_engine::{Notice, Switch, SwitchOptions};
+use ebb_pipeline::Pipeline;
+use ebb_traffic_manager::{OnFull, Profile, QueueConfig, TrafficManagerConfig};
+use ebb_units::{BitRate, Duration, Instant};
+
+pub const PORTS: u16 = 4;
+/// Between two operations.
+const STEP: Duration = Duration::from_micros(7);
+
+/// The outside end of a port.
+struct Outside {
+    to_send: VecDeque<(Instant, Vec<u8>)>,
+    received: Vec<(Instant, Vec<u8>)>,
+}
+
+impl Host for Outside {
+    fn name(&self) -> &str {
+        "outside"
+    }
+
+    fn receive(&mut self, now: Instant, frame: Vec<u8>) {
+        self.received.push((now, frame));
+    }
+
+    fn wake(&mut self, _: Instant) {}
+
+    fn next_wake(&self) -> Option<Instant> {
+        self.to_send.front().map(|(at, _)| *at)
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)> {
+        self.next_wake().filter(|at| *at <= now)?;
+        self.to_send.pop_front()
+    }
+}
+
+pub struct World {
+    simulation: Simulation<Outside>,
+    switch: NodeId,
+    ports: Vec<NodeId>,
+    now: Instant,
+    notices: std::sync::mpsc::Receiver<String>,
+}
+
+/// Eight queues of eight packets, which deflect, at 1 Gbit/s.
+fn traffic_manager() -> TrafficManagerConfig {
+    let queue = |id| QueueConfig {
+        id,
+        capacity_packets: Some(8),
+        on_full: OnFull::Deflect,
+        ..QueueConfig::default()
+    };
+    let profile = Profile {
+        name: "p".into(),
+        rate_bps: BitRate::from_mbps(1000),
+        queue: (0..8).map(queue).collect(),
+        ..Profile::default()
+    };
+    TrafficManagerConfig {
+        ports: [("default".into(), profile.name.clone())].into(),
+        profile: vec![profile],
+        ..TrafficManagerConfig::default()
+    }
+}
+
+impl World {
+    pub fn new(pipeline: Pipeline) -> World {
+        let options = SwitchOptions {
+            name: "s".into(),
+            device_id: 0,
+            cpu_port: Some(510),
+            drop_port: 511,
+        };
+        let mut switch = Switch::new(options, traffic_manager()).expect("a valid configuration");
+        switch.install(pipeline);
+        let (notes, notices) = std::sync::mpsc::channel();
+        switch.set_listener(Some(Box::new(move |notice: Notice| {
+            notes.send(format!("{notice:?}")).is_ok()
+        })));
+        let mut simulation = Simulation::new();
+        let switch = simulation.add_switch(switch);
+        let ports = (0..PORTS).map(|port| {
+            let outside = simulation.add_host(Outside {
+                to_send: VecDeque::new(),
+                received: Vec::new(),
+            });
+            let end = |node, port| NodePort { node, port };
+            simulation
+                .connect(end(switch, port), end(outside, 0))
+                .expect("a free port");
+            outside
+        });
+        World {
+            ports: ports.collect(),
+            simulation,
+            switch,
+            now: Instant::ZERO,
+            notices,
+        }
+    }
+
+    pub fn pipeline<R>(&mut self, f: impl FnOnce(Instant, &mut Pipeline) -> R) -> R {
+        let now = self.now;
+        let done = self
+            .simulation
+            .with_switch(self.switch, |s| s.pipeline_mut().map(|p| f(now, p)));
+        done.flatten().expect("it has a program")
+    }
+
+    /// A frame comes in; what is told and what leaves soon.
+    pub fn send(&mut self, port: u16, frame: &[u8]) -> String {
+        let (at, frame) = (self.now, frame.to_vec());
+        let outside = self.ports[usize::from(port % PORTS)];
+        self.simulation
+            .with_host(outside, |host| host.to_send.push_back((at, frame)));
+        self.now += STEP;
+        self.simulation.run_until(self.now, |_, _| false);
+        let mut seen = String::new();
+        for (port, outside) in self.ports.iter().enumerate() {
+            let received = self
+                .simulation
+                .with_host(*outside, |host| std::mem::take(&mut host.received));
+            for (at, frame) in received.unwrap_or_default() {
+                let ns = at.as_nanos();
+                writeln!(seen, "{ns} port {port}: {frame:02x?}").expect("memory");
+            }
+        }
+        for notice in self.notices.try_iter() {
+            writeln!(seen, "{notice}").expect("memory");
+        }
+        seen
+    }
+
+    /// Everything that stays.
+    pub fn memory(&self) -> String {
+        let switch = self.simulation.switch(self.switch).expect("it is there");
+        let pipeline = switch.pipeline().expect("it has a program");
+        let drops: Vec<_> = switch.drops().collect();
+        let mut text = format!(
+            "{drops:?}\n{:?}\n{:?}\n",
+            pipeline.stats(),
+            switch.statistics()
+        );
+        for table in pipeline.tables() {
+            for entry in pipeline.entries(table) {
+                writeln!(text, "{:?} {:?}", entry.entry.key, entry.counter).expect("memory");
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,54 @@
+//! The harness with random bytes. What the fuzzer found and a person reduced is in `found.rs`.
+
+use std::sync::LazyLock;
+
+use ebb_switch_fuzz_harness::{Loaded, PROGRAMS, bmv2_json, p4, packets};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+static KITCHEN_SINK: LazyLock<Loaded> = LazyLock::new(|| Loaded::compile(PROGRAMS[0]));
+static ROUTER: LazyLock<Loaded> = LazyLock::new(|| Loaded::compile(PROGRAMS[1]));
+
+/// Long enough for a few dozen operations.
+fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..most)
+}
+
+fn config(cases: u32) -> ProptestConfig {
+    // The same inputs in every run: to look for new ones is what the fuzzer is for.
+    ProptestConfig {
+        cases,
+        rng_seed: RngSeed::Fixed(2026),
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(1000))]
+
+    #[test]
+    fn the_compiler_answers(bytes in bytes(40)) {
+        p4(&bytes);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(1000))]
+
+    #[test]
+    fn files_are_loaded_or_refused(bytes in bytes(120)) {
+        bmv2_json(&KITCHEN_SINK, &bytes);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn every_executor_does_the_same(sink in bytes(3000), router in bytes(1500)) {
+        packets(&KITCHEN_SINK, &sink);
+        packets(&ROUTER, &router);
+    }
+}

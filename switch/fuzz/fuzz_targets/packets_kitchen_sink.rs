@@ -1,0 +1,9 @@
+#![no_main]
+
+use std::sync::LazyLock;
+
+use ebb_switch_fuzz_harness::{Loaded, PROGRAMS, packets};
+
+static PROGRAM: LazyLock<Loaded> = LazyLock::new(|| Loaded::compile(PROGRAMS[0]));
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| packets(&PROGRAM, bytes));
