@@ -1,7 +1,7 @@
 //! A constant rate of packets from host to host, and what arrives of it: `docs/agent.md`.
 //!
 //! ```text
-//!  schedule ──► sender ──sendmmsg──► fabric ──recvmmsg──► sink: a tally per stream
+//!  schedule ──► sender ──sendmmsg──► fabric ──ring──► sink: a tally per stream
 //! ```
 //!
 //! One process per host does both, and wakes at most once per lateness budget: it does not wait for
@@ -18,7 +18,7 @@ use std::net::SocketAddrV4;
 use std::os::fd::AsFd;
 
 use anyhow::Context;
-use ebb_packet_io::{Filter, PacketSocket, PollFd, PortOffset, SocketOptions, wait};
+use ebb_packet_io::{Filter, PacketSocket, PollFd, PortOffset, ReceiveRing, SocketOptions, wait};
 use ebb_units::{Duration, Instant};
 use ebb_wire::EthernetHeader;
 use serde_json::json;
@@ -38,6 +38,9 @@ use args::ReceiveArgs;
 use packet::Path;
 use sender::Sender;
 use sink::Sink;
+
+/// Half a second of full frames at 100 Mbit/s, for a process that waits for the CPU.
+const RING_BYTES: usize = 8 << 20;
 
 /// `ebb-agent load`.
 pub fn run(args: &LoadArgs) -> anyhow::Result<bool> {
@@ -123,7 +126,8 @@ impl Host {
         let output = Output::new(args.json);
         let waker = Waker::new().context("cannot create an eventfd")?;
         let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
-        let mut sink = Sink::new(self.interface.mac);
+        let ring = ReceiveRing::map(&self.socket, RING_BYTES).context("no receive ring")?;
+        let mut sink = Sink::new(self.interface.mac, ring);
         ebb_packet_io::wake_up_on_time();
         if output.is_json() {
             record::print_json(&json!({"event": "ready", "local": self.local}));

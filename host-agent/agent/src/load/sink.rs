@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use anyhow::Context;
-use ebb_packet_io::{PacketSocket, ReceiveBuffers};
+use ebb_packet_io::{PacketSocket, ReceiveRing, ReceivedFrame};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EthernetHeader, MacAddress};
 
-use super::packet::{self, Arrival, HEADERS_BYTES, Kind};
+use super::packet::{self, Arrival, Kind};
 use super::tally::Tally;
 use crate::clock;
 
-const BATCH_FRAMES: usize = 64;
-/// Batches before it is the sender's turn again.
-const BATCHES_PER_TURN: usize = 16;
+/// Frames before it is the sender's turn again.
+const FRAMES_PER_TURN: usize = 1024;
 /// After its end was told, packets of a stream that took a longer path get so long.
 const SETTLE: Duration = Duration::from_millis(500);
 /// More streams at a time are ignored, whoever sends them.
@@ -36,17 +35,18 @@ struct Stream {
 
 pub struct Sink {
     mac: MacAddress,
-    buffers: ReceiveBuffers,
+    ring: ReceiveRing,
     streams: BTreeMap<Peer, Stream>,
     ended: u64,
     ignored: u64,
 }
 
 impl Sink {
-    pub fn new(mac: MacAddress) -> Self {
+    /// With the ring of the socket that it receives from.
+    pub fn new(mac: MacAddress, ring: ReceiveRing) -> Self {
         Sink {
             mac,
-            buffers: ReceiveBuffers::new(BATCH_FRAMES, HEADERS_BYTES as usize),
+            ring,
             streams: BTreeMap::new(),
             ended: 0,
             ignored: 0,
@@ -55,37 +55,24 @@ impl Sink {
 
     /// Counts what has arrived; whether anything has.
     pub fn receive(&mut self, socket: &PacketSocket) -> anyhow::Result<bool> {
-        let mut any = false;
-        for _ in 0..BATCHES_PER_TURN {
-            let batch = match socket.receive_batch(&mut self.buffers) {
-                Ok(batch) => batch,
-                // It may come up again.
-                Err(error)
-                    if error.raw_os_error() == Some(libc::ENETDOWN)
-                        && socket.interface_exists() =>
-                {
-                    return Ok(any);
-                }
-                Err(error) => return Err(error).context("cannot receive"),
+        let (mac, streams, ignored) = (self.mac, &mut self.streams, &mut self.ignored);
+        let take = |frame: ReceivedFrame<'_>| {
+            let Some(arrival) = packet::parse(frame.bytes, mac) else {
+                *ignored += 1;
+                return;
             };
-            any |= batch.slots() > 0;
-            for frame in batch.iter() {
-                let Some(arrival) = packet::parse(frame.bytes, self.mac) else {
-                    self.ignored += 1;
-                    continue;
-                };
-                let at_ns = frame.realtime_ns.unwrap_or_else(clock::realtime_ns);
-                count(
-                    &mut self.streams,
-                    &arrival,
-                    at_ns,
-                    frame.wire_bytes,
-                    &mut self.ignored,
-                );
+            let at_ns = frame.realtime_ns.unwrap_or_else(clock::realtime_ns);
+            count(streams, &arrival, at_ns, frame.wire_bytes, ignored);
+        };
+        let received = self.ring.receive(socket, FRAMES_PER_TURN, take);
+        let any = received.context("cannot receive")?.frames > 0;
+        // Unless it is read, an error wakes the process again and again.
+        if !any && let Some(error) = socket.take_error().context("cannot receive")? {
+            let down = error.raw_os_error() == Some(libc::ENETDOWN);
+            if !down || !socket.interface_exists() {
+                return Err(error).context("cannot receive");
             }
-            if batch.drained {
-                break;
-            }
+            // It may come up again.
         }
         Ok(any)
     }
