@@ -12,8 +12,8 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, RING_SLOT_BYTES, ReceiveBuffers, ReceiveRing,
-    ReceivedFrame, SocketOptions, wait,
+    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, ReceiveRing, ReceivedFrame,
+    SocketOptions, wait,
 };
 
 /// Frames at a time.
@@ -106,7 +106,7 @@ fn ring(
     rings: &mut [ReceiveRing; 2],
     end: Instant,
 ) -> Result<(u64, u64), Failure> {
-    let mut copies = vec![Vec::with_capacity(RING_SLOT_BYTES); BATCH];
+    let mut copies = vec![Vec::new(); BATCH];
     let (mut frames, mut turns) = (0, 0);
     while Instant::now() < end {
         sleep(sockets)?;
@@ -136,7 +136,7 @@ fn udp_frame(bytes: usize, mac: &str, from: Ipv4Addr, to: Ipv4Addr) -> Result<Ve
     const HEADERS: usize = 14 + 20 + 8;
     let to_mac: Result<Vec<u8>, _> = mac.split(':').map(|b| u8::from_str_radix(b, 16)).collect();
     let to_mac = to_mac?;
-    if bytes < HEADERS || bytes > MAX_FRAME_BYTES || to_mac.len() != 6 {
+    if !(HEADERS..=MAX_FRAME_BYTES).contains(&bytes) || to_mac.len() != 6 {
         return Err("a frame of at least 42 bytes, to a MAC address".into());
     }
     let mut frame = vec![0_u8; bytes];
