@@ -139,6 +139,17 @@ def test_a_ratio_is_of_the_means_and_has_an_interval() -> None:
     assert (same.mean, same.half_width) == (pytest.approx(2), pytest.approx(0, abs=1e-9))
 
 
+def test_a_seed_counts_if_all_trials_of_a_claim_have_it() -> None:
+    some = rows({"a": [2, 4, 100], "b": [1, 3]})
+    assert evaluate('fct("a") / fct("b")', some, ["fct"], {}).mean == pytest.approx(1.5)
+    assert evaluate('fct("a")', some, ["fct"], {}).trials == 3
+    one = evaluate('fct("a") / fct("b")', rows({"a": [2, 4], "b": [1]}), ["fct"], {})
+    assert (one.mean, one.half_width, one.trials) == (2, None, 1)
+    # Better than nothing.
+    apart = [*rows({"a": [2]}), *({**row, "seed": 2} for row in rows({"b": [4]}))]
+    assert evaluate('fct("a") / fct("b")', apart, ["fct"], {}).mean == 0.5
+
+
 def test_expressions_know_points_numbers_and_nothing_else() -> None:
     data = rows({"a": [2.0]}, load=0.4)
     assert evaluate('-2 * max(fct("a", load=load), 1) + 1', data, ["fct"], {"load": 0.4}).mean == -3

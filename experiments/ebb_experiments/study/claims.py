@@ -142,18 +142,39 @@ def evaluate(
     expression: str, rows: Sequence[Row], metrics: Sequence[str], known: Mapping[str, Any]
 ) -> Estimate:
     """The expression of the means over trials. Its interval is from the jackknife over seeds
-    (Tukey's pseudo-values): of a single mean that is Student's, and ratios get theirs too."""
+    (Tukey's pseudo-values): of a single mean that is Student's, and ratios get theirs too. A seed
+    counts if all trials of the expression have been run with it; if there is none, each mean is
+    over those that have been."""
     tree = _parse(expression)
-    seeds = sorted({row["seed"] for row in rows})
-    whole = _number(tree.body, rows, metrics, known, expression)
-    n = len(seeds)
+
+    def number(of: Sequence[Row]) -> float:
+        return _number(tree.body, of, metrics, known, expression)
+
+    whole = number(rows)
+    by_seed: dict[int, list[Row]] = {}
+    for row in rows:
+        by_seed.setdefault(row["seed"], []).append(row)
+    complete = [of_seed for of_seed in by_seed.values() if _is_run(number, of_seed)]
+    n = len(complete)
+    if n == 0:
+        return Estimate(whole, None, 1)
+    counted = [row for of_seed in complete for row in of_seed]
+    whole = number(counted)
     if n < 2:
         return Estimate(whole, None, n)
     pseudo = []
-    for seed in seeds:
-        rest = [row for row in rows if row["seed"] != seed]
-        pseudo.append(n * whole - (n - 1) * _number(tree.body, rest, metrics, known, expression))
+    for left_out in complete:
+        rest = [row for of_seed in complete if of_seed is not left_out for row in of_seed]
+        pseudo.append(n * whole - (n - 1) * number(rest))
     return _interval(whole, pseudo)
+
+
+def _is_run(number: Callable[[Sequence[Row]], float], rows: Sequence[Row]) -> bool:
+    try:
+        number(rows)
+    except NotRunError:
+        return False
+    return True
 
 
 def _parse(expression: str) -> ast.Expression:

@@ -173,7 +173,7 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
 def _command(options: argparse.Namespace) -> str:
     """That makes the report again, without what is only of this machine."""
     names = [Path(name).name for name in options.names]
-    if options.markdown and options.size == "full" and not names:
+    if options.markdown and options.size == "full" and names in ([], known_experiments()):
         return "make results"
     size = ["--size", options.size] if options.size else []
     return " ".join(["ebb-experiment", options.command, *names, *size])

@@ -25,6 +25,7 @@ from ebb_experiments.study.store import Store, Tables
 from ebb_experiments.study.trial import BUILD
 from ebb_experiments.study.trials import Trial
 
+NEGLIGIBLE = 1e-4
 VERDICTS: tuple[Verdict, ...] = ("yes", "no", "not run")
 
 
@@ -236,8 +237,11 @@ def number(value: float) -> str:
 
 
 def shown(ours: Estimate) -> str:
-    mean = number(ours.mean)
-    return mean if ours.half_width is None else f"{mean} ± {number(ours.half_width)}"
+    """An interval far below the digits that are shown is 0."""
+    mean, half = number(ours.mean), ours.half_width
+    if half is None:
+        return mean
+    return f"{mean} ± {number(half if half > abs(ours.mean) * NEGLIGIBLE else 0)}"
 
 
 def band(limits: tuple[float | None, float | None]) -> str:
@@ -272,6 +276,7 @@ def write(
     )
     environment.filters |= {
         "shown": shown, "band": band, "cell": _cell, "number": _published, "duration": duration,
+        "in": _measured,
     }  # fmt: skip
     written = []
     for file, template in (("report.html", "report.html.j2"), ("README.md", "report.md.j2")):
@@ -287,6 +292,10 @@ def write(
         (directory / file).write_text(text)
         written.append(directory / file)
     return written
+
+
+def _measured(text: str, unit: str) -> str:
+    return f"{text} {unit}" if unit and text else text
 
 
 def counts(chapters: Sequence[Chapter]) -> dict[Verdict, int]:
