@@ -26,7 +26,7 @@ LOOKS: dict[str, Look] = {
     "dctcp-65": Look("DCTCP, K = 65 packets", BLUE, "s"),
     "dctcp-6k-pacer": Look("DCTCP, K = 6 KB, paced", SKY, "D"),
     "dctcp-6k-no-pacer": Look("DCTCP, K = 6 KB", SKY, "d", "--"),
-    "hull": Look("HULL (PQ 950, paced)", RED, "^"),
+    "hull": Look("HULL", RED, "^"),
     "hull-no-pacer": Look("HULL without pacer", ORANGE, "<", "--"),
     "ndp": Look("NDP", GREEN, "v"),
     "ndp-16": Look("NDP, window of 16", GREY, "^", ":"),
