@@ -472,3 +472,34 @@ impl Program {
         }
     }
 }
+
+/// The same expression, wherever it stands.
+pub fn same(a: &Expr, b: &Expr) -> bool {
+    match (&a.kind, &b.kind) {
+        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
+        (ExprKind::Const(a), ExprKind::Const(b)) => a == b,
+        (ExprKind::Field(a, x), ExprKind::Field(b, y)) => x == y && same(a, b),
+        (ExprKind::Index(a, i), ExprKind::Index(b, j)) => same(a, b) && same(i, j),
+        (ExprKind::Cast(a), ExprKind::Cast(b)) => same(a, b),
+        (ExprKind::Unary(o, a), ExprKind::Unary(p, b)) => o == p && same(a, b),
+        (ExprKind::Binary(o, a, c), ExprKind::Binary(p, b, d)) => {
+            o == p && same(a, b) && same(c, d)
+        }
+        (
+            ExprKind::Slice { base, high, low },
+            ExprKind::Slice {
+                base: other,
+                high: h,
+                low: l,
+            },
+        ) => high == h && low == l && same(base, other),
+        (ExprKind::Call(a), ExprKind::Call(b)) => match (&a.callee, &b.callee) {
+            (Callee::IsValid(a), Callee::IsValid(b)) => same(a, b),
+            _ => false,
+        },
+        (ExprKind::List(a), ExprKind::List(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        _ => false,
+    }
+}

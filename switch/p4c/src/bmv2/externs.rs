@@ -88,11 +88,17 @@ impl Backend<'_> {
             ),
             (extern_name, method, _) => {
                 let message = format!("BMv2 has no `{extern_name}.{method}` here");
-                self.error("unsupported-extern", span, message);
-                return;
+                return self.unsupported_extern(span, message);
             }
         };
         out.push(self.primitive(op, parameters, span));
+    }
+
+    fn unsupported_extern(&self, span: Span, message: String) {
+        self.diagnostics
+            .report(Diagnostic::error("unsupported-extern", span, message).help(
+            "the externs that can run are those of <v1model.p4>; write it as a function or control",
+        ));
     }
 
     /// BMv2 writes the colour of a direct meter to one field, when the table is applied.
@@ -220,12 +226,8 @@ impl Backend<'_> {
                 return;
             }
             (other, _) => {
-                self.error(
-                    "unsupported-extern",
-                    span,
-                    format!("BMv2 has no extern function `{other}`"),
-                );
-                return;
+                let message = format!("BMv2 has no extern function `{other}`");
+                return self.unsupported_extern(span, message);
             }
         };
         out.push(self.primitive(op, parameters, span));
@@ -442,7 +444,7 @@ impl Backend<'_> {
                 "packet_in" | "packet_out" | "action_profile" | "action_selector" => {}
                 other => {
                     let message = format!("BMv2 has no extern `{other}`");
-                    self.error("unsupported-extern", object.span, message);
+                    self.unsupported_extern(object.span, message);
                 }
             }
         }

@@ -80,10 +80,18 @@ impl Backend<'_> {
                 self.declare(&var.ty, "", var.span);
             }
             Role::Metadata | Role::Local => {
-                // Variables must not take the name of a header.
-                let taken = self.layout.headers.iter().any(|h| h.name == var.name)
-                    || self.layout.stacks.iter().any(|h| h.name == var.name)
-                    || self.layout.unions.iter().any(|h| h.name == var.name);
+                // Variables must not take the name of a header, nor of something with headers inside.
+                let is_of_var = |name: &str| {
+                    name.strip_prefix(&var.name)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+                };
+                let layout = &self.layout;
+                let headers = layout.headers.iter().map(|h| &h.name);
+                let taken = headers
+                    .chain(layout.stacks.iter().map(|s| &s.name))
+                    .chain(layout.unions.iter().map(|u| &u.name))
+                    .chain(layout.union_stacks.iter().map(|s| &s.name))
+                    .any(|name| is_of_var(name));
                 let path = if taken {
                     format!("{}.local", var.name)
                 } else {

@@ -159,6 +159,7 @@ impl Checker<'_> {
             }
             Kind::NewType(ty) => {
                 let underlying = self.ty(ty);
+                self.check_new_type(&underlying, d.name.span);
                 let new = NewType {
                     name,
                     underlying,
@@ -308,6 +309,7 @@ impl Checker<'_> {
                     span: p.name.span,
                 };
                 self.check_default(&param);
+                self.check_direction(&param);
                 param
             })
             .collect()

@@ -235,6 +235,14 @@ impl Checker<'_> {
             self.bad_operand(op.symbol(), &left.ty, span);
             return None;
         }
+        if matches!(op, B::Div | B::Mod) && right.as_int().is_some_and(num_traits::Zero::is_zero) {
+            self.error(
+                "bad-constant",
+                right.span,
+                eval::EvalError::DivisionByZero.message(),
+            );
+            return None;
+        }
         let ty = match op {
             B::Lt | B::Le | B::Gt | B::Ge => Type::Bool,
             _ => left.ty.clone(),

@@ -4,7 +4,10 @@ use super::{Checker, Place};
 use crate::annotations;
 use crate::ast::{self, Direction};
 use crate::diagnostics::Diagnostic;
-use crate::ir::{Callee, Constructed, Expr, Param, Priority, State, Table, Target, Transition};
+use crate::ir::{
+    ActionRef, Callee, Constructed, Expr, ExprKind, Param, Priority, State, Table, Target,
+    Transition, same,
+};
 use crate::source::Span;
 use crate::types::{StructKind, Type};
 
@@ -163,7 +166,7 @@ impl Checker<'_> {
                 Transition::Direct(target) => vec![*target],
                 // What no case covers is rejected.
                 Transition::Select { cases, .. } => {
-                    let all = |e: &Expr| matches!(e.kind, crate::ir::ExprKind::Default);
+                    let all = |e: &Expr| matches!(e.kind, ExprKind::Default);
                     if !cases.iter().any(|c| c.keyset.iter().all(all)) {
                         return;
                     }
@@ -212,6 +215,59 @@ impl Checker<'_> {
             } else if label.is_none() && i + 1 < labels.len() {
                 self.error("bad-label", *span, "`default` must be the last label");
             }
+        }
+    }
+
+    /// Arguments that the list of actions binds may be repeated, but not changed.
+    pub(super) fn check_bound(&mut self, reference: &ActionRef, repeated: &[ast::Arg]) {
+        for (bound, repeated) in reference.args.iter().zip(repeated) {
+            let again = self.expr(&repeated.value);
+            let again = self.coerce(again, &bound.ty);
+            // Of calls it is not known here whether they are the same.
+            let known = is_plain(bound) && is_plain(&again);
+            if known && !same(bound, &again) {
+                self.report(
+                    Diagnostic::error(
+                        "bad-bound-argument",
+                        repeated.value.span,
+                        "the list of actions binds another argument",
+                    )
+                    .note(bound.span, "this one")
+                    .help("give the same one, or leave it out"),
+                );
+            }
+        }
+    }
+
+    /// What is passed with a direction is a value.
+    pub(super) fn check_direction(&self, param: &Param) {
+        if param.direction != Direction::None
+            && matches!(param.ty, Type::Extern(..) | Type::Block(..) | Type::String)
+        {
+            let message = format!(
+                "a parameter of type `{}` has no direction",
+                self.show(&param.ty)
+            );
+            self.report(
+                Diagnostic::error("bad-parameter-type", param.span, message)
+                    .help("leave `in`, `out` or `inout` out"),
+            );
+        }
+    }
+
+    /// `type` makes a new one of a number, a bool or another `type`.
+    pub(super) fn check_new_type(&self, underlying: &Type, span: Span) {
+        let fits = match underlying {
+            Type::Poison | Type::Bits { .. } | Type::Bool | Type::New(_) => true,
+            Type::Enum(e) => e.underlying.is_some(),
+            _ => false,
+        };
+        if !fits {
+            let message = format!("`type` cannot rename a `{}`", self.show(underlying));
+            self.report(
+                Diagnostic::error("bad-new-type", span, message)
+                    .help("it makes a type of its own of bit<W>, int<W>, bool; use `typedef`"),
+            );
         }
     }
 
@@ -305,7 +361,7 @@ impl Checker<'_> {
     /// A number of the control or parser around it may stand for a size.
     pub(super) fn size_property(&mut self, value: &ast::Expr) -> Option<Expr> {
         let size = self.expr(value);
-        let known = size.as_int().is_some() || matches!(size.kind, crate::ir::ExprKind::Var(_));
+        let known = size.as_int().is_some() || matches!(size.kind, ExprKind::Var(_));
         match size.ty.stored() {
             Type::Poison => None,
             Type::Int | Type::Bits { .. } if known => Some(size),
@@ -320,4 +376,14 @@ impl Checker<'_> {
 
 fn is_varbit(ty: &Type) -> bool {
     matches!(ty.stored(), Type::Varbit(_))
+}
+
+/// A constant or a place.
+fn is_plain(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Const(_) | ExprKind::Var(_) => true,
+        ExprKind::Field(base, _) | ExprKind::Slice { base, .. } => is_plain(base),
+        ExprKind::Index(base, index) => is_plain(base) && is_plain(index),
+        _ => false,
+    }
 }

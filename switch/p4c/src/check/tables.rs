@@ -327,6 +327,7 @@ impl Checker<'_> {
         let repeated =
             args.len() == directional.len() + signature.params.len() && !directional.is_empty();
         let data = if repeated {
+            self.check_bound(&table.actions[action_ref], &args[..directional.len()]);
             &args[directional.len()..]
         } else {
             args

@@ -6,7 +6,7 @@ use super::calls::Reach;
 use super::flat::{Branches, FlatEntry, FlatKind, FlatStmt, FlatTable};
 use super::{Elaborator, Env, UNIT_BASE, Unit, full_name};
 use crate::diagnostics::Diagnostic;
-use crate::ir::{Constructed, Expr, ExprKind, TableId};
+use crate::ir::{Constructed, Expr, ExprKind, TableId, same};
 use crate::source::Span;
 
 impl Elaborator<'_> {
@@ -179,33 +179,5 @@ impl Elaborator<'_> {
             counters,
             meters,
         }
-    }
-}
-
-/// The same expression, wherever it stands.
-fn same(a: &Expr, b: &Expr) -> bool {
-    match (&a.kind, &b.kind) {
-        (ExprKind::Var(a), ExprKind::Var(b)) => a == b,
-        (ExprKind::Const(a), ExprKind::Const(b)) => a == b,
-        (ExprKind::Field(a, x), ExprKind::Field(b, y)) => x == y && same(a, b),
-        (ExprKind::Index(a, i), ExprKind::Index(b, j)) => same(a, b) && same(i, j),
-        (ExprKind::Cast(a), ExprKind::Cast(b)) => same(a, b),
-        (ExprKind::Unary(o, a), ExprKind::Unary(p, b)) => o == p && same(a, b),
-        (ExprKind::Binary(o, a, c), ExprKind::Binary(p, b, d)) => {
-            o == p && same(a, b) && same(c, d)
-        }
-        (
-            ExprKind::Slice { base, high, low },
-            ExprKind::Slice {
-                base: other,
-                high: h,
-                low: l,
-            },
-        ) => high == h && low == l && same(base, other),
-        (ExprKind::Call(a), ExprKind::Call(b)) => match (&a.callee, &b.callee) {
-            (crate::ir::Callee::IsValid(a), crate::ir::Callee::IsValid(b)) => same(a, b),
-            _ => false,
-        },
-        _ => false,
     }
 }

@@ -65,7 +65,7 @@ pub fn add_except(
         .filter_map(|a| match structure(a) {
             Some(message) => Some(Node::Message(message)),
             None => {
-                let message = "an annotation in brackets holds constants, or `key = constant`";
+                let message = "an annotation in brackets holds constants, or `key = constant` with different keys";
                 diagnostics.report(Diagnostic::error("bad-annotation", a.name.span, message));
                 None
             }
@@ -116,6 +116,15 @@ fn structure(annotation: &Annotation) -> Option<Message> {
         }));
     }
     let mut values = Message::default();
+    let keys = nodes.iter().filter_map(|node| match node {
+        Node::Message(message) => message.0.first(),
+        _ => None,
+    });
+    let keys: Vec<_> = keys.collect();
+    let repeated = |(i, key)| keys[..i].contains(key);
+    if is_pair && keys.iter().enumerate().any(repeated) {
+        return None;
+    }
     if is_pair {
         values.repeated("kv_pairs", nodes);
         out.message("kv_pair_list", values);

@@ -8,6 +8,7 @@ struct metadata { bit<8> x; bool flag; }
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     state start { p.extract(hdr.h); transition accept; }
 }
+control Sub(in string reason) { apply { } }
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     action note(string text) { log_msg(text); }
