@@ -13,6 +13,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure as MplFigure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from ebb_experiments.study.arrivals import rates
@@ -59,24 +60,20 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
     """The figure as files of these kinds: `svg`, `png`."""
     panels = _points(data, figure.panels)
     with mpl.rc_context(STYLE):
-        drawn, axes = plt.subplots(
-            1,
-            len(panels),
-            figsize=(PANEL_INCHES[0] * len(panels), PANEL_INCHES[1]),
-            squeeze=False,
-            sharey=figure.kind != "time",
-        )
-        for place, panel in zip(axes[0], panels, strict=True):
+        drawn, places = _grid(len(panels), same_y=figure.kind != "time")
+        for number, (place, panel) in enumerate(zip(places, panels, strict=True)):
             _panel(figure, data, place, panel)
             if figure.panels:
                 axis = _axis(data, figure.panels)
                 place.set_title(f"{axis.label} {_text(panel)} {axis.unit}".strip(), fontsize=9)
+            if number % _columns(len(panels)) and figure.kind != "time":
+                place.set_ylabel("")
         if "y" not in figure.log and figure.kind in ("line", "bars", "rank", "time"):
             # Not before all panels are drawn: it ends the scaling, and they may share their axis.
-            for place in axes[0]:
+            for place in places:
                 place.set_ylim(bottom=0)
         handles: dict[str, Any] = {}
-        for place in axes[0]:
+        for place in places:
             found, labels = place.get_legend_handles_labels()
             handles |= {
                 label: handle for handle, label in zip(found, labels, strict=True)
@@ -87,12 +84,10 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
             drawn.legend(
                 handles.values(),
                 handles.keys(),
-                loc="lower center",
-                ncols=min(4, len(handles)),
-                bbox_to_anchor=(0.5, -0.01 - 0.06 * ((len(handles) - 1) // 4)),
+                loc="outside lower center",
+                ncols=min(4 if len(places) > 1 else 2, len(handles)),
                 fontsize=8,
             )
-        drawn.tight_layout(rect=(0, 0.07, 1, 1))
         directory.mkdir(parents=True, exist_ok=True)
         paths = [directory / f"{figure.name}.{kind}" for kind in kinds]
         for path in paths:
@@ -100,6 +95,28 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
             drawn.savefig(path, bbox_inches="tight", metadata=metadata)
         plt.close(drawn)
     return paths
+
+
+def _columns(panels: int) -> int:
+    """Of panels that a page shows side by side."""
+    return 2 if panels == 4 else min(panels, 3)
+
+
+def _grid(panels: int, *, same_y: bool) -> tuple[MplFigure, list[Axes]]:
+    columns = _columns(panels)
+    rows = -(-panels // columns)
+    drawn, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows),
+        squeeze=False,
+        sharey=same_y,
+        layout="constrained",
+    )
+    places = list(axes.flat)
+    for unused in places[panels:]:
+        unused.remove()
+    return drawn, places[:panels]
 
 
 def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> None:
