@@ -26,6 +26,7 @@ from ebb_experiments.bench import (
     simulation,
     spacing,
     tables,
+    writes,
 )
 from ebb_experiments.bench.section import Context, Section
 from ebb_experiments.sim.simulator import SimulatorError
@@ -41,6 +42,7 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "pipeline": pipeline.run,
     "simulation": simulation.run,
     "tables": tables.run,
+    "writes": writes.run,
 }
 """By name, in the order in which they run."""
 ROOT = Path(__file__).resolve().parents[3]

@@ -52,7 +52,7 @@ pub struct SwitchOptions {
 pub enum Notice {
     PacketIn(Vec<u8>),
     Digest(Digest),
-    /// An entry was not hit for its idle timeout. Told once, until it is hit again.
+    /// An entry was not hit for its idle timeout. Told again after another timeout.
     Idle {
         table: TableId,
         entry: EntryId,
@@ -125,9 +125,8 @@ pub struct Switch {
     ledger: Ledger,
     packets_seen: u64,
     listener: Option<Listener>,
-    /// Entries whose [`Notice::Idle`] was sent.
-    idle: BTreeSet<(TableId, EntryId)>,
     tracer: Tracer,
+    ports_down: BTreeSet<PortId>,
 }
 
 impl Switch {
@@ -155,8 +154,8 @@ impl Switch {
             ledger: Ledger::default(),
             packets_seen: 0,
             listener: None,
-            idle: BTreeSet::new(),
             tracer: Tracer::default(),
+            ports_down: BTreeSet::new(),
         };
         if let Some(port) = cpu_port {
             switch.connect_port(Instant::ZERO, port);
@@ -192,9 +191,23 @@ impl Switch {
     pub fn install(&mut self, mut pipeline: Pipeline) {
         self.manager.clear(self.now);
         self.tracer.flush();
-        self.idle.clear();
         pipeline.set_drop_port(self.options.drop_port);
+        for port in &self.ports_down {
+            pipeline.set_port_up((*port).into(), false);
+        }
         self.pipeline = Some(pipeline);
+    }
+
+    /// The link behind a port has gone down or come up. Members of groups that watch it are not
+    /// chosen while it is down.
+    pub fn set_port_up(&mut self, port: PortId, up: bool) {
+        match up {
+            true => self.ports_down.remove(&port),
+            false => self.ports_down.insert(port),
+        };
+        if let Some(pipeline) = &mut self.pipeline {
+            pipeline.set_port_up(port.into(), up);
+        }
     }
 
     /// Everything is as at the start, without a program. Ports stay connected, and frames that have
@@ -216,7 +229,6 @@ impl Switch {
         self.drops = DropLedger::default();
         self.outside_drops = DropLedger::default();
         self.ledger = Ledger::default();
-        self.idle.clear();
         self.delays_changed = true;
     }
 
@@ -271,14 +283,12 @@ impl Switch {
 
     /// Looks for entries that have become idle. To be called now and then.
     pub fn check_idle_entries(&mut self) {
-        let Some(pipeline) = &self.pipeline else {
+        let Some(pipeline) = &mut self.pipeline else {
             return;
         };
-        let idle: BTreeSet<_> = pipeline.idle_entries(self.now).into_iter().collect();
-        for (table, entry) in &idle - &self.idle {
+        for (table, entry) in pipeline.take_idle_entries(self.now) {
             self.notify(Notice::Idle { table, entry });
         }
-        self.idle = idle;
     }
 
     /// A packet from the controller. False if the switch has no CPU port.

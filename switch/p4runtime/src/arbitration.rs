@@ -7,6 +7,7 @@ use prost_types::Any;
 use tonic::{Code, Status};
 
 use crate::proto::{p4, rpc};
+use crate::role::{Rights, RoleConfig};
 
 /// One StreamChannel.
 pub type StreamId = u64;
@@ -32,6 +33,8 @@ struct Role {
     /// Highest election id ever seen; outlives the stream that brought it.
     highest: Option<u128>,
     config: Option<Any>,
+    /// The same; without one everything is allowed.
+    parsed: Option<RoleConfig>,
     /// As the client wrote it.
     given: Option<p4::Role>,
 }
@@ -64,6 +67,8 @@ impl Arbiter {
         let name = update.role.as_ref().map_or("", |r| r.name.as_str());
         let election = update.election_id.as_ref().map(election_id);
         self.check(stream, update, name, election)?;
+        let given = update.role.as_ref().and_then(|r| r.config.as_ref());
+        let parsed = RoleConfig::parse(given)?;
 
         let role = self.roles.entry(name.to_owned()).or_default();
         let old_primary = role.primary();
@@ -72,7 +77,8 @@ impl Arbiter {
         let wins = election.is_some() && election >= role.highest;
         if wins {
             role.highest = election;
-            role.config = update.role.as_ref().and_then(|r| r.config.clone());
+            role.config = given.cloned();
+            role.parsed = parsed;
         }
         self.role_of.insert(stream, name.to_owned());
 
@@ -103,6 +109,12 @@ impl Arbiter {
             "" => "the default role".to_owned(),
             name => format!("role '{name}'"),
         };
+        if !role.is_empty() && !self.roles.contains_key(role) {
+            return Err(Status::not_found(format!(
+                "device {} has no role '{role}'; open a StreamChannel with it first",
+                self.device_id
+            )));
+        }
         let state = self.roles.get(role).filter(|r| r.primary().is_some());
         match (state.and_then(|r| r.highest), election) {
             (None, _) => denied(format!(
@@ -124,9 +136,19 @@ impl Arbiter {
         role.is_some_and(|r| r.primary() == Some(stream))
     }
 
-    /// The primaries of all roles: who gets packets and digests.
-    pub fn primaries(&self) -> Vec<StreamId> {
-        self.roles.values().filter_map(Role::primary).collect()
+    /// The primaries of the roles whose config allows something: who gets packets and digests.
+    pub fn primaries(&self, allowed: impl Fn(&RoleConfig) -> bool) -> Vec<StreamId> {
+        let roles = self.roles.values();
+        let roles = roles.filter(|r| r.parsed.as_ref().is_none_or(&allowed));
+        roles.filter_map(Role::primary).collect()
+    }
+
+    pub fn rights(&self, role: &str) -> Rights {
+        let others = self.roles.iter().filter(|(name, _)| *name != role);
+        let theirs = others.filter_map(|(_, r)| r.parsed.as_ref());
+        let theirs = theirs.flat_map(|config| config.exclusive_p4_ids.iter().copied());
+        let own = self.roles.get(role).and_then(|r| r.parsed.as_ref());
+        Rights::new(own, theirs.collect())
     }
 
     fn check(
@@ -281,7 +303,7 @@ mod tests {
             [(11, Code::NotFound)]
         );
         assert_eq!(told(&a.update(11, &update(5)).unwrap()), [(11, Code::Ok)]);
-        assert_eq!(a.primaries(), [11]);
+        assert_eq!(a.primaries(|_| true), [11]);
     }
 
     #[test]
@@ -304,7 +326,7 @@ mod tests {
             ..Default::default()
         });
         assert_eq!(told(&a.update(11, &other).unwrap()), [(11, Code::Ok)]);
-        assert_eq!(a.primaries(), [10, 11]);
+        assert_eq!(a.primaries(|_| true), [10, 11]);
         let error = a.update(11, &update(9)).unwrap_err();
         assert_eq!(error.code(), Code::FailedPrecondition);
     }

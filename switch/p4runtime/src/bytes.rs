@@ -7,7 +7,7 @@ use crate::error::{EntityError, Result};
 /// Checks that `bytes` fits in `width` bits and returns its canonical form.
 pub fn canonical(bytes: &[u8], width: usize) -> Result<Vec<u8>> {
     if bytes.is_empty() {
-        return Err(EntityError::invalid(
+        return Err(EntityError::out_of_range(
             "the value is an empty byte string; write zero as 0x00",
         ));
     }
@@ -30,6 +30,52 @@ pub fn strip(bytes: &[u8]) -> &[u8] {
         0 => &[0],
         len => &bytes[zeros.min(len - 1)..],
     }
+}
+
+/// From the shortest two's complement, or a longer one, to `width` bits of it (spec, "Bytestrings").
+pub fn from_signed(bytes: &[u8], width: usize) -> Result<Vec<u8>> {
+    let Some(first) = bytes.first() else {
+        return canonical(bytes, width);
+    };
+    let fill = if first & 0x80 == 0 { 0 } else { 0xff };
+    let mut wide = vec![fill; width.div_ceil(8).max(bytes.len()) + 1 - bytes.len()];
+    wide.extend_from_slice(bytes);
+    // From the sign bit of the type on, all bits are the same.
+    let bit = |n: usize| wide[wide.len() - 1 - n / 8] >> (n % 8) & 1;
+    if (width.max(1) - 1..wide.len() * 8).any(|n| bit(n) != fill & 1) {
+        return Err(EntityError::out_of_range(format!(
+            "value {} does not fit in int<{width}>",
+            hex(bytes)
+        )));
+    }
+    let mask = ones(width);
+    let kept = padded(&wide, width);
+    let first = kept.len() - mask.len().min(kept.len());
+    Ok(kept
+        .iter()
+        .enumerate()
+        .map(|(i, b)| match i.checked_sub(first) {
+            Some(at) => b & mask[at],
+            None => 0,
+        })
+        .collect())
+}
+
+/// The shortest two's complement of `width` bits.
+pub fn to_signed(bytes: &[u8], width: usize) -> Vec<u8> {
+    let mut value = padded(bytes, width);
+    let sign = width.max(1) - 1;
+    let last = value.len() - 1;
+    let negative = value[last - sign / 8] >> (sign % 8) & 1 == 1;
+    let fill = if negative { 0xff } else { 0 };
+    if negative {
+        for n in width..value.len() * 8 {
+            value[last - n / 8] |= 1 << (n % 8);
+        }
+    }
+    let spare = |pair: &[u8]| pair[0] == fill && pair[1] >> 7 == fill >> 7;
+    let cut = value.windows(2).take_while(|pair| spare(pair)).count();
+    value.split_off(cut)
 }
 
 /// The position of the highest set bit, counted from 1; 0 for zero.
@@ -117,7 +163,7 @@ mod tests {
             error.message,
             "value 0x80 needs 8 bits, the field has 7; allowed: 0 to 0x7f"
         );
-        assert_eq!(canonical(&[], 8).unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(canonical(&[], 8).unwrap_err().code, Code::OutOfRange);
     }
 
     #[test]
@@ -128,6 +174,20 @@ mod tests {
         assert_eq!(ones(9), [0x01, 0xff]);
         assert_eq!(outside(&[10, 0, 0, 1], &[0xff, 0, 0, 0]), [1]);
         assert!(is_zero(&outside(&[0xf0], &[0xff, 0xf0])));
+    }
+
+    #[test]
+    fn signed_values_are_as_in_the_table_of_the_spec() {
+        assert_eq!(to_signed(&[0x9d], 8), [0x9d]);
+        assert_eq!(to_signed(&[0x0d, 0x1d], 12), [0xfd, 0x1d]);
+        assert_eq!(to_signed(&[0, 0], 16), [0]);
+        assert_eq!(to_signed(&[0, 0x80], 16), [0, 0x80]);
+        assert_eq!(from_signed(&[0xff, 0x9d], 8).unwrap(), [0x9d]);
+        assert_eq!(from_signed(&[0xfd, 0x1d], 12).unwrap(), [0x0d, 0x1d]);
+        assert_eq!(from_signed(&[0x63], 8).unwrap(), [0x63]);
+        assert!(from_signed(&[0, 0x9d], 8).is_err());
+        assert!(from_signed(&[0x8d, 0x1d], 12).is_err());
+        assert!(from_signed(&[], 16).is_err());
     }
 
     #[test]

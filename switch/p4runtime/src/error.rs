@@ -61,15 +61,15 @@ impl EntityError {
     }
 }
 
-/// The status of a Write: OK if every update was, else UNKNOWN with one detail per update.
-pub fn batch_status(results: &[Result<()>]) -> Result<(), Status> {
+/// The status of a Write or Read: OK if every element was, else UNKNOWN with one detail for each.
+pub fn batch_status(results: &[Result<()>], elements: &str) -> Result<(), Status> {
     let Some(first) = results.iter().find_map(|r| r.as_ref().err()) else {
         return Ok(());
     };
     let failed = results.iter().filter(|r| r.is_err()).count();
     let message = match results.len() {
         1 => first.message.clone(),
-        all => format!("{failed} of {all} updates failed; the first: {first}"),
+        all => format!("{failed} of {all} {elements} failed; the first: {first}"),
     };
     let encode = |with_messages| {
         let status = rpc::Status {

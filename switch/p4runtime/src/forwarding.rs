@@ -12,6 +12,7 @@ use crate::programs::{Loaded, Programs};
 use crate::proto::p4::ForwardingPipelineConfig;
 use crate::proto::p4::forwarding_pipeline_config::Cookie;
 use crate::store::Store;
+use crate::translation::Names;
 
 /// A config that was verified. Until it is committed it has its pipeline with it, and takes writes
 /// there: committing only puts that pipeline into the switch.
@@ -21,6 +22,8 @@ pub struct Forwarding {
     /// The controller's own name for the config.
     pub cookie: Option<Cookie>,
     pub store: Mutex<Store>,
+    /// Values of translated types.
+    pub names: Mutex<Names>,
     detached: Mutex<Option<Pipeline>>,
 }
 
@@ -29,10 +32,12 @@ impl Forwarding {
         let cookie = config.cookie;
         let loaded = programs.load(config)?;
         let pipeline = Pipeline::new(loaded.program.clone());
-        let store = Store::new(&loaded.info, &pipeline)?;
+        let store = Store::new(&loaded.info);
+        let names = Names::new(&loaded.info.types);
         Ok(Self {
             cookie,
             store: Mutex::new(store),
+            names: Mutex::new(names),
             detached: Mutex::new(Some(pipeline)),
             loaded,
         })
@@ -61,6 +66,8 @@ impl Forwarding {
         };
         Ok(f(&mut Context {
             info: &self.loaded.info,
+            plans: &self.loaded.plans,
+            names: &mut lock(&self.names),
             store: &mut lock(&self.store),
             pipeline,
             now,
@@ -70,17 +77,17 @@ impl Forwarding {
     /// Writes what `old` holds to this config (spec: RECONCILE_AND_COMMIT). Counters and registers
     /// start again at zero.
     pub fn take_over(&self, old: &Forwarding, switch: &mut dyn Switch) -> Result<()> {
-        let updates = entities::restore_updates(&old.loaded.info, &lock(&old.store));
+        let internal = |status: Status| EntityError::internal(status.message());
+        let updates = old.with(switch, entities::restore_updates);
+        let updates = updates.map_err(internal)??;
         let restored = self.with(switch, |ctx| {
             updates.iter().try_for_each(|u| entities::restore(ctx, u))
         });
-        restored
-            .map_err(|status| EntityError::internal(status.message()))?
-            .map_err(|e| {
-                EntityError::invalid(format!(
-                    "the present state does not fit the new config: {e}"
-                ))
-            })
+        restored.map_err(internal)?.map_err(|e| {
+            EntityError::invalid(format!(
+                "the present state does not fit the new config: {e}"
+            ))
+        })
     }
 }
 

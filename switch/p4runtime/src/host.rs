@@ -14,7 +14,8 @@ use crate::entities::Context;
 use crate::forwarding::{Configs, Forwarding, lock};
 use crate::programs::Programs;
 use crate::proto::p4::stream_message_response::Update;
-use crate::proto::p4::{StreamMessageResponse, Uint128};
+use crate::proto::p4::{PacketIn, StreamMessageResponse, Uint128};
+use crate::role::Rights;
 
 pub type Outgoing = Result<StreamMessageResponse, Status>;
 
@@ -62,8 +63,16 @@ impl Host {
         }
     }
 
-    pub fn check_primary(&self, role: &str, election: Option<&Uint128>) -> Result<(), Status> {
-        lock(&self.arbiter).check_primary(role, election)
+    /// What the primary of a role may do, for a request that says to come from it.
+    pub fn check_primary(&self, role: &str, election: Option<&Uint128>) -> Result<Rights, Status> {
+        let arbiter = lock(&self.arbiter);
+        arbiter.check_primary(role, election)?;
+        Ok(arbiter.rights(role))
+    }
+
+    /// What a role may do, for requests that need no primary.
+    pub fn rights(&self, role: &str) -> Rights {
+        lock(&self.arbiter).rights(role)
     }
 
     pub fn active(&self) -> Result<Arc<Forwarding>, Status> {
@@ -83,12 +92,13 @@ impl Host {
         call(&*self.device, f).await
     }
 
-    /// Runs `f` on the pipeline that reads and writes refer to.
-    pub async fn on_pipeline<R: Send + 'static>(
+    /// Runs `f` on the pipeline of a config.
+    pub async fn on<R: Send + 'static>(
         &self,
+        forwarding: &Arc<Forwarding>,
         f: impl FnOnce(&mut Context) -> R + Send + 'static,
     ) -> Result<R, Status> {
-        let forwarding = self.active()?;
+        let forwarding = forwarding.clone();
         self.on_switch(move |switch| forwarding.with(switch, f))
             .await?
     }
@@ -165,11 +175,19 @@ impl Host {
         }
     }
 
-    /// To the primary of every role.
-    pub fn send_to_primaries(&self, update: Update) {
-        let primaries = lock(&self.arbiter).primaries();
+    /// To the primary of every role that has something to do with an object of the P4Info.
+    pub fn send_about(&self, id: u32, update: Update) {
+        let primaries = lock(&self.arbiter).primaries(|config| config.has(id));
         for stream in primaries {
             self.send(stream, update.clone());
+        }
+    }
+
+    /// To the primary of every role that wants it.
+    pub fn send_packet(&self, packet: PacketIn) {
+        let primaries = lock(&self.arbiter).primaries(|config| config.wants(&packet));
+        for stream in primaries {
+            self.send(stream, Update::Packet(packet.clone()));
         }
     }
 

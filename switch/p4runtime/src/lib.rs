@@ -26,12 +26,14 @@ mod p4info;
 mod packet_io;
 mod programs;
 pub mod proto;
+mod role;
 mod server;
 mod service;
 mod store;
 mod stream;
 mod trace;
 mod traffic;
+mod translation;
 
 pub use device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};

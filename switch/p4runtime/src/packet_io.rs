@@ -1,16 +1,18 @@
 //! Controller headers: the metadata of packet-in and packet-out messages, packed as the P4 header
 //! that the frame has on the CPU port (spec, "Packet I/O").
 
-use crate::bytes::{self, canonical};
+use crate::bytes;
 use crate::error::{EntityError, Result};
 use crate::p4info::choices;
 use crate::proto::config::ControllerPacketMetadata;
 use crate::proto::p4::{PacketIn, PacketMetadata, PacketOut};
+use crate::translation::Names;
 
 /// The frame that goes to the CPU port: the `packet_out` header, then the payload.
 pub fn packet_out_frame(
     header: Option<&ControllerPacketMetadata>,
     packet: &PacketOut,
+    names: &mut Names,
 ) -> Result<Vec<u8>> {
     let fields = header.map_or(&[][..], |h| &h.metadata);
     let known = || choices(fields.iter().map(|f| (f.name.as_str(), f.id)));
@@ -29,7 +31,7 @@ pub fn packet_out_frame(
         let place = format!("packet-out: metadata '{}' ({width} bits)", field.name);
         let mut values = packet.metadata.iter().filter(|m| m.metadata_id == field.id);
         let value = match (values.next(), values.next()) {
-            (Some(m), None) => canonical(&m.value, width),
+            (Some(m), None) => names.decode(field.type_name.as_ref(), width, &m.value),
             (None, _) => Err(EntityError::invalid("missing")),
             (Some(_), Some(_)) => Err(EntityError::invalid("given twice")),
         };
@@ -41,7 +43,11 @@ pub fn packet_out_frame(
 }
 
 /// Splits a frame from the CPU port. `None`: it is shorter than the header.
-pub fn packet_in(header: Option<&ControllerPacketMetadata>, frame: &[u8]) -> Option<PacketIn> {
+pub fn packet_in(
+    header: Option<&ControllerPacketMetadata>,
+    frame: &[u8],
+    names: &Names,
+) -> Option<PacketIn> {
     let fields = header.map_or(&[][..], |h| &h.metadata);
     let width = |bitwidth: i32| bitwidth.max(0) as usize;
     let total: usize = fields.iter().map(|f| width(f.bitwidth)).sum();
@@ -52,7 +58,7 @@ pub fn packet_in(header: Option<&ControllerPacketMetadata>, frame: &[u8]) -> Opt
         at += width(field.bitwidth);
         PacketMetadata {
             metadata_id: field.id,
-            value,
+            value: names.encode(field.type_name.as_ref(), &value),
         }
     });
     Some(PacketIn {
@@ -134,25 +140,35 @@ mod tests {
     fn fields_are_packed_in_header_order_whatever_order_they_come_in() {
         // 9 bits of port 3, 7 bits of padding 0x55.
         let packet = out(&[(2, &[0x55]), (1, &[3])]);
-        let frame = packet_out_frame(Some(&header(&[9, 7])), &packet).unwrap();
+        let frame =
+            packet_out_frame(Some(&header(&[9, 7])), &packet, &mut Names::default()).unwrap();
         assert_eq!(frame, [0b0000_0001, 0b1101_0101, 0xaa]);
     }
 
     #[test]
     fn a_packet_in_gives_the_fields_back() {
         let header = header(&[9, 7]);
-        let packet = packet_in(Some(&header), &[0b0000_0001, 0b1101_0101, 0xaa]).unwrap();
+        let packet = packet_in(
+            Some(&header),
+            &[0b0000_0001, 0b1101_0101, 0xaa],
+            &Names::default(),
+        )
+        .unwrap();
         assert_eq!(packet.payload, [0xaa]);
         let values: Vec<_> = packet.metadata.iter().map(|m| m.value.clone()).collect();
         assert_eq!(values, [vec![3], vec![0x55]]);
-        assert!(packet_in(Some(&header), &[1]).is_none());
-        assert_eq!(packet_in(None, &[1, 2]).unwrap().payload, [1, 2]);
+        assert!(packet_in(Some(&header), &[1], &Names::default()).is_none());
+        assert_eq!(
+            packet_in(None, &[1, 2], &Names::default()).unwrap().payload,
+            [1, 2]
+        );
     }
 
     #[test]
     fn wrong_metadata_is_named() {
         let header = header(&[9, 7]);
-        let error = |packet| packet_out_frame(Some(&header), &packet).unwrap_err();
+        let error =
+            |packet| packet_out_frame(Some(&header), &packet, &mut Names::default()).unwrap_err();
         assert_eq!(
             error(out(&[(1, &[3])])).message,
             "packet-out: metadata 'f2' (7 bits): missing"

@@ -9,7 +9,7 @@ use ebb_pipeline::control::MatchKind;
 use ebb_pipeline::{ActionId, DigestId, Pipeline, Program};
 use prost::Message;
 
-use crate::entities::match_kind;
+use crate::entities::{Plans, match_kind, plans};
 use crate::error::{EntityError, Result};
 use crate::forwarding::lock;
 use crate::p4info::{Index, Object};
@@ -24,6 +24,7 @@ pub struct Loaded {
     /// The P4Info's ids of the pipeline's digests.
     pub digests: HashMap<DigestId, u32>,
     pub program: Arc<Program>,
+    pub plans: Plans,
 }
 
 /// What is loaded in any switch of the server. What no switch has any more goes.
@@ -64,6 +65,7 @@ impl Loaded {
         let program = compile(&config.p4_device_config, interpreted)?;
         let pipeline = Pipeline::new(program.clone());
         check(&info, &pipeline)?;
+        let plans = plans(&info, &pipeline)?;
         let digests = info.digests.values().map(|digest| {
             let id = pipeline.digest(digest.name())?;
             Ok((id, digest.id()))
@@ -73,6 +75,7 @@ impl Loaded {
             info,
             config,
             program,
+            plans,
         })
     }
 }

@@ -4,11 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use prost::Message;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::entities;
+use crate::entities::{self, Position};
 use crate::error::{EntityError, batch_status};
 use crate::forwarding::{Forwarding, lock};
 use crate::host::Host;
@@ -17,10 +18,15 @@ use crate::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4::p4_runtime_server::P4Runtime;
 use crate::proto::p4::set_forwarding_pipeline_config_request::Action;
 use crate::proto::p4::write_request::Atomicity;
+use crate::role::Rights;
 use crate::stream::serve_controller;
 
 /// The version of the API that the descriptors are of.
 const API_VERSION: &str = "1.5.0";
+/// Updates of a batch that no packet comes between: 0.2 ms or so.
+const UPDATES_BETWEEN_PACKETS: usize = 100;
+/// The same of a read.
+const ENTRIES_BETWEEN_PACKETS: usize = 200;
 /// Clients accept messages of 4 MiB unless told otherwise.
 const READ_CHUNK_BYTES: usize = 1 << 20;
 
@@ -85,21 +91,44 @@ impl P4Runtime for Service {
     ) -> Result<Response<p4::WriteResponse>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
-        if request.atomicity() != Atomicity::ContinueOnError {
-            return Err(Status::unimplemented(format!(
-                "atomicity {} is not there; use CONTINUE_ON_ERROR",
-                request.atomicity().as_str_name()
-            )));
-        }
+        let whole = request.atomicity() != Atomicity::ContinueOnError;
         let _gate = self.host.gate.lock().await;
-        self.host
+        let rights = self
+            .host
             .check_primary(&request.role, request.election_id.as_ref())?;
-        let updates = request.updates;
-        let write = move |ctx: &mut entities::Context| -> Vec<_> {
-            updates.iter().map(|u| entities::write(ctx, u)).collect()
-        };
-        let results = self.host.on_pipeline(write).await?;
-        batch_status(&results)?;
+        let forwarding = self.host.active()?;
+        let mut updates = request.updates;
+        let mut results = Vec::with_capacity(updates.len());
+        if !rights.is_full() {
+            let may = |u: &p4::Update| rights.may_write(u.entity.as_ref());
+            if whole && !updates.iter().all(may) {
+                return Err(Status::permission_denied(
+                    "the batch has updates of objects that are not of this role",
+                ));
+            }
+        }
+        if whole {
+            let write =
+                move |ctx: &mut entities::Context| entities::write_all_or_nothing(ctx, &updates);
+            results = self.host.on(&forwarding, write).await?;
+        } else {
+            // Packets need not wait for all of a large batch.
+            let rights = Arc::new(rights);
+            while !updates.is_empty() {
+                let rest = updates.split_off(updates.len().min(UPDATES_BETWEEN_PACKETS));
+                let some = std::mem::replace(&mut updates, rest);
+                let rights = rights.clone();
+                let write = move |ctx: &mut entities::Context| -> Vec<_> {
+                    let write = |u: &p4::Update| match rights.may_write(u.entity.as_ref()) {
+                        true => entities::write(ctx, u),
+                        false => Err(not_of_role()),
+                    };
+                    some.iter().map(write).collect()
+                };
+                results.extend(self.host.on(&forwarding, write).await?);
+            }
+        }
+        batch_status(&results, "updates")?;
         Ok(Response::new(p4::WriteResponse {}))
     }
 
@@ -109,17 +138,29 @@ impl P4Runtime for Service {
     ) -> Result<Response<Self::ReadStream>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
-        let filters = request.entities;
-        let read = move |ctx: &mut entities::Context| -> Result<Vec<_>, EntityError> {
-            let mut found = Vec::new();
-            for filter in &filters {
-                found.extend(entities::read(ctx, filter)?);
+        let rights = self.host.rights(&request.role);
+        let forwarding = self.host.active()?;
+        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let host = self.host.clone();
+        tokio::spawn(async move {
+            // No write comes between the parts of a read.
+            let _gate = host.gate.lock().await;
+            let mut results = Vec::new();
+            for filter in request.entities {
+                let read = read_all(&host, &forwarding, filter, &rights, &sender).await;
+                match read {
+                    Ok(result) => results.push(result),
+                    Err(status) => {
+                        let _ = sender.send(Err(status));
+                        return;
+                    }
+                }
             }
-            Ok(found)
-        };
-        let found = self.host.on_pipeline(read).await?;
-        let responses = chunks(found.map_err(EntityError::into_status)?);
-        let responses = tokio_stream::iter(responses.into_iter().map(Ok));
+            if let Err(status) = batch_status(&results, "requests") {
+                let _ = sender.send(Err(status));
+            }
+        });
+        let responses = UnboundedReceiverStream::new(receiver);
         Ok(Response::new(Box::pin(responses)))
     }
 
@@ -130,8 +171,15 @@ impl P4Runtime for Service {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
         let _gate = self.host.gate.lock().await;
-        self.host
+        let rights = self
+            .host
             .check_primary(&request.role, request.election_id.as_ref())?;
+        if !rights.may_push() {
+            return Err(Status::permission_denied(format!(
+                "role '{}' may not change the forwarding pipeline config (can_push_pipeline)",
+                request.role
+            )));
+        }
         match request.action() {
             Action::Unspecified => {
                 return Err(Status::invalid_argument(
@@ -162,7 +210,7 @@ impl P4Runtime for Service {
                 }
                 let saved = lock(&self.host.configs).saved.clone();
                 let saved = saved.ok_or_else(|| {
-                    Status::failed_precondition("no config is saved; use VERIFY_AND_SAVE first")
+                    Status::not_found("no config is saved; use VERIFY_AND_SAVE first")
                 })?;
                 self.commit(saved, None).await?;
             }
@@ -176,7 +224,10 @@ impl P4Runtime for Service {
     ) -> Result<Response<p4::GetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
-        let forwarding = self.host.active()?;
+        let Ok(forwarding) = self.host.active() else {
+            // Nothing is known yet, which is not an error (spec, same section).
+            return Ok(Response::new(Default::default()));
+        };
         let kind = request.response_type();
         let whole = &forwarding.loaded.config;
         let mut config = p4::ForwardingPipelineConfig {
@@ -223,6 +274,46 @@ impl P4Runtime for Service {
             experimental: None,
         }))
     }
+}
+
+/// Sends what one element of a Read selects, a part between any two packets. The outer error is that
+/// of the whole call.
+async fn read_all(
+    host: &Host,
+    forwarding: &Arc<Forwarding>,
+    filter: p4::Entity,
+    rights: &Rights,
+    sender: &UnboundedSender<Result<p4::ReadResponse, Status>>,
+) -> Result<Result<(), EntityError>, Status> {
+    let filter = Arc::new(filter);
+    let mut position = Position::default();
+    loop {
+        let (filter, mut at) = (filter.clone(), position);
+        let read = move |ctx: &mut entities::Context| {
+            let mut found = Vec::new();
+            let limit = ENTRIES_BETWEEN_PACKETS;
+            let done = entities::read(ctx, &filter, (&mut at, limit), &mut found)?;
+            Ok((done, at, found))
+        };
+        let (done, at, mut found) = match host.on(forwarding, read).await? {
+            Ok(read) => read,
+            Err(error) => return Ok(Err(error)),
+        };
+        position = at;
+        found.retain(|entity| rights.may_read(entity));
+        for response in chunks(found) {
+            if sender.send(Ok(response)).is_err() {
+                return Err(Status::cancelled("nobody reads the answer"));
+            }
+        }
+        if done {
+            return Ok(Ok(()));
+        }
+    }
+}
+
+fn not_of_role() -> EntityError {
+    EntityError::permission_denied("this role may not write that object of the P4Info")
 }
 
 /// Responses of about `READ_CHUNK_BYTES` each.

@@ -96,7 +96,8 @@ fn checked_packet_out(
     let forwarding = committed.ok_or_else(|| {
         EntityError::failed_precondition("no forwarding pipeline config is committed")
     })?;
-    packet_io::packet_out_frame(forwarding.loaded.info.packet_out.as_ref(), packet)
+    let header = forwarding.loaded.info.packet_out.as_ref();
+    packet_io::packet_out_frame(header, packet, &mut lock(&forwarding.names))
 }
 
 fn digest_ack(host: &Host, id: StreamId, ack: p4::DigestListAck) {
@@ -169,8 +170,9 @@ async fn handle_event(host: &Host, event: Event) {
     match event {
         Event::PacketIn(frame) => {
             let header = forwarding.loaded.info.packet_in.as_ref();
-            match packet_io::packet_in(header, &frame) {
-                Some(packet) => host.send_to_primaries(Update::Packet(packet)),
+            let packet = packet_io::packet_in(header, &frame, &lock(&forwarding.names));
+            match packet {
+                Some(packet) => host.send_packet(packet),
                 None => tracing::warn!(
                     bytes = frame.len(),
                     "a frame for the controller is shorter than the header packet_in; dropped"
@@ -194,12 +196,12 @@ async fn handle_event(host: &Host, event: Event) {
                 })
                 .await;
             if let Ok(Ok(Some(entry))) = found {
-                host.send_to_primaries(Update::IdleTimeoutNotification(
-                    p4::IdleTimeoutNotification {
-                        table_entry: vec![entry],
-                        timestamp: since_epoch_ns(),
-                    },
-                ));
+                let id = entry.table_id;
+                let notification = p4::IdleTimeoutNotification {
+                    table_entry: vec![entry],
+                    timestamp: since_epoch_ns(),
+                };
+                host.send_about(id, Update::IdleTimeoutNotification(notification));
             }
         }
     }
@@ -211,7 +213,8 @@ fn send_digest_lists(host: &Host) {
     loop {
         let list = lock(&host.digests).poll_list(Instant::now());
         let Some(list) = list else { return };
-        host.send_to_primaries(Update::Digest(digest_list(&forwarding, list)));
+        let id = list.digest_id;
+        host.send_about(id, Update::Digest(digest_list(&forwarding, list)));
     }
 }
 

@@ -96,12 +96,12 @@ impl Machine<'_> {
         let seen = (bytes, self.now);
         let entry = state
             .tables
-            .hit(table, words, seen, &mut state.key, &mut state.masked_key)?;
+            .hit(table, words, seen, &mut state.key, &mut state.masked_key);
         if let Some((m, meter)) = state.tables.meter(table, entry) {
             let colour = meter.colour(m.unit, bytes, self.now);
             store(words, m.target, i128::from(colour));
         }
-        Some(entry)
+        entry
     }
 
     /// The action of an entry, or of a miss.

@@ -1,6 +1,6 @@
 //! Action profiles and selectors, and the actions of entries ready to run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ pub(crate) struct Member {
 #[derive(Debug)]
 pub(crate) struct GroupState {
     pub group: Group,
-    /// Members, each as often as its weight says, in order of their numbers.
+    /// Members whose ports are up, each as often as its weight says, in order of their numbers.
     pub buckets: Vec<u32>,
 }
 
@@ -125,8 +125,10 @@ impl Profile {
 }
 
 impl GroupState {
-    pub fn new(group: Group) -> GroupState {
-        let mut members: Vec<_> = group.members.iter().map(|m| (m.member, m.weight)).collect();
+    pub fn new(group: Group, ports_down: &BTreeSet<u32>) -> GroupState {
+        let is_up = |port: Option<u32>| port.is_none_or(|p| !ports_down.contains(&p));
+        let members = group.members.iter().filter(|m| is_up(m.watch_port));
+        let mut members: Vec<_> = members.map(|m| (m.member, m.weight)).collect();
         members.sort_unstable();
         let buckets = members
             .into_iter()

@@ -1,6 +1,6 @@
 //! Everything that changes after a program is loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rand::SeedableRng;
@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub value_sets: Vec<ValueSet>,
     pub multicast: BTreeMap<u16, Vec<Replica>>,
     pub clone_sessions: BTreeMap<u32, CloneSession>,
+    /// Those that are up are not told apart from those that do not exist.
+    pub ports_down: BTreeSet<u32>,
     pub digest_configs: Vec<Option<DigestConfig>>,
     pub rng: SmallRng,
     pub drop_port: u16,
@@ -84,6 +86,7 @@ impl State {
             value_sets: start.value_sets.clone(),
             multicast: BTreeMap::new(),
             clone_sessions: BTreeMap::new(),
+            ports_down: BTreeSet::new(),
             digest_configs: vec![None; program.digests.len()],
             rng: SmallRng::seed_from_u64(0),
             drop_port: DROP_PORT,

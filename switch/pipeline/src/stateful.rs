@@ -5,7 +5,7 @@ use std::sync::Arc;
 use ebb_units::Instant;
 
 use crate::bits::{low_mask, words_for};
-use crate::control::{CounterValue, MeterConfig, MeterUnit};
+use crate::control::{CounterValue, MeterConfig, MeterCounts, MeterUnit};
 use crate::native::Cells;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -61,6 +61,8 @@ pub(crate) struct Meter {
     config: Option<MeterConfig>,
     committed: Bucket,
     peak: Bucket,
+    /// By colour.
+    counts: MeterCounts,
 }
 
 /// A token bucket. What it got is computed from the start of time, so that rounding does not add up.
@@ -110,8 +112,23 @@ impl Meter {
         self.config
     }
 
-    /// RFC 2698, colour-blind. A meter without configuration passes everything as green.
+    pub fn counts(&self) -> MeterCounts {
+        self.counts
+    }
+
+    pub fn set_counts(&mut self, counts: MeterCounts) {
+        self.counts = counts;
+    }
+
+    /// The colour of a packet, which is counted.
     pub fn colour(&mut self, unit: MeterUnit, bytes: u64, now: Instant) -> u64 {
+        let colour = self.mark(unit, bytes, now);
+        self.counts[colour as usize].count(bytes);
+        colour
+    }
+
+    /// RFC 2698, colour-blind. A meter without configuration passes everything as green.
+    fn mark(&mut self, unit: MeterUnit, bytes: u64, now: Instant) -> u64 {
         let Some(c) = self.config else {
             return GREEN;
         };

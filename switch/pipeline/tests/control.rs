@@ -68,17 +68,32 @@ fn port(p: &mut Pipeline, value: u32) -> u16 {
     unicast(ingress(p, &frame(&[], value, b""))).0
 }
 
+fn direct(entry: &TableEntry) -> ActionCall {
+    match &entry.action {
+        TableAction::Direct(call) => call.clone(),
+        other => panic!("expected an action, got {other:?}"),
+    }
+}
+
 #[test]
 fn an_exact_entry_lives() {
     let mut p = with_table(json!([key_field("exact")]), "exact", json!({})).load();
     let t = p.table("t").unwrap();
     let first = entry(exact(7), 0, to(&p, 5, 1));
-    p.insert_entry(at(0), t, first.clone()).unwrap();
+    let id = p.insert_entry(at(0), t, first.clone()).unwrap();
     assert_eq!((port(&mut p, 7), port(&mut p, 8)), (5, 0));
     let again = p.insert_entry(at(0), t, first.clone()).unwrap_err();
     assert!(matches!(again, ControlError::AlreadyExists { .. }));
     let view = p.entry(t, &[exact(7)], 0).unwrap();
-    assert_eq!(view.entry, &first);
+    // Values come back as wide as what they are for.
+    let wide = TableEntry {
+        action: TableAction::Direct(ActionCall {
+            params: vec![vec![0, 5], vec![0, 0, 0, 1]],
+            ..direct(&first)
+        }),
+        ..first
+    };
+    assert_eq!(view.entry, wide);
     assert_eq!(
         view.counter,
         CounterValue {
@@ -89,7 +104,7 @@ fn an_exact_entry_lives() {
     let second = entry(exact(7), 0, to(&p, 6, 1));
     p.modify_entry(at(0), t, second).unwrap();
     assert_eq!(port(&mut p, 7), 6);
-    p.set_entry_counter(t, &[exact(7)], 0, CounterValue::default())
+    p.set_entry_counter(t, Some(id), CounterValue::default())
         .unwrap();
     assert_eq!(p.entry(t, &[exact(7)], 0).unwrap().counter.packets, 0);
     p.delete_entry(t, &[exact(7)], 0).unwrap();
@@ -230,12 +245,14 @@ fn idle_entries_are_found_and_hits_wake_them() {
         ..entry(exact(7), 0, to(&p, 1, 1))
     };
     let id = p.insert_entry(at(0), t, e).unwrap();
-    assert!(p.idle_entries(at(99)).is_empty());
-    assert_eq!(p.idle_entries(at(100)), [(t, id)]);
+    assert!(p.take_idle_entries(at(99)).is_empty());
     // The hit is at 10 us, see `ingress`.
     port(&mut p, 7);
-    assert!(p.idle_entries(at(100)).is_empty());
-    assert_eq!(p.idle_entries(at(110)), [(t, id)]);
+    assert!(p.take_idle_entries(at(109)).is_empty());
+    assert_eq!(p.take_idle_entries(at(110)), [(t, id)]);
+    // Still idle: told again after another timeout.
+    assert!(p.take_idle_entries(at(209)).is_empty());
+    assert_eq!(p.take_idle_entries(at(210)), [(t, id)]);
 }
 
 fn with_selector() -> Pipeline {

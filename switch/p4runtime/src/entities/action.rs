@@ -1,17 +1,16 @@
 //! Actions: the arguments by parameter id, to arguments in order, and back (spec, "Action
 //! Specification").
 
-use std::collections::HashMap;
-
 use ebb_pipeline::control::{ActionCall, ControlError};
 use ebb_pipeline::{ActionId, Pipeline};
 
-use crate::bytes::{canonical, strip};
+use crate::bytes::strip;
 use crate::error::{EntityError, Result};
 use crate::p4info::{Index, Object, choices};
 use crate::proto::config::action_ref::Scope;
 use crate::proto::config::{self, ActionRef};
 use crate::proto::p4;
+use crate::translation::Names;
 
 /// Where an action is going to be used: it must be allowed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,14 +20,15 @@ pub enum Use {
 }
 
 /// Checks an action against the ones a table has. Returns it for the pipeline, whose action `find`
-/// knows by name, and in its canonical form.
+/// knows.
 pub fn decode_action(
     info: &Index,
+    names: &mut Names,
     allowed: &[ActionRef],
     action: &p4::Action,
     for_use: Use,
-    find: impl Fn(&str) -> Result<ActionId, ControlError>,
-) -> Result<(ActionCall, p4::Action)> {
+    find: impl Fn(&config::Action) -> Result<ActionId, ControlError>,
+) -> Result<ActionCall> {
     let Some(reference) = allowed.iter().find(|r| r.id == action.action_id) else {
         let id = action.action_id;
         let what = match info.actions.get(&id) {
@@ -43,22 +43,18 @@ pub fn decode_action(
     };
     let definition = info.action(action.action_id)?;
     check_scope(definition, reference, for_use)?;
-    let params = arguments(definition, &action.params)
+    let params = arguments(definition, &action.params, names)
         .map_err(|e| e.at(format!("action '{}'", definition.name())))?;
-    let canonical = p4::Action {
-        action_id: action.action_id,
-        params: encode_params(&definition.params, &params),
-    };
-    let call = ActionCall {
-        action: find(definition.name())?,
+    Ok(ActionCall {
+        action: find(definition)?,
         params,
-    };
-    Ok((call, canonical))
+    })
 }
 
 /// An action of the program, as P4Runtime says it. `None` if the P4Info does not know it.
 pub fn encode_action(
     info: &Index,
+    names: &Names,
     allowed: &[ActionRef],
     pipeline: &Pipeline,
     call: &ActionCall,
@@ -66,22 +62,14 @@ pub fn encode_action(
     let name = pipeline.action_info(call.action).name;
     let mut known = allowed.iter().filter_map(|r| info.actions.get(&r.id));
     let action = known.find(|a| a.name() == name)?;
-    let params: Vec<_> = call.params.iter().map(|p| strip(p).to_vec()).collect();
-    Some(p4::Action {
-        action_id: action.id(),
-        params: encode_params(&action.params, &params),
-    })
-}
-
-fn encode_params(
-    params: &[config::action::Param],
-    arguments: &[Vec<u8>],
-) -> Vec<p4::action::Param> {
     let encode = |(param, value): (&config::action::Param, &Vec<u8>)| p4::action::Param {
         param_id: param.id,
-        value: value.clone(),
+        value: names.encode(param.type_name.as_ref(), strip(value)),
     };
-    params.iter().zip(arguments).map(encode).collect()
+    Some(p4::Action {
+        action_id: action.id(),
+        params: action.params.iter().zip(&call.params).map(encode).collect(),
+    })
 }
 
 fn check_scope(action: &config::Action, reference: &ActionRef, for_use: Use) -> Result<()> {
@@ -98,10 +86,13 @@ fn check_scope(action: &config::Action, reference: &ActionRef, for_use: Use) -> 
     }
 }
 
-fn arguments(action: &config::Action, given: &[p4::action::Param]) -> Result<Vec<Vec<u8>>> {
+fn arguments(
+    action: &config::Action,
+    given: &[p4::action::Param],
+    names: &mut Names,
+) -> Result<Vec<Vec<u8>>> {
     let known = || choices(action.params.iter().map(|p| (p.name.as_str(), p.id)));
-    let mut by_id = HashMap::new();
-    for param in given {
+    for (i, param) in given.iter().enumerate() {
         if !action.params.iter().any(|p| p.id == param.param_id) {
             return Err(EntityError::invalid(format!(
                 "no parameter has id {}; parameters: {}",
@@ -109,7 +100,7 @@ fn arguments(action: &config::Action, given: &[p4::action::Param]) -> Result<Vec
                 known()
             )));
         }
-        if by_id.insert(param.param_id, &param.value).is_some() {
+        if given[..i].iter().any(|p| p.param_id == param.param_id) {
             return Err(EntityError::invalid(format!(
                 "parameter {} is given twice",
                 param.param_id
@@ -119,8 +110,10 @@ fn arguments(action: &config::Action, given: &[p4::action::Param]) -> Result<Vec
     let argument = |param: &config::action::Param| {
         let width = param.bitwidth.max(0) as usize;
         let place = || format!("parameter '{}' ({width} bits)", param.name);
-        match by_id.get(&param.id) {
-            Some(value) => canonical(value, width).map_err(|e| e.at(place())),
+        match given.iter().find(|p| p.param_id == param.id) {
+            Some(p) => names
+                .decode(param.type_name.as_ref(), width, &p.value)
+                .map_err(|e| e.at(place())),
             None => Err(EntityError::invalid("missing").at(place())),
         }
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use ebb_pipeline::ProfileId;
 use ebb_pipeline::control::{ActionCall, Group, GroupMember};
 
-use crate::entities::action::{Use, decode_action};
+use crate::entities::action::{Use, decode_action, encode_action};
 use crate::entities::table_action::watch_bytes;
 use crate::entities::{Change, Context, Kind, entity, selected};
 use crate::error::{EntityError, Result};
@@ -75,7 +75,7 @@ fn member(
 
 /// The action of a member must be one of the tables that share the profile.
 fn member_action(
-    ctx: &Context,
+    ctx: &mut Context,
     profile: &config::ActionProfile,
     id: ProfileId,
     entry: &p4::ActionProfileMember,
@@ -83,9 +83,11 @@ fn member_action(
     let action = entry.action.as_ref();
     let action = action.ok_or_else(|| EntityError::invalid("has no action"))?;
     let table = profile.table_ids.first().copied().unwrap_or_default();
-    let table = ctx.info.table(table)?;
-    let find = |name: &str| ctx.pipeline.profile_action(id, name);
-    decode_action(ctx.info, &table.action_refs, action, Use::Entry, find)
+    let refs = &ctx.info.table(table)?.action_refs;
+    let find = |action: &config::Action| ctx.pipeline.profile_action(id, action.name());
+    let call = decode_action(ctx.info, ctx.names, refs, action, Use::Entry, find)?;
+    let canonical = encode_action(ctx.info, ctx.names, refs, ctx.pipeline, &call);
+    Ok((call, canonical.unwrap_or_default()))
 }
 
 pub fn write_group(
@@ -215,14 +217,20 @@ pub fn check_size(
 }
 
 pub fn check_weight(profile: &config::ActionProfile, weight: i32) -> Result<u32> {
+    let most = match &profile.selector_size_semantics {
+        Some(SelectorSizeSemantics::SumOfMembers(s)) if s.max_member_weight > 0 => {
+            s.max_member_weight.min(MAX_WEIGHT)
+        }
+        _ => MAX_WEIGHT,
+    };
     match weight {
         0 if profile.weights_disallowed => Ok(1),
         _ if profile.weights_disallowed => Err(EntityError::invalid(format!(
             "weight {weight}; this selector allows none (leave it 0)"
         ))),
-        1..=MAX_WEIGHT => Ok(weight as u32),
+        _ if (1..=most).contains(&weight) => Ok(weight as u32),
         _ => Err(EntityError::invalid(format!(
-            "weight {weight}; allowed: 1 to {MAX_WEIGHT}"
+            "weight {weight}; allowed: 1 to {most}"
         ))),
     }
 }
@@ -231,7 +239,7 @@ fn watch_port(kind: Option<&WatchKind>) -> Result<Option<u32>> {
     #[allow(deprecated)]
     match kind {
         None => Ok(None),
-        Some(WatchKind::Watch(port)) => Ok(u32::try_from(*port).ok()),
+        Some(WatchKind::Watch(port)) => watch_bytes(&port.to_be_bytes()).map(Some),
         Some(WatchKind::WatchPort(port)) if port.is_empty() => Ok(None),
         Some(WatchKind::WatchPort(port)) => watch_bytes(port).map(Some),
     }

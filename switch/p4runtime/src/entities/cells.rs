@@ -2,11 +2,15 @@
 
 use std::ops::Range;
 
-use crate::bytes::{canonical, strip};
-use crate::entities::direct::{checked_counter, checked_rates, shown_counter};
+use ebb_pipeline::control::MeterCounts;
+
+use crate::bytes::{canonical, from_signed, strip, to_signed};
+use crate::entities::direct::{
+    check_reset, checked_counter, checked_rates, meter_config, meter_counter_data, shown_counter,
+};
 use crate::entities::{Change, Context, Kind, entity, selected};
 use crate::error::{EntityError, Result};
-use crate::p4info::Object;
+use crate::p4info::{Index, Object};
 use crate::proto::config;
 use crate::proto::p4;
 use crate::proto::p4::p4_data::Data;
@@ -15,11 +19,14 @@ pub fn write_counter(ctx: &mut Context, change: Change, entry: &p4::CounterEntry
     change.only_modify("a counter cell")?;
     let counter = ctx.info.find(&ctx.info.counters, entry.counter_id)?;
     let place = |e: EntityError| e.at(format!("counter '{}'", counter.name()));
-    let data = entry.data.as_ref();
-    let data = data.ok_or_else(|| place(EntityError::invalid("data is not set")))?;
+    let cells = indices(entry.index, counter.size).map_err(place)?;
+    // Unset: not modified.
+    let Some(data) = &entry.data else {
+        return Ok(());
+    };
     let value = checked_counter(data).map_err(place)?;
     let id = ctx.pipeline.counter(counter.name())?;
-    for index in indices(entry.index, counter.size).map_err(place)? {
+    for index in cells {
         ctx.pipeline.set_counter_value(id, index, value)?;
     }
     Ok(())
@@ -52,21 +59,19 @@ pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::MeterEntry) ->
     change.only_modify("a meter cell")?;
     let meter = ctx.info.find(&ctx.info.meters, entry.meter_id)?;
     let place = |e: EntityError| e.at(format!("meter '{}'", meter.name()));
-    if entry.counter_data.is_some() {
-        return Err(place(EntityError::invalid(
-            "counter_data is set, but meters have no counters here",
-        )));
-    }
-    let rates = entry.config.as_ref().map(checked_rates).transpose();
-    let rates = rates.map_err(place)?;
+    let reset = entry.counter_data.as_ref();
+    reset.map_or(Ok(()), check_reset).map_err(place)?;
+    let kind = meter.spec.as_ref();
+    let kind = kind.map_or_else(Default::default, config::MeterSpec::r#type);
+    let rates = entry.config.as_ref().map(|c| checked_rates(kind, c));
+    let rates = rates.transpose().map_err(place)?;
     let id = ctx.pipeline.meter(meter.name())?;
     for index in indices(entry.index, meter.size).map_err(place)? {
         ctx.pipeline.set_meter_config(ctx.now, id, index, rates)?;
-        let key = (entry.meter_id, index as i64);
-        match entry.config {
-            Some(config) => ctx.store.meters.insert(key, config),
-            None => ctx.store.meters.remove(&key),
-        };
+        if reset.is_some() {
+            let zero = MeterCounts::default();
+            ctx.pipeline.set_meter_counts(id, index, zero)?;
+        }
     }
     Ok(())
 }
@@ -81,12 +86,16 @@ pub fn read_meters(
     }
     for (id, meter) in selected(&ctx.info.meters, filter.meter_id) {
         let place = |e: EntityError| e.at(format!("meter '{}'", meter.name()));
+        let cells = ctx.pipeline.meter(meter.name())?;
         for index in indices(filter.index, meter.size).map_err(place)? {
             out.push(entity(Kind::MeterEntry(p4::MeterEntry {
                 meter_id: id,
                 index: Some(to_index(index)),
-                config: ctx.store.meters.get(&(id, index as i64)).copied(),
-                counter_data: None,
+                config: ctx.pipeline.meter_config(cells, index)?.map(meter_config),
+                counter_data: match filter.counter_data {
+                    Some(_) => Some(meter_counter_data(ctx.pipeline.meter_counts(cells, index)?)),
+                    None => None,
+                },
             })));
         }
     }
@@ -97,13 +106,17 @@ pub fn write_register(ctx: &mut Context, change: Change, entry: &p4::RegisterEnt
     change.only_modify("a register cell")?;
     let register = ctx.info.find(&ctx.info.registers, entry.register_id)?;
     let place = |e: EntityError| e.at(format!("register '{}'", register.name()));
-    let width = register_width(register).map_err(place)?;
+    let (width, signed) = register_type(ctx.info, register).map_err(place)?;
     let Some(Data::Bitstring(value)) = entry.data.as_ref().and_then(|d| d.data.as_ref()) else {
         return Err(place(EntityError::invalid(format!(
             "data must be a bitstring of {width} bits"
         ))));
     };
-    let value = canonical(value, width).map_err(place)?;
+    let value = match signed {
+        true => from_signed(value, width),
+        false => canonical(value, width),
+    };
+    let value = value.map_err(place)?;
     let id = ctx.pipeline.register(register.name())?;
     for index in indices(entry.index, register.size.into()).map_err(place)? {
         ctx.pipeline.set_register_value(id, index, &value)?;
@@ -122,13 +135,17 @@ pub fn read_registers(
     for (id, register) in selected(&ctx.info.registers, filter.register_id) {
         let place = |e: EntityError| e.at(format!("register '{}'", register.name()));
         let cells = ctx.pipeline.register(register.name())?;
+        let (width, signed) = register_type(ctx.info, register).map_err(place)?;
         for index in indices(filter.index, register.size.into()).map_err(place)? {
             let value = ctx.pipeline.register_value(cells, index)?;
             out.push(entity(Kind::RegisterEntry(p4::RegisterEntry {
                 register_id: id,
                 index: Some(to_index(index)),
                 data: Some(p4::P4Data {
-                    data: Some(Data::Bitstring(strip(&value).to_vec())),
+                    data: Some(Data::Bitstring(match signed {
+                        true => to_signed(&value, width),
+                        false => strip(&value).to_vec(),
+                    })),
                 }),
             })));
         }
@@ -136,21 +153,30 @@ pub fn read_registers(
     Ok(())
 }
 
-/// BMv2 registers hold one number; `bool` and structs never get here from p4c.
-fn register_width(register: &config::Register) -> Result<usize> {
+/// Width, and whether the value is signed. BMv2 registers hold one number; `bool` and structs never
+/// get here from p4c.
+fn register_type(info: &Index, register: &config::Register) -> Result<(usize, bool)> {
     use config::p4_bitstring_like_type_spec::TypeSpec as Bits;
     use config::p4_data_type_spec::TypeSpec;
-    let spec = register.type_spec.as_ref();
-    let width = match spec.and_then(|s| s.type_spec.as_ref()) {
+    use config::p4_new_type_spec::Representation;
+    let mut spec = register.type_spec.as_ref();
+    if let Some(TypeSpec::NewType(name)) = spec.and_then(|s| s.type_spec.as_ref()) {
+        let new = info.types.new_types.get(&name.name);
+        spec = match new.and_then(|n| n.representation.as_ref()) {
+            Some(Representation::OriginalType(original)) => Some(original),
+            _ => None,
+        };
+    }
+    let found = match spec.and_then(|s| s.type_spec.as_ref()) {
         Some(TypeSpec::Bitstring(bits)) => match &bits.type_spec {
-            Some(Bits::Bit(bit)) => Some(bit.bitwidth),
-            Some(Bits::Int(int)) => Some(int.bitwidth),
+            Some(Bits::Bit(bit)) => Some((bit.bitwidth, false)),
+            Some(Bits::Int(int)) => Some((int.bitwidth, true)),
             _ => None,
         },
         _ => None,
     };
-    let width = width.and_then(|w| usize::try_from(w).ok());
-    width.ok_or_else(|| EntityError::unimplemented("only registers of bit<W> and int<W> are there"))
+    let found = found.and_then(|(w, signed)| Some((usize::try_from(w).ok()?, signed)));
+    found.ok_or_else(|| EntityError::unimplemented("only registers of bit<W> and int<W> are there"))
 }
 
 /// The cells of an index, or all of them without one.
@@ -160,8 +186,12 @@ fn indices(index: Option<p4::Index>, size: i64) -> Result<Range<u64>> {
         return Ok(0..size);
     };
     match u64::try_from(index) {
+        Err(_) => Err(EntityError::invalid(format!(
+            "index {index}; allowed: 0 to {}",
+            size.saturating_sub(1)
+        ))),
         Ok(index) if index < size => Ok(index..index + 1),
-        _ => Err(EntityError::out_of_range(format!(
+        Ok(_) => Err(EntityError::out_of_range(format!(
             "index {index}; allowed: 0 to {}",
             size.saturating_sub(1)
         ))),

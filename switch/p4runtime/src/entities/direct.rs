@@ -1,16 +1,63 @@
 //! Direct counters and meters: those of table entries.
 
-use ebb_pipeline::control::{CounterValue, MeterConfig};
+use ebb_pipeline::EntryId;
+use ebb_pipeline::control::{CounterValue, MeterConfig, MeterCounts};
 
-use crate::entities::table::{entry_key, pipeline_key};
-use crate::entities::table_read::{key_entry, matching};
-use crate::entities::{Change, Context, Kind, entity, selected};
+use crate::entities::plan::TablePlan;
+use crate::entities::table::{entry_error, entry_key};
+use crate::entities::table_read::key_entry;
+use crate::entities::{Change, Context, Kind, entity};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
 use crate::proto::config;
 use crate::proto::config::counter_spec::Unit;
+use crate::proto::config::meter_spec;
 use crate::proto::p4;
-use crate::store::{Entry, EntryKey};
+
+/// What is asked of direct resources must be possible before anything is changed.
+pub fn check(plan: &TablePlan, entry: &p4::TableEntry) -> Result<()> {
+    let fail = |what: &str| Err(EntityError::invalid(what.to_owned()));
+    if entry.counter_data.is_some() && !plan.has_counter {
+        return fail("counter_data is set, but the table has no direct counter");
+    }
+    if let Some(data) = &entry.counter_data {
+        checked_counter(data)?;
+    }
+    if entry.meter_counter_data.is_some() && plan.meter.is_none() {
+        return fail("meter_counter_data is set, but the table has no direct meter");
+    }
+    if let Some(data) = &entry.meter_counter_data {
+        check_reset(data)?;
+    }
+    checked_meter(plan, entry.meter_config.as_ref())?;
+    if entry.time_since_last_hit.is_some() {
+        return fail("time_since_last_hit is set; it is for reading only");
+    }
+    Ok(())
+}
+
+/// What is unset resets a meter and leaves counters alone (spec, "Direct Resources"). `None`: the
+/// default entry.
+pub fn set(
+    ctx: &mut Context,
+    plan: &TablePlan,
+    id: Option<EntryId>,
+    entry: &p4::TableEntry,
+) -> Result<()> {
+    if let Some(data) = &entry.counter_data {
+        let value = checked_counter(data)?;
+        ctx.pipeline.set_entry_counter(plan.id, id, value)?;
+    }
+    if plan.meter.is_some() {
+        let meter = checked_meter(plan, entry.meter_config.as_ref())?;
+        ctx.pipeline.set_entry_meter(ctx.now, plan.id, id, meter)?;
+        if entry.meter_counter_data.is_some() {
+            ctx.pipeline
+                .set_entry_meter_counts(plan.id, id, MeterCounts::default())?;
+        }
+    }
+    Ok(())
+}
 
 pub fn write_counter(
     ctx: &mut Context,
@@ -18,15 +65,14 @@ pub fn write_counter(
     entry: &p4::DirectCounterEntry,
 ) -> Result<()> {
     change.only_modify("a direct counter")?;
-    let (table, key) = locate(ctx, entry.table_entry.as_ref())?;
+    let (table, plan, id) = locate(ctx, entry.table_entry.as_ref())?;
     let mut set = || {
-        require(ctx.info.direct_counter_of(table).is_some(), "counter")?;
-        let data = entry.data.as_ref();
-        let data = data.ok_or_else(|| EntityError::invalid("data is not set"))?;
-        let value = checked_counter(data)?;
-        let id = ctx.pipeline.table(table.name())?;
-        ctx.pipeline
-            .set_entry_counter(id, &pipeline_key(&key), key.priority, value)?;
+        require(plan.has_counter, "counter")?;
+        // Unset: not modified.
+        if let Some(data) = &entry.data {
+            let value = checked_counter(data)?;
+            ctx.pipeline.set_entry_counter(plan.id, id, value)?;
+        }
         Ok(())
     };
     set().map_err(|e: EntityError| e.at(format!("direct counter of table '{}'", table.name())))
@@ -34,16 +80,15 @@ pub fn write_counter(
 
 pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::DirectMeterEntry) -> Result<()> {
     change.only_modify("a direct meter")?;
-    let (table, key) = locate(ctx, entry.table_entry.as_ref())?;
+    let (table, plan, id) = locate(ctx, entry.table_entry.as_ref())?;
     let mut set = || {
-        require(ctx.info.direct_meter_of(table).is_some(), "meter")?;
-        let config = checked_meter(ctx, table, entry.config.as_ref())?;
-        let id = ctx.pipeline.table(table.name())?;
-        ctx.pipeline
-            .set_entry_meter(ctx.now, id, &pipeline_key(&key), key.priority, config)?;
-        let contents = ctx.store.tables.entry(table.id()).or_default();
-        if let Some(stored) = contents.entries.get_mut(&key) {
-            stored.meter = entry.config;
+        require(plan.meter.is_some(), "meter")?;
+        let config = checked_meter(plan, entry.config.as_ref())?;
+        entry.counter_data.as_ref().map_or(Ok(()), check_reset)?;
+        ctx.pipeline.set_entry_meter(ctx.now, plan.id, id, config)?;
+        if entry.counter_data.is_some() {
+            let zero = MeterCounts::default();
+            ctx.pipeline.set_entry_meter_counts(plan.id, id, zero)?;
         }
         Ok(())
     };
@@ -51,33 +96,34 @@ pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::DirectMeterEnt
 }
 
 pub fn read_counters(
-    ctx: &Context,
+    ctx: &mut Context,
     filter: &p4::DirectCounterEntry,
     out: &mut Vec<p4::Entity>,
 ) -> Result<()> {
-    let has = |table: &config::Table| ctx.info.direct_counter_of(table).is_some();
-    for (table, key, _) in cells(ctx, filter.table_entry.as_ref(), has, "counter")? {
-        let id = ctx.pipeline.table(table.name())?;
-        let view = ctx.pipeline.entry(id, &pipeline_key(key), key.priority)?;
+    let has = |plan: &TablePlan| plan.has_counter;
+    for (table, plan, id, key) in cells(ctx, filter.table_entry.as_ref(), has, "counter")? {
+        let value = ctx.pipeline.entry_counter(plan.id, id);
         out.push(entity(Kind::DirectCounterEntry(p4::DirectCounterEntry {
-            table_entry: Some(key_entry(table, key)),
-            data: counter_data(ctx, table, view.counter),
+            table_entry: Some(key),
+            data: counter_data(ctx, table, value),
         })));
     }
     Ok(())
 }
 
 pub fn read_meters(
-    ctx: &Context,
+    ctx: &mut Context,
     filter: &p4::DirectMeterEntry,
     out: &mut Vec<p4::Entity>,
 ) -> Result<()> {
-    let has = |table: &config::Table| ctx.info.direct_meter_of(table).is_some();
-    for (table, key, entry) in cells(ctx, filter.table_entry.as_ref(), has, "meter")? {
+    let has = |plan: &TablePlan| plan.meter.is_some();
+    for (_, plan, id, key) in cells(ctx, filter.table_entry.as_ref(), has, "meter")? {
+        let (config, counts) = ctx.pipeline.entry_meter(plan.id, id);
+        let asked = filter.counter_data.is_some();
         out.push(entity(Kind::DirectMeterEntry(p4::DirectMeterEntry {
-            table_entry: Some(key_entry(table, key)),
-            config: entry.meter,
-            counter_data: None,
+            table_entry: Some(key),
+            config: config.map(meter_config),
+            counter_data: asked.then(|| meter_counter_data(counts)),
         })));
     }
     Ok(())
@@ -116,25 +162,51 @@ pub fn shown_counter(spec: Option<&config::CounterSpec>, value: CounterValue) ->
     }
 }
 
-pub fn checked_meter(
-    ctx: &Context,
-    table: &config::Table,
-    given: Option<&p4::MeterConfig>,
-) -> Result<Option<MeterConfig>> {
-    let Some(given) = given else { return Ok(None) };
-    require(ctx.info.direct_meter_of(table).is_some(), "meter")?;
-    checked_rates(given).map(Some)
+/// Packets and bytes by colour, whatever the meter measures.
+pub fn meter_counter_data(counts: MeterCounts) -> p4::MeterCounterData {
+    let [green, yellow, red] = counts.map(|c| Some(shown_counter(None, c)));
+    p4::MeterCounterData { green, yellow, red }
 }
 
-/// Two-rate three-colour meters, which RFC 2698 defines for PIR >= CIR.
-pub fn checked_rates(given: &p4::MeterConfig) -> Result<MeterConfig> {
+/// A write of colour counters can only reset them (spec, "Direct Resources").
+pub fn check_reset(data: &p4::MeterCounterData) -> Result<()> {
+    let colours = [&data.green, &data.yellow, &data.red];
+    let zero = |c: &p4::CounterData| c.packet_count == 0 && c.byte_count == 0;
+    match colours.into_iter().flatten().all(zero) {
+        true => Ok(()),
+        false => Err(EntityError::invalid(
+            "the counters of a meter's colours can only be reset, so they must be 0",
+        )),
+    }
+}
+
+fn checked_meter(plan: &TablePlan, given: Option<&p4::MeterConfig>) -> Result<Option<MeterConfig>> {
+    let Some(given) = given else { return Ok(None) };
+    require(plan.meter.is_some(), "meter")?;
+    checked_rates(plan.meter.unwrap_or_default(), given).map(Some)
+}
+
+/// Two-rate three-colour meters, which RFC 2698 defines for PIR >= CIR. With both rates and bursts
+/// the same they have two colours, as the type SINGLE_RATE_TWO_COLOR wants it.
+pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<MeterConfig> {
     let checked = |what: &str, value: i64| {
         u64::try_from(value)
             .map_err(|_| EntityError::out_of_range(format!("{what} {value}; allowed: 0 and above")))
     };
+    let two_rates = kind == meter_spec::Type::TwoRateThreeColor;
+    if !two_rates && (given.pir != given.cir || given.pburst != given.cburst) {
+        return Err(EntityError::invalid(
+            "the meter has a single rate: pir must be cir, and pburst must be cburst",
+        ));
+    }
+    if kind == meter_spec::Type::SingleRateThreeColor && given.eburst != 0 {
+        return Err(EntityError::unimplemented(
+            "meters with an excess burst (RFC 2697) are not there; eburst must be 0",
+        ));
+    }
     if given.eburst != 0 {
         return Err(EntityError::invalid(format!(
-            "eburst {}; must be 0, meters are two-rate three-colour (RFC 2698)",
+            "eburst {}; must be 0, it is for single-rate three-colour meters",
             given.eburst
         )));
     }
@@ -152,62 +224,80 @@ pub fn checked_rates(given: &p4::MeterConfig) -> Result<MeterConfig> {
     })
 }
 
-pub fn no_default_resources() -> EntityError {
-    EntityError::unimplemented(
-        "direct counters and meters are kept for installed entries only, not for the default entry",
-    )
+/// As it was written: [`checked_rates`] keeps all values within `i64`.
+pub fn meter_config(config: MeterConfig) -> p4::MeterConfig {
+    p4::MeterConfig {
+        cir: config.cir as i64,
+        cburst: config.cburst as i64,
+        pir: config.pir as i64,
+        pburst: config.pburst as i64,
+        eburst: 0,
+    }
 }
 
-/// The entry that a direct resource belongs to.
+/// The entry that a direct resource belongs to; `None` is the default entry.
 fn locate<'a>(
-    ctx: &Context<'a>,
+    ctx: &mut Context<'a>,
     entry: Option<&p4::TableEntry>,
-) -> Result<(&'a config::Table, EntryKey)> {
+) -> Result<(&'a config::Table, &'a TablePlan, Option<EntryId>)> {
     let entry = entry.ok_or_else(|| EntityError::invalid("table_entry is not set"))?;
-    let info = ctx.info;
-    let table = info.table(entry.table_id)?;
-    let find = || {
-        if entry.is_default_action {
-            return Err(no_default_resources());
-        }
-        let key = entry_key(table, entry)?;
-        let contents = ctx.store.tables.get(&table.id());
-        match contents.is_some_and(|t| t.entries.contains_key(&key)) {
-            true => Ok(key),
-            false => Err(EntityError::not_found(
-                "no entry has this match and priority",
-            )),
-        }
+    let (table, plan) = ctx.table(entry.table_id)?;
+    let id = if entry.is_default_action {
+        None
+    } else {
+        let key = entry_key(table, plan, ctx.names, entry);
+        let found = key.and_then(|key| {
+            let found = ctx.pipeline.find_entry(plan.id, &key.fields, key.priority);
+            found.map_err(entry_error)
+        });
+        Some(found.map_err(|e| e.at(format!("table '{}'", table.name())))?)
     };
-    let key = find().map_err(|e| e.at(format!("table '{}'", table.name())))?;
-    Ok((table, key))
+    Ok((table, plan, id))
 }
 
-type Cell<'a> = (&'a config::Table, &'a EntryKey, &'a Entry);
+type Cell<'a> = (
+    &'a config::Table,
+    &'a TablePlan,
+    Option<EntryId>,
+    p4::TableEntry,
+);
 
 /// The entries whose resource a filter selects; table id 0 selects all tables that have one.
 fn cells<'a>(
-    ctx: &'a Context,
+    ctx: &mut Context<'a>,
     filter: Option<&p4::TableEntry>,
-    has: impl Fn(&config::Table) -> bool,
+    has: impl Fn(&TablePlan) -> bool,
     what: &str,
 ) -> Result<Vec<Cell<'a>>> {
     let all = p4::TableEntry::default();
     let filter = filter.unwrap_or(&all);
-    let wildcard = filter.table_id == 0;
-    if !wildcard {
-        let table = ctx.info.table(filter.table_id)?;
-        let check = match filter.is_default_action {
-            true => Err(no_default_resources()),
-            false => require(has(table), what),
-        };
-        check.map_err(|e| e.at(format!("table '{}'", table.name())))?;
+    if filter.table_id != 0 {
+        let (table, plan) = ctx.table(filter.table_id)?;
+        require(has(plan), what).map_err(|e| e.at(format!("table '{}'", table.name())))?;
+        if filter.is_default_action || !filter.r#match.is_empty() {
+            let (table, plan, id) = locate(ctx, Some(filter))?;
+            let key = match id {
+                Some(id) => key_entry(ctx, table, &ctx.pipeline.entry_by_id(plan.id, id)?)?,
+                None => p4::TableEntry {
+                    table_id: table.id(),
+                    is_default_action: true,
+                    ..Default::default()
+                },
+            };
+            return Ok(vec![(table, plan, id, key)]);
+        }
     }
     let mut cells = Vec::new();
-    for (_, table) in selected(&ctx.info.tables, filter.table_id) {
-        if has(table) {
-            let entries = matching(ctx, table, filter, wildcard)?;
-            cells.extend(entries.into_iter().map(|(key, entry)| (table, key, entry)));
+    for id in ctx.info.tables.keys() {
+        let (table, plan) = ctx.table(*id)?;
+        if (filter.table_id != 0 && filter.table_id != *id) || !has(plan) {
+            continue;
+        }
+        for view in ctx.pipeline.entries_from(plan.id, None) {
+            if filter.priority == 0 || filter.priority == view.entry.priority {
+                let key = key_entry(ctx, table, &view)?;
+                cells.push((table, plan, Some(view.id), key));
+            }
         }
     }
     Ok(cells)

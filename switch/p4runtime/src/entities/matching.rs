@@ -1,8 +1,6 @@
 //! Match keys: from P4Runtime's list of fields, "don't care" left out, to one key per field of the
 //! table, and back (spec, "Match Format").
 
-use std::collections::HashMap;
-
 use ebb_pipeline::control::{MatchKey, MatchKind};
 
 use crate::bytes::{self, canonical, hex};
@@ -12,6 +10,7 @@ use crate::proto::config::MatchField;
 use crate::proto::config::match_field::{Match, MatchType};
 use crate::proto::p4::FieldMatch;
 use crate::proto::p4::field_match::{self, FieldMatchType};
+use crate::translation::Names;
 
 /// One field of a match key, canonical and ordered, so that reads have a stable order. "Don't care"
 /// is a zero mask, a zero prefix, the full range or `None`.
@@ -25,8 +24,8 @@ pub enum FieldKey {
 }
 
 impl FieldKey {
-    pub fn to_pipeline(&self) -> MatchKey {
-        match self.clone() {
+    pub fn into_pipeline(self) -> MatchKey {
+        match self {
             FieldKey::Exact(value) => MatchKey::Exact(value),
             FieldKey::Lpm { value, prefix_len } => MatchKey::Lpm {
                 value,
@@ -110,9 +109,12 @@ pub fn needs_priority(fields: &[MatchField]) -> bool {
 }
 
 /// One key per field of the table, in the order of the P4Info.
-pub fn decode_key(fields: &[MatchField], given: &[FieldMatch]) -> Result<Vec<FieldKey>> {
-    let mut by_id = HashMap::new();
-    for m in given {
+pub fn decode_key(
+    fields: &[MatchField],
+    given: &[FieldMatch],
+    names: &mut Names,
+) -> Result<Vec<FieldKey>> {
+    for (i, m) in given.iter().enumerate() {
         if !fields.iter().any(|f| f.id == m.field_id) {
             let known = choices(fields.iter().map(|f| (f.name.as_str(), f.id)));
             return Err(EntityError::invalid(format!(
@@ -120,7 +122,7 @@ pub fn decode_key(fields: &[MatchField], given: &[FieldMatch]) -> Result<Vec<Fie
                 m.field_id
             )));
         }
-        if by_id.insert(m.field_id, m).is_some() {
+        if given[..i].iter().any(|other| other.field_id == m.field_id) {
             return Err(EntityError::invalid(format!(
                 "match field {} is given twice",
                 m.field_id
@@ -132,9 +134,12 @@ pub fn decode_key(fields: &[MatchField], given: &[FieldMatch]) -> Result<Vec<Fie
         .map(|field| {
             let kind = match_type(field)?;
             let width = field.bitwidth.max(0) as usize;
-            let key = match by_id.get(&field.id) {
+            let key = match given.iter().find(|m| m.field_id == field.id) {
                 None => dont_care(kind, width),
-                Some(m) => decode_field(kind, width, m.field_match_type.as_ref()),
+                Some(m) => {
+                    let value = |bytes: &[u8]| names.decode(field.type_name.as_ref(), width, bytes);
+                    decode_field(kind, width, m.field_match_type.as_ref(), value)
+                }
             };
             key.map_err(|e| {
                 e.at(format!(
@@ -147,11 +152,13 @@ pub fn decode_key(fields: &[MatchField], given: &[FieldMatch]) -> Result<Vec<Fie
         .collect()
 }
 
-pub fn encode_key(fields: &[MatchField], key: &[FieldKey]) -> Vec<FieldMatch> {
+pub fn encode_key(fields: &[MatchField], key: &[FieldKey], names: &Names) -> Vec<FieldMatch> {
     let encode = |(field, key): (&MatchField, &FieldKey)| {
+        let value = |bytes: &[u8]| names.encode(field.type_name.as_ref(), bytes);
+        let width = field.bitwidth.max(0) as usize;
         Some(FieldMatch {
             field_id: field.id,
-            field_match_type: Some(encode_field(field.bitwidth.max(0) as usize, key)?),
+            field_match_type: Some(encode_field(width, key, value)?),
         })
     };
     fields.iter().zip(key).filter_map(encode).collect()
@@ -192,18 +199,21 @@ fn dont_care(kind: MatchType, width: usize) -> Result<FieldKey> {
     })
 }
 
-fn decode_field(kind: MatchType, width: usize, given: Option<&FieldMatchType>) -> Result<FieldKey> {
+fn decode_field(
+    kind: MatchType,
+    width: usize,
+    given: Option<&FieldMatchType>,
+    mut decode: impl FnMut(&[u8]) -> Result<Vec<u8>>,
+) -> Result<FieldKey> {
     let Some(given) = given else {
         return Err(EntityError::invalid(
             "has no value; leave a \"don't care\" field out of the match",
         ));
     };
     match (kind, given) {
-        (MatchType::Exact, FieldMatchType::Exact(m)) => {
-            Ok(FieldKey::Exact(canonical(&m.value, width)?))
-        }
+        (MatchType::Exact, FieldMatchType::Exact(m)) => Ok(FieldKey::Exact(decode(&m.value)?)),
         (MatchType::Optional, FieldMatchType::Optional(m)) => {
-            Ok(FieldKey::Optional(Some(canonical(&m.value, width)?)))
+            Ok(FieldKey::Optional(Some(decode(&m.value)?)))
         }
         (MatchType::Lpm, FieldMatchType::Lpm(m)) => decode_lpm(width, m),
         (MatchType::Ternary, FieldMatchType::Ternary(m)) => decode_ternary(width, m),
@@ -289,10 +299,14 @@ fn given_name(given: &FieldMatchType) -> &'static str {
 }
 
 /// `None` for "don't care", which is left out.
-fn encode_field(width: usize, key: &FieldKey) -> Option<FieldMatchType> {
+fn encode_field(
+    width: usize,
+    key: &FieldKey,
+    encode: impl Fn(&[u8]) -> Vec<u8>,
+) -> Option<FieldMatchType> {
     Some(match key {
         FieldKey::Exact(value) => FieldMatchType::Exact(field_match::Exact {
-            value: value.clone(),
+            value: encode(value),
         }),
         FieldKey::Lpm { prefix_len: 0, .. } => return None,
         FieldKey::Lpm { value, prefix_len } => FieldMatchType::Lpm(field_match::Lpm {
@@ -312,7 +326,7 @@ fn encode_field(width: usize, key: &FieldKey) -> Option<FieldMatchType> {
             high: high.clone(),
         }),
         FieldKey::Optional(value) => FieldMatchType::Optional(field_match::Optional {
-            value: value.clone()?,
+            value: encode(value.as_ref()?),
         }),
     })
 }

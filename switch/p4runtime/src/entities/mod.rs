@@ -7,34 +7,57 @@ mod cells;
 mod digest;
 mod direct;
 mod matching;
+mod plan;
 mod replication;
 mod restore;
 mod table;
 mod table_action;
 mod table_read;
+mod undo;
 mod value_set;
 
-use ebb_pipeline::Pipeline;
+use ebb_pipeline::{EntryId, Pipeline};
 use ebb_units::Instant;
 
-pub use action::encode_action;
-pub use matching::{FieldKey, match_kind, needs_priority};
+pub use matching::match_kind;
+pub use plan::{Plans, TablePlan, plans};
 pub use restore::{restore, restore_updates};
-pub use table_action::direct_action;
 pub use table_read::idle_entry;
+pub use undo::write_all_or_nothing;
 
 use crate::error::{EntityError, Result};
 use crate::p4info::Index;
+use crate::proto::config;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity as Kind;
 use crate::store::Store;
+use crate::translation::Names;
 
 /// What an update may look at and change.
 pub struct Context<'a> {
     pub info: &'a Index,
+    pub plans: &'a Plans,
+    pub names: &'a mut Names,
     pub store: &'a mut Store,
     pub pipeline: &'a mut Pipeline,
     pub now: Instant,
+}
+
+impl<'a> Context<'a> {
+    /// A table with what is known of it.
+    pub fn table(&self, id: u32) -> Result<(&'a config::Table, &'a TablePlan)> {
+        let table = self.info.table(id)?;
+        let plan = self.plans.get(&id);
+        let plan = plan.ok_or_else(|| EntityError::internal(format!("no plan of table {id}")))?;
+        Ok((table, plan))
+    }
+}
+
+/// How far a read has come: the table, and the next entry there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Position {
+    pub table: u32,
+    pub entry: Option<EntryId>,
 }
 
 /// The type of an update, checked.
@@ -85,25 +108,30 @@ pub fn write(ctx: &mut Context, update: &p4::Update) -> Result<()> {
     }
 }
 
-/// All entities that a request entity selects.
-pub fn read(ctx: &mut Context, entity: &p4::Entity) -> Result<Vec<p4::Entity>> {
-    let mut out = Vec::new();
+/// Entities that a request entity selects: of tables about `limit`, from a position on. True when
+/// there are no more.
+pub fn read(
+    ctx: &mut Context,
+    entity: &p4::Entity,
+    tables: (&mut Position, usize),
+    out: &mut Vec<p4::Entity>,
+) -> Result<bool> {
     let kind = entity.entity.as_ref();
     match kind.ok_or_else(|| EntityError::invalid("an entity of the request is empty"))? {
-        Kind::TableEntry(e) => table_read::read(ctx, e, &mut out)?,
-        Kind::ActionProfileMember(e) => action_profile::read_members(ctx, e, &mut out)?,
-        Kind::ActionProfileGroup(e) => action_profile::read_groups(ctx, e, &mut out)?,
-        Kind::CounterEntry(e) => cells::read_counters(ctx, e, &mut out)?,
-        Kind::MeterEntry(e) => cells::read_meters(ctx, e, &mut out)?,
-        Kind::RegisterEntry(e) => cells::read_registers(ctx, e, &mut out)?,
-        Kind::DirectCounterEntry(e) => direct::read_counters(ctx, e, &mut out)?,
-        Kind::DirectMeterEntry(e) => direct::read_meters(ctx, e, &mut out)?,
-        Kind::PacketReplicationEngineEntry(e) => replication::read(ctx, e, &mut out)?,
-        Kind::DigestEntry(e) => digest::read(ctx, e, &mut out)?,
-        Kind::ValueSetEntry(e) => value_set::read(ctx, e, &mut out)?,
+        Kind::TableEntry(e) => return table_read::read(ctx, e, tables, out),
+        Kind::ActionProfileMember(e) => action_profile::read_members(ctx, e, out)?,
+        Kind::ActionProfileGroup(e) => action_profile::read_groups(ctx, e, out)?,
+        Kind::CounterEntry(e) => cells::read_counters(ctx, e, out)?,
+        Kind::MeterEntry(e) => cells::read_meters(ctx, e, out)?,
+        Kind::RegisterEntry(e) => cells::read_registers(ctx, e, out)?,
+        Kind::DirectCounterEntry(e) => direct::read_counters(ctx, e, out)?,
+        Kind::DirectMeterEntry(e) => direct::read_meters(ctx, e, out)?,
+        Kind::PacketReplicationEngineEntry(e) => replication::read(ctx, e, out)?,
+        Kind::DigestEntry(e) => digest::read(ctx, e, out)?,
+        Kind::ValueSetEntry(e) => value_set::read(ctx, e, out)?,
         Kind::ExternEntry(_) => return Err(no_externs()),
     }
-    Ok(out)
+    Ok(true)
 }
 
 fn no_externs() -> EntityError {

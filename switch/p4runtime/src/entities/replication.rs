@@ -90,7 +90,7 @@ fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntr
     let mut entry = entry.clone();
     let replicas = checked_replicas(&mut entry.replicas)?;
     if entry.class_of_service > MAX_CLASS {
-        return Err(EntityError::out_of_range(format!(
+        return Err(EntityError::invalid(format!(
             "class_of_service {}; allowed: 0 to {MAX_CLASS}",
             entry.class_of_service
         )));
@@ -117,7 +117,7 @@ fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntr
 fn checked_id(id: u32, max: u32) -> Result<u16> {
     match id {
         id if (1..=max).contains(&id) => Ok(id as u16),
-        _ => Err(EntityError::out_of_range(format!("allowed: 1 to {max}"))),
+        _ => Err(EntityError::invalid(format!("allowed: 1 to {max}"))),
     }
 }
 
@@ -143,7 +143,7 @@ fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<Replica>> {
         let checked = Replica {
             port: checked_port(replica.port_kind.as_mut())?,
             instance: u16::try_from(replica.instance).map_err(|_| {
-                EntityError::out_of_range(format!(
+                EntityError::invalid(format!(
                     "instance {}; allowed: 0 to {}",
                     replica.instance,
                     u16::MAX
@@ -174,7 +174,7 @@ fn checked_port(port: Option<&mut PortKind>) -> Result<u16> {
     };
     match number {
         0..=MAX_PORT => Ok(number as u16),
-        _ => Err(EntityError::out_of_range(format!(
+        _ => Err(EntityError::invalid(format!(
             "port {number}; allowed: 0 to {MAX_PORT}"
         ))),
     }

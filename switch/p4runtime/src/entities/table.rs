@@ -1,11 +1,11 @@
 //! Writing table entries and default entries (spec, "TableEntry").
 
-use ebb_pipeline::TableId;
-use ebb_pipeline::control::{self, MatchKey, TableAction};
+use ebb_pipeline::control::{ControlError, MatchKey, TableEntry};
 use ebb_units::Duration;
 
 use crate::entities::action::Use;
-use crate::entities::matching::{decode_key, needs_priority};
+use crate::entities::matching::{FieldKey, decode_key};
+use crate::entities::plan::TablePlan;
 use crate::entities::table_action::decode_table_action;
 use crate::entities::{Change, Context, direct};
 use crate::error::{EntityError, Result};
@@ -13,37 +13,50 @@ use crate::p4info::Object;
 use crate::proto::config;
 use crate::proto::config::table::IdleTimeoutBehavior;
 use crate::proto::p4;
-use crate::store::{Entry, EntryKey, Notes, Table};
+use crate::store::{DefaultEntry, Extra, Notes};
+use crate::translation::Names;
 
 pub fn write(ctx: &mut Context, change: Change, entry: &p4::TableEntry) -> Result<()> {
-    let table = ctx.info.table(entry.table_id)?;
-    check_direct_resources(ctx, table, entry)
-        .and_then(|()| match entry.is_default_action {
-            true => write_default(ctx, table, change, entry),
-            false => write_entry(ctx, table, change, entry),
-        })
-        .map_err(|e| e.at(format!("table '{}'", table.name())))
+    let (table, plan) = ctx.table(entry.table_id)?;
+    let written = match (entry.is_const, entry.is_default_action) {
+        (true, _) => Err(EntityError::invalid(
+            "is_const is set; it is for reading only",
+        )),
+        (false, true) => write_default(ctx, table, plan, change, entry),
+        (false, false) => write_entry(ctx, table, plan, change, entry),
+    };
+    written.map_err(|e| e.at(format!("table '{}'", table.name())))
+}
+
+/// What tells the entries of a table apart.
+pub struct EntryKey {
+    pub fields: Vec<MatchKey>,
+    pub priority: i32,
 }
 
 /// The key of an entry, with its priority checked.
-pub fn entry_key(table: &config::Table, entry: &p4::TableEntry) -> Result<EntryKey> {
-    let fields = decode_key(&table.match_fields, &entry.r#match)?;
-    let needed = needs_priority(&table.match_fields);
-    if needed && entry.priority <= 0 {
+pub fn entry_key(
+    table: &config::Table,
+    plan: &TablePlan,
+    names: &mut Names,
+    entry: &p4::TableEntry,
+) -> Result<EntryKey> {
+    let fields = decode_key(&table.match_fields, &entry.r#match, names)?;
+    if plan.needs_priority && entry.priority <= 0 {
         return Err(EntityError::invalid(format!(
             "priority {}; a table with ternary, range or optional fields needs one above 0 \
              (higher wins)",
             entry.priority
         )));
     }
-    if !needed && entry.priority != 0 {
+    if !plan.needs_priority && entry.priority != 0 {
         return Err(EntityError::invalid(format!(
             "priority {}; must be 0, the table has only exact and lpm fields",
             entry.priority
         )));
     }
     Ok(EntryKey {
-        fields,
+        fields: fields.into_iter().map(FieldKey::into_pipeline).collect(),
         priority: entry.priority,
     })
 }
@@ -51,6 +64,7 @@ pub fn entry_key(table: &config::Table, entry: &p4::TableEntry) -> Result<EntryK
 fn write_entry(
     ctx: &mut Context,
     table: &config::Table,
+    plan: &TablePlan,
     change: Change,
     entry: &p4::TableEntry,
 ) -> Result<()> {
@@ -60,133 +74,94 @@ fn write_entry(
             "the table has no match fields; it only has a default entry (is_default_action)",
         ));
     }
-    let key = entry_key(table, entry)?;
-    let exists = contents(ctx, table).entries.contains_key(&key);
+    if table.is_const_table {
+        match (change, &entry.action) {
+            (Change::Modify, None) => {}
+            (Change::Modify, Some(_)) => return Err(const_entry()),
+            _ => return Err(const_table()),
+        }
+    }
+    let key = entry_key(table, plan, ctx.names, entry)?;
     match change {
-        Change::Insert if table.is_const_table => Err(const_table()),
-        Change::Insert if exists => Err(EntityError::already_exists(
-            "an entry with this match and priority exists; use MODIFY",
-        )),
-        Change::Insert => insert(ctx, table, key, entry),
-        _ if !exists => Err(EntityError::not_found(
-            "no entry has this match and priority",
-        )),
-        Change::Modify => modify(ctx, table, key, entry),
-        Change::Delete => delete(ctx, table, &key),
+        Change::Insert => insert(ctx, table, plan, key, entry),
+        Change::Modify => modify(ctx, table, plan, key, entry),
+        Change::Delete => {
+            let deleted = ctx
+                .pipeline
+                .delete_entry(plan.id, &key.fields, key.priority);
+            let id = deleted.map_err(entry_error)?;
+            ctx.store.table(table.id()).set_extra(id, Extra::default());
+            Ok(())
+        }
     }
 }
 
 fn insert(
     ctx: &mut Context,
     table: &config::Table,
+    plan: &TablePlan,
     key: EntryKey,
     entry: &p4::TableEntry,
 ) -> Result<()> {
-    let (count, size) = (contents(ctx, table).entries.len(), table.size);
-    if size > 0 && count >= size as usize {
-        return Err(EntityError::exhausted(format!(
-            "the table is full: it has {count} entries, its size is {size}"
-        )));
-    }
     let notes = notes(table, entry)?;
-    direct::checked_meter(ctx, table, entry.meter_config.as_ref())?;
+    direct::check(plan, entry)?;
     let action = entry.action.as_ref();
     let action = action.ok_or_else(|| EntityError::invalid("the entry has no action"))?;
-    let (action, canonical) = decode_table_action(ctx, table, action, Use::Entry)?;
-
-    let id = ctx.pipeline.table(table.name())?;
-    let installed = pipeline_entry(&key, action, &notes);
-    ctx.pipeline.insert_entry(ctx.now, id, installed)?;
-    let stored = Entry {
-        action: Some(canonical),
-        meter: entry.meter_config,
-        notes,
-        is_const: false,
-    };
-    contents(ctx, table).entries.insert(key.clone(), stored);
-    set_direct_resources(ctx, table, id, &key, entry)
+    let (action, set) = decode_table_action(ctx, table, plan, action, Use::Entry)?;
+    let installed = pipeline_entry(key, action, &notes);
+    let inserted = ctx.pipeline.insert_entry(ctx.now, plan.id, installed);
+    let id = inserted.map_err(entry_error)?;
+    let extra = Extra { notes, set };
+    if extra != Extra::default() {
+        ctx.store.table(table.id()).set_extra(id, extra);
+    }
+    direct::set(ctx, plan, Some(id), entry)
 }
 
 fn modify(
     ctx: &mut Context,
     table: &config::Table,
+    plan: &TablePlan,
     key: EntryKey,
     entry: &p4::TableEntry,
 ) -> Result<()> {
-    let mut changed = find(ctx, table, &key)?;
-    if changed.is_const && entry.action.is_some() {
-        return Err(EntityError::permission_denied(
-            "the entry is const: only its direct resources can be modified, so give no action",
-        ));
-    }
-    direct::checked_meter(ctx, table, entry.meter_config.as_ref())?;
-    let id = ctx.pipeline.table(table.name())?;
+    let found = ctx.pipeline.find_entry(plan.id, &key.fields, key.priority);
+    let id = found.map_err(entry_error)?;
+    direct::check(plan, entry)?;
     // Without an action only the direct resources change.
     if let Some(action) = &entry.action {
-        changed.notes = notes(table, entry)?;
-        let (action, canonical) = decode_table_action(ctx, table, action, Use::Entry)?;
-        let installed = pipeline_entry(&key, action, &changed.notes);
-        ctx.pipeline.modify_entry(ctx.now, id, installed)?;
-        changed.action = Some(canonical);
+        let notes = notes(table, entry)?;
+        let (action, set) = decode_table_action(ctx, table, plan, action, Use::Entry)?;
+        let installed = pipeline_entry(key, action, &notes);
+        let modified = ctx.pipeline.modify_entry(ctx.now, plan.id, installed);
+        modified.map_err(entry_error)?;
+        ctx.store
+            .table(table.id())
+            .set_extra(id, Extra { notes, set });
     }
-    changed.meter = entry.meter_config;
-    contents(ctx, table).entries.insert(key.clone(), changed);
-    set_direct_resources(ctx, table, id, &key, entry)
+    direct::set(ctx, plan, Some(id), entry)
 }
 
-/// What is unset resets a meter and leaves a counter alone (spec, "Direct Resources").
-fn set_direct_resources(
-    ctx: &mut Context,
-    table: &config::Table,
-    id: TableId,
-    key: &EntryKey,
-    entry: &p4::TableEntry,
-) -> Result<()> {
-    let match_key = pipeline_key(key);
-    if let Some(data) = &entry.counter_data {
-        let value = direct::checked_counter(data)?;
-        ctx.pipeline
-            .set_entry_counter(id, &match_key, key.priority, value)?;
-    }
-    if ctx.info.direct_meter_of(table).is_some() {
-        let meter = direct::checked_meter(ctx, table, entry.meter_config.as_ref())?;
-        ctx.pipeline
-            .set_entry_meter(ctx.now, id, &match_key, key.priority, meter)?;
-    }
-    Ok(())
-}
-
-fn delete(ctx: &mut Context, table: &config::Table, key: &EntryKey) -> Result<()> {
-    if find(ctx, table, key)?.is_const {
-        return Err(EntityError::permission_denied(
-            "the entry is const: it cannot be deleted",
-        ));
-    }
-    let id = ctx.pipeline.table(table.name())?;
-    ctx.pipeline
-        .delete_entry(id, &pipeline_key(key), key.priority)?;
-    contents(ctx, table).entries.remove(key);
-    Ok(())
-}
-
-pub fn pipeline_key(key: &EntryKey) -> Vec<MatchKey> {
-    key.fields.iter().map(|f| f.to_pipeline()).collect()
-}
-
-fn pipeline_entry(key: &EntryKey, action: TableAction, notes: &Notes) -> control::TableEntry {
+fn pipeline_entry(
+    key: EntryKey,
+    action: ebb_pipeline::control::TableAction,
+    notes: &Notes,
+) -> TableEntry {
     let timeout_ns = notes.idle_timeout_ns.unsigned_abs();
-    control::TableEntry {
-        key: pipeline_key(key),
+    TableEntry {
+        key: key.fields,
         priority: key.priority,
         action,
         idle_timeout: (timeout_ns > 0).then(|| Duration::from_nanos(timeout_ns)),
-        metadata: notes.metadata.clone(),
+        // Kept in the store, with what else is the client's.
+        metadata: Vec::new(),
     }
 }
 
 fn write_default(
     ctx: &mut Context,
     table: &config::Table,
+    plan: &TablePlan,
     change: Change,
     entry: &p4::TableEntry,
 ) -> Result<()> {
@@ -200,15 +175,13 @@ fn write_default(
             "a default entry has no match, no priority and no idle timeout",
         ));
     }
-    if entry.counter_data.is_some() || entry.meter_config.is_some() {
-        return Err(direct::no_default_resources());
-    }
+    direct::check(plan, entry)?;
     if table.const_default_action_id != 0 && entry.action.is_some() {
         return Err(EntityError::permission_denied(
             "the default action is const in the P4 program",
         ));
     }
-    let mut default = Entry::default();
+    let mut default = DefaultEntry::default();
     let mut action = None;
     if let Some(given) = &entry.action {
         if table.implementation_id != 0 {
@@ -216,40 +189,17 @@ fn write_default(
                 "the default action of a table with an action profile is constant",
             ));
         }
-        let (decoded, canonical) = decode_table_action(ctx, table, given, Use::Default)?;
+        let (decoded, _) = decode_table_action(ctx, table, plan, given, Use::Default)?;
         action = Some(decoded);
-        default.action = Some(canonical);
+        default.action = Some(given.clone());
         default.notes = notes(table, entry)?;
     }
-    let id = ctx.pipeline.table(table.name())?;
     // A const default needs no reset.
     if table.const_default_action_id == 0 {
-        ctx.pipeline.set_default_entry(id, action)?;
+        ctx.pipeline.set_default_entry(plan.id, action)?;
     }
-    contents(ctx, table).default = default;
-    Ok(())
-}
-
-/// What is asked of direct resources must be possible before anything is changed.
-fn check_direct_resources(
-    ctx: &Context,
-    table: &config::Table,
-    entry: &p4::TableEntry,
-) -> Result<()> {
-    let fail = |what: &str| Err(EntityError::invalid(what.to_owned()));
-    if entry.counter_data.is_some() && ctx.info.direct_counter_of(table).is_none() {
-        return fail("counter_data is set, but the table has no direct counter");
-    }
-    if let Some(data) = &entry.counter_data {
-        direct::checked_counter(data)?;
-    }
-    if entry.meter_counter_data.is_some() {
-        return fail("meter_counter_data is set, but meters have no counters here");
-    }
-    if entry.time_since_last_hit.is_some() {
-        return fail("time_since_last_hit is set; it is for reading only");
-    }
-    Ok(())
+    ctx.store.table(table.id()).default = default;
+    direct::set(ctx, plan, None, entry)
 }
 
 fn notes(table: &config::Table, entry: &p4::TableEntry) -> Result<Notes> {
@@ -275,15 +225,28 @@ fn notes(table: &config::Table, entry: &p4::TableEntry) -> Result<Notes> {
     })
 }
 
-fn contents<'a>(ctx: &'a mut Context, table: &config::Table) -> &'a mut Table {
-    ctx.store.tables.entry(table.id()).or_default()
-}
-
-fn find(ctx: &mut Context, table: &config::Table, key: &EntryKey) -> Result<Entry> {
-    let entry = contents(ctx, table).entries.get(key).cloned();
-    entry.ok_or_else(|| EntityError::not_found("no entry has this match and priority"))
+/// In the words of this API.
+pub fn entry_error(error: ControlError) -> EntityError {
+    match error {
+        ControlError::AlreadyExists { .. } => {
+            EntityError::already_exists("an entry with this match and priority exists; use MODIFY")
+        }
+        ControlError::NotFound { kind, .. } if kind == "table entry" => {
+            EntityError::not_found("no entry has this match and priority")
+        }
+        ControlError::Full { size, .. } => EntityError::exhausted(format!(
+            "the table is full: it has {size} entries, its size is {size}"
+        )),
+        other => other.into(),
+    }
 }
 
 fn const_table() -> EntityError {
     EntityError::permission_denied("the entries of this table are const in the P4 program")
+}
+
+fn const_entry() -> EntityError {
+    EntityError::permission_denied(
+        "the entry is const: only its direct resources can be modified, so give no action",
+    )
 }

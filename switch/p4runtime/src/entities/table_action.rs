@@ -2,12 +2,13 @@
 //! one-shot set of actions (spec, "Action Specification" and "One Shot Action Selector
 //! Programming").
 
-use ebb_pipeline::control::{TableAction, WeightedAction};
+use ebb_pipeline::ActionId;
+use ebb_pipeline::control::{ControlError, TableAction, WeightedAction};
 
 use crate::bytes;
-use crate::entities::Context;
-use crate::entities::action::{Use, decode_action};
+use crate::entities::action::{Use, decode_action, encode_action};
 use crate::entities::action_profile::{check_size, check_weight};
+use crate::entities::{Context, TablePlan};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
 use crate::proto::config;
@@ -15,48 +16,70 @@ use crate::proto::p4;
 use crate::proto::p4::action_profile_action::WatchKind;
 use crate::proto::p4::table_action::Type;
 
+/// v1model: `bit<9> egress_spec`.
+const MAX_PORT: u64 = 0x1ff;
+
 pub fn direct_action(action: p4::Action) -> p4::TableAction {
     p4::TableAction {
         r#type: Some(Type::Action(action)),
     }
 }
 
-/// The action for the pipeline, and its canonical form for reads.
+/// The action for the pipeline, and a one-shot set in its canonical form for reads.
 pub fn decode_table_action(
-    ctx: &Context,
+    ctx: &mut Context,
     table: &config::Table,
+    plan: &TablePlan,
     action: &p4::TableAction,
     for_use: Use,
-) -> Result<(TableAction, p4::TableAction)> {
+) -> Result<(TableAction, Option<p4::TableAction>)> {
     let Some(kind) = &action.r#type else {
         return Err(EntityError::invalid("the action is empty"));
     };
     let indirect = table.implementation_id != 0;
-    match kind {
+    let action = match kind {
         Type::Action(action) if !indirect => {
-            let id = ctx.pipeline.table(table.name())?;
-            let find = |name: &str| ctx.pipeline.table_action(id, name);
-            let (call, canonical) =
-                decode_action(ctx.info, &table.action_refs, action, for_use, find)?;
-            Ok((TableAction::Direct(call), direct_action(canonical)))
+            let refs = &table.action_refs;
+            let find = known(plan);
+            let call = decode_action(ctx.info, ctx.names, refs, action, for_use, find)?;
+            TableAction::Direct(call)
         }
-        Type::Action(_) => Err(EntityError::invalid(format!(
-            "the table has the action profile '{}': give a member, a group or an action set, \
-             not an action",
-            ctx.info.action_profile(table.implementation_id)?.name()
-        ))),
-        _ if !indirect => Err(EntityError::invalid(
-            "the table has no action profile: give an action, not a member, group or action set",
-        )),
+        Type::Action(_) => {
+            return Err(EntityError::invalid(format!(
+                "the table has the action profile '{}': give a member, a group or an action set, \
+                 not an action",
+                ctx.info.action_profile(table.implementation_id)?.name()
+            )));
+        }
+        _ if !indirect => {
+            return Err(EntityError::invalid(
+                "the table has no action profile: give an action, not a member, group or action set",
+            ));
+        }
         Type::ActionProfileMemberId(id) => {
             check_member(ctx, table, *id)?;
-            Ok((TableAction::Member(*id), action.clone()))
+            TableAction::Member(*id)
         }
         Type::ActionProfileGroupId(id) => {
             check_group(ctx, table, *id)?;
-            Ok((TableAction::Group(*id), action.clone()))
+            TableAction::Group(*id)
         }
-        Type::ActionProfileActionSet(set) => decode_set(ctx, table, set),
+        Type::ActionProfileActionSet(set) => {
+            let (set, canonical) = decode_set(ctx, table, plan, set)?;
+            return Ok((set, Some(canonical)));
+        }
+    };
+    Ok((action, None))
+}
+
+/// The pipeline's number of an action that the P4Info allows.
+fn known(plan: &TablePlan) -> impl Fn(&config::Action) -> Result<ActionId, ControlError> {
+    |action| {
+        let found = plan.actions.get(&action.id()).copied();
+        found.ok_or_else(|| ControlError::NotFound {
+            kind: "action",
+            name: action.name().to_owned(),
+        })
     }
 }
 
@@ -91,23 +114,23 @@ fn check_group(ctx: &Context, table: &config::Table, id: u32) -> Result<()> {
 }
 
 fn decode_set(
-    ctx: &Context,
+    ctx: &mut Context,
     table: &config::Table,
+    plan: &TablePlan,
     set: &p4::ActionProfileActionSet,
 ) -> Result<(TableAction, p4::TableAction)> {
-    let profile = ctx.info.action_profile(table.implementation_id)?;
+    let info = ctx.info;
+    let profile = info.action_profile(table.implementation_id)?;
     check_set(profile, set)?;
-    let id = ctx.pipeline.profile(profile.name())?;
     let mut canonical = set.clone();
     let mut actions = Vec::new();
     for (i, item) in canonical.action_profile_actions.iter_mut().enumerate() {
         let mut decode = || {
             let action = item.action.as_ref();
             let action = action.ok_or_else(|| EntityError::invalid("has no action"))?;
-            let find = |name: &str| ctx.pipeline.profile_action(id, name);
-            let (call, canonical) =
-                decode_action(ctx.info, &table.action_refs, action, Use::Entry, find)?;
-            item.action = Some(canonical);
+            let refs = &table.action_refs;
+            let call = decode_action(info, ctx.names, refs, action, Use::Entry, known(plan))?;
+            item.action = encode_action(info, ctx.names, refs, ctx.pipeline, &call);
             Ok(WeightedAction {
                 call,
                 weight: check_weight(profile, item.weight)?,
@@ -148,13 +171,18 @@ fn watch_port(kind: Option<&WatchKind>) -> Result<Option<u32>> {
     #[allow(deprecated)]
     match kind {
         None => Ok(None),
-        Some(WatchKind::Watch(port)) => Ok(u32::try_from(*port).ok()),
+        Some(WatchKind::Watch(port)) => watch_bytes(&port.to_be_bytes()).map(Some),
         Some(WatchKind::WatchPort(port)) if port.is_empty() => Ok(None),
         Some(WatchKind::WatchPort(port)) => watch_bytes(port).map(Some),
     }
 }
 
 pub fn watch_bytes(port: &[u8]) -> Result<u32> {
-    let port = bytes::canonical(port, 32).map_err(|e| e.at("watch_port"))?;
-    Ok(bytes::to_u64(&port).unwrap_or_default() as u32)
+    let number = bytes::to_u64(port).filter(|n| *n <= MAX_PORT);
+    number.map(|n| n as u32).ok_or_else(|| {
+        EntityError::invalid(format!(
+            "watch_port {}; allowed: 0 to {MAX_PORT}",
+            bytes::hex(port)
+        ))
+    })
 }

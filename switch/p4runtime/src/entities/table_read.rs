@@ -1,111 +1,119 @@
 //! Reading table entries: filters and wildcards (spec, "Wildcard Reads").
 
-use ebb_pipeline::control::TableAction;
+use ebb_pipeline::control::{EntryView, TableAction};
 use ebb_pipeline::{EntryId, TableId};
 
 use crate::entities::action::encode_action;
-use crate::entities::direct::counter_data;
+use crate::entities::direct::{counter_data, meter_config, meter_counter_data};
 use crate::entities::matching::{FieldKey, encode_key};
-use crate::entities::table::{entry_key, pipeline_key};
+use crate::entities::plan::TablePlan;
+use crate::entities::table::entry_key;
 use crate::entities::table_action::direct_action;
-use crate::entities::{Context, Kind, entity, selected};
+use crate::entities::{Context, Kind, Position, entity};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
 use crate::proto::config;
 use crate::proto::config::table::IdleTimeoutBehavior;
 use crate::proto::p4;
-use crate::store::{Entry, EntryKey};
+use crate::proto::p4::table_action::Type;
 
-pub fn read(ctx: &Context, filter: &p4::TableEntry, out: &mut Vec<p4::Entity>) -> Result<()> {
+/// Reads on from `position`, about `limit` entries. True when there are no more.
+pub fn read(
+    ctx: &mut Context,
+    filter: &p4::TableEntry,
+    (position, limit): (&mut Position, usize),
+    out: &mut Vec<p4::Entity>,
+) -> Result<bool> {
+    let info = ctx.info;
     if filter.table_id != 0 {
-        ctx.info.table(filter.table_id)?;
+        info.table(filter.table_id)?;
     }
-    for (_, table) in selected(&ctx.info.tables, filter.table_id) {
-        read_table(ctx, table, filter, out)
-            .map_err(|e| e.at(format!("table '{}'", table.name())))?;
+    for (id, table) in info.tables.range(position.table..) {
+        if filter.table_id != 0 && filter.table_id != *id {
+            continue;
+        }
+        if *id != position.table {
+            *position = Position {
+                table: *id,
+                entry: None,
+            };
+        }
+        let (_, plan) = ctx.table(*id)?;
+        let read = read_table(ctx, (table, plan), filter, (position, limit), out);
+        if !read.map_err(|e| e.at(format!("table '{}'", table.name())))? {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 fn read_table(
-    ctx: &Context,
-    table: &config::Table,
+    ctx: &mut Context,
+    (table, plan): (&config::Table, &TablePlan),
     filter: &p4::TableEntry,
+    (position, limit): (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
-) -> Result<()> {
+) -> Result<bool> {
     // With table id 0 the resources are asked for wherever there are some.
     let wildcard = filter.table_id == 0;
-    check_request(ctx, table, filter, wildcard)?;
+    if !wildcard {
+        check_request(table, plan, filter)?;
+    }
+    let push = |entry| entity(Kind::TableEntry(entry));
     if filter.is_default_action {
-        out.push(entity(Kind::TableEntry(default_entry(ctx, table)?)));
-        return Ok(());
+        out.push(push(default_entry(ctx, table, plan, filter)?));
+        return Ok(true);
     }
-    for (key, entry) in matching(ctx, table, filter, wildcard)? {
-        out.push(entity(Kind::TableEntry(table_entry(
-            ctx, table, key, entry, filter,
-        )?)));
+    if !wildcard && !filter.r#match.is_empty() {
+        let key = entry_key(table, plan, ctx.names, filter)?;
+        let found = ctx.pipeline.find_entry(plan.id, &key.fields, key.priority);
+        if let Ok(id) = found {
+            let view = ctx.pipeline.entry_by_id(plan.id, id)?;
+            let entry = table_entry(ctx, table, plan, &view, filter)?;
+            out.extend(selects(filter, &entry).then(|| push(entry)));
+        }
+        return Ok(true);
     }
-    Ok(())
+    for view in ctx.pipeline.entries_from(plan.id, position.entry) {
+        if out.len() >= limit {
+            position.entry = Some(view.id);
+            return Ok(false);
+        }
+        let entry = table_entry(ctx, table, plan, &view, filter)?;
+        if wildcard || selects(filter, &entry) {
+            out.push(push(entry));
+        }
+    }
+    Ok(true)
 }
 
-/// The entries that a filter selects: one, when it gives a match.
-pub fn matching<'a>(
-    ctx: &'a Context,
-    table: &config::Table,
-    filter: &p4::TableEntry,
-    wildcard: bool,
-) -> Result<Vec<(&'a EntryKey, &'a Entry)>> {
-    let Some(contents) = ctx.store.tables.get(&table.id()) else {
-        return Ok(Vec::new());
-    };
-    if wildcard {
-        return Ok(contents.entries.iter().collect());
-    }
-    if !filter.r#match.is_empty() {
-        let key = entry_key(table, filter)?;
-        let entry = contents.entries.get_key_value(&key);
-        return Ok(entry
-            .filter(|(_, e)| selects(filter, e))
-            .into_iter()
-            .collect());
-    }
-    let selected = |(key, entry): &(&EntryKey, &Entry)| {
-        (filter.priority == 0 || filter.priority == key.priority) && selects(filter, entry)
-    };
-    Ok(contents.entries.iter().filter(selected).collect())
-}
-
-fn selects(filter: &p4::TableEntry, entry: &Entry) -> bool {
+fn selects(filter: &p4::TableEntry, entry: &p4::TableEntry) -> bool {
     #[allow(deprecated)]
-    let cookie = filter.controller_metadata;
+    let (cookie, of_entry) = (filter.controller_metadata, entry.controller_metadata);
     let action = |a: &p4::TableAction| match &a.r#type {
-        Some(p4::table_action::Type::Action(action)) => Some(action.action_id),
+        Some(Type::Action(action)) => Some(action.action_id),
         _ => None,
     };
     let wanted = filter.action.as_ref().and_then(action);
-    (cookie == 0 || cookie == entry.notes.controller_metadata)
-        && (filter.metadata.is_empty() || filter.metadata == entry.notes.metadata)
+    (filter.priority == 0 || filter.priority == entry.priority)
+        && (cookie == 0 || cookie == of_entry)
+        && (filter.metadata.is_empty() || filter.metadata == entry.metadata)
         && (wanted.is_none() || wanted == entry.action.as_ref().and_then(action))
 }
 
-fn check_request(
-    ctx: &Context,
-    table: &config::Table,
-    filter: &p4::TableEntry,
-    wildcard: bool,
-) -> Result<()> {
-    if wildcard {
-        return Ok(());
-    }
+fn check_request(table: &config::Table, plan: &TablePlan, filter: &p4::TableEntry) -> Result<()> {
     let fail = |what: &str| Err(EntityError::invalid(what.to_owned()));
-    if filter.counter_data.is_some() && ctx.info.direct_counter_of(table).is_none() {
+    if filter.counter_data.is_some() && !plan.has_counter {
         return fail("counter_data is asked for, but the table has no direct counter");
     }
-    if filter.meter_config.is_some() && ctx.info.direct_meter_of(table).is_none() {
+    if filter.meter_config.is_some() && plan.meter.is_none() {
         return fail("meter_config is asked for, but the table has no direct meter");
     }
-    if filter.time_since_last_hit.is_some() && !has_timeout(table) {
-        return fail("time_since_last_hit is asked for, but the table has no idle timeouts");
+    if filter.meter_counter_data.is_some() && plan.meter.is_none() {
+        return fail("meter_counter_data is asked for, but the table has no direct meter");
+    }
+    if filter.time_since_last_hit.is_some() && (!has_timeout(table) || filter.is_default_action) {
+        return fail("time_since_last_hit is asked for, but there are no idle timeouts");
     }
     Ok(())
 }
@@ -117,73 +125,136 @@ fn has_timeout(table: &config::Table) -> bool {
 fn table_entry(
     ctx: &Context,
     table: &config::Table,
-    key: &EntryKey,
-    entry: &Entry,
+    plan: &TablePlan,
+    view: &EntryView,
     filter: &p4::TableEntry,
 ) -> Result<p4::TableEntry> {
-    let mut out = key_entry(table, key);
-    out.action.clone_from(&entry.action);
-    out.is_const = entry.is_const;
-    out.idle_timeout_ns = entry.notes.idle_timeout_ns;
-    out.metadata.clone_from(&entry.notes.metadata);
-    #[allow(deprecated)]
-    {
-        out.controller_metadata = entry.notes.controller_metadata;
-    }
-    if filter.meter_config.is_some() {
-        out.meter_config = entry.meter;
-    }
-    let with_counter = filter.counter_data.is_some();
-    let with_hit = filter.time_since_last_hit.is_some() && has_timeout(table);
-    if with_counter || with_hit {
-        let id = ctx.pipeline.table(table.name())?;
-        let view = ctx.pipeline.entry(id, &pipeline_key(key), key.priority)?;
-        if with_counter {
-            out.counter_data = counter_data(ctx, table, view.counter);
+    let mut out = key_entry(ctx, table, view)?;
+    let extra = ctx.store.tables.get(&table.id());
+    let extra = extra.and_then(|t| t.extra(view.id));
+    let kind = match &view.entry.action {
+        TableAction::Direct(call) => {
+            encode_action(ctx.info, ctx.names, &table.action_refs, ctx.pipeline, call)
+                .map(Type::Action)
         }
-        if with_hit {
-            out.time_since_last_hit = Some(p4::table_entry::IdleTimeout {
-                elapsed_ns: ctx.now.since(view.last_hit).as_nanos() as i64,
-            });
+        TableAction::Member(id) => Some(Type::ActionProfileMemberId(*id)),
+        TableAction::Group(id) => Some(Type::ActionProfileGroupId(*id)),
+        TableAction::Set(_) => None,
+    };
+    out.action = match kind {
+        Some(kind) => Some(p4::TableAction { r#type: Some(kind) }),
+        None => extra.and_then(|e| e.set.clone()),
+    };
+    out.is_const = view.is_const;
+    if let Some(extra) = extra {
+        out.idle_timeout_ns = extra.notes.idle_timeout_ns;
+        out.metadata.clone_from(&extra.notes.metadata);
+        #[allow(deprecated)]
+        {
+            out.controller_metadata = extra.notes.controller_metadata;
         }
+    }
+    resources(ctx, table, plan, Some(view.id), filter, &mut out);
+    if filter.time_since_last_hit.is_some() && has_timeout(table) {
+        out.time_since_last_hit = Some(p4::table_entry::IdleTimeout {
+            elapsed_ns: ctx.now.since(view.last_hit).as_nanos() as i64,
+        });
     }
     Ok(out)
 }
 
-/// The fields that identify an entry.
-pub fn key_entry(table: &config::Table, key: &EntryKey) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id: table.id(),
-        r#match: encode_key(&table.match_fields, &key.fields),
-        priority: key.priority,
-        ..Default::default()
+/// Those that are asked for.
+fn resources(
+    ctx: &Context,
+    table: &config::Table,
+    plan: &TablePlan,
+    entry: Option<EntryId>,
+    filter: &p4::TableEntry,
+    out: &mut p4::TableEntry,
+) {
+    if filter.counter_data.is_some() {
+        let value = ctx.pipeline.entry_counter(plan.id, entry);
+        out.counter_data = counter_data(ctx, table, value);
+    }
+    if plan.meter.is_some() {
+        let (config, counts) = ctx.pipeline.entry_meter(plan.id, entry);
+        if filter.meter_config.is_some() {
+            out.meter_config = config.map(meter_config);
+        }
+        if filter.meter_counter_data.is_some() {
+            out.meter_counter_data = Some(meter_counter_data(counts));
+        }
     }
 }
 
-fn default_entry(ctx: &Context, table: &config::Table) -> Result<p4::TableEntry> {
-    let stored = ctx.store.tables.get(&table.id()).map(|t| &t.default);
-    let stored = stored.cloned().unwrap_or_default();
-    let id = ctx.pipeline.table(table.name())?;
-    let action = match (stored.action, ctx.pipeline.default_entry(id)) {
-        (Some(action), _) => Some(action),
-        (None, Some(TableAction::Direct(call))) => {
-            encode_action(ctx.info, &table.action_refs, ctx.pipeline, call).map(direct_action)
+/// The fields that identify an entry.
+pub fn key_entry(ctx: &Context, table: &config::Table, view: &EntryView) -> Result<p4::TableEntry> {
+    let fields = FieldKey::from_pipeline(&table.match_fields, &view.entry.key)?;
+    Ok(p4::TableEntry {
+        table_id: table.id(),
+        r#match: encode_key(&table.match_fields, &fields, ctx.names),
+        priority: view.entry.priority,
+        ..Default::default()
+    })
+}
+
+fn default_entry(
+    ctx: &Context,
+    table: &config::Table,
+    plan: &TablePlan,
+    filter: &p4::TableEntry,
+) -> Result<p4::TableEntry> {
+    let notes = ctx.store.tables.get(&table.id()).map(|t| &t.default.notes);
+    let notes = notes.cloned().unwrap_or_default();
+    let action = match ctx.pipeline.default_entry(plan.id) {
+        Some(TableAction::Direct(call)) => {
+            encode_action(ctx.info, ctx.names, &table.action_refs, ctx.pipeline, call)
+                .map(direct_action)
         }
-        (None, _) => None,
+        _ => None,
     };
     let mut out = p4::TableEntry {
         table_id: table.id(),
         is_default_action: true,
         action,
         is_const: table.const_default_action_id != 0,
-        metadata: stored.notes.metadata,
+        metadata: notes.metadata,
         ..Default::default()
     };
     #[allow(deprecated)]
     {
-        out.controller_metadata = stored.notes.controller_metadata;
+        out.controller_metadata = notes.controller_metadata;
     }
+    resources(ctx, table, plan, None, filter, &mut out);
     Ok(out)
+}
+
+/// Everything that a write can say of the entry with the same key, if there is one.
+pub fn snapshot(ctx: &mut Context, entry: &p4::TableEntry) -> Option<p4::TableEntry> {
+    let (table, plan) = ctx.table(entry.table_id).ok()?;
+    let wanted = p4::TableEntry {
+        counter_data: plan.has_counter.then(Default::default),
+        meter_config: plan.meter.map(|_| Default::default()),
+        ..Default::default()
+    };
+    let mut whole = if entry.is_default_action {
+        let mut default = default_entry(ctx, table, plan, &wanted).ok()?;
+        // What the program says is written by saying nothing.
+        let stored = ctx.store.tables.get(&table.id());
+        if stored.is_none_or(|t| t.default.action.is_none()) {
+            default.action = None;
+        }
+        default
+    } else {
+        let key = entry_key(table, plan, ctx.names, entry).ok()?;
+        let found = ctx.pipeline.find_entry(plan.id, &key.fields, key.priority);
+        let view = ctx.pipeline.entry_by_id(plan.id, found.ok()?).ok()?;
+        table_entry(ctx, table, plan, &view, &wanted).ok()?
+    };
+    if std::mem::take(&mut whole.is_const) {
+        whole.action = None;
+    }
+    Some(whole)
 }
 
 /// What an idle-timeout notification says about an entry. `None`: it is gone by now.
@@ -191,18 +262,12 @@ pub fn idle_entry(ctx: &mut Context, table: TableId, entry: EntryId) -> Option<p
     let name = ctx.pipeline.table_info(table).name;
     let definition = ctx.info.tables.values().find(|t| t.name() == name)?;
     let view = ctx.pipeline.entry_by_id(table, entry).ok()?;
-    let fields = FieldKey::from_pipeline(&definition.match_fields, &view.entry.key).ok()?;
-    let key = EntryKey {
-        fields,
-        priority: view.entry.priority,
-    };
-    let contents = ctx.store.tables.get(&definition.id())?;
-    let notes = &contents.entries.get(&key)?.notes;
+    let extra = ctx.store.tables.get(&definition.id())?.extra(entry)?;
     #[allow(deprecated)]
     Some(p4::TableEntry {
-        controller_metadata: notes.controller_metadata,
-        metadata: notes.metadata.clone(),
-        idle_timeout_ns: notes.idle_timeout_ns,
-        ..key_entry(definition, &key)
+        controller_metadata: extra.notes.controller_metadata,
+        metadata: extra.notes.metadata.clone(),
+        idle_timeout_ns: extra.notes.idle_timeout_ns,
+        ..key_entry(ctx, definition, &view).ok()?
     })
 }

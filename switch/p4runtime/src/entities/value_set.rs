@@ -1,6 +1,6 @@
 //! Parser value sets.
 
-use crate::entities::matching::{decode_key, encode_key};
+use crate::entities::matching::{FieldKey, decode_key, encode_key};
 use crate::entities::{Change, Context, Kind, entity, selected};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
@@ -17,18 +17,22 @@ pub fn write(ctx: &mut Context, change: Change, entry: &p4::ValueSetEntry) -> Re
             entry.members.len()
         ))));
     }
-    let keys = entry.members.iter().enumerate().map(|(i, member)| {
-        decode_key(&set.r#match, &member.r#match)
-            .map_err(|e| place(e.at(format!("member {}", i + 1))))
-    });
-    let keys = keys.collect::<Result<Vec<_>>>()?;
+    let mut keys = Vec::new();
+    for (i, member) in entry.members.iter().enumerate() {
+        let place = |e: EntityError| place(e.at(format!("member {}", i + 1)));
+        let key = decode_key(&set.r#match, &member.r#match, ctx.names).map_err(place)?;
+        if keys.contains(&key) {
+            return Err(place(EntityError::already_exists("is listed twice")));
+        }
+        keys.push(key);
+    }
     let id = ctx.pipeline.value_set(set.name())?;
     let members = keys
         .iter()
-        .map(|key| key.iter().map(|f| f.to_pipeline()).collect());
+        .map(|key| key.iter().cloned().map(FieldKey::into_pipeline).collect());
     ctx.pipeline.set_value_set(id, members.collect())?;
     let members = keys.iter().map(|key| p4::ValueSetMember {
-        r#match: encode_key(&set.r#match, key),
+        r#match: encode_key(&set.r#match, key, ctx.names),
     });
     ctx.store
         .value_sets

@@ -2,7 +2,7 @@
 
 use super::{ActionCall, ControlError, Group, Result, TableAction, WeightedAction};
 use crate::action::Action;
-use crate::bits::from_bytes;
+use crate::bits::{from_bytes, to_bytes, words_for};
 use crate::ids::{ActionId, ProfileId};
 use crate::profile::{BoundAction, GroupState, Member, Resolved};
 use crate::{Pipeline, TableId};
@@ -42,6 +42,21 @@ pub(crate) fn bind(actions: &[Action], call: &ActionCall) -> Result<BoundAction>
         action: call.action.0,
         data: data.as_slice().into(),
     })
+}
+
+/// What [`bind`] was given, with values as wide as their parameters.
+pub(crate) fn unbind(actions: &[Action], bound: &BoundAction) -> ActionCall {
+    let mut rest: &[u64] = &bound.data;
+    let params = actions[bound.action as usize].params.iter().map(|param| {
+        let bits = param.slot.bits;
+        let (words, after) = rest.split_at(words_for(bits).min(rest.len()));
+        rest = after;
+        to_bytes(words, bits)
+    });
+    ActionCall {
+        params: params.collect(),
+        action: ActionId(bound.action),
+    }
 }
 
 impl Pipeline {
@@ -133,7 +148,8 @@ impl Pipeline {
                 format!("{}#{group}", p.spec.name),
             ));
         }
-        p.groups.insert(group, GroupState::new(value));
+        p.groups
+            .insert(group, GroupState::new(value, &self.state.ports_down));
         Ok(())
     }
 
@@ -142,7 +158,7 @@ impl Pipeline {
         let p = &mut self.state.profiles[profile.index()];
         match p.groups.get_mut(&group) {
             Some(g) => {
-                *g = GroupState::new(value);
+                *g = GroupState::new(value, &self.state.ports_down);
                 Ok(())
             }
             None => Err(ControlError::not_found(
@@ -294,6 +310,10 @@ impl Pipeline {
         let mut buckets = Vec::new();
         for action in set {
             let bound = self.bind_for_profile(profile, &action.call)?;
+            let watched = action.watch_port;
+            if watched.is_some_and(|port| self.state.ports_down.contains(&port)) {
+                continue;
+            }
             buckets.extend(std::iter::repeat_n(bound, action.weight as usize));
         }
         let sets = &mut self.state.profiles[profile.index()].sets;

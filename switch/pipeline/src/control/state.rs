@@ -2,7 +2,7 @@
 
 use ebb_units::Instant;
 
-use super::{ControlError, CounterValue, MeterConfig, MeterUnit, Result};
+use super::{ControlError, CounterValue, MeterConfig, MeterCounts, MeterUnit, Result};
 use crate::bits::{from_bytes, to_bytes};
 use crate::{CounterId, MeterId, Pipeline, RegisterId};
 
@@ -88,6 +88,29 @@ impl Pipeline {
         let size = m.cells.len() as u64;
         match m.cells.get_mut(index as usize) {
             Some(cell) => cell.configure(config, now),
+            None => return Err(out_of_range("meter", &m.name, size, index)),
+        }
+        Ok(())
+    }
+
+    pub fn meter_counts(&self, meter: MeterId, index: u64) -> Result<MeterCounts> {
+        let m = &self.state.meters[meter.index()];
+        m.cells
+            .get(index as usize)
+            .map(|cell| cell.counts())
+            .ok_or_else(|| out_of_range("meter", &m.name, m.cells.len() as u64, index))
+    }
+
+    pub fn set_meter_counts(
+        &mut self,
+        meter: MeterId,
+        index: u64,
+        counts: MeterCounts,
+    ) -> Result<()> {
+        let m = &mut self.state.meters[meter.index()];
+        let size = m.cells.len() as u64;
+        match m.cells.get_mut(index as usize) {
+            Some(cell) => cell.set_counts(counts),
             None => return Err(out_of_range("meter", &m.name, size, index)),
         }
         Ok(())

@@ -2,9 +2,13 @@
 
 use ebb_units::Instant;
 
+use super::profiles::unbind;
 use super::{
-    ControlError, CounterValue, EntryView, MatchKey, MeterConfig, Result, TableAction, TableEntry,
+    ControlError, CounterValue, EntryView, MatchKey, MeterConfig, MeterCounts, Result, TableAction,
+    TableEntry,
 };
+use crate::profile::Resolved;
+use crate::stateful::Meter;
 use crate::table::{DefaultEntry, Entry, Table};
 use crate::{EntryId, Pipeline, TableId};
 
@@ -42,40 +46,54 @@ impl Pipeline {
         let slot = t.find(&entry.key, entry.priority)?;
         t.hot[slot as usize].action = action;
         if let Some(e) = &mut t.entries[slot as usize] {
-            e.entry = entry;
+            e.set_extra(entry);
             e.last_hit = now;
         }
         Ok(EntryId(slot))
     }
 
-    pub fn delete_entry(&mut self, table: TableId, key: &[MatchKey], priority: i32) -> Result<()> {
+    pub fn delete_entry(
+        &mut self,
+        table: TableId,
+        key: &[MatchKey],
+        priority: i32,
+    ) -> Result<EntryId> {
         self.check_mutable(table)?;
         let t = &mut self.state.tables[table.index()];
         let slot = t.find(key, priority)?;
         t.remove(slot);
-        Ok(())
+        Ok(EntryId(slot))
     }
 
-    pub fn entry(&self, table: TableId, key: &[MatchKey], priority: i32) -> Result<EntryView<'_>> {
+    pub fn entry(&self, table: TableId, key: &[MatchKey], priority: i32) -> Result<EntryView> {
         let slot = self.state.tables[table.index()].find(key, priority)?;
         self.entry_by_id(table, EntryId(slot))
     }
 
-    pub fn entry_by_id(&self, table: TableId, entry: EntryId) -> Result<EntryView<'_>> {
+    pub fn entry_by_id(&self, table: TableId, entry: EntryId) -> Result<EntryView> {
         let t = &self.state.tables[table.index()];
         match t.entries.get(entry.index()) {
-            Some(Some(e)) => Ok(view(t, entry, e)),
-            _ => Err(ControlError::not_found(
-                "table entry",
-                format!("{}#{}", t.spec.name, entry.0),
-            )),
+            Some(Some(e)) => Ok(self.view(t, entry, e)),
+            _ => Err(no_entry(&t.spec.name, entry)),
         }
     }
 
     /// In order of insertion.
-    pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView<'_>> + '_ {
+    pub fn entries(&self, table: TableId) -> impl Iterator<Item = EntryView> + '_ {
         let t = &self.state.tables[table.index()];
-        t.ordered().into_iter().map(|(id, e)| view(t, id, e))
+        t.ordered().into_iter().map(|(id, e)| self.view(t, id, e))
+    }
+
+    /// From an entry on, in the order in which they are kept; `None`: from the first.
+    pub fn entries_from(
+        &self,
+        table: TableId,
+        first: Option<EntryId>,
+    ) -> impl Iterator<Item = EntryView> + '_ {
+        let t = &self.state.tables[table.index()];
+        let first = first.map_or(0, EntryId::index);
+        let slots = t.entries.iter().enumerate().skip(first);
+        slots.filter_map(move |(slot, e)| Some(self.view(t, EntryId(slot as u32), e.as_ref()?)))
     }
 
     /// `None` sets the program's default again.
@@ -110,11 +128,23 @@ impl Pipeline {
         t.default.as_ref().map(|d| &d.action)
     }
 
+    /// Of an entry; `None`: of the default entry, which counts the packets that miss.
+    pub fn entry_counter(&self, table: TableId, entry: Option<EntryId>) -> CounterValue {
+        let t = &self.state.tables[table.index()];
+        match entry {
+            None => t.default_counter,
+            Some(entry) => t
+                .hot
+                .get(entry.index())
+                .map_or_else(Default::default, |h| h.counter),
+        }
+    }
+
+    /// As [`entry_counter`](Self::entry_counter).
     pub fn set_entry_counter(
         &mut self,
         table: TableId,
-        key: &[MatchKey],
-        priority: i32,
+        entry: Option<EntryId>,
         value: CounterValue,
     ) -> Result<()> {
         let t = &mut self.state.tables[table.index()];
@@ -124,47 +154,88 @@ impl Pipeline {
                 "it has no direct counter",
             ));
         }
-        let slot = t.find(key, priority)?;
-        t.hot[slot as usize].counter = value;
+        match entry {
+            None => t.default_counter = value,
+            Some(entry) => match t.hot.get_mut(entry.index()) {
+                Some(hot) => hot.counter = value,
+                None => return Err(no_entry(&t.spec.name, entry)),
+            },
+        }
         Ok(())
     }
 
-    /// `None`: every packet is green.
+    /// Configuration and packets by colour of a direct meter. `None`: that of the default entry.
+    pub fn entry_meter(
+        &self,
+        table: TableId,
+        entry: Option<EntryId>,
+    ) -> (Option<MeterConfig>, MeterCounts) {
+        let t = &self.state.tables[table.index()];
+        let meter = match entry {
+            None => Some(&t.default_meter),
+            Some(entry) => t
+                .entries
+                .get(entry.index())
+                .and_then(|e| e.as_ref()?.meter.as_deref()),
+        };
+        meter.map_or_else(Default::default, |m| (m.config(), m.counts()))
+    }
+
+    /// `config` `None`: every packet is green.
     pub fn set_entry_meter(
         &mut self,
         now: Instant,
         table: TableId,
-        key: &[MatchKey],
-        priority: i32,
+        entry: Option<EntryId>,
         config: Option<MeterConfig>,
     ) -> Result<()> {
         super::state::check_meter(config)?;
-        let t = &mut self.state.tables[table.index()];
-        if t.spec.meter.is_none() {
-            return Err(ControlError::invalid(
-                format!("table {}", t.spec.name),
-                "it has no direct meter",
-            ));
-        }
-        let slot = t.find(key, priority)?;
-        if let Some(e) = &mut t.entries[slot as usize] {
-            e.meter.configure(config, now);
-        }
+        self.direct_meter(table, entry)?.configure(config, now);
         Ok(())
     }
 
-    /// Entries that were not hit for their idle timeout.
-    pub fn idle_entries(&self, now: Instant) -> Vec<(TableId, EntryId)> {
+    pub fn set_entry_meter_counts(
+        &mut self,
+        table: TableId,
+        entry: Option<EntryId>,
+        counts: MeterCounts,
+    ) -> Result<()> {
+        self.direct_meter(table, entry)?.set_counts(counts);
+        Ok(())
+    }
+
+    fn direct_meter(&mut self, table: TableId, entry: Option<EntryId>) -> Result<&mut Meter> {
+        let t = &mut self.state.tables[table.index()];
+        let name = &t.spec.name;
+        if t.spec.meter.is_none() {
+            let owner = format!("table {name}");
+            return Err(ControlError::invalid(owner, "it has no direct meter"));
+        }
+        let Some(entry) = entry else {
+            return Ok(&mut t.default_meter);
+        };
+        let found = t.entries.get_mut(entry.index()).and_then(Option::as_mut);
+        let meter = found.and_then(|e| e.meter.as_deref_mut());
+        meter.ok_or_else(|| no_entry(name, entry))
+    }
+
+    /// Which entry has this key and priority.
+    pub fn find_entry(&self, table: TableId, key: &[MatchKey], priority: i32) -> Result<EntryId> {
+        let slot = self.state.tables[table.index()].find(key, priority)?;
+        Ok(EntryId(slot))
+    }
+
+    /// Entries that were not hit for their idle timeout, each again after another timeout.
+    pub fn take_idle_entries(&mut self, now: Instant) -> Vec<(TableId, EntryId)> {
         let mut idle = Vec::new();
-        for (i, t) in self.state.tables.iter().enumerate() {
-            if t.spec.support_timeout {
-                for (id, e) in t.ordered() {
-                    if e.entry
-                        .idle_timeout
-                        .is_some_and(|timeout| now.since(e.last_hit) >= timeout)
-                    {
-                        idle.push((TableId(i as u32), id));
-                    }
+        for i in 0..self.state.tables.len() {
+            if !self.state.tables[i].spec.support_timeout {
+                continue;
+            }
+            let entries = &mut self.state.tables[i].entries;
+            for (slot, entry) in entries.iter_mut().enumerate() {
+                if entry.as_mut().is_some_and(|e| e.turns_idle(now)) {
+                    idle.push((TableId(i as u32), EntryId(slot as u32)));
                 }
             }
         }
@@ -180,6 +251,35 @@ impl Pipeline {
         }
         Ok(())
     }
+
+    fn view(&self, t: &Table, id: EntryId, e: &Entry) -> EntryView {
+        let hot = &t.hot[id.index()];
+        let extra = e.extra.as_deref();
+        let action = match &hot.action {
+            Resolved::Action(bound) => TableAction::Direct(unbind(&self.program.actions, bound)),
+            Resolved::Member(member) => TableAction::Member(*member),
+            Resolved::Group(group) => TableAction::Group(*group),
+            Resolved::Set(_) => TableAction::Set(extra.map_or_else(Vec::new, |x| x.set.clone())),
+        };
+        EntryView {
+            id,
+            entry: TableEntry {
+                key: e.key.decompile(&t.spec.key),
+                priority: e.priority,
+                action,
+                idle_timeout: e.idle_timeout(),
+                metadata: extra.map_or_else(Vec::new, |x| x.metadata.clone()),
+            },
+            is_const: e.is_const,
+            counter: hot.counter,
+            meter: e.meter.as_ref().and_then(|m| m.config()),
+            last_hit: e.last_hit,
+        }
+    }
+}
+
+fn no_entry(table: &str, entry: EntryId) -> ControlError {
+    ControlError::not_found("table entry", format!("{table}#{}", entry.0))
 }
 
 fn check_timeout(t: &Table, entry: &TableEntry) -> Result<()> {
@@ -190,15 +290,4 @@ fn check_timeout(t: &Table, entry: &TableEntry) -> Result<()> {
         ));
     }
     Ok(())
-}
-
-fn view<'a>(t: &'a Table, id: EntryId, e: &'a Entry) -> EntryView<'a> {
-    EntryView {
-        id,
-        entry: &e.entry,
-        is_const: e.is_const,
-        counter: t.hot[id.index()].counter,
-        meter: e.meter.config(),
-        last_hit: e.last_hit,
-    }
 }

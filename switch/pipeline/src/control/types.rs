@@ -79,9 +79,10 @@ pub struct TableEntry {
 
 /// An installed entry as the control plane reads it.
 #[derive(Clone, Debug)]
-pub struct EntryView<'a> {
+pub struct EntryView {
     pub id: EntryId,
-    pub entry: &'a TableEntry,
+    /// Values are as wide as their fields; an `optional` field is a ternary one.
+    pub entry: TableEntry,
     /// Comes from the program and cannot be changed.
     pub is_const: bool,
     /// Packets that hit the entry, if the table has a direct counter.
@@ -106,6 +107,9 @@ pub struct MeterConfig {
     pub pir: u64,
     pub pburst: u64,
 }
+
+/// Packets that a meter has coloured, green, yellow and red.
+pub type MeterCounts = [CounterValue; 3];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeterUnit {

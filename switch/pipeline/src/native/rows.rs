@@ -10,6 +10,8 @@
 //! Whoever takes a table to change it (`IndexMut`) takes its view away; the next packets ask the interpreter's
 //! lookup, which makes a new one.
 
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::ops::{Index, IndexMut};
 
 use super::calls::{HIT, NO_ACTION};
@@ -17,7 +19,7 @@ use ebb_units::Instant;
 
 use crate::profile::{BoundAction, Resolved};
 use crate::stateful::Meter;
-use crate::table::{DirectMeter, Table, TableSpec};
+use crate::table::{DirectMeter, Table, TableSpec, WordHasher};
 
 /// What a key comes to.
 #[repr(C)]
@@ -83,8 +85,8 @@ pub(super) struct View {
     pub memos: *const Memo,
     row_memory: Vec<Row>,
     memo_memory: Vec<Memo>,
-    /// Rows of each entry that is no one-shot set, those of the default action first; empty until a packet hits it.
-    entries: Vec<Box<[Row]>>,
+    /// Rows of the entries that packets have hit and that are no one-shot sets; `None` is the default action.
+    entries: HashMap<Option<u32>, Box<[Row]>, BuildHasherDefault<WordHasher>>,
 }
 
 // SAFETY: the pointers are to memory that the same `Tables` owns; who has the one has the other.
@@ -157,7 +159,7 @@ impl Tables {
             memos: std::ptr::null(),
             row_memory: Vec::new(),
             memo_memory: Vec::new(),
-            entries: Vec::new(),
+            entries: HashMap::default(),
         };
         Tables {
             views: tables.iter().map(view).collect(),
@@ -186,13 +188,20 @@ impl Tables {
         self.tables[table].hit(words, seen, key, scratch)
     }
 
-    /// The direct meter of an entry.
+    /// The direct meter of an entry, or of the default entry if somebody has configured it: without, a
+    /// miss leaves the metadata alone, as on BMv2.
     #[inline]
-    pub fn meter(&mut self, table: usize, entry: u32) -> Option<(DirectMeter, &mut Meter)> {
+    pub fn meter(&mut self, table: usize, entry: Option<u32>) -> Option<(DirectMeter, &mut Meter)> {
         let table = &mut self.tables[table];
         let meter = table.meter?;
-        let entry = table.entries[entry as usize].as_mut()?;
-        Some((meter, &mut entry.meter))
+        let cell = match entry {
+            Some(entry) => table.entries[entry as usize]
+                .as_mut()?
+                .meter
+                .as_deref_mut()?,
+            None => Some(&mut table.default_meter).filter(|m| m.config().is_some())?,
+        };
+        Some((meter, cell))
     }
 
     pub(super) fn views(&self) -> *const View {
@@ -256,11 +265,7 @@ impl View {
 
     /// Those of an entry with one action, or of the default action.
     fn rows_of(&mut self, entry: Option<u32>, action: Option<&Resolved>) -> &[Row] {
-        let place = entry.map_or(0, |e| e as usize + 1);
-        if self.entries.len() <= place {
-            self.entries.resize_with(place + 1, Box::default);
-        }
-        let rows = &mut self.entries[place];
+        let rows = self.entries.entry(entry).or_default();
         if rows.is_empty() {
             *rows = match (entry, action) {
                 (None, Some(Resolved::Set(set))) => {

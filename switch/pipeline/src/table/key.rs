@@ -1,6 +1,6 @@
 //! Keys of table entries: from what the control plane says to words that are compared.
 
-use crate::bits::{from_bytes, ones, prefix_mask, words_for};
+use crate::bits::{from_bytes, ones, prefix_mask, to_bytes, words_for};
 use crate::control::{ControlError, MatchKey, MatchKind};
 
 /// One field of a table's key.
@@ -70,6 +70,35 @@ impl CompiledKey {
         }
         compiled.ranges = ranges.into();
         Ok(compiled)
+    }
+
+    /// What [`compile`](Self::compile) was given, with values as wide as their fields.
+    pub fn decompile(&self, fields: &[KeyField]) -> Vec<MatchKey> {
+        let decompile = |field: &KeyField| {
+            let words = field.first..field.first + field.words();
+            let bits = field.slot.bits;
+            let value = to_bytes(&self.value[words.clone()], bits);
+            match field.kind {
+                MatchKind::Exact => MatchKey::Exact(value),
+                MatchKind::Valid => MatchKey::Valid(self.value[field.first] != 0),
+                MatchKind::Lpm => MatchKey::Lpm {
+                    value,
+                    prefix_len: self.mask[words].iter().map(|w| w.count_ones()).sum(),
+                },
+                MatchKind::Ternary => MatchKey::Ternary {
+                    value,
+                    mask: to_bytes(&self.mask[words], bits),
+                },
+                MatchKind::Range => match self.ranges.iter().find(|r| r.first == field.first) {
+                    Some(range) => MatchKey::Range {
+                        low: to_bytes(&range.low, bits),
+                        high: to_bytes(&range.high, bits),
+                    },
+                    None => MatchKey::Any,
+                },
+            }
+        };
+        fields.iter().map(decompile).collect()
     }
 
     fn field(

@@ -76,6 +76,18 @@ impl Lookup {
         }
     }
 
+    /// The entry with this very key, where no two entries have the same one.
+    pub fn entry(&self, key: &CompiledKey) -> Option<u32> {
+        match self {
+            Lookup::Exact(map) => map.get(&key.value),
+            Lookup::Lpm { maps, .. } => {
+                let map = maps.iter().find(|m| m.length == key.prefix_len)?;
+                map.map.get(&key.value)
+            }
+            Lookup::Ternary(_) => None,
+        }
+    }
+
     /// For a key of one word.
     #[inline]
     pub fn find_word(&self, word: u64) -> Option<u32> {

@@ -15,9 +15,11 @@ use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use ebb_units::Instant;
+use ebb_units::{Duration, Instant};
 
-use crate::control::{ControlError, CounterValue, MatchKey, MatchKind, TableAction, TableEntry};
+use crate::control::{
+    ControlError, CounterValue, MatchKey, MatchKind, TableAction, TableEntry, WeightedAction,
+};
 use crate::ids::{ActionId, EntryId, ProfileId};
 use crate::layout::Slot;
 use crate::profile::Resolved;
@@ -78,10 +80,13 @@ pub(crate) struct Table {
     pub entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     next_sequence: u64,
-    /// Which entry has this key and priority.
+    /// Which entry has this key and priority. Empty where no priorities are: there the lookup knows.
     by_key: HashMap<(CompiledKey, i32), u32, BuildHasherDefault<WordHasher>>,
     pub default: Option<DefaultEntry>,
     pub program_default: Option<DefaultEntry>,
+    /// Of the default entry: packets that missed.
+    pub default_counter: CounterValue,
+    pub default_meter: Meter,
 }
 
 /// Of an entry, what a packet that hits it reads and writes: one cache line.
@@ -92,16 +97,68 @@ pub(crate) struct Hot {
     pub counter: CounterValue,
 }
 
+/// What packets do not need. There may be millions, so what few entries have is apart.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub entry: TableEntry,
     pub key: CompiledKey,
+    pub priority: i32,
+    pub is_const: bool,
     /// Order of insertion.
     pub sequence: u64,
-    pub meter: Meter,
     /// Followed only if the table has idle timeouts.
     pub last_hit: Instant,
-    pub is_const: bool,
+    /// Only of entries in tables with a meter.
+    pub meter: Option<Box<Meter>>,
+    pub extra: Option<Box<Extra>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Extra {
+    pub idle_timeout: Option<Duration>,
+    /// When it was last told that the entry is idle.
+    pub told_idle: Instant,
+    pub metadata: Vec<u8>,
+    /// A one-shot set as it was given, with its weights and watch ports.
+    pub set: Vec<WeightedAction>,
+}
+
+impl Entry {
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        self.extra.as_ref()?.idle_timeout
+    }
+
+    /// Whether it was not hit for its timeout, nor told to be idle in that time.
+    pub fn turns_idle(&mut self, now: Instant) -> bool {
+        let last_hit = self.last_hit;
+        let Some(extra) = self.extra.as_deref_mut() else {
+            return false;
+        };
+        let quiet_since = last_hit.max(extra.told_idle);
+        let idle = extra
+            .idle_timeout
+            .is_some_and(|t| now.since(quiet_since) >= t);
+        if idle {
+            extra.told_idle = now;
+        }
+        idle
+    }
+
+    /// What `entry` says beyond key and action.
+    pub fn set_extra(&mut self, entry: TableEntry) {
+        let set = match entry.action {
+            TableAction::Set(set) => set,
+            _ => Vec::new(),
+        };
+        let plain = entry.idle_timeout.is_none() && entry.metadata.is_empty() && set.is_empty();
+        self.extra = (!plain).then(|| {
+            Box::new(Extra {
+                idle_timeout: entry.idle_timeout,
+                told_idle: Instant::ZERO,
+                metadata: entry.metadata,
+                set,
+            })
+        });
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -141,6 +198,8 @@ impl Table {
             by_key: HashMap::default(),
             default: None,
             program_default: None,
+            default_counter: CounterValue::default(),
+            default_meter: Meter::default(),
         }
     }
 
@@ -149,13 +208,17 @@ impl Table {
     }
 
     pub fn find(&self, key: &[MatchKey], priority: i32) -> Result<u32, ControlError> {
-        let compiled = self.compile(key)?;
-        self.by_key
-            .get(&(compiled, self.effective_priority(priority)?))
-            .copied()
-            .ok_or_else(|| {
-                ControlError::not_found("table entry", format!("{}: {key:?}", self.spec.name))
-            })
+        let identity = (self.compile(key)?, self.effective_priority(priority)?);
+        self.slot_of(&identity).ok_or_else(|| {
+            ControlError::not_found("table entry", format!("{}: {key:?}", self.spec.name))
+        })
+    }
+
+    fn slot_of(&self, identity: &(CompiledKey, i32)) -> Option<u32> {
+        match self.spec.needs_priority {
+            true => self.by_key.get(identity).copied(),
+            false => self.lookup.entry(&identity.0),
+        }
     }
 
     fn effective_priority(&self, priority: i32) -> Result<i32, ControlError> {
@@ -186,7 +249,7 @@ impl Table {
         let key = self.compile(&entry.key)?;
         let priority = self.effective_priority(entry.priority)?;
         let identity = (key, priority);
-        if self.by_key.contains_key(&identity) {
+        if self.slot_of(&identity).is_some() {
             return Err(ControlError::exists(
                 "table entry",
                 format!("{}: {:?}", self.spec.name, entry.key),
@@ -216,15 +279,20 @@ impl Table {
         };
         self.recent.forget();
         self.lookup.insert(&identity.0, priority, slot);
-        self.entries[slot as usize] = Some(Entry {
-            entry,
+        let mut installed = Entry {
             key: identity.0.clone(),
-            sequence: self.next_sequence,
-            meter: Meter::default(),
-            last_hit: now,
+            priority,
             is_const,
-        });
-        self.by_key.insert(identity, slot);
+            sequence: self.next_sequence,
+            last_hit: now,
+            meter: self.meter.map(|_| Box::default()),
+            extra: None,
+        };
+        installed.set_extra(entry);
+        self.entries[slot as usize] = Some(installed);
+        if self.spec.needs_priority {
+            self.by_key.insert(identity, slot);
+        }
         self.next_sequence += 1;
         self.count += 1;
         Ok(EntryId(slot))
@@ -233,8 +301,8 @@ impl Table {
     pub fn remove(&mut self, slot: u32) {
         if let Some(entry) = self.entries[slot as usize].take() {
             self.recent.forget();
-            self.lookup.remove(&entry.key, entry.entry.priority, slot);
-            self.by_key.remove(&(entry.key, entry.entry.priority));
+            self.lookup.remove(&entry.key, entry.priority, slot);
+            self.by_key.remove(&(entry.key, entry.priority));
             self.free.push(slot);
             self.count -= 1;
         }
@@ -268,12 +336,16 @@ impl Table {
         scratch: &mut Vec<u64>,
     ) -> Option<u32> {
         let entry = match self.lookup.is_long() {
-            true => self.lookup_recent(words, key, scratch)?,
-            false => self.lookup(words, key, scratch)?,
+            true => self.lookup_recent(words, key, scratch),
+            false => self.lookup(words, key, scratch),
         };
         if self.with_counter {
-            self.hot.get_mut(entry as usize)?.counter.count(bytes);
+            match entry {
+                Some(entry) => self.hot.get_mut(entry as usize)?.counter.count(bytes),
+                None => self.default_counter.count(bytes),
+            }
         }
+        let entry = entry?;
         if self.support_timeout
             && let Some(Some(e)) = self.entries.get_mut(entry as usize)
         {

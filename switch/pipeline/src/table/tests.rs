@@ -187,10 +187,11 @@ fn check(fields: &[Field], packets: &[Vec<u128>], steps: Vec<Step>) -> Result<()
                         let length = if t.spec.needs_priority { 0 } else { prefix(e) };
                         (length, e.priority, std::cmp::Reverse(*n))
                     })
-                    .map(|(_, e)| e.clone());
+                    .map(|(_, e)| (t.compile(&e.key).unwrap(), e.priority));
                 let words = words(fields, values);
                 let entry = |t: &Table, slot: Option<u32>| {
-                    slot.map(|slot| t.entries[slot as usize].as_ref().unwrap().entry.clone())
+                    let entry = slot.map(|slot| t.entries[slot as usize].as_ref().unwrap());
+                    entry.map(|e| (e.key.clone(), e.priority))
                 };
                 let slot = t.lookup(&words, &mut key, &mut scratch);
                 prop_assert_eq!(entry(&t, slot), expected.clone());

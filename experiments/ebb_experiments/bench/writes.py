@@ -1,0 +1,314 @@
+"""Table writes over P4Runtime from one Python client, and how a large table loads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+import finsy
+import grpc
+from ebb_topologies.files import InputError
+from finsy.p4schema import P4Schema
+from finsy.proto import p4r, p4r_grpc
+
+from ebb_experiments.bench.section import Context, Section
+
+BATCH = 500
+"""Updates of one Write."""
+WRITES = 50_000
+LOAD = 1_000_000
+TARGET_PER_S = 26_000
+"""What BMv2 took from finsy in the issue's measurement."""
+AIM = 2.0
+"""Times that."""
+DEVICE_ID = 1
+START_SECONDS = 10.0
+TABLES = ("bridge", "routes")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Writes of one client to one table."""
+
+    switch: str
+    client: str
+    table: str
+    writes: int
+    seconds: float
+    server_cpu_s: float
+    """Processor time of the switch."""
+    memory_bytes: int
+    """How much more of it the switch holds than before."""
+
+    @property
+    def per_s(self) -> float:
+        return self.writes / self.seconds
+
+    @property
+    def row(self) -> tuple[str | float | int, ...]:
+        return (
+            self.switch,
+            self.client,
+            f"{self.table}, {self.writes:,}",
+            self.per_s,
+            self.server_cpu_s / self.writes * 1e6,
+            self.memory_bytes / self.writes,
+        )
+
+
+class Server:
+    """A switch process without ports."""
+
+    def __init__(self, name: str, command: list[str], address: str, log: Path) -> None:
+        self.name, self.address, self._log = name, address, log
+        with log.open("w") as file:
+            self._process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+
+    def wait(self) -> None:
+        host, _, port = self.address.partition(":")
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+                return
+            time.sleep(0.05)
+        raise InputError(f"{self.name} does not listen at {self.address}; its output: {self._log}")
+
+    def usage(self) -> tuple[float, int]:
+        """Processor time so far, and resident memory."""
+        proc = Path(f"/proc/{self._process.pid}")
+        fields = (proc / "stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        pages = int((proc / "statm").read_text().split()[1])
+        return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
+
+    def stop(self) -> None:
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)
+            return
+        self._process.kill()
+        self._process.wait()
+
+
+def run(context: Context) -> Section:
+    """Both clients write to both tables of each switch; then a million entries, of ours only."""
+    json, p4info = _program(context)
+    count = 10 * BATCH if context.quick else WRITES
+    load = LOAD // 10 if context.quick else LOAD
+    runs: list[Run] = []
+    for name in ("ebb-switch", "simple_switch_grpc"):
+        command = _command(context, name)
+        if command is None:
+            continue
+        for client, write in CLIENTS.items():
+            for table in TABLES:
+                with _serve(context, name, command) as server:
+                    runs.append(asyncio.run(write(server, (json, p4info), client, table, count)))
+        if name == "ebb-switch":
+            for table in TABLES:
+                with _serve(context, name, command) as server:
+                    runs.append(asyncio.run(_bare(server, (json, p4info), "grpcio", table, load)))
+    return Section(
+        title=f"Table writes over P4Runtime from one Python client, {BATCH} in a batch",
+        parameters={"batch": BATCH, "device": "no ports, no packets"},
+        columns=("switch", "client", "table, inserts", "inserts/s", "CPU us/insert", "bytes/entry"),
+        rows=[run.row for run in runs],
+        verdicts=_verdicts(runs),
+        details=[asdict(run) for run in runs],
+    )
+
+
+def _verdicts(runs: list[Run]) -> list[str]:
+    verdicts = []
+    for table in TABLES:
+        rate = {r.switch: r.per_s for r in runs if r.client == "finsy" and r.table == table}
+        own = rate["ebb-switch"]
+        verdict = "missed" if own < TARGET_PER_S else "reached"
+        aim = "reached" if own >= AIM * TARGET_PER_S else "not reached"
+        line = (
+            f"{table}, finsy: {own:,.0f}/s; the target is {TARGET_PER_S:,}: {verdict}, twice: {aim}"
+        )
+        if other := rate.get("simple_switch_grpc"):
+            line += f"; {own / other:.1f} times BMv2 in this run ({other:,.0f}/s)"
+        verdicts.append(line)
+    if not any(r.switch == "simple_switch_grpc" for r in runs):
+        verdicts.append("simple_switch_grpc is not on PATH: no comparison with BMv2")
+    return verdicts
+
+
+def _program(context: Context) -> tuple[bytes, Path]:
+    """Compiles writes.p4 with the compiler that `make build` left."""
+    json, p4info = context.directory / "writes.json", context.directory / "writes.p4info.txtpb"
+    command = [str(context.agent.with_name("ebb-p4c")), "--p4runtime-files", str(p4info)]
+    command += ["-o", str(json), str(Path(__file__).with_name("writes.p4"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    return json.read_bytes(), p4info
+
+
+def _command(context: Context, name: str) -> list[str] | None:
+    found = context.agent.with_name(name) if name == "ebb-switch" else shutil.which(name)
+    if found is None:
+        return None
+    options = ["--no-p4", "--device-id", str(DEVICE_ID)]
+    if name != "ebb-switch":
+        options += ["--thrift-port", str(_free_port()), "--"]
+    return [str(found), *options, "--grpc-server-addr"]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _serve(context: Context, name: str, command: list[str]) -> Iterator[Server]:
+    address = f"127.0.0.1:{_free_port()}"
+    server = Server(name, [*command, address], address, context.directory / f"{name}.log")
+    try:
+        server.wait()
+        yield server
+    finally:
+        server.stop()
+
+
+Program = tuple[bytes, Path]
+
+
+async def _finsy(server: Server, program: Program, client: str, table: str, count: int) -> Run:
+    """As a controller writes: entries are Python objects, encoded as they are sent."""
+    json, p4info = program
+    ready = asyncio.Event()
+
+    async def primary(_: finsy.Switch) -> None:
+        ready.set()
+
+    options = finsy.SwitchOptions(
+        p4info=p4info, p4blob=json, device_id=DEVICE_ID, ready_handler=primary
+    )
+    switch = finsy.Switch(server.name, server.address, options)
+    running = asyncio.create_task(switch.run())
+    try:
+        await asyncio.wait_for(ready.wait(), START_SECONDS)
+        batches = [
+            [_entity(table, n) for n in range(first, first + BATCH)]
+            for first in range(0, count, BATCH)
+        ]
+        before, began = server.usage(), time.perf_counter()
+        for batch in batches:
+            await switch.insert(batch)
+        seconds, after = time.perf_counter() - began, server.usage()
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    return _result(server, client, table, count, seconds, (before, after))
+
+
+async def _bare(server: Server, program: Program, client: str, table: str, count: int) -> Run:
+    """The floor of a Python client: the messages are there, and one call follows the other."""
+    json, p4info = program
+    schema = P4Schema(p4info, json)
+    election = p4r.Uint128(low=1)
+    with grpc.insecure_channel(server.address) as channel:
+        stub = p4r_grpc.P4RuntimeStub(channel)
+        hello = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=election)
+        requests: SimpleQueue[p4r.StreamMessageRequest | None] = SimpleQueue()
+        requests.put(p4r.StreamMessageRequest(arbitration=hello))
+        stream = stub.StreamChannel(iter(requests.get, None))
+        if next(stream).arbitration.status.code != 0:
+            raise InputError(f"{server.name}: another controller is primary")
+        stub.SetForwardingPipelineConfig(
+            p4r.SetForwardingPipelineConfigRequest(
+                device_id=DEVICE_ID,
+                election_id=election,
+                action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+                config=p4r.ForwardingPipelineConfig(p4info=schema.p4info, p4_device_config=json),
+            )
+        )
+        before, seconds = server.usage(), 0.0
+        for first in range(0, count, BATCH):
+            request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=election)
+            for n in range(first, first + BATCH):
+                update = request.updates.add(type=p4r.Update.INSERT)
+                _fill(update.entity.table_entry, schema, table, n)
+            began = time.perf_counter()
+            stub.Write(request)
+            seconds += time.perf_counter() - began
+        after = server.usage()
+        requests.put(None)
+    return _result(server, client, table, count, seconds, (before, after))
+
+
+CLIENTS: dict[str, Callable[[Server, Program, str, str, int], Awaitable[Run]]] = {
+    "finsy": _finsy,
+    "grpcio": _bare,
+}
+
+
+def _numbers(table: str, n: int) -> tuple[int, int]:
+    """Key and port of an entry: keys are spread, each is there once (odd factors have inverses)."""
+    bits = 48 if table == "bridge" else 32
+    return n * 0x9E3779B1 % (1 << bits), n % 500
+
+
+def _entity(table: str, n: int) -> finsy.P4TableEntry:
+    key, port = _numbers(table, n)
+    if table == "bridge":
+        match, action = finsy.P4TableMatch(dst=key), finsy.P4TableAction("forward", port=port)
+    else:
+        match = finsy.P4TableMatch(dst=(key, 32))
+        action = finsy.P4TableAction("route", port=port, mac=n)
+    return finsy.P4TableEntry(table, match=match, action=action)
+
+
+def _fill(entry: p4r.TableEntry, schema: P4Schema, table: str, n: int) -> None:
+    key, port = _numbers(table, n)
+    definition = schema.tables[table]
+    entry.table_id = definition.id
+    match = entry.match.add(field_id=1)
+    action = entry.action.action
+    if table == "bridge":
+        match.exact.value = _bytes(key)
+        action.action_id = definition.actions["forward"].id
+        action.params.add(param_id=1, value=_bytes(port))
+    else:
+        match.lpm.value, match.lpm.prefix_len = _bytes(key), 32
+        action.action_id = definition.actions["route"].id
+        action.params.add(param_id=1, value=_bytes(port))
+        action.params.add(param_id=2, value=_bytes(n))
+
+
+def _bytes(value: int) -> bytes:
+    """The shortest form."""
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+Usage = tuple[float, int]
+
+
+def _result(
+    server: Server, client: str, table: str, count: int, seconds: float, usage: tuple[Usage, Usage]
+) -> Run:
+    (cpu_before, memory_before), (cpu_after, memory_after) = usage
+    return Run(
+        switch=server.name,
+        client=client,
+        table=table,
+        writes=count,
+        seconds=seconds,
+        server_cpu_s=cpu_after - cpu_before,
+        memory_bytes=memory_after - memory_before,
+    )

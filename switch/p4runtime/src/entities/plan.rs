@@ -1,0 +1,60 @@
+//! What a write to a table needs of the P4Info and of the pipeline, looked up once per program.
+
+use std::collections::HashMap;
+
+use ebb_pipeline::{ActionId, Pipeline, TableId};
+
+use crate::entities::matching::needs_priority;
+use crate::error::Result;
+use crate::p4info::{Index, Object};
+use crate::proto::config;
+
+#[derive(Debug)]
+pub struct TablePlan {
+    pub id: TableId,
+    pub needs_priority: bool,
+    pub has_counter: bool,
+    /// Of what type the direct meter is.
+    pub meter: Option<config::meter_spec::Type>,
+    /// The pipeline's actions by P4Info id; those of a profile's members are the profile's.
+    pub actions: HashMap<u32, ActionId>,
+}
+
+pub type Plans = HashMap<u32, TablePlan>;
+
+pub fn plans(info: &Index, pipeline: &Pipeline) -> Result<Plans> {
+    let tables = info.tables.values();
+    tables
+        .map(|t| Ok((t.id(), plan(info, t, pipeline)?)))
+        .collect()
+}
+
+fn plan(info: &Index, table: &config::Table, pipeline: &Pipeline) -> Result<TablePlan> {
+    let id = pipeline.table(table.name())?;
+    let profile = pipeline.table_info(id).profile;
+    let meter = info.direct_meter_of(table).map(|m| {
+        let spec = m.spec.as_ref();
+        spec.map_or_else(Default::default, config::MeterSpec::r#type)
+    });
+    let action = |reference: &config::ActionRef| {
+        let name = info.action(reference.id)?.name();
+        let action = match profile {
+            Some(profile) => pipeline
+                .profile_action(profile, name)
+                .or_else(|_| pipeline.table_action(id, name))?,
+            None => pipeline.table_action(id, name)?,
+        };
+        Ok((reference.id, action))
+    };
+    Ok(TablePlan {
+        id,
+        needs_priority: needs_priority(&table.match_fields),
+        has_counter: info.direct_counter_of(table).is_some(),
+        meter,
+        actions: table
+            .action_refs
+            .iter()
+            .map(action)
+            .collect::<Result<_>>()?,
+    })
+}

@@ -1,0 +1,104 @@
+//! Batches that are done as a whole or not at all (spec, "Batch Atomicity"). A batch runs between
+//! two packets, so what can be undone there no packet has seen: ROLLBACK_ON_ERROR and
+//! DATAPLANE_ATOMIC are the same here.
+//!
+//! Not brought back: tokens of meters, counters of their colours, and which of several entries of
+//! one priority is the oldest.
+
+use tonic::Code;
+
+use crate::entities::{Context, Kind, Position, entity, read, table_read, write};
+use crate::error::{EntityError, Result};
+use crate::proto::p4;
+use crate::proto::p4::packet_replication_engine_entry::Type;
+use crate::proto::p4::update;
+
+/// The results of all updates. After one that failed, none is in force.
+pub fn write_all_or_nothing(ctx: &mut Context, updates: &[p4::Update]) -> Vec<Result<()>> {
+    let mut done = Vec::new();
+    for (number, update) in updates.iter().enumerate() {
+        // What there is must be looked at before it changes.
+        let before = inverse(ctx, update);
+        let Err(error) = write(ctx, update) else {
+            done.push(before);
+            continue;
+        };
+        for update in done.iter().rev().flatten() {
+            // It is what was there a moment ago.
+            if let Err(error) = write(ctx, update) {
+                tracing::error!(%error, "an update of a batch could not be undone");
+            }
+        }
+        let aborted = || EntityError {
+            code: Code::Aborted,
+            message: format!(
+                "not done, because update {} of the batch failed",
+                number + 1
+            ),
+        };
+        let mut results: Vec<_> = updates.iter().map(|_| Err(aborted())).collect();
+        results[number] = Err(error);
+        return results;
+    }
+    vec![Ok(()); updates.len()]
+}
+
+/// The updates that undo an update, if it is possible at all.
+fn inverse(ctx: &mut Context, change: &p4::Update) -> Vec<p4::Update> {
+    let Some(whole) = change.entity.as_ref() else {
+        return Vec::new();
+    };
+    let with = |kind: update::Type, entity: p4::Entity| p4::Update {
+        r#type: kind as i32,
+        entity: Some(entity),
+    };
+    match change.r#type() {
+        update::Type::Insert => vec![with(update::Type::Delete, whole.clone())],
+        update::Type::Modify => {
+            let modify = |e| with(update::Type::Modify, e);
+            present(ctx, whole).into_iter().map(modify).collect()
+        }
+        update::Type::Delete => {
+            let insert = |e| with(update::Type::Insert, e);
+            present(ctx, whole).into_iter().map(insert).collect()
+        }
+        update::Type::Unspecified => Vec::new(),
+    }
+}
+
+/// What a write of this entity would change, as it is now.
+fn present(ctx: &mut Context, of: &p4::Entity) -> Vec<p4::Entity> {
+    let Some(kind) = &of.entity else {
+        return Vec::new();
+    };
+    if let Kind::TableEntry(entry) = kind {
+        let before = table_read::snapshot(ctx, entry);
+        return before
+            .map(|e| entity(Kind::TableEntry(e)))
+            .into_iter()
+            .collect();
+    }
+    // Id 0 would select everything, and no write has it.
+    let id = match kind {
+        Kind::ActionProfileMember(e) => e.member_id,
+        Kind::ActionProfileGroup(e) => e.group_id,
+        Kind::PacketReplicationEngineEntry(e) => match &e.r#type {
+            Some(Type::MulticastGroupEntry(group)) => group.multicast_group_id,
+            Some(Type::CloneSessionEntry(session)) => session.session_id,
+            None => 0,
+        },
+        Kind::CounterEntry(e) => e.counter_id,
+        Kind::MeterEntry(e) => e.meter_id,
+        Kind::RegisterEntry(e) => e.register_id,
+        Kind::DigestEntry(e) => e.digest_id,
+        Kind::ValueSetEntry(e) => e.value_set_id,
+        Kind::DirectCounterEntry(_) | Kind::DirectMeterEntry(_) => 1,
+        Kind::TableEntry(_) | Kind::ExternEntry(_) => 0,
+    };
+    let mut out = Vec::new();
+    if id != 0 {
+        // What cannot be read cannot be written either.
+        let _ = read(ctx, of, (&mut Position::default(), usize::MAX), &mut out);
+    }
+    out
+}

@@ -1,0 +1,53 @@
+//! Ports that are down, and what watches them (P4Runtime spec, "Group Programming", `watch_port`).
+
+use crate::control::TableAction;
+use crate::profile::{GroupState, Resolved};
+use crate::{Pipeline, TableId};
+
+impl Pipeline {
+    /// A member of a group or of a one-shot set is not chosen while the port that it watches is
+    /// down. A group of which nothing is left is like a miss, and no action runs.
+    pub fn set_port_up(&mut self, port: u32, up: bool) {
+        let changed = match up {
+            true => self.state.ports_down.remove(&port),
+            false => self.state.ports_down.insert(port),
+        };
+        if !changed {
+            return;
+        }
+        let watches = |watched: Option<u32>| watched == Some(port);
+        for profile in &mut self.state.profiles {
+            for group in profile.groups.values_mut() {
+                if group.group.members.iter().any(|m| watches(m.watch_port)) {
+                    *group = GroupState::new(group.group.clone(), &self.state.ports_down);
+                }
+            }
+        }
+        for table in 0..self.state.tables.len() {
+            if self.state.tables[table].spec.profile.is_some() {
+                self.watch_sets(TableId(table as u32), watches);
+            }
+        }
+    }
+
+    fn watch_sets(&mut self, table: TableId, watches: impl Fn(Option<u32>) -> bool) {
+        let mut sets = Vec::new();
+        for (slot, entry) in self.state.tables[table.index()].entries.iter().enumerate() {
+            let extra = entry.as_ref().and_then(|e| e.extra.as_deref());
+            if let Some(extra) = extra
+                && extra.set.iter().any(|a| watches(a.watch_port))
+            {
+                sets.push((slot, TableAction::Set(extra.set.clone())));
+            }
+        }
+        // They were accepted before; a port changes nothing about that.
+        let resolve = |(slot, set)| Some((slot, self.resolve(table, &set).ok()?));
+        let resolved: Vec<(usize, Resolved)> = sets.into_iter().filter_map(resolve).collect();
+        if !resolved.is_empty() {
+            let table = &mut self.state.tables[table.index()];
+            for (slot, set) in resolved {
+                table.hot[slot].action = set;
+            }
+        }
+    }
+}
