@@ -265,7 +265,7 @@ impl<'a> Test<'a> {
         };
         self.bench.control(|pipeline, _| {
             let table = told(pipeline.table(&entry.table))?;
-            told(pipeline.delete_entry(table, &entry.key, entry.priority))
+            told(pipeline.delete_entry(table, &entry.key, entry.priority)).map(drop)
         })
     }
 

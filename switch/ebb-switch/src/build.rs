@@ -10,9 +10,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use ebb_bmv2_json::Program;
 use ebb_engine::{
-    Driver, DriverOptions, Interface, Network, NodePort, Reception, Switch, SwitchOptions,
+    Driver, DriverOptions, Interface, Network, NodeId, NodePort, Reception, Switch, SwitchOptions,
 };
-use ebb_p4runtime::{Layout, LinkEnd, Node, Server, SwitchInfo};
+use ebb_p4runtime::{Layout, LinkEnd, Node, Server, SwitchInfo, read_config};
 use ebb_pipeline::Pipeline;
 
 use crate::fabric::EngineFabric;
@@ -31,6 +31,8 @@ pub struct Built {
     pub driver: Driver,
     /// Addresses in the order of the switches.
     pub server: Server,
+    /// Ports on interfaces, of all switches.
+    pub interfaces: Vec<(NodeId, u16, String)>,
 }
 
 pub fn build(
@@ -60,11 +62,13 @@ pub fn build(
     let ports = settings.switches.iter().map(|s| s.interfaces.len()).sum();
     let reception = reception(io, ports);
     let mut outside = BTreeMap::new();
+    let mut interfaces = Vec::new();
     for (index, entry) in settings.switches.iter().enumerate() {
         for (port, interface) in &entry.interfaces {
             let at = (index, *port);
             let node = Interface::attach(&mut network, end(at), interface, reception)?;
             outside.insert(at, NodePort { node, port: 0 });
+            interfaces.push((switches[index], *port, interface.clone()));
         }
     }
     let mut driver = Driver::new(network, driver)?;
@@ -82,6 +86,14 @@ pub fn build(
         .map(|s| s.grpc_server_addr)
         .collect();
     let mut server = Server::bind(&addresses)?.interpreted(settings.interpreted);
+    if let Some(tls) = &settings.tls {
+        server = server.with_tls(tls)?;
+    }
+    for (index, entry) in settings.switches.iter().enumerate() {
+        if let (Some(program), Some(p4info)) = (&entry.program, &entry.p4info) {
+            server = server.preload(index, read_config(program, p4info)?)?;
+        }
+    }
     if let Some(address) = settings.fabric_addr {
         let inner = settings.links.iter().map(|ends| ends.map(end));
         let outer = settings.hosts.iter();
@@ -94,7 +106,11 @@ pub fn build(
         };
         server = server.with_fabric(address, Arc::new(fabric))?;
     }
-    Ok(Built { driver, server })
+    Ok(Built {
+        driver,
+        server,
+        interfaces,
+    })
 }
 
 fn reception(io: FrameIo, ports: usize) -> Reception {
@@ -161,7 +177,8 @@ fn build_switch(settings: &SwitchSettings, interpreted: bool) -> Result<Switch> 
         drop_port: settings.drop_port,
     };
     let mut switch = Switch::new(options, settings.traffic_manager.clone())?;
-    let Some(path) = &settings.program else {
+    // With a P4Info the server installs the program, as if a controller had asked for it.
+    let (Some(path), None) = (&settings.program, &settings.p4info) else {
         return Ok(switch);
     };
     let json =

@@ -20,6 +20,11 @@ pub struct Options {
     #[arg(value_name = "JSON", conflicts_with_all = ["no_p4", "fabric"])]
     pub program: Option<PathBuf>,
 
+    /// The program's P4Info, text or binary. Controllers then find the program as if one of them had
+    /// installed it
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub p4info: Option<PathBuf>,
+
     /// Start without a program; a controller installs one over P4Runtime
     #[arg(long)]
     pub no_p4: bool,
@@ -48,6 +53,26 @@ pub struct Options {
     /// Where P4Runtime and the traffic manager service are served
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:9559")]
     pub grpc_server_addr: SocketAddr,
+
+    /// Serve gRPC over TLS
+    #[arg(long, requires_all = ["grpc_server_cert", "grpc_server_key"])]
+    pub grpc_server_ssl: bool,
+
+    /// The server's certificate, PEM, with its chain
+    #[arg(long, value_name = "FILE", requires = "grpc_server_ssl")]
+    pub grpc_server_cert: Option<PathBuf>,
+
+    /// The private key of that certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "grpc_server_ssl")]
+    pub grpc_server_key: Option<PathBuf>,
+
+    /// The authority that signs the certificates of clients, PEM
+    #[arg(long, value_name = "FILE", requires = "grpc_server_with_client_auth")]
+    pub grpc_server_cacert: Option<PathBuf>,
+
+    /// Only clients with a certificate of that authority may connect (mutual TLS)
+    #[arg(long, requires_all = ["grpc_server_ssl", "grpc_server_cacert"])]
+    pub grpc_server_with_client_auth: bool,
 
     /// The port whose packets are packet-ins and packet-outs
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=511))]

@@ -14,7 +14,7 @@ use tracing::info;
 
 use crate::build::Built;
 use crate::options::ReportFormat;
-use crate::service::{EngineDevice, watch_idle_entries};
+use crate::service::{EngineDevice, watch_idle_entries, watch_ports};
 
 /// The packets have a thread of their own; the gRPC servers share this one.
 pub fn run(built: Built, report: ReportFormat) -> Result<()> {
@@ -29,7 +29,11 @@ pub fn run(built: Built, report: ReportFormat) -> Result<()> {
 }
 
 async fn serve(built: Built) -> Result<Network<Interface>> {
-    let Built { driver, server } = built;
+    let Built {
+        driver,
+        server,
+        interfaces,
+    } = built;
     let handle = driver.handle();
     let device = |(switch, s): (NodeId, &Switch)| {
         let id = s.device_id();
@@ -37,6 +41,7 @@ async fn serve(built: Built) -> Result<Network<Interface>> {
         tokio::spawn(watch_idle_entries(handle.clone(), switch));
         Arc::new(EngineDevice { id, switch, handle }) as Arc<dyn Device>
     };
+    tokio::spawn(watch_ports(driver.handle(), interfaces));
     let devices = driver.network().switches().map(device).collect();
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;

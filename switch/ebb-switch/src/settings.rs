@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ebb_engine::{FileError, read_config, read_traffic_manager_config};
+use ebb_p4runtime::TlsFiles;
 use ebb_traffic_manager::TrafficManagerConfig;
 use serde::Deserialize;
 
@@ -19,6 +20,8 @@ pub struct SwitchSettings {
     pub device_id: u64,
     pub grpc_server_addr: SocketAddr,
     pub program: Option<PathBuf>,
+    /// With it, controllers find the program installed.
+    pub p4info: Option<PathBuf>,
     pub traffic_manager: TrafficManagerConfig,
     pub interfaces: Vec<(u16, String)>,
     pub cpu_port: Option<u16>,
@@ -42,6 +45,8 @@ pub struct Settings {
     pub fabric_addr: Option<SocketAddr>,
     /// No native code for programs.
     pub interpreted: bool,
+    /// For all gRPC servers; `None`: without TLS.
+    pub tls: Option<TlsFiles>,
     /// Packets that come in here are printed.
     pub trace: Vec<TracePoint>,
     /// At most so many on each switch.
@@ -59,6 +64,7 @@ impl Settings {
         };
         Ok(Self {
             interpreted: options.no_native,
+            tls: tls_files(options),
             trace: options.trace.clone().unwrap_or_default(),
             trace_packets: options.trace_packets.unwrap_or(u64::MAX),
             ..settings
@@ -140,6 +146,7 @@ impl SwitchSettings {
             device_id: options.device_id,
             grpc_server_addr: options.grpc_server_addr,
             program: options.program.clone(),
+            p4info: options.p4info.clone(),
             traffic_manager: match &options.tm {
                 Some(path) => read_traffic_manager_config(path)?,
                 None => TrafficManagerConfig::like_bmv2(options.priority_queues),
@@ -153,6 +160,15 @@ impl SwitchSettings {
             drop_port: options.drop_port,
         })
     }
+}
+
+/// The options ask for all files that they need.
+fn tls_files(options: &Options) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        certificate: options.grpc_server_cert.clone()?,
+        key: options.grpc_server_key.clone()?,
+        client_authority: options.grpc_server_cacert.clone(),
+    })
 }
 
 /// `--fabric FILE`
@@ -185,6 +201,8 @@ struct SwitchEntry {
     grpc_server_addr: SocketAddr,
     /// BMv2 JSON. Paths are relative to the fabric file.
     program: Option<PathBuf>,
+    /// P4Info of the program: controllers then find it installed.
+    p4info: Option<PathBuf>,
     /// Traffic manager configuration file.
     tm: Option<PathBuf>,
     #[serde(default = "one")]
@@ -220,6 +238,9 @@ impl SwitchEntry {
         if !(1..=8).contains(&self.priority_queues) {
             return Err(fail("priority_queues must be 1 to 8"));
         }
+        if self.p4info.is_some() && self.program.is_none() {
+            return Err(fail("p4info needs a program"));
+        }
         let mut interfaces = Vec::new();
         for (port, interface) in &self.interfaces {
             let port = port.parse().ok().filter(|port| *port < 512u16);
@@ -235,6 +256,7 @@ impl SwitchEntry {
             device_id: self.device_id,
             grpc_server_addr: self.grpc_server_addr,
             program: self.program.map(|p| directory.join(p)),
+            p4info: self.p4info.map(|p| directory.join(p)),
             traffic_manager,
             interfaces,
             cpu_port: self.cpu_port,

@@ -103,6 +103,30 @@ impl Host {
             .await?
     }
 
+    /// Puts a verified config into the switch, with the state of `old` if there is one to keep.
+    pub async fn commit(
+        &self,
+        forwarding: Arc<Forwarding>,
+        old: Option<Arc<Forwarding>>,
+    ) -> Result<(), Status> {
+        let new = forwarding.clone();
+        let installed = self.on_switch(move |switch| {
+            if let Some(old) = old {
+                new.take_over(&old, switch)?;
+            }
+            new.install(switch);
+            Ok(())
+        });
+        installed
+            .await?
+            .map_err(crate::error::EntityError::into_status)?;
+        let mut configs = lock(&self.configs);
+        configs.committed = Some(forwarding);
+        configs.saved = None;
+        lock(&self.digests).clear();
+        Ok(())
+    }
+
     /// A new StreamChannel: its name, and what is to be sent on it.
     pub fn open_stream(&self) -> (StreamId, mpsc::Receiver<Outgoing>) {
         let (sender, receiver) = mpsc::channel(STREAM_BUFFER);

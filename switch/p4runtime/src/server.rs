@@ -1,5 +1,6 @@
 //! The gRPC servers: one address for each device, and one for the fabric they are part of.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -9,21 +10,26 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::transport::Server as Grpc;
+use tonic::transport::{Server as Grpc, ServerTlsConfig};
 
 use crate::device::Device;
 use crate::fabric::{self, Fabric};
+use crate::forwarding::Forwarding;
 use crate::host::Host;
 use crate::programs::Programs;
 use crate::proto::fabric::fabric_server::FabricServer;
+use crate::proto::p4::ForwardingPipelineConfig;
 use crate::proto::p4::p4_runtime_server::P4RuntimeServer;
 use crate::proto::tm::traffic_manager_server::TrafficManagerServer;
 use crate::proto::trace::trace_server::TraceServer;
 use crate::stream::serve_events;
+use crate::tls::{TlsError, TlsFiles};
 use crate::{service, trace, traffic};
 
 /// Programs and large batches come in one message.
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
+/// A batch of 500 updates is about 30 KB; it should not wait for the window.
+const WINDOW_BYTES: u32 = 1 << 20;
 /// A controller that vanished without a word must not stay primary for long.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long open calls may take to end when the server stops.
@@ -40,6 +46,10 @@ pub enum ServeError {
         address: SocketAddr,
         source: std::io::Error,
     },
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    #[error("the program that switch {index} is to start with cannot be loaded: {problem}")]
+    Preload { index: usize, problem: String },
     #[error("the gRPC server of {address} failed: {source}")]
     Serve {
         address: SocketAddr,
@@ -52,7 +62,10 @@ pub enum ServeError {
 pub struct Server {
     endpoints: Vec<Endpoint>,
     fabric: Option<(Endpoint, Arc<dyn Fabric>)>,
-    interpreted: bool,
+    programs: Arc<Programs>,
+    /// By index of the device.
+    preloads: HashMap<usize, Forwarding>,
+    tls: Option<ServerTlsConfig>,
 }
 
 type Endpoint = (TcpListener, SocketAddr);
@@ -64,8 +77,7 @@ impl Server {
         let endpoints = addresses.iter().copied().map(bind);
         Ok(Self {
             endpoints: endpoints.collect::<Result<_, _>>()?,
-            fabric: None,
-            interpreted: false,
+            ..Self::default()
         })
     }
 
@@ -82,8 +94,30 @@ impl Server {
 
     /// Loads programs without native code.
     pub fn interpreted(mut self, interpreted: bool) -> Self {
-        self.interpreted = interpreted;
+        self.programs = Arc::new(Programs::new(interpreted));
         self
+    }
+
+    /// All servers speak TLS.
+    pub fn with_tls(mut self, files: &TlsFiles) -> Result<Self, ServeError> {
+        self.tls = Some(files.load()?);
+        Ok(self)
+    }
+
+    /// A device starts with this config, as if a controller had installed it. Its index is that of
+    /// the address given to `bind`.
+    pub fn preload(
+        mut self,
+        index: usize,
+        config: ForwardingPipelineConfig,
+    ) -> Result<Self, ServeError> {
+        let forwarding = Forwarding::verify(&self.programs, config);
+        let forwarding = forwarding.map_err(|error| ServeError::Preload {
+            index,
+            problem: error.message,
+        })?;
+        self.preloads.insert(index, forwarding);
+        Ok(self)
     }
 
     /// Where the server listens, in the order given to `bind`.
@@ -98,22 +132,31 @@ impl Server {
 
     /// Serves the devices on the addresses, one each and in the same order, until `shutdown`.
     pub async fn serve(
-        self,
+        mut self,
         devices: Vec<Arc<dyn Device>>,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
         let mut hosts = Vec::new();
-        let programs = Arc::new(Programs::new(self.interpreted));
-        for (endpoint, device) in self.endpoints.into_iter().zip(devices) {
-            let host = Host::new(device, programs.clone());
+        for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
+            let host = Host::new(device, self.programs.clone());
+            if let Some(forwarding) = self.preloads.remove(&index) {
+                let loaded = host.commit(Arc::new(forwarding), None).await;
+                loaded.map_err(|status| ServeError::Preload {
+                    index,
+                    problem: status.message().to_owned(),
+                })?;
+            }
             hosts.push(host.clone());
-            servers.spawn(serve_device(endpoint, host, is_true(stopped.clone())));
+            let grpc = grpc(endpoint.1, self.tls.as_ref())?;
+            servers.spawn(serve_device(grpc, endpoint, host, is_true(stopped.clone())));
         }
         if let Some((endpoint, fabric)) = self.fabric {
             let service = fabric::Service::new(fabric, hosts.clone());
-            servers.spawn(serve_fabric(endpoint, service, is_true(stopped.clone())));
+            let grpc = grpc(endpoint.1, self.tls.as_ref())?;
+            let stopped = is_true(stopped.clone());
+            servers.spawn(serve_fabric(grpc, endpoint, service, stopped));
         }
         tokio::pin!(shutdown);
         let result = tokio::select! {
@@ -150,14 +193,22 @@ fn incoming((listener, address): Endpoint) -> Result<TcpListenerStream, ServeErr
     Ok(TcpListenerStream::new(listener))
 }
 
-fn grpc() -> Grpc {
-    Grpc::builder()
+fn grpc(address: SocketAddr, tls: Option<&ServerTlsConfig>) -> Result<Grpc, ServeError> {
+    let grpc = Grpc::builder()
         .tcp_nodelay(true)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES);
+    match tls {
+        Some(tls) => grpc.tls_config(tls.clone()),
+        None => Ok(grpc),
+    }
+    .map_err(|source| ServeError::Serve { address, source })
 }
 
 async fn serve_device(
+    mut grpc: Grpc,
     endpoint: Endpoint,
     host: Arc<Host>,
     stop: impl Future<Output = ()>,
@@ -168,7 +219,7 @@ async fn serve_device(
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
     let traffic = TrafficManagerServer::new(traffic::Service::new(host.clone()));
     let traces = TraceServer::new(trace::Service::new(host.clone()));
-    let server = grpc()
+    let server = grpc
         .add_service(p4runtime)
         .add_service(traffic)
         .add_service(traces)
@@ -180,13 +231,13 @@ async fn serve_device(
 }
 
 async fn serve_fabric(
+    mut grpc: Grpc,
     endpoint: Endpoint,
     service: fabric::Service,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let address = endpoint.1;
-    grpc()
-        .add_service(FabricServer::new(service))
+    grpc.add_service(FabricServer::new(service))
         .serve_with_incoming_shutdown(incoming(endpoint)?, stop)
         .await
         .map_err(|source| ServeError::Serve { address, source })

@@ -56,28 +56,6 @@ impl Service {
             .map_err(|e| Status::internal(format!("loading the program failed: {e}")))?
             .map_err(EntityError::into_status)
     }
-
-    /// Puts a verified config into the switch, with the state of `old` if there is one to keep.
-    async fn commit(
-        &self,
-        forwarding: Arc<Forwarding>,
-        old: Option<Arc<Forwarding>>,
-    ) -> Result<(), Status> {
-        let new = forwarding.clone();
-        let installed = self.host.on_switch(move |switch| {
-            if let Some(old) = old {
-                new.take_over(&old, switch)?;
-            }
-            new.install(switch);
-            Ok(())
-        });
-        installed.await?.map_err(EntityError::into_status)?;
-        let mut configs = lock(&self.host.configs);
-        configs.committed = Some(forwarding);
-        configs.saved = None;
-        lock(&self.host.digests).clear();
-        Ok(())
-    }
 }
 
 #[tonic::async_trait]
@@ -195,12 +173,12 @@ impl P4Runtime for Service {
             }
             Action::VerifyAndCommit => {
                 let verified = self.verify(request.config).await?;
-                self.commit(Arc::new(verified), None).await?;
+                self.host.commit(Arc::new(verified), None).await?;
             }
             Action::ReconcileAndCommit => {
                 let verified = self.verify(request.config).await?;
                 let old = lock(&self.host.configs).committed.clone();
-                self.commit(Arc::new(verified), old).await?;
+                self.host.commit(Arc::new(verified), old).await?;
             }
             Action::Commit => {
                 if request.config.is_some() {
@@ -212,7 +190,7 @@ impl P4Runtime for Service {
                 let saved = saved.ok_or_else(|| {
                     Status::not_found("no config is saved; use VERIFY_AND_SAVE first")
                 })?;
-                self.commit(saved, None).await?;
+                self.host.commit(saved, None).await?;
             }
         }
         Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))

@@ -116,7 +116,7 @@ async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
     assert_eq!(c.arbitration().await, Code::Ok);
     c.set_config(Action::Verify, Some(config())).await.unwrap();
     let nothing = c.set_config(Action::Commit, None).await.unwrap_err();
-    assert_eq!(nothing.code(), Code::FailedPrecondition);
+    assert_eq!(nothing.code(), Code::NotFound);
 
     c.set_config(Action::VerifyAndSave, Some(config()))
         .await

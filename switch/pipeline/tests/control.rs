@@ -341,6 +341,55 @@ fn groups_spread_by_hash_and_weight() {
 }
 
 #[test]
+fn members_that_watch_a_port_are_left_out_while_it_is_down() {
+    let mut p = with_selector();
+    let (t, ap) = (p.table("t").unwrap(), p.profile("ap").unwrap());
+    for member in [1, 2] {
+        let call = to(&p, member as u8, 0);
+        p.insert_member(ap, member, call).unwrap();
+    }
+    let member = |member| GroupMember {
+        member,
+        weight: 1,
+        watch_port: Some(member),
+    };
+    let group = Group {
+        members: vec![member(1), member(2)],
+        max_size: 0,
+    };
+    p.set_port_up(2, false);
+    p.insert_group(ap, 8, group).unwrap();
+    let lpm = |value: u8, prefix_len| MatchKey::Lpm {
+        value: vec![value, 0, 0, 0],
+        prefix_len,
+    };
+    let shot = |port: u8| WeightedAction {
+        call: to(&with_selector(), port, 0),
+        weight: 1,
+        watch_port: Some(port.into()),
+    };
+    let with = |key, action| TableEntry {
+        action,
+        ..entry(key, 0, to(&with_selector(), 0, 0))
+    };
+    let group = TableAction::Group(8);
+    p.insert_entry(at(0), t, with(lpm(0, 0), group)).unwrap();
+    let set = TableAction::Set(vec![shot(1), shot(2)]);
+    p.insert_entry(at(0), t, with(lpm(128, 8), set)).unwrap();
+    let ports = |p: &mut Pipeline| {
+        let of = |p: &mut Pipeline, base: u32| [port(p, base), port(p, base + 1)];
+        (of(p, 0), of(p, 128 << 24))
+    };
+    assert_eq!(ports(&mut p), ([1, 1], [1, 1]));
+    p.set_port_up(2, true);
+    assert_eq!(ports(&mut p), ([1, 2], [1, 2]));
+    p.set_port_up(1, false);
+    assert_eq!(ports(&mut p), ([2, 2], [2, 2]));
+    p.set_port_up(2, false);
+    assert_eq!(ports(&mut p), ([0, 0], [0, 0]), "nothing is left");
+}
+
+#[test]
 fn one_shot_sets_spread_too() {
     let mut p = with_selector();
     let t = p.table("t").unwrap();

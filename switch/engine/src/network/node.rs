@@ -192,6 +192,7 @@ impl<H: Host> Node<H> {
             Kind::Nobody => false,
             Kind::Switch(switch) => {
                 switch.limit_rate(now, port, state.rate());
+                switch.set_port_up(port, state.up);
                 true
             }
             Kind::Host(host) => host.limit_rate(state.rate()),

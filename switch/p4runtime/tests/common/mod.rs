@@ -197,17 +197,22 @@ impl Controller {
     }
 
     pub async fn connect_as(server: &Running, device_id: u64, election: u64) -> Self {
+        let mut controller = Self::silent(server).await;
+        controller.arbitrate(device_id, election).await;
+        controller
+    }
+
+    /// A stream on which nothing was said yet.
+    pub async fn silent(server: &Running) -> Self {
         let mut client = server.client().await;
         let (requests, receiver) = mpsc::channel(16);
         let responses = client.stream_channel(ReceiverStream::new(receiver));
-        let mut controller = Self {
+        Self {
             responses: responses.await.unwrap().into_inner(),
             client,
-            election,
+            election: 0,
             requests,
-        };
-        controller.arbitrate(device_id, election).await;
-        controller
+        }
     }
 
     pub async fn arbitrate(&mut self, device_id: u64, election: u64) {

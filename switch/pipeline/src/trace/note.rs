@@ -187,8 +187,8 @@ impl Machine<'_> {
             table: t.spec.name.clone(),
             key: key.collect(),
             entry: hit.map(|e| EntryHit {
-                key: e.entry.key.clone(),
-                priority: e.entry.priority,
+                key: e.key.decompile(&t.spec.key),
+                priority: e.priority,
             }),
             choice: self.choice(table, entry, hash, bound),
             action: bound.map(|bound| self.call_of(bound)),

@@ -1,0 +1,58 @@
+//! P4Info files: a program that forwards from the start, and that controllers find when they come.
+
+use std::path::{Path, PathBuf};
+
+use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage};
+
+use crate::proto::config::P4Info;
+use crate::proto::p4::ForwardingPipelineConfig;
+
+const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.fds"));
+
+#[derive(Debug, thiserror::Error)]
+pub enum PreloadError {
+    #[error("cannot read {}: {source}", path.display())]
+    File {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error(
+        "{} is no P4Info, neither text (.txtpb, .txt) nor binary (.bin, .pb): {problem}; give the \
+         file that --p4runtime-files of ebb-p4c or p4c-bm2-ss wrote",
+        path.display()
+    )]
+    P4Info { path: PathBuf, problem: String },
+}
+
+/// The config that a controller would send with these two files.
+pub fn read_config(json: &Path, p4info: &Path) -> Result<ForwardingPipelineConfig, PreloadError> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|source| PreloadError::File {
+            path: path.to_owned(),
+            source,
+        })
+    };
+    let info = parse(p4info, &read(p4info)?).map_err(|problem| PreloadError::P4Info {
+        path: p4info.to_owned(),
+        problem,
+    })?;
+    Ok(ForwardingPipelineConfig {
+        p4info: Some(info),
+        p4_device_config: read(json)?,
+        cookie: None,
+    })
+}
+
+fn parse(path: &Path, bytes: &[u8]) -> Result<P4Info, String> {
+    let binary = path.extension().is_some_and(|e| e == "bin" || e == "pb");
+    if binary {
+        return P4Info::decode(bytes).map_err(|e| e.to_string());
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    let pool = DescriptorPool::decode(DESCRIPTORS).map_err(|e| e.to_string())?;
+    let kind = pool.get_message_by_name("p4.config.v1.P4Info");
+    let kind = kind.ok_or("the server has no descriptor of it")?;
+    let message = DynamicMessage::parse_text_format(kind, text).map_err(|e| e.to_string())?;
+    P4Info::decode(message.encode_to_vec().as_slice()).map_err(|e| e.to_string())
+}

@@ -1,0 +1,607 @@
+//! Rules of the P4Runtime specification that go beyond writing something and reading it back: batches,
+//! roles, direct resources, translation.
+
+mod common;
+
+use common::{Controller, DEVICE_ID, Running, config, details, uint128, update};
+use ebb_p4runtime::proto::config::p4_new_type_spec::Representation;
+use ebb_p4runtime::proto::config::p4_new_type_translation::{SdnString, SdnType};
+use ebb_p4runtime::proto::config::{P4NamedType, P4NewTypeSpec, P4NewTypeTranslation};
+use ebb_p4runtime::proto::p4;
+use ebb_p4runtime::proto::p4::entity::Entity;
+use ebb_p4runtime::proto::p4::field_match::{Exact, FieldMatchType, Range};
+use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
+use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
+use ebb_p4runtime::proto::p4::stream_message_response::Update;
+use ebb_p4runtime::proto::p4::table_action::Type;
+use ebb_p4runtime::proto::p4::update::Type as Change;
+use ebb_p4runtime::proto::p4::write_request::Atomicity;
+use prost::Message;
+use prost_types::Any;
+use tonic::{Code, Status};
+
+const BRIDGE: u32 = 47281156;
+const ROUTE: u32 = 43142405;
+const ACL: u32 = 37519123;
+const WELL_KNOWN: u32 = 35477515;
+const FORWARD: u32 = 29683729;
+const METER_IT: u32 = 18720968;
+const PORT_IN: u32 = 318420407;
+const PORT_METER: u32 = 350933998;
+const IP_TYPES: u32 = 62580879;
+
+fn exact(value: &[u8]) -> p4::FieldMatch {
+    p4::FieldMatch {
+        field_id: 1,
+        field_match_type: Some(FieldMatchType::Exact(Exact {
+            value: value.to_vec(),
+        })),
+    }
+}
+
+fn does(action_id: u32, params: &[&[u8]]) -> Option<p4::TableAction> {
+    let param = |(i, value): (usize, &&[u8])| p4::action::Param {
+        param_id: i as u32 + 1,
+        value: value.to_vec(),
+    };
+    Some(p4::TableAction {
+        r#type: Some(Type::Action(p4::Action {
+            action_id,
+            params: params.iter().enumerate().map(param).collect(),
+        })),
+    })
+}
+
+fn bridge(mac: u8, port: &[u8]) -> p4::TableEntry {
+    p4::TableEntry {
+        table_id: BRIDGE,
+        r#match: vec![exact(&[mac])],
+        action: does(FORWARD, &[port]),
+        ..Default::default()
+    }
+}
+
+fn limited() -> p4::TableEntry {
+    let range = FieldMatchType::Range(Range {
+        low: vec![1],
+        high: vec![9],
+    });
+    p4::TableEntry {
+        table_id: ACL,
+        r#match: vec![p4::FieldMatch {
+            field_id: 2,
+            field_match_type: Some(range),
+        }],
+        priority: 5,
+        action: does(METER_IT, &[]),
+        ..Default::default()
+    }
+}
+
+fn rates() -> p4::MeterConfig {
+    p4::MeterConfig {
+        cir: 1000,
+        cburst: 100,
+        pir: 2000,
+        pburst: 200,
+        eburst: 0,
+    }
+}
+
+async fn read_table(c: &mut Controller, id: u32) -> Vec<Entity> {
+    let all = p4::TableEntry {
+        table_id: id,
+        ..Default::default()
+    };
+    c.read(Entity::TableEntry(all)).await.unwrap()
+}
+
+async fn write_with(
+    c: &mut Controller,
+    atomicity: Atomicity,
+    updates: Vec<p4::Update>,
+) -> Result<(), Status> {
+    let request = p4::WriteRequest {
+        device_id: DEVICE_ID,
+        election_id: Some(uint128(c.election)),
+        updates,
+        atomicity: atomicity as i32,
+        ..Default::default()
+    };
+    c.client.write(request).await.map(drop)
+}
+
+fn codes(status: &Status) -> Vec<Code> {
+    let details = details(status).into_iter();
+    details.map(|e| Code::from(e.canonical_code)).collect()
+}
+
+#[tokio::test]
+async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let entry = Entity::TableEntry;
+    let counter = |packets| {
+        Entity::CounterEntry(p4::CounterEntry {
+            counter_id: PORT_IN,
+            index: Some(p4::Index { index: 2 }),
+            data: Some(p4::CounterData {
+                packet_count: packets,
+                byte_count: 0,
+            }),
+        })
+    };
+    let default = |port: u8| {
+        entry(p4::TableEntry {
+            table_id: BRIDGE,
+            is_default_action: true,
+            action: does(FORWARD, &[&[port]]),
+            ..Default::default()
+        })
+    };
+    let mut kept = limited();
+    kept.meter_config = Some(rates());
+    kept.metadata = b"mine".to_vec();
+    c.insert(entry(kept.clone())).await;
+    c.insert(entry(bridge(1, &[1]))).await;
+    c.insert(entry(bridge(2, &[2]))).await;
+    c.modify(counter(7)).await;
+    c.modify(default(9)).await;
+
+    let batch = vec![
+        update(Change::Delete, entry(bridge(1, &[1]))),
+        update(Change::Modify, entry(bridge(2, &[5]))),
+        update(Change::Insert, entry(bridge(3, &[3]))),
+        update(Change::Delete, entry(kept.clone())),
+        update(Change::Modify, counter(8)),
+        update(Change::Modify, default(10)),
+        // There is none.
+        update(Change::Delete, entry(bridge(4, &[4]))),
+        update(Change::Insert, entry(bridge(5, &[5]))),
+    ];
+    for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
+        let status = write_with(&mut c, atomicity, batch.clone()).await;
+        let status = status.expect_err("was accepted");
+        let mut expected = [Code::Aborted; 8];
+        expected[6] = Code::NotFound;
+        assert_eq!(codes(&status), expected);
+        let mut found = read_table(&mut c, BRIDGE).await;
+        found.sort_by_key(|e| format!("{e:?}"));
+        assert_eq!(found, [entry(bridge(1, &[1])), entry(bridge(2, &[2]))]);
+        let mut with_meter = kept.clone();
+        with_meter.meter_counter_data = None;
+        assert_eq!(
+            c.read_one(entry(with_meter.clone())).await,
+            entry(with_meter)
+        );
+        assert_eq!(c.read_one(counter(0)).await, counter(7));
+        assert_eq!(c.read_one(default(0)).await, default(9));
+    }
+    // Without the update that fails, all of it is done.
+    let good = batch.into_iter().enumerate().filter(|(i, _)| *i != 6);
+    let good = good.map(|(_, u)| u).collect();
+    write_with(&mut c, Atomicity::DataplaneAtomic, good)
+        .await
+        .unwrap();
+    assert_eq!(read_table(&mut c, BRIDGE).await.len(), 3);
+    assert_eq!(read_table(&mut c, ACL).await, []);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_read_gives_what_it_can_and_says_what_it_could_not() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    c.insert(Entity::TableEntry(bridge(1, &[1]))).await;
+    let table = |id| p4::Entity {
+        entity: Some(Entity::TableEntry(p4::TableEntry {
+            table_id: id,
+            ..Default::default()
+        })),
+    };
+    let request = p4::ReadRequest {
+        device_id: DEVICE_ID,
+        entities: vec![table(BRIDGE), table(1), p4::Entity::default()],
+        ..Default::default()
+    };
+    let mut responses = c.client.read(request).await.unwrap().into_inner();
+    let first = responses.message().await.unwrap().unwrap();
+    assert_eq!(first.entities.len(), 1);
+    let status = responses.message().await.unwrap_err();
+    assert_eq!(status.code(), Code::Unknown);
+    let expected = [Code::Ok, Code::NotFound, Code::InvalidArgument];
+    assert_eq!(codes(&status), expected);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn large_tables_are_read_in_parts_that_together_are_the_table() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let entry = |n: u32| {
+        let mut entry = bridge(1, &[3]);
+        entry.r#match = vec![exact(&(n + 1).to_be_bytes()[2..])];
+        entry
+    };
+    let inserts = (0..1000).map(|n| update(Change::Insert, Entity::TableEntry(entry(n))));
+    c.write_all(inserts.collect()).await.unwrap();
+    let mut of_table = read_table(&mut c, BRIDGE).await;
+    assert_eq!(of_table.len(), 1000);
+    of_table.dedup();
+    assert_eq!(of_table.len(), 1000);
+    // All tables: the two entries of the program, too.
+    assert_eq!(read_table(&mut c, 0).await.len(), 1002);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn default_entries_have_direct_resources() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let count = |packets| {
+        Some(p4::CounterData {
+            packet_count: packets,
+            byte_count: 0,
+        })
+    };
+    let default = |table_id| p4::TableEntry {
+        table_id,
+        is_default_action: true,
+        ..Default::default()
+    };
+    let counter = |data| {
+        Entity::DirectCounterEntry(p4::DirectCounterEntry {
+            table_entry: Some(default(ROUTE)),
+            data,
+        })
+    };
+    c.modify(counter(count(5))).await;
+    // Without data nothing is changed.
+    c.modify(counter(None)).await;
+    assert_eq!(c.read_one(counter(None)).await, counter(count(5)));
+
+    let mut metered = default(ACL);
+    metered.meter_config = Some(rates());
+    c.modify(Entity::TableEntry(metered.clone())).await;
+    metered.meter_counter_data = Some(Default::default());
+    let Entity::TableEntry(read) = c.read_one(Entity::TableEntry(metered)).await else {
+        panic!("expected a table entry");
+    };
+    assert_eq!(read.meter_config, Some(rates()));
+    let zero = p4::CounterData::default();
+    let counts = read.meter_counter_data.unwrap();
+    assert_eq!(counts.green, Some(zero));
+    // Without a meter configuration it is reset.
+    c.modify(Entity::TableEntry(default(ACL))).await;
+    let meter = Entity::DirectMeterEntry(p4::DirectMeterEntry {
+        table_entry: Some(default(ACL)),
+        ..Default::default()
+    });
+    assert_eq!(c.read_one(meter.clone()).await, meter);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn meters_count_by_colour_and_are_only_reset() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let meter = |counter_data| {
+        Entity::MeterEntry(p4::MeterEntry {
+            meter_id: PORT_METER,
+            index: Some(p4::Index { index: 1 }),
+            config: Some(rates()),
+            counter_data,
+        })
+    };
+    let count = |packet_count| {
+        Some(p4::CounterData {
+            packet_count,
+            byte_count: packet_count * 100,
+        })
+    };
+    c.modify(meter(None)).await;
+    {
+        let mut switch = server.device.switch.lock().unwrap();
+        let pipeline = switch.pipeline.as_mut().unwrap();
+        let id = pipeline.meter("MyIngress.port_meter").unwrap();
+        let value = |packets| ebb_pipeline::control::CounterValue {
+            packets,
+            bytes: packets * 100,
+        };
+        let counts = [value(3), value(2), value(1)];
+        pipeline.set_meter_counts(id, 1, counts).unwrap();
+    }
+    let counted = p4::MeterCounterData {
+        green: count(3),
+        yellow: count(2),
+        red: count(1),
+    };
+    let asked = Some(p4::MeterCounterData::default());
+    assert_eq!(c.read_one(meter(asked)).await, meter(Some(counted)));
+    assert_eq!(c.read_one(meter(None)).await, meter(None));
+    let refused = c.refused_as(Change::Modify, meter(Some(counted))).await;
+    assert_eq!(refused.0, Code::InvalidArgument);
+    c.modify(meter(asked)).await;
+    let zero = p4::MeterCounterData {
+        green: count(0),
+        yellow: count(0),
+        red: count(0),
+    };
+    assert_eq!(c.read_one(meter(asked)).await, meter(Some(zero)));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn constant_tables_take_nothing_but_direct_resources() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let new = p4::TableEntry {
+        table_id: WELL_KNOWN,
+        r#match: vec![exact(&[0x86, 0xdd])],
+        ..Default::default()
+    };
+    for kind in [Change::Insert, Change::Delete] {
+        let refused = c.refused_as(kind, Entity::TableEntry(new.clone())).await;
+        assert_eq!(refused.0, Code::PermissionDenied);
+    }
+    let refused = c.refused_as(Change::Modify, Entity::TableEntry(new)).await;
+    assert_eq!(refused.0, Code::NotFound);
+    let mut constant = bridge(1, &[1]);
+    constant.is_const = true;
+    let refused = c.refused(Entity::TableEntry(constant)).await;
+    assert_eq!(refused.0, Code::InvalidArgument);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_value_set_has_no_member_twice() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let member = |value: &[u8]| p4::ValueSetMember {
+        r#match: vec![exact(value)],
+    };
+    let set = Entity::ValueSetEntry(p4::ValueSetEntry {
+        value_set_id: IP_TYPES,
+        members: vec![member(&[0x86, 0xdd]), member(&[0, 0x86, 0xdd])],
+    });
+    let refused = c.refused_as(Change::Modify, set).await;
+    assert_eq!(refused.0, Code::AlreadyExists);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn indices_below_zero_are_invalid_and_beyond_the_end_out_of_range() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    for (index, code) in [(-1, Code::InvalidArgument), (8, Code::OutOfRange)] {
+        let cell = Entity::CounterEntry(p4::CounterEntry {
+            counter_id: PORT_IN,
+            index: Some(p4::Index { index }),
+            data: Some(Default::default()),
+        });
+        assert_eq!(c.refused_as(Change::Modify, cell).await.0, code);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_config_there_is_none_to_get_and_none_to_commit() {
+    let server = Running::start().await;
+    let mut c = Controller::connect(&server, 1).await;
+    assert_eq!(c.arbitration().await, Code::Ok);
+    let request = p4::GetForwardingPipelineConfigRequest {
+        device_id: DEVICE_ID,
+        ..Default::default()
+    };
+    let response = c.client.get_forwarding_pipeline_config(request).await;
+    assert_eq!(response.unwrap().into_inner().config, None);
+    let commit = c.set_config(Action::Commit, None).await.unwrap_err();
+    assert_eq!(commit.code(), Code::NotFound);
+    server.stop().await;
+}
+
+/// Stratum's message, by its field numbers.
+#[derive(Clone, PartialEq, Message)]
+struct RoleConfig {
+    #[prost(uint32, repeated, tag = "1")]
+    exclusive: Vec<u32>,
+    #[prost(uint32, repeated, tag = "2")]
+    shared: Vec<u32>,
+    #[prost(bool, tag = "4")]
+    receives_packet_ins: bool,
+    #[prost(bool, tag = "5")]
+    can_push_pipeline: bool,
+}
+
+fn role(name: &str, kind: &str, config: &RoleConfig) -> p4::MasterArbitrationUpdate {
+    p4::MasterArbitrationUpdate {
+        device_id: DEVICE_ID,
+        election_id: Some(uint128(1)),
+        role: Some(p4::Role {
+            name: name.into(),
+            config: Some(Any {
+                type_url: format!("type.googleapis.com/{kind}"),
+                value: config.encode_to_vec(),
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+async fn write_as(c: &mut Controller, role: &str, updates: Vec<p4::Update>) -> Result<(), Status> {
+    let request = p4::WriteRequest {
+        device_id: DEVICE_ID,
+        role: role.into(),
+        election_id: Some(uint128(1)),
+        updates,
+        ..Default::default()
+    };
+    c.client.write(request).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_role_writes_what_is_its_own_and_others_do_not() {
+    let server = Running::start().await;
+    let mut main = server.ready().await;
+    let mut other = Controller::silent(&server).await;
+    let mine = RoleConfig {
+        exclusive: vec![BRIDGE],
+        ..Default::default()
+    };
+    let known = "stratum.P4RoleConfig";
+    other
+        .send(Request::Arbitration(role("l2", known, &mine)))
+        .await;
+    assert_eq!(other.arbitration().await, Code::Ok);
+
+    let insert = |e| update(Change::Insert, Entity::TableEntry(e));
+    let both = vec![insert(bridge(1, &[1])), insert(limited())];
+    let status = write_as(&mut other, "l2", both.clone()).await.unwrap_err();
+    assert_eq!(codes(&status), [Code::Ok, Code::PermissionDenied]);
+    let status = write_as(&mut main, "", both.clone()).await.unwrap_err();
+    assert_eq!(codes(&status), [Code::PermissionDenied, Code::Ok]);
+    let nobody = write_as(&mut other, "l3", both).await.unwrap_err();
+    assert_eq!(nobody.code(), Code::NotFound);
+
+    // It sees its own only, pushes no pipeline, and hears of no packets.
+    let request = p4::ReadRequest {
+        device_id: DEVICE_ID,
+        role: "l2".into(),
+        entities: vec![p4::Entity {
+            entity: Some(Entity::TableEntry(Default::default())),
+        }],
+    };
+    let mut read = other.client.read(request).await.unwrap().into_inner();
+    let found = read.message().await.unwrap().unwrap().entities;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].entity, Some(Entity::TableEntry(bridge(1, &[1]))));
+    let push = p4::SetForwardingPipelineConfigRequest {
+        device_id: DEVICE_ID,
+        role: "l2".into(),
+        election_id: Some(uint128(1)),
+        action: Action::VerifyAndCommit as i32,
+        config: Some(config()),
+        ..Default::default()
+    };
+    let push = other.client.set_forwarding_pipeline_config(push).await;
+    assert_eq!(push.unwrap_err().code(), Code::PermissionDenied);
+    let frame = b"\x01\x80payload".to_vec();
+    server.device.emit(ebb_p4runtime::Event::PacketIn(frame));
+    assert!(matches!(main.receive().await, Update::Packet(_)));
+    other
+        .send(Request::Arbitration(role("l2", known, &mine)))
+        .await;
+    assert_eq!(other.arbitration().await, Code::Ok);
+
+    let mut stranger = Controller::silent(&server).await;
+    let unknown = role("l4", "example.Role", &mine);
+    stranger.send(Request::Arbitration(unknown)).await;
+    let error = stranger.try_receive().await.unwrap_err();
+    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(
+        error.message(),
+        "role.config is a 'example.Role'; leave it out for full access, or send a \
+         stratum.P4RoleConfig"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn translated_types_are_strings_to_the_controller() {
+    let server = Running::start().await;
+    let mut c = Controller::connect(&server, 1).await;
+    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut translated = config();
+    let info = translated.p4info.as_mut().unwrap();
+    let port = P4NamedType {
+        name: "port_t".into(),
+    };
+    let forward = info.actions.iter_mut();
+    let mut forward = forward.filter(|a| a.preamble.as_ref().unwrap().id == FORWARD);
+    let param = &mut forward.next().unwrap().params[0];
+    (param.bitwidth, param.type_name) = (0, Some(port.clone()));
+    for header in &mut info.controller_packet_metadata {
+        let field = &mut header.metadata[0];
+        field.type_name = Some(port.clone());
+    }
+    let translation = P4NewTypeTranslation {
+        uri: "example/port".into(),
+        sdn_type: Some(SdnType::SdnString(SdnString {})),
+    };
+    let spec = P4NewTypeSpec {
+        representation: Some(Representation::TranslatedType(translation)),
+        ..Default::default()
+    };
+    let types = info.type_info.get_or_insert_default();
+    types.new_types.insert("port_t".into(), spec);
+    c.set_config(Action::VerifyAndCommit, Some(translated))
+        .await
+        .unwrap();
+    for (mac, port) in [(1, "eth1"), (2, "17"), (3, "eth1")] {
+        let entry = Entity::TableEntry(bridge(mac, port.as_bytes()));
+        c.insert(entry.clone()).await;
+        assert_eq!(c.read_one(entry.clone()).await, entry);
+    }
+    let empty = c.refused(Entity::TableEntry(bridge(4, b""))).await;
+    assert_eq!(empty.0, Code::OutOfRange);
+    // 1000 does not fit in the data plane's 9 bits.
+    let wide = c.refused(Entity::TableEntry(bridge(4, b"1000"))).await;
+    assert_eq!(wide.0, Code::InvalidArgument);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn members_whose_port_is_down_are_not_chosen() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let item = |port: u8| p4::ActionProfileAction {
+        action: match does(23610595, &[&[port], &[2]]).unwrap().r#type {
+            Some(Type::Action(action)) => Some(action),
+            _ => None,
+        },
+        weight: 1,
+        watch_kind: Some(p4::action_profile_action::WatchKind::WatchPort(vec![port])),
+    };
+    let set = p4::ActionProfileActionSet {
+        action_profile_actions: vec![item(1), item(2)],
+        ..Default::default()
+    };
+    let entry = p4::TableEntry {
+        table_id: ROUTE,
+        action: Some(p4::TableAction {
+            r#type: Some(Type::ActionProfileActionSet(set)),
+        }),
+        ..Default::default()
+    };
+    c.insert(Entity::TableEntry(entry.clone())).await;
+    server
+        .device
+        .switch
+        .lock()
+        .unwrap()
+        .pipeline
+        .as_mut()
+        .unwrap()
+        .set_port_up(2, false);
+    // What a controller sees is what it wrote (spec, "Data plane volatile objects").
+    assert_eq!(read_table(&mut c, ROUTE).await, [Entity::TableEntry(entry)]);
+    let mut wrong = item(1);
+    wrong.watch_kind = Some(p4::action_profile_action::WatchKind::WatchPort(vec![2, 0]));
+    let set = p4::ActionProfileActionSet {
+        action_profile_actions: vec![wrong],
+        ..Default::default()
+    };
+    let entry = p4::TableEntry {
+        table_id: ROUTE,
+        action: Some(p4::TableAction {
+            r#type: Some(Type::ActionProfileActionSet(set)),
+        }),
+        ..Default::default()
+    };
+    let refused = c
+        .refused_as(Change::Modify, Entity::TableEntry(entry))
+        .await;
+    assert_eq!(refused.0, Code::InvalidArgument);
+    server.stop().await;
+}
