@@ -71,6 +71,11 @@ impl<T> ById<T> {
         }
     }
 
+    /// In any order.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.things.iter_mut().flatten()
+    }
+
     /// In the order of the numbers.
     pub fn iter(&self) -> impl Iterator<Item = (&u32, &T)> {
         let present = self.in_order.iter();

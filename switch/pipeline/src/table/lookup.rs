@@ -80,10 +80,7 @@ impl Lookup {
     pub fn entry(&self, key: &CompiledKey) -> Option<u32> {
         match self {
             Lookup::Exact(map) => map.get(&key.value),
-            Lookup::Lpm { maps, .. } => {
-                let map = maps.iter().find(|m| m.length == key.prefix_len)?;
-                map.map.get(&key.value)
-            }
+            Lookup::Lpm(prefixes) => prefixes.entry(key),
             Lookup::Ternary(_) => None,
         }
     }

@@ -104,6 +104,12 @@ impl Prefixes {
         }
     }
 
+    /// The entry with this very key.
+    pub fn entry(&self, key: &CompiledKey) -> Option<u32> {
+        let map = self.maps.iter().find(|m| m.length == key.prefix_len)?;
+        map.map.get(&key.value)
+    }
+
     /// Maps in which there may be something for a key with this first word.
     #[inline]
     fn maps(&self, first: u64) -> impl Iterator<Item = &PrefixMap> {
