@@ -130,7 +130,8 @@ impl Operation {
                 Operation::Insert(table, entry) => p.insert_entry(now, table, entry).map(drop),
                 Operation::Modify(table, entry) => p.modify_entry(now, table, entry).map(drop),
                 Operation::Delete(table, entry) => {
-                    p.delete_entry(table, &entry.key, entry.priority)
+                    let deleted = p.delete_entry(table, &entry.key, entry.priority);
+                    deleted.map(drop)
                 }
                 Operation::Default(table, action) => p.set_default_entry(table, action),
                 Operation::Member(profile, id, call) => p
