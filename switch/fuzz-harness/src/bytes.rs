@@ -15,7 +15,7 @@ pub fn number(input: &mut Unstructured, bits: u32) -> Result<Vec<u8>> {
         0 => return Ok(input.bytes(len.min(input.len()))?.to_vec()),
         1 => {
             bytes.fill(0xff);
-            if let (Some(first), true) = (bytes.first_mut(), bits % 8 != 0) {
+            if let (Some(first), true) = (bytes.first_mut(), !bits.is_multiple_of(8)) {
                 *first >>= 8 - bits % 8;
             }
         }
@@ -23,7 +23,7 @@ pub fn number(input: &mut Unstructured, bits: u32) -> Result<Vec<u8>> {
             let popular = input.choose(&POPULAR)?.to_be_bytes();
             let n = len.min(8);
             bytes[len - n..].copy_from_slice(&popular[8 - n..]);
-            if let (Some(first), true) = (bytes.first_mut(), bits % 8 != 0) {
+            if let (Some(first), true) = (bytes.first_mut(), !bits.is_multiple_of(8)) {
                 *first &= 0xff >> (8 - bits % 8);
             }
         }

@@ -40,7 +40,7 @@ impl Random {
     }
 
     pub fn below(&mut self, n: u32) -> u32 {
-        (u64::from(self.next()) * u64::from(n) >> 32) as u32
+        ((u64::from(self.next()) * u64::from(n)) >> 32) as u32
     }
 
     fn pick<T: Copy>(&mut self, of: &[T]) -> T {
