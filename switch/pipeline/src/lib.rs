@@ -16,6 +16,9 @@ mod action;
 mod bits;
 mod by_id;
 mod calculation;
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
 mod error;
 mod expr;
 mod flow;

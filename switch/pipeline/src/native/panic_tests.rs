@@ -1,11 +1,8 @@
 //! A panic in what generated code calls costs a packet, not the process.
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 
-use common::{Fixture, call, egress, frame, hex, ingress, set, through, unicast};
+use crate::common::{Fixture, call, egress, frame, hex, ingress, set, through, unicast};
 use serde_json::{Value, json};
 
 use crate::action::Primitive;

@@ -1,11 +1,8 @@
 //! Random programs and packets, through native code, the interpreter and the plain way.
 
-#[path = "../../tests/common/mod.rs"]
-mod common;
-
 use std::sync::Arc;
 
-use common::{Fixture, call, expr, field, hex};
+use crate::common::{self, Fixture, call, expr, field, hex};
 use ebb_bmv2_json as json_model;
 use ebb_units::Instant;
 use proptest::prelude::*;
