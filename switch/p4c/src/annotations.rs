@@ -43,7 +43,11 @@ pub fn text(tokens: &[Token]) -> String {
     let mut out = String::new();
     for token in tokens {
         match &token.tok {
-            Tok::Str(text) => out.push_str(&format!("{text:?}")),
+            // Lines stay lines, as p4c has them.
+            Tok::Str(text) => {
+                let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+                out.push_str(&format!("\"{text}\""));
+            }
             Tok::Ident(name) => out.push_str(name),
             Tok::Number { value, .. } => out.push_str(&value.to_string()),
             Tok::Punct(p) => out.push_str(p),

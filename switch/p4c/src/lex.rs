@@ -191,6 +191,8 @@ impl Lexer<'_> {
         }
     }
 
+    /// May go over several lines, as the restrictions in annotations of SAI programs do. One that is never
+    /// closed is bad to the end of its line only.
     fn string(&mut self) -> Tok {
         self.pos += 1;
         let mut value = String::new();
@@ -201,7 +203,6 @@ impl Lexer<'_> {
                     self.pos += i + 1;
                     return Tok::Str(value);
                 }
-                '\n' => break,
                 '\\' => match chars.next() {
                     Some((_, 'n')) => value.push('\n'),
                     Some((_, 't')) => value.push('\t'),

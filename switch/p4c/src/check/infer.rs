@@ -191,6 +191,14 @@ impl Checker<'_> {
                     span,
                 ))
             }
+            // As p4c: a literal may stand for a `type` of a number.
+            (Type::Int, Type::New(new)) => {
+                let number = self.try_coerce(expr, &new.underlying)?;
+                Some(Expr {
+                    ty: target.clone(),
+                    ..number
+                })
+            }
             (Type::Enum(e), _) => {
                 // A serializable enum is also a number of its underlying type.
                 let (underlying, _) = e.underlying.as_ref()?;
@@ -331,6 +339,7 @@ fn convertible(from: &Type, to: &Type) -> bool {
     match (from, to) {
         _ if from == to => true,
         (Type::Int, Type::Bits { .. }) | (Type::Dots, _) => true,
+        (Type::Int, Type::New(new)) => convertible(from, &new.underlying),
         (Type::InvalidHeader, Type::Struct(s)) => s.kind != StructKind::Struct,
         (Type::Enum(e), _) => e
             .underlying

@@ -43,6 +43,7 @@ struct metadata_t {
     keys_t keys;
     Uplink_t uplink;
     bit<1> index;
+    PortId_t last_port;
     error problem;
 }
 
@@ -68,6 +69,9 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
 
     @brief("routes") @description("One for each destination.")
     @owner[OWNER, 2 * 3, true]
+    @restriction("
+        a != 0 -> \"x\";
+    ")
     @limits[soft = 10, hard = -1]
     table routes {
         key = {
@@ -98,6 +102,7 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     apply {
+        meta.last_port = 0;
         routes.apply();
         inline_selector.apply();
     }
