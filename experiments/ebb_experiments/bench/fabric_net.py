@@ -38,7 +38,7 @@ from ebb_experiments.fabric import LoopThread
 Record = dict[str, Any]
 LINK_DELAY_NS = 100_000
 """10 us at 1 Gbit/s, ten times slower."""
-COALESCE_US = 300
+COALESCE_US = 1000
 """How long frames wait for more at the switches: two and a half full packets at 100 Mbit/s."""
 SETTLE_SECONDS = 1.0
 """For packets under way, and for the ends of the streams."""

@@ -8,11 +8,12 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import finsy
 import grpc
@@ -252,7 +253,7 @@ async def _bare(server: Server, program: Program, client: str, table: str, count
     return _result(server, client, table, count, seconds, (before, after))
 
 
-CLIENTS: dict[str, Callable[[Server, Program, str, str, int], Awaitable[Run]]] = {
+CLIENTS: dict[str, Callable[[Server, Program, str, str, int], Coroutine[Any, Any, Run]]] = {
     "finsy": _finsy,
     "grpcio": _bare,
 }
