@@ -231,9 +231,10 @@ pub fn entry_error(error: ControlError) -> EntityError {
         ControlError::AlreadyExists { .. } => {
             EntityError::already_exists("an entry with this match and priority exists; use MODIFY")
         }
-        ControlError::NotFound { kind, .. } if kind == "table entry" => {
-            EntityError::not_found("no entry has this match and priority")
-        }
+        ControlError::NotFound {
+            kind: "table entry",
+            ..
+        } => EntityError::not_found("no entry has this match and priority"),
         ControlError::Full { size, .. } => EntityError::exhausted(format!(
             "the table is full: it has {size} entries, its size is {size}"
         )),
