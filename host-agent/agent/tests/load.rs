@@ -42,7 +42,12 @@ fn told<'a>(lines: &'a [Value], direction: &str) -> &'a Value {
 fn every_packet_of_both_directions_is_counted() {
     let Some(hosts) = Hosts::new() else { return };
     // Patience for a machine that does other things meanwhile: all packets leave.
-    let common = "--rate-bps 20M --packet-bytes 986 --seconds 0.5 --patience-us 60000000";
+    // Both listen before either sends.
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let start_ns = (now.tv_sec + 3) * 1_000_000_000;
+    let common = format!(
+        "--rate-bps 20M --packet-bytes 986 --seconds 0.5 --patience-us 60000000 --start-at-ns {start_ns}"
+    );
     let a = command(&hosts, "a", &format!("load 10.0.0.3 {common}"));
     let b = command(&hosts, "b", &format!("load 10.0.0.2 {common}"));
     let [a, b] = [a, b].map(|mut command| command.spawn().unwrap());
