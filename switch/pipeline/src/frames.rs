@@ -4,6 +4,8 @@
 const SHORT_BYTES: usize = 256;
 /// More of a kind is not worth keeping.
 const KEPT: usize = 8192;
+/// Longer than a jumbo frame, as frames with offloads are: so many of them would be half a gigabyte.
+const TOO_LONG_BYTES: usize = 10_000;
 
 /// Frames to be used again, the last one first: it is still in the caches. Short and long ones are kept apart, so
 /// that control packets take no memory of full ones, which would be spread over many pages.
@@ -34,7 +36,7 @@ impl Frames {
             0..=SHORT_BYTES => &mut self.short,
             _ => &mut self.long,
         };
-        if frame.capacity() > 0 && kind.len() < KEPT {
+        if (1..TOO_LONG_BYTES).contains(&frame.capacity()) && kind.len() < KEPT {
             kind.push(frame);
         }
     }
@@ -66,6 +68,7 @@ mod tests {
         for _ in 0..2 * KEPT {
             frames.give(vec![0; 10]);
         }
-        assert_eq!(frames.short.len(), KEPT);
+        frames.give(vec![0; 60_000]);
+        assert_eq!((frames.short.len(), frames.long.len()), (KEPT, 0));
     }
 }

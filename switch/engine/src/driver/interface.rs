@@ -5,12 +5,13 @@ use std::io;
 use ebb_packet_io::{
     Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, SendError, SocketOptions,
 };
+use ebb_pipeline::Frames;
 use ebb_units::Instant;
 use tracing::{info, warn};
 
 use super::DriverError;
 use super::clock::RealtimeOffset;
-use super::inbox::{FrameMemory, Inbox};
+use super::inbox::Inbox;
 use crate::drops::DropReason;
 use crate::network::{Host, Network, NodeId, NodePort};
 
@@ -152,7 +153,9 @@ impl Interface {
             // The two clocks are read one after the other, and one of them may be stepped.
             latest = latest.max(arrived.min(now));
             checksum_missing |= frame.checksum_missing;
-            frames.push((latest, memory.copy(frame.bytes)));
+            let mut copy = memory.take(frame.bytes.len());
+            copy.extend_from_slice(frame.bytes);
+            frames.push((latest, copy));
         };
         let received = match &mut self.ring {
             Some(ring) => ring.receive(&self.socket, FRAMES_PER_TURN, take),
@@ -199,7 +202,7 @@ impl Interface {
     }
 
     /// Sends what is queued. What the interface does not take is dropped and counted.
-    pub(super) fn send(&mut self, memory: &mut FrameMemory) {
+    pub(super) fn send(&mut self, memory: &mut Frames) {
         let mut frames = std::mem::take(&mut self.to_send);
         let mut rest = frames.as_slice();
         while let Some(first) = rest.first() {
@@ -220,7 +223,7 @@ impl Interface {
                 }
             }
         }
-        memory.give_back(frames.drain(..));
+        frames.drain(..).for_each(|frame| memory.give(frame));
         // Keeps the allocation.
         self.to_send = frames;
     }
