@@ -32,6 +32,8 @@ from ebb_topologies.processes import Process
 from ebb_topologies.targets import EbbFabricTarget, target
 from ebb_topologies.traffic_manager import traffic_manager_config
 
+from ebb_experiments.bench.line import REALTIME_PRIORITY
+from ebb_experiments.bench.machine import machine_cpu_s, process_cpu_s
 from ebb_experiments.bench.section import Context
 from ebb_experiments.fabric import LoopThread
 
@@ -46,8 +48,6 @@ START_SECONDS = 2.0
 """For the agents to come up before they start together."""
 PATIENCE_SECONDS = 20.0
 """For agents that should have ended."""
-REALTIME_PRIORITY = 10
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,21 +366,6 @@ def permutation(topology: Topology, seed: int = 1) -> list[tuple[Host, Host]]:
 
 def sleep_until(monotonic_ns: int) -> None:
     time.sleep(max(0, monotonic_ns - time.monotonic_ns()) / 1e9)
-
-
-def process_cpu_s(pid: int) -> float:
-    """User and system time of all threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system = int(fields[11]), int(fields[12])
-    return (user + system) / TICKS
-
-
-def machine_cpu_s() -> float:
-    """Time in which the processors were not idle."""
-    name, *fields = Path("/proc/stat").read_text().splitlines()[0].split()
-    assert name == "cpu"
-    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(int, fields)
-    return (user + nice + system + irq + softirq) / TICKS
 
 
 def _one(lines: list[Record], **wanted: str) -> Record:

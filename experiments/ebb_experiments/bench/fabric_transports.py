@@ -18,9 +18,9 @@ from ebb_experiments.bench.fabric_net import (
     START_SECONDS,
     BenchFabric,
     Cpu,
-    process_cpu_s,
     sleep_until,
 )
+from ebb_experiments.bench.machine import process_cpu_s
 from ebb_experiments.fabric import AGENT_PORT
 
 DILATION = Dilation(10)

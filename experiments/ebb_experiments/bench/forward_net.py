@@ -1,8 +1,8 @@
 """Two hosts and a process between them that forwards from one veth to the other.
 
 ```
- {name}-a: eth1 ──veth── {name}1 │ process │ {name}2 ──veth── eth1 :{name}-b
- 10.0.0.2                     this namespace                    10.0.0.3
+ a: eth1 ──veth── in │ process │ out ──veth── eth1 :b
+                  this namespace
 ```
 """
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
-import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -24,9 +23,9 @@ from ebb_controller.controller import Program as Compiled
 from ebb_controller.parameters import FabricParameters
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, from_table
-from ebb_topologies.processes import uninterrupted
 
-from ebb_experiments.bench.fabric_net import REALTIME_PRIORITY, process_cpu_s
+from ebb_experiments.bench.line import INTERFACE, REALTIME_PRIORITY, Line, Middle, stdout_of
+from ebb_experiments.bench.machine import process_cpu_s
 from ebb_experiments.bench.section import Context
 from ebb_experiments.fabric import LoopThread
 
@@ -37,8 +36,6 @@ SETTLE_SECONDS = 0.3
 """For packets under way."""
 START_SECONDS = 10.0
 """For a process to come up."""
-QUIET = "net.ipv6.conf.all.disable_ipv6=1"
-"""Then nobody sends what was not asked for."""
 NEXT_HOP = "02:00:00:00:00:09"
 """Nobody's address: the kernel of the receiver counts the packets and throws them away."""
 
@@ -48,51 +45,20 @@ class Program(enum.Enum):
     FABRIC = "fabric"
 
 
-class ForwardNet:
-    """Use as a context manager, and `between` inside."""
+class ForwardNet(Line):
+    """Use as a context manager, and `between` inside. The receiver has no address: its kernel
+    counts the packets and throws them away."""
 
     def __init__(self, context: Context, tool: str, program: Program) -> None:
+        super().__init__(Middle.HERE, addressed=False)
         self.context = context
         self.tool = tool
         self.program = program
-        self.name = f"ebbf{os.getpid()}"
         self.pid = 0
 
-    @property
-    def ports(self) -> tuple[str, str]:
-        return f"{self.name}1", f"{self.name}2"
-
     def __enter__(self) -> ForwardNet:
-        if os.geteuid() != 0:
-            raise InputError("network namespaces need root: run it as root")
-        try:
-            with uninterrupted():
-                for side, port in zip("ab", self.ports, strict=True):
-                    space = f"{self.name}-{side}"
-                    _ip("netns", "add", space)
-                    _run("ip", "netns", "exec", space, "sysctl", "-qw", QUIET)
-                    veth = ("type", "veth", "peer", "name", "eth1", "netns", space)
-                    _ip("link", "add", port, *veth)
-                    _run("sysctl", "-qw", f"net.ipv6.conf.{port}.disable_ipv6=1")
-                    _ip("link", "set", port, "up")
-                    _ip("-n", space, "link", "set", "eth1", "up")
-        except BaseException:
-            self._delete()
-            raise
+        super().__enter__()
         return self
-
-    def __exit__(self, *_: object) -> None:
-        with uninterrupted():
-            self._delete()
-
-    def _delete(self) -> None:
-        # A namespace takes its end of a veth with it, but only later.
-        for port in self.ports:
-            with contextlib.suppress(InputError):
-                _ip("link", "delete", port)
-        for side in "ab":
-            with contextlib.suppress(InputError):
-                _ip("netns", "delete", f"{self.name}-{side}")
 
     @property
     def _first(self) -> list[str]:
@@ -135,17 +101,18 @@ class ForwardNet:
         first, second = topology.hosts
         cpu_s = process_cpu_s(self.pid)
         before = self._arrived()
-        space = ("ip", "netns", "exec", f"{self.name}-a")
         what = (str(frame_bytes), str(rate), f"{seconds:g}")
         packet = (first.gateway_mac, first.ip, second.ip)
-        sent = _run(*space, *self._first, self.tool, "send", "eth1", *what, *packet)
+        sent = stdout_of(
+            *self.inside("a"), *self._first, self.tool, "send", INTERFACE, *what, *packet
+        )
         time.sleep(SETTLE_SECONDS)
         received = self._arrived() - before
         return json.loads(sent)["frames"], received, process_cpu_s(self.pid) - cpu_s
 
     def _arrived(self) -> int:
         """Frames that came to the second host."""
-        text = _run("ip", "-n", f"{self.name}-b", "-j", "-s", "link", "show", "eth1")
+        text = stdout_of("ip", "-n", self.namespace("b"), "-j", "-s", "link", "show", INTERFACE)
         return int(json.loads(text)[0]["stats64"]["rx"]["packets"])
 
 
@@ -163,7 +130,7 @@ def _compiled(context: Context, program: Program) -> Compiled:
     output = context.directory / "ipv4_router.json"
     source = context.root / "p4src" / "ipv4_router.p4"
     compiler = context.agent.parent / "ebb-p4c"
-    _run(str(compiler), "-o", str(output), "--p4runtime-files", str(p4info), str(source))
+    stdout_of(str(compiler), "-o", str(output), "--p4runtime-files", str(p4info), str(source))
     return Compiled(p4info, output)
 
 
@@ -190,14 +157,3 @@ def _end(process: subprocess.Popen[Any]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def _ip(*args: str) -> None:
-    _run("ip", *args)
-
-
-def _run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    return done.stdout

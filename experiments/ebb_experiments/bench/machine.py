@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""What the figures were measured on, and the time of its processors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import platform
 from pathlib import Path
 from typing import Any
+
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def describe() -> dict[str, Any]:
@@ -23,3 +25,18 @@ def describe() -> dict[str, Any]:
         "kernel": platform.release(),
         "load": [round(load, 2) for load in os.getloadavg()],
     }
+
+
+def process_cpu_s(pid: int) -> float:
+    """User and system time of all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    user, system = int(fields[11]), int(fields[12])
+    return (user + system) / TICKS
+
+
+def machine_cpu_s() -> float:
+    """Time in which the processors were not idle."""
+    name, *fields = Path("/proc/stat").read_text().splitlines()[0].split()
+    assert name == "cpu"
+    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(int, fields)
+    return (user + nice + system + irq + softirq) / TICKS

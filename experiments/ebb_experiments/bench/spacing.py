@@ -22,14 +22,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from ebb_topologies.files import InputError
-from ebb_topologies.processes import uninterrupted
 
+from ebb_experiments.bench.line import ADDRESSES, INTERFACE, Line, Middle, wait_ready
+from ebb_experiments.bench.machine import process_cpu_s
 from ebb_experiments.bench.section import Cell, Context, Section
-from ebb_experiments.bench.wiretap import Frame, Wiretap, inside, require_root
+from ebb_experiments.bench.wiretap import Frame, Wiretap, inside
 
 TARGET_US = 60.0
 RATE_BPS = 100_000_000
@@ -48,7 +48,6 @@ ECHOES = 5
 """One is enough, but a sender does not look at one that comes too late."""
 REAL_TIME = (os.SCHED_FIFO, os.sched_param(60))
 """For what is not measured and shall not wait for a processor."""
-ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
 PORT = 7000
 
 PACER: dict[str, Any] = {
@@ -123,7 +122,6 @@ class Spacing:
 
 def run(context: Context) -> Section:
     """Own flows and those of the kernel, by how the process waits for the next departure."""
-    require_root()
     seconds = 1.0 if context.quick else RUN_SECONDS
     rows: list[tuple[Cell, ...]] = []
     verdicts: list[str] = []
@@ -166,16 +164,16 @@ def run(context: Context) -> Section:
 def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
     """An object that takes as long as asked for; `hull`, that is DCTCP with the pacer."""
     object_bytes = int((seconds + PATIENCE_SECONDS) * RATE_BPS / 8)
-    with Line(("a", "b")) as line:
-        tap = Wiretap(line.namespace("b"), "eth1")
-        params = line.parameters(context, {"engine": engine, **AGENT})
+    with SpacedLine(context) as line:
+        tap = Wiretap(line.namespace("b"), INTERFACE)
+        params = line.parameters({"engine": engine, **AGENT})
         # The other end shall be there in time, but not look all the time.
-        plain = line.parameters(context, {"engine": {**engine, "spin_microseconds": 0}})
-        flow = ("--interface", "eth1", "--json", "--scheme", "hull", "--params")
+        plain = line.parameters({"engine": {**engine, "spin_microseconds": 0}})
+        flow = ("--interface", INTERFACE, "--json", "--scheme", "hull", "--params")
         receive = ("recv", "--port", str(PORT), "--count", "1", *flow, plain)
         send = ("send", "--generate", str(object_bytes), f"{ADDRESSES['b']}:{PORT}")
         with line.agent(context, "b", receive) as receiver:
-            _ready(receiver)
+            wait_ready(receiver)
             with line.agent(context, "a", (*send, *flow, params)) as sender:
                 associate(tap)
                 spacing = collect(tap, sender, seconds)
@@ -186,9 +184,9 @@ def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacin
 
 def bump(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
     """Kernel TCP that sends clumps, through `ebb-agent pace`."""
-    with Line(("a", "p", "b")) as line:
-        tap = Wiretap(line.namespace("b"), "eth1")
-        with line.pace(context, {"pacer": PACER, "engine": engine}) as pace:
+    with SpacedLine(context, Middle.NAMESPACE) as line:
+        tap = Wiretap(line.namespace("b"), INTERFACE)
+        with line.pace({"pacer": PACER, "engine": engine}) as pace:
             clumps = Clumps(line)
             associate(tap)
             clumps.extra = EXTRA_CLUMPS
@@ -202,11 +200,11 @@ def bump(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
 def latencies(context: Context) -> dict[str, list[float]]:
     """How long UDP packets take from host to host in us, with and without the bump."""
     added = {}
-    for name, parts in (("without the bump", ("a", "b")), ("with the bump", ("a", "p", "b"))):
-        with Line(parts) as line, contextlib.ExitStack() as stack:
-            if "p" in parts:
-                stack.enter_context(line.pace(context, {}))
-            taps = [Wiretap(line.namespace(side), "eth1") for side in ("a", "b")]
+    for name, middle in (("without the bump", Middle.NONE), ("with the bump", Middle.NAMESPACE)):
+        with SpacedLine(context, middle) as line, contextlib.ExitStack() as stack:
+            if middle is Middle.NAMESPACE:
+                stack.enter_context(line.pace({}))
+            taps = [Wiretap(line.namespace(side), INTERFACE) for side in ("a", "b")]
             time.sleep(0.2)
             host = inside(line.namespace("a"), lambda: socket.socket(type=socket.SOCK_DGRAM))
             for number in range(500):
@@ -241,9 +239,9 @@ def gaps_us(frames: Sequence[Frame]) -> list[float]:
 
 def collect(tap: Wiretap, pacer: subprocess.Popen[str], seconds: float) -> Spacing:
     """Leaves the frames in the kernel while the flow goes on."""
-    start, cpu_before = time.monotonic(), _cpu_s(pacer)
+    start, cpu_before = time.monotonic(), process_cpu_s(pacer.pid)
     time.sleep(seconds)
-    end, cpu = time.monotonic(), _cpu_s(pacer)
+    end, cpu = time.monotonic(), process_cpu_s(pacer.pid)
     gaps = gaps_us(tap.frames())
     return Spacing(gaps_us=gaps, cpu_share=(cpu - cpu_before) / (end - start))
 
@@ -292,86 +290,32 @@ class Clumps(threading.Thread):
             pass
 
 
-class Line:
-    """Namespaces joined to a line by veths; the ends have addresses. A context manager."""
+class SpacedLine(Line):
+    """With the agents of this subject."""
 
-    def __init__(self, parts: Sequence[str]) -> None:
-        self.parts = parts
-        self.name = f"ebb-spacing-{os.getpid()}"
+    def __init__(self, context: Context, middle: Middle = Middle.NONE) -> None:
+        super().__init__(middle)
+        self.context = context
         self._files = 0
 
-    def namespace(self, part: str) -> str:
-        return f"{self.name}-{part}"
-
-    def __enter__(self) -> Line:
-        try:
-            with uninterrupted():
-                self._create()
-        except BaseException:
-            self._delete()
-            raise
+    def __enter__(self) -> SpacedLine:
+        super().__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        with uninterrupted():
-            self._delete()
-
-    def _create(self) -> None:
-        for part in self.parts:
-            _ip("netns", "add", self.namespace(part))
-            quiet = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-            _ip("netns", "exec", self.namespace(part), *quiet)
-        for left, right in zip(self.parts, self.parts[1:], strict=False):
-            # Towards the left there is `in`, towards the right `out`; an end has `eth1`.
-            names = ("out" if left == "p" else "eth1", "in" if right == "p" else "eth1")
-            here, there = self.namespace(left), self.namespace(right)
-            peer = ("peer", "name", names[1], "netns", there)
-            _ip("-n", here, "link", "add", names[0], "type", "veth", *peer)
-            _ip("-n", here, "link", "set", names[0], "up")
-            _ip("-n", there, "link", "set", names[1], "up")
-        for end, address in ADDRESSES.items():
-            _ip("-n", self.namespace(end), "address", "add", f"{address}/24", "dev", "eth1")
-
-    def _delete(self) -> None:
-        for part in self.parts:
-            with contextlib.suppress(InputError):
-                _ip("netns", "delete", self.namespace(part))
-
-    def parameters(self, context: Context, parameters: dict[str, Any]) -> str:
+    def parameters(self, parameters: dict[str, Any]) -> str:
         self._files += 1
-        file = context.directory / f"spacing-{self._files}.json"
+        file = self.context.directory / f"spacing-{self._files}.json"
         file.write_text(json.dumps(parameters))
         return str(file)
 
     @contextlib.contextmanager
-    def agent(
-        self, context: Context, part: str, args: Sequence[str]
-    ) -> Iterator[subprocess.Popen[str]]:
-        command = ("ip", "netns", "exec", self.namespace(part), str(context.agent), *args)
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        try:
+    def pace(self, parameters: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+        inside, outside = self.ports
+        ends = ("--inside", inside, "--outside", outside)
+        params = ("--params", self.parameters(parameters))
+        with self.agent(self.context, "p", ("pace", "--json", *ends, *params)) as process:
+            wait_ready(process)
             yield process
-        finally:
-            if process.returncode is None:
-                process.kill()
-                process.wait()
-
-    @contextlib.contextmanager
-    def pace(self, context: Context, parameters: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
-        ends = ("--inside", "in", "--outside", "out")
-        params = ("--params", self.parameters(context, parameters))
-        with self.agent(context, "p", ("pace", "--json", *ends, *params)) as process:
-            _ready(process)
-            yield process
-
-
-def _ready(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    if '"ready"' not in process.stdout.readline():
-        assert process.stderr is not None
-        raise InputError(f"an agent does not start: {process.stderr.read().strip()}")
 
 
 def _check(process: subprocess.Popen[str], counter: str) -> None:
@@ -380,15 +324,3 @@ def _check(process: subprocess.Popen[str], counter: str) -> None:
     lines = output.splitlines() or ["{}"]
     if not json.loads(lines[-1]).get(counter):
         raise InputError(f"the flow was not paced: {lines[-1]} {errors.strip()}")
-
-
-def _cpu_s(process: subprocess.Popen[str]) -> float:
-    """Processor time so far."""
-    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def _ip(*args: str) -> None:
-    done = subprocess.run(["ip", *args], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"ip {' '.join(args)} failed: {done.stderr.strip()}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import socket
 import struct
 import threading
@@ -141,8 +140,3 @@ def _checksum(data: bytes) -> int:
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF
-
-
-def require_root() -> None:
-    if os.geteuid() != 0:
-        raise InputError("network namespaces need root: run it as root")

@@ -1,0 +1,146 @@
+"""Two hosts in network namespaces of their own, joined by veths: directly or through a middle.
+
+```
+ Nothing:   a: eth1 ──veth── eth1 :b
+ Middle:    a: eth1 ──veth── {in} middle {out} ──veth── eth1 :b
+```
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from ebb_topologies.files import InputError
+from ebb_topologies.processes import uninterrupted
+
+from ebb_experiments.bench.section import Context
+
+ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
+"""Of hosts that are told to have one."""
+INTERFACE = "eth1"
+REALTIME_PRIORITY = 10
+QUIET = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+"""Then nobody sends what was not asked for."""
+
+
+class Middle(enum.Enum):
+    NONE = 0
+    NAMESPACE = 1
+    """In a namespace of its own, `p`."""
+    HERE = 2
+    """In that of the caller, where whoever runs there is reached over loopback."""
+
+
+class Line:
+    """Use as a context manager."""
+
+    def __init__(self, middle: Middle = Middle.NONE, *, addressed: bool = True) -> None:
+        self.middle = middle
+        self.addressed = addressed
+        self.name = f"ebb{os.getpid()}"
+
+    @property
+    def ports(self) -> tuple[str, str]:
+        """Of the middle, towards a and towards b."""
+        return f"{self.name}in", f"{self.name}out"
+
+    def namespace(self, part: str) -> str:
+        return f"{self.name}-{part}"
+
+    def __enter__(self) -> Line:
+        if os.geteuid() != 0:
+            raise InputError("network namespaces need root: run it as root")
+        try:
+            with uninterrupted():
+                self._create()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with uninterrupted():
+            # A namespace takes its end of a veth with it, but only later.
+            for port in self.ports if self.middle is Middle.HERE else ():
+                with contextlib.suppress(InputError):
+                    stdout_of("ip", "link", "delete", port)
+            for part in self._parts:
+                with contextlib.suppress(InputError):
+                    stdout_of("ip", "netns", "delete", self.namespace(part))
+
+    @property
+    def _parts(self) -> str:
+        return "apb" if self.middle is Middle.NAMESPACE else "ab"
+
+    def _create(self) -> None:
+        for part in self._parts:
+            stdout_of("ip", "netns", "add", self.namespace(part))
+            stdout_of(*self.inside(part), *QUIET)
+        if self.middle is Middle.NONE:
+            self._join("a", INTERFACE, "b")
+        else:
+            middle = "p" if self.middle is Middle.NAMESPACE else ""
+            for port, host in zip(self.ports, "ab", strict=True):
+                self._join(middle, port, host)
+        for host, address in ADDRESSES.items() if self.addressed else ():
+            self._ip(host, "address", "add", f"{address}/24", "dev", INTERFACE)
+
+    def _join(self, part: str, port: str, host: str) -> None:
+        peer = ("peer", "name", INTERFACE, "netns", self.namespace(host))
+        self._ip(part, "link", "add", port, "type", "veth", *peer)
+        if not part:
+            stdout_of("sysctl", "-qw", f"net.ipv6.conf.{port}.disable_ipv6=1")
+        self._ip(part, "link", "set", port, "up")
+        self._ip(host, "link", "set", INTERFACE, "up")
+
+    def _ip(self, part: str, *args: str) -> None:
+        stdout_of("ip", *(("-n", self.namespace(part)) if part else ()), *args)
+
+    def inside(self, part: str) -> tuple[str, ...]:
+        """How a command begins that runs there."""
+        return ("ip", "netns", "exec", self.namespace(part))
+
+    @contextlib.contextmanager
+    def agent(
+        self, context: Context, part: str, args: Sequence[str], *, first: bool = False
+    ) -> Iterator[subprocess.Popen[str]]:
+        """`ebb-agent`, which ends with the context. `first`: before all others, if the context
+        has `realtime`."""
+        process = subprocess.Popen(
+            [*self.inside(part), str(context.agent), *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_run_first if first and context.realtime else None,
+        )
+        try:
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+                process.wait()
+
+
+def _run_first() -> None:
+    """All threads of the process, its workers too: not what `engine.realtime_priority` does."""
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(REALTIME_PRIORITY))
+
+
+def wait_ready(process: subprocess.Popen[str]) -> None:
+    """Until an agent says that it is."""
+    assert process.stdout is not None
+    if '"ready"' not in process.stdout.readline():
+        assert process.stderr is not None
+        raise InputError(f"an agent does not start: {process.stderr.read().strip()}")
+
+
+def stdout_of(*command: str) -> str:
+    """What a command prints."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    return done.stdout
