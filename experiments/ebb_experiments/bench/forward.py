@@ -22,6 +22,8 @@ RATIO_TO_FORWARDER = 1.5
 """At most, with ordinary sockets."""
 RATIO_TO_BMV2 = 5.0
 """At least, at the lower rate; the aim is twice that."""
+COALESCE_US = 200
+"""How long the ring waits for more frames, in the last of our rows: fewer wakes, more delay."""
 SECONDS = 3.0
 QUICK_SECONDS = 1.0
 
@@ -95,8 +97,10 @@ def _processes(context: Context, tool: str, program: Program) -> Iterator[Who]:
     interfaces = ["-i", "1@{1}", "-i", "2@{2}"]
     listen = ["--grpc-server-addr", "127.0.0.1:{grpc}"]
     ours = [str(context.agent.parent / "ebb-switch"), "--no-p4", "--device-id", "1"]
-    for io in ("sockets", "ring"):
-        yield Who(name=f"ebb, {io}", command=[*ours, *interfaces, *listen, "--io", io])
+    wait = ("--coalesce-us", str(COALESCE_US))
+    for name, how in (("sockets", ()), ("ring", ()), ("ring", wait)):
+        label = f"ebb, {name}" + (f", {COALESCE_US} us" if how else "")
+        yield Who(name=label, command=[*ours, *interfaces, *listen, "--io", name, *how])
     if (theirs := shutil.which("simple_switch_grpc")) is not None:
         command = [theirs, "--no-p4", "--device-id", "1", *interfaces, "--", *listen]
         yield Who(name="bmv2", command=command)
