@@ -97,10 +97,10 @@ def _processes(context: Context, tool: str, program: Program) -> Iterator[Who]:
     interfaces = ["-i", "1@{1}", "-i", "2@{2}"]
     listen = ["--grpc-server-addr", "127.0.0.1:{grpc}"]
     ours = [str(context.agent.parent / "ebb-switch"), "--no-p4", "--device-id", "1"]
-    wait = ("--coalesce-us", str(COALESCE_US))
-    for name, how in (("sockets", ()), ("ring", ()), ("ring", wait)):
-        label = f"ebb, {name}" + (f", {COALESCE_US} us" if how else "")
-        yield Who(name=label, command=[*ours, *interfaces, *listen, "--io", name, *how])
+    coalesce = ("--coalesce-us", str(COALESCE_US))
+    for name, wait in (("sockets", ()), ("ring", ()), ("ring", coalesce)):
+        label = f"ebb, {name}" + (f", {COALESCE_US} us" if wait else "")
+        yield Who(name=label, command=[*ours, *interfaces, *listen, "--io", name, *wait])
     if (theirs := shutil.which("simple_switch_grpc")) is not None:
         command = [theirs, "--no-p4", "--device-id", "1", *interfaces, "--", *listen]
         yield Who(name="bmv2", command=command)
