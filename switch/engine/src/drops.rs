@@ -16,6 +16,8 @@ pub enum DropReason {
     NoReplica,
     /// Resubmitted, recirculated or deflected too often. Counted at the ingress port.
     PassLimit,
+    /// Too many copies were made of one packet that went round. Counted at the ingress port.
+    CopyLimit,
     /// The egress port has neither interface nor link.
     NoSuchPort,
     /// The interface is down or has vanished.
@@ -43,6 +45,7 @@ impl DropReason {
             DropReason::NoProgram => "no-program",
             DropReason::NoReplica => "no-replica",
             DropReason::PassLimit => "pass-limit",
+            DropReason::CopyLimit => "copy-limit",
             DropReason::NoSuchPort => "no-such-port",
             DropReason::PortDown => "port-down",
             DropReason::InterfaceBusy => "interface-busy",

@@ -35,4 +35,4 @@ pub use network::{
     QueueSample, Work,
 };
 pub use report::{DropRow, SwitchReport, drop_table};
-pub use switch::{Listener, MAX_PASSES, Notice, PortId, Switch, SwitchOptions};
+pub use switch::{Listener, MAX_COPIES, MAX_PASSES, Notice, PortId, Switch, SwitchOptions};

@@ -3,9 +3,10 @@
 //! Where a packet goes after ingress and after egress is what behavioral-model's
 //! `docs/simple_switch.md` says, with two additions. The traffic manager may hand a packet back: it
 //! then enters ingress again as a deflection (docs/architecture.md, "Data path of one switch"). And
-//! a packet that has been through the pipeline [`MAX_PASSES`] times is dropped, so that no program
-//! can occupy the switch for ever.
+//! a packet that has been through the pipeline [`MAX_PASSES`] times is dropped, and so is what a packet makes of
+//! itself beyond [`MAX_COPIES`], so that no program can occupy the switch for ever.
 
+mod lineage;
 mod visits;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -27,6 +28,8 @@ use crate::prefetch::prefetch;
 use crate::trace::{Event, Tracer, Watches};
 
 pub use ebb_traffic_manager::PortId;
+use lineage::Lineage;
+pub use lineage::MAX_COPIES;
 
 /// Passes through ingress or egress that resubmission, recirculation, cloning and deflection may
 /// add up to for one packet.
@@ -80,7 +83,7 @@ struct Queued {
 }
 
 /// What the switch remembers of a packet across passes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Journey {
     ingress_port: PortId,
     packet_id: u64,
@@ -89,6 +92,7 @@ struct Journey {
     deflections: u8,
     /// Who wants to know what happens to it.
     watches: Watches,
+    lineage: Lineage,
 }
 
 /// A packet before ingress.
@@ -366,6 +370,7 @@ impl Switch {
             passes: 0,
             deflections: 0,
             watches: self.tracer.admit(port),
+            lineage: Lineage::default(),
         };
         // Nothing else waits: `run` leaves nothing.
         self.ingress(Entering {
@@ -402,6 +407,12 @@ impl Switch {
     fn drop_one(&mut self, port: PortId, reason: &'static str, bytes: u64) {
         self.tracer.note(|| Event::Dropped { reason });
         self.drops.add(port, reason, 1, bytes);
+    }
+
+    fn drop_packet(&mut self, packet: Box<Packet>, journey: &Journey, reason: DropReason) {
+        let len = packet.wire_len() as u64;
+        self.drop_one(journey.ingress_port, reason.as_str(), len);
+        self.recycle(packet);
     }
 
     /// Does everything there is to do now: packets before ingress, including those that come back
@@ -449,7 +460,9 @@ impl Switch {
     }
 
     fn pass_ingress(&mut self, entering: Entering) {
-        let Entering { frame, journey, .. } = entering;
+        let Entering {
+            frame, mut journey, ..
+        } = entering;
         let (port, len) = (journey.ingress_port, frame.len() as u64);
         if journey.passes >= MAX_PASSES {
             return self.drop_one(port, DropReason::PassLimit.as_str(), len);
@@ -467,7 +480,7 @@ impl Switch {
         let outcome = pipeline.ingress(self.now, frame, &input);
         self.collect_trace();
         if let Some(clone) = outcome.clone {
-            self.clone_packet(clone, journey);
+            self.clone_packet(clone, &mut journey);
         }
         if let Some(digest) = outcome.digest {
             self.tracer.note(|| Event::Digest {
@@ -515,21 +528,21 @@ impl Switch {
             replicas: replicas.clone(),
         });
         if replicas.is_empty() {
-            let reason = DropReason::NoReplica.as_str();
-            self.drop_one(journey.ingress_port, reason, packet.wire_len() as u64);
-            self.recycle(packet);
+            self.drop_packet(packet, &journey, DropReason::NoReplica);
         } else {
             self.replicate(&replicas, None, 0, packet, journey);
         }
         self.replicas = replicas;
     }
 
-    fn clone_packet(&mut self, clone: CloneRequest, journey: Journey) {
+    fn clone_packet(&mut self, clone: CloneRequest, original: &mut Journey) {
         self.ledger.came(1);
-        let journey = journey.next_pass();
+        if !original.may_copy() {
+            return self.drop_packet(clone.packet, original, DropReason::CopyLimit);
+        }
+        let journey = original.clone().next_pass();
         if journey.passes >= MAX_PASSES {
-            let len = clone.packet.wire_len() as u64;
-            return self.drop_one(journey.ingress_port, DropReason::PassLimit.as_str(), len);
+            return self.drop_packet(clone.packet, &journey, DropReason::PassLimit);
         }
         let session = self
             .pipeline
@@ -556,7 +569,7 @@ impl Switch {
         queue: Option<u8>,
         truncate_bytes: usize,
         mut packet: Box<Packet>,
-        journey: Journey,
+        mut journey: Journey,
     ) {
         let Some(pipeline) = &mut self.pipeline else {
             return;
@@ -571,6 +584,11 @@ impl Switch {
         };
         self.ledger.came(others.len() as u64);
         for replica in others {
+            if !journey.may_copy() {
+                let len = packet.wire_len() as u64;
+                self.drop_one(journey.ingress_port, DropReason::CopyLimit.as_str(), len);
+                continue;
+            }
             // Offering a copy may need the pipeline, so it is borrowed anew for each.
             let Some(pipeline) = &mut self.pipeline else {
                 return;
@@ -578,7 +596,7 @@ impl Switch {
             let queued = Queued {
                 packet: pipeline.clone_packet(&packet),
                 egress_rid: replica.instance,
-                journey,
+                journey: journey.clone(),
             };
             self.offer(replica.port, queue, queued);
         }
@@ -605,11 +623,10 @@ impl Switch {
 
     /// Offers a packet to the traffic manager and follows its answer.
     fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
-        let journey = queued.journey;
         let arrival = Arrival {
             queue: priority,
             len: queued.packet.wire_len() as u64,
-            deflections: journey.deflections,
+            deflections: queued.journey.deflections,
         };
         match self.manager.enqueue(self.now, port, arrival, queued) {
             Admission::Enqueued { depth } => {
@@ -646,7 +663,13 @@ impl Switch {
                     queue: priority,
                     depth,
                 });
-                let frame = pipeline.deparse(queued.packet);
+                let frame = match pipeline.deparse(queued.packet) {
+                    Ok(frame) => frame,
+                    Err(reason) => {
+                        let port = queued.journey.ingress_port;
+                        return self.drop_one(port, reason.name(), arrival.len);
+                    }
+                };
                 let depth = depth.in_unit(self.manager.depth_unit());
                 self.entering.push_back(Entering {
                     frame,
@@ -657,8 +680,8 @@ impl Switch {
                         enq_qdepth: depth.min(MAX_DEPTH) as u32,
                     }),
                     journey: Journey {
-                        deflections: journey.deflections + 1,
-                        ..journey.next_pass()
+                        deflections: queued.journey.deflections + 1,
+                        ..queued.journey.next_pass()
                     },
                 });
             }
@@ -688,11 +711,11 @@ impl Switch {
             deq_timedelta: start.since(enqueued_at),
             deq_qdepth: departure.depth_at_dequeue.in_unit(unit).min(MAX_DEPTH) as u32,
         };
-        let journey = queued.journey;
+        let mut journey = queued.journey;
         let outcome = pipeline.egress(start, queued.packet, &input);
         self.collect_trace();
         if let Some(clone) = outcome.clone {
-            self.clone_packet(clone, journey);
+            self.clone_packet(clone, &mut journey);
         }
         match outcome.verdict {
             EgressVerdict::Transmit(frame) => self.transmit(port, queue, start, frame),
@@ -780,6 +803,11 @@ impl Journey {
             passes: self.passes + 1,
             ..self
         }
+    }
+
+    /// Whether another packet may be made of this one. If so, it is counted.
+    fn may_copy(&mut self) -> bool {
+        self.passes == 0 || self.lineage.take_copy()
     }
 }
 

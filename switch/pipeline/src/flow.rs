@@ -181,7 +181,7 @@ impl Machine<'_> {
     pub fn deparse(&mut self) {
         match self.native() {
             Some(native) => self.deparse_native(native),
-            None => self.deparse_headers(),
+            None => self.interpret(Self::deparse_headers),
         }
         if self.is_traced() {
             self.note_deparse();

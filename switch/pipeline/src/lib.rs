@@ -32,6 +32,8 @@ mod native;
 mod oracle_tests;
 mod outcome;
 mod packet;
+#[cfg(test)]
+mod panic_tests;
 mod parser;
 mod pipeline;
 mod profile;

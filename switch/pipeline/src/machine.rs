@@ -1,5 +1,7 @@
 //! Runs actions on one packet.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use ebb_units::Instant;
 use rand::Rng;
 
@@ -75,6 +77,14 @@ impl Machine<'_> {
             if self.packet.requests.exit {
                 return;
             }
+        }
+    }
+
+    /// A panic in the interpreter is a bug, but none that may end the thread, with all its switches: it costs the
+    /// packet. What native code calls has the same guard.
+    pub fn interpret(&mut self, part: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| part(self))).is_err() {
+            self.fail(DropReason::InternalError);
         }
     }
 

@@ -323,10 +323,13 @@ impl Pipeline {
     }
 
     /// The frame of a packet right after ingress, with its checksums updated: for one that the traffic
-    /// manager deflects. Where that fails, as it must not, they are the old ones.
-    pub fn deparse(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
+    /// manager deflects.
+    pub fn deparse(&mut self, mut packet: Box<Packet>) -> Result<Vec<u8>, DropReason> {
         self.machine(&mut packet, Instant::ZERO).deparse();
-        self.state.pool.take_frame(packet)
+        match packet.requests.failed {
+            None => Ok(self.state.pool.take_frame(packet)),
+            Some(reason) => Err(self.drop_packet(packet, reason)),
+        }
     }
 
     /// A replica, from pooled memory.
@@ -417,8 +420,11 @@ impl<'a> Machine<'a> {
     }
 
     fn begin_interpreted(&mut self) -> (u32, bool) {
-        let error = self.parse();
-        let right = self.verify_checksums();
+        let (mut error, mut right) = (self.program.errors.no_error, true);
+        self.interpret(|machine| {
+            error = machine.parse();
+            right = machine.verify_checksums();
+        });
         let standard = &self.program.standard;
         let words = &mut self.packet.words;
         set_if(words, standard.parser_error, u64::from(error));
@@ -431,7 +437,7 @@ impl<'a> Machine<'a> {
             .native()
             .is_some_and(|native| self.ingress_native(native))
         {
-            self.pipeline(self.program.ingress);
+            self.interpret(|machine| machine.pipeline(machine.program.ingress));
             self.measure();
         }
     }
@@ -441,7 +447,7 @@ impl<'a> Machine<'a> {
             .native()
             .is_some_and(|native| self.egress_native(native))
         {
-            self.pipeline(self.program.egress);
+            self.interpret(|machine| machine.pipeline(machine.program.egress));
             self.measure();
         }
     }

@@ -219,7 +219,7 @@ fn a_deflected_packet_shows_its_failed_port_and_depth() {
     // The traffic manager has the packet as it left ingress, and deparses it.
     let (_, packet) = unicast(ingress(&mut p, &f));
     assert_eq!(packet.wire_len(), 30);
-    let out = p.deparse(packet);
+    let out = p.deparse(packet).expect("a frame");
     assert_eq!(out.len(), 30);
     let input = IngressInput {
         instance_type: instance_type::DEFLECTED,

@@ -36,7 +36,7 @@ fn forward(pipeline: &mut Pipeline, frames: &mut [Vec<u8>], fresh: &[Vec<u8>]) {
             pipeline.clone_packet(&packet),
         );
         pipeline.recycle(lost);
-        let again = pipeline.deparse(deflected);
+        let again = pipeline.deparse(deflected).expect("a frame");
         let input_again = IngressInput {
             instance_type: instance_type::DEFLECTED,
             deflect: Some(Deflect {

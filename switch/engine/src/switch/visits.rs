@@ -14,7 +14,7 @@ impl Switch {
 
     /// What happens until it ends is noted.
     #[cold]
-    fn begin_visit(&mut self, journey: Journey) {
+    fn begin_visit(&mut self, journey: &Journey) {
         let visit = Visit {
             switch: self.options.name.as_str().into(),
             at: self.now,
@@ -40,7 +40,7 @@ impl Switch {
         if entering.journey.watches == 0 {
             return self.pass_ingress(entering);
         }
-        self.begin_visit(entering.journey);
+        self.begin_visit(&entering.journey);
         self.tracer.note(|| Event::Enters {
             port: entering.journey.ingress_port,
             cause: match entering.instance_type {
@@ -57,7 +57,7 @@ impl Switch {
     }
 
     pub(super) fn egress(&mut self, port: PortId, departure: Departure<Queued>) {
-        let journey = departure.packet.journey;
+        let journey = &departure.packet.journey;
         if journey.watches == 0 {
             return self.pass_egress(port, departure);
         }

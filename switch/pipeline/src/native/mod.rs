@@ -30,8 +30,6 @@ mod control;
 mod deparser;
 mod expr;
 mod hash;
-#[cfg(test)]
-mod panic_tests;
 mod parser;
 mod rows;
 #[cfg(test)]
