@@ -102,6 +102,36 @@ def test_delay_is_of_the_port_to_the_peer(tmp_path: Path, rack: Topology) -> Non
     assert value(Port(of="throughput", peer="h1", **COMMON), found, rack, 1) == 5e8
 
 
+def test_delay_of_an_instant_is_0_while_the_port_is_idle(tmp_path: Path, rack: Topology) -> None:
+    place = {"switch": "s1", "port": 1, "peer": "h1"}
+    queues = [
+        {**place, "queue": 0, "dequeued_packets": 100, "average_delay_ns": 100.0, "max_delay_ns": 9,
+         "average_depth_bytes": 2.5},
+    ]  # fmt: skip
+    ports = [{**place, "rate_bps": 1_000_000_000, "busy_ns": 4_000, "utilisation": 0.2}]
+    delays = [
+        {**place, "queue": 0, "from_ns": low, "below_ns": low * 1.01, "packets": packets}
+        for low, packets in ((10.0, 90), (1_000.0, 10))
+    ]
+    found = tables(tmp_path, queues=queues, ports=ports, delays=delays)
+
+    def delay(stat: str, of_each: str) -> float | None:
+        keys = {"of": "switch-delay", "peer": "h1", "stat": stat, "of_each": of_each}
+        return value(Delay.model_validate(keys | COMMON), found, rack, 1)
+
+    assert (delay("mean", "packet"), delay("mean", "instant")) == (100, 20)
+    # A tenth of the packets waited 1000 ns: so does an instant of 50.
+    assert delay("p99", "packet") == pytest.approx(1_000, rel=0.02)
+    assert delay("p99", "instant") == pytest.approx(1_000, rel=0.02)
+    assert delay("p90", "packet") == pytest.approx(10, rel=0.02)
+    assert (delay("p50", "instant"), delay("p50", "packet")) == (0, pytest.approx(10, rel=0.02))
+
+
+def test_delay_of_instants_is_that_of_one_port() -> None:
+    with pytest.raises(ValueError, match="needs a peer"):
+        Delay.model_validate({"of": "switch-delay", "stat": "mean", "of_each": "instant"} | COMMON)
+
+
 def test_percentiles_inside_a_bucket_are_logarithmic() -> None:
     low, high = np.array([0.0, 1.0, 4.0]), np.array([1.0, 4.0, 16.0])
     packets = np.array([0.0, 50.0, 50.0])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ebb_experiments.sim.scenario import Spec
 
@@ -62,6 +62,15 @@ class Delay(_Common):
     peer: str | None = None
     """None: of all ports."""
     queue: int | None = None
+    of_each: Literal["packet", "instant"] = "packet"
+    """`instant`: how long what is in the queue now takes to leave, 0 while the port is idle; of a
+    port with one queue. Percentiles as if all packets were as long."""
+
+    @model_validator(mode="after")
+    def _one_port(self) -> Self:
+        if self.of_each == "instant" and (self.peer is None or self.queue is not None):
+            raise ValueError("of_each = 'instant' needs a peer, and no queue")
+        return self
 
 
 class Port(_Common):

@@ -64,7 +64,7 @@ def _value(metric: Metric, tables: Tables, topology: Topology, mtu: int) -> floa
                 return float(above.mean()) / metric.scale if len(numbers) else None
             return statistic(numbers, metric.stat)
         case Delay():
-            return _delay(metric, tables["queues"], tables["delays"])
+            return _delay(metric, tables)
         case Port():
             return _port(metric, tables["ports"])
         case Network():
@@ -214,18 +214,30 @@ def job_numbers(metric: Jobs, flows: pl.LazyFrame) -> Numbers:
 # -- switches -------------------------------------------------------------------------------------
 
 
-def _delay(metric: Delay, queues: pl.LazyFrame, delays: pl.LazyFrame) -> float | None:
-    queues, delays = (_at(metric.peer, _queue(metric.queue, t)) for t in (queues, delays))
+def _delay(metric: Delay, tables: Tables) -> float | None:
+    queues, delays = (
+        _at(metric.peer, _queue(metric.queue, tables[name])) for name in ("queues", "delays")
+    )
     if metric.stat == "max":
         return _one(queues, pl.col("max_delay_ns").max())
     packets = pl.col("dequeued_packets")
-    if metric.stat == "mean":
-        queues = queues.filter(packets > 0)
-        return _one(queues, (pl.col("average_delay_ns") * packets).sum() / packets.sum())
     if not _one(queues, packets.sum()):
         return None
+    busy = 1.0
+    if metric.of_each == "instant":
+        ports = _at(metric.peer, tables["ports"])
+        if metric.stat == "mean":
+            depth = _one(queues, pl.col("average_depth_bytes").sum()) or 0.0
+            rate = _one(ports, pl.col("rate_bps").max())
+            return None if rate is None else depth * 8e9 / rate
+        busy = _one(ports, pl.col("utilisation").mean()) or 0.0
+    elif metric.stat == "mean":
+        queues = queues.filter(packets > 0)
+        return _one(queues, (pl.col("average_delay_ns") * packets).sum() / packets.sum())
     low, high, counts = (_array(delays, name) for name in ("from_ns", "below_ns", "packets"))
-    return histogram_percentile(low, high, counts, float(metric.stat[1:]) / 100)
+    # A busy port sends at its rate, so that instants see what packets of one length see.
+    above = 1 - float(metric.stat[1:]) / 100
+    return histogram_percentile(low, high, counts, 1 - above / busy) if above < busy else 0.0
 
 
 def histogram_percentile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -246,6 +247,7 @@ def shown(ours: Estimate) -> str:
 
 def band(limits: tuple[float | None, float | None]) -> str:
     low, high = limits
+    high = None if high == math.inf else high
     if low is None:
         return "any" if high is None else f"≤ {high:g}"
     return f"≥ {low:g}" if high is None else f"{low:g} to {high:g}"
