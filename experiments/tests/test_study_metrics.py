@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ebb_experiments.study.claims import NotRunError, check, estimate, evaluate
 from ebb_experiments.study.metric_spec import Delay, Flows, Jobs, Network, Port
-from ebb_experiments.study.metrics import histogram_percentile, sample, value
+from ebb_experiments.study.metrics import histogram_percentile, sample, spread, value
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, from_table
 from study_tables import experiment, flow, tables
@@ -125,6 +125,38 @@ def test_delay_of_an_instant_is_0_while_the_port_is_idle(tmp_path: Path, rack: T
     assert delay("p99", "instant") == pytest.approx(1_000, rel=0.02)
     assert delay("p90", "packet") == pytest.approx(10, rel=0.02)
     assert (delay("p50", "instant"), delay("p50", "packet")) == (0, pytest.approx(10, rel=0.02))
+
+
+def test_a_probe_waits_for_the_rest_of_the_packet_being_sent(
+    tmp_path: Path, rack: Topology
+) -> None:
+    place = {"switch": "s1", "port": 1, "peer": "h1"}
+    queues = [{**place, "queue": 0, "dequeued_packets": 9, "average_depth_bytes": 0.0}]
+    ports = [{**place, "rate_bps": 1_000_000_000, "busy_ns": 1, "utilisation": 0.5,
+              "transmitted_bytes": 15_140, "transmitted_packets": 10}]  # fmt: skip
+    delays = [{**place, "queue": 0, "from_ns": 0.0, "below_ns": 1.0, "packets": 9}]
+    found = tables(tmp_path, queues=queues, ports=ports, delays=delays)
+
+    def delay(stat: str, of_each: str) -> float | None:
+        keys = {"of": "switch-delay", "peer": "h1", "stat": stat, "of_each": of_each}
+        return value(Delay.model_validate(keys | COMMON), found, rack, 1_500)
+
+    assert delay("mean", "probe") == pytest.approx(0.5 * 12_112 / 2)
+    assert (delay("p99", "packet"), delay("p99", "instant"), delay("p50", "probe")) == (0, 0, 0)
+    assert delay("p99", "probe") == pytest.approx(0.98 * 12_112, rel=0.02)
+
+
+def test_probes_wait_as_packets_do_that_arrive_at_random() -> None:
+    """M/D/1: Poisson arrivals see what there is on average over time."""
+    load, sending = 0.6, 1_000.0
+    waits = [0.0]
+    for gap in np.random.default_rng(1).exponential(sending / load, 100_000):
+        waits.append(max(0.0, waits[-1] + sending - gap))
+    waited = np.array(waits)
+    low, high, packets = spread(waited, waited * 1.0001, np.ones(len(waited)), sending)
+    for share in (0.7, 0.9, 0.99):
+        probes = histogram_percentile(low, high, packets, 1 - (1 - share) / load)
+        assert probes == pytest.approx(np.quantile(waited, share), rel=0.05)
 
 
 def test_delay_of_instants_is_that_of_one_port() -> None:

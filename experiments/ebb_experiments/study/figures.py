@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -14,7 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as MplFigure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ebb_experiments.study.arrivals import rates
 from ebb_experiments.study.claims import estimate
@@ -44,6 +45,8 @@ PANEL_INCHES = (4.2, 3.1)
 DECADE = 10.0
 SHOWN_POINTS = 2_000
 """Of a curve."""
+LABEL_WIDTH = 34
+"""Characters as high as a panel."""
 
 
 @dataclass(frozen=True)
@@ -134,13 +137,13 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
         case "time":
             _times(figure, data, place, where)
     label = figure.label or metric.label
-    label = f"{label} ({metric.unit})" if metric.unit else label
+    label = f"{label}\N{NO-BREAK SPACE}({metric.unit})" if metric.unit else label
     if figure.kind == "cdf":
         place.set_xlabel(label)
         place.set_ylabel("share")
         place.set_ylim(0, 1.02)
     else:
-        place.set_ylabel(label)
+        place.set_ylabel(fill(label, LABEL_WIDTH))
         if figure.x:
             axis = _axis(data, figure.x)
             place.set_xlabel(f"{axis.label} ({axis.unit})" if axis.unit else axis.label)
@@ -157,10 +160,12 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
 
 
 def _plain(axis: Any) -> None:
-    """Numbers without powers of ten; below a decade a few of them."""
+    """Numbers without powers of ten; below a decade a few of them, below two 1, 2 and 5 of each."""
     low, high = axis.get_view_interval()
     if low > 0 and high < low * DECADE:
         axis.set_major_locator(MaxNLocator(4))
+    elif low > 0 and high < low * DECADE**2:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _place: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -171,7 +176,7 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
     points = data.experiment.points(axis, data.size)
     numeric = all(isinstance(point, int | float) for point in points)
     for scheme, look in _schemes(figure, data):
-        for number, curve in enumerate(_points(data, figure.curves)):
+        for number, curve in enumerate(_curves(figure, data, scheme)):
             at = where | ({figure.curves: curve} if figure.curves else {})
             xs, ys, errors = [], [], []
             for index, point in enumerate(points):
@@ -214,7 +219,7 @@ def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> Non
 
 def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
     for scheme, look in _schemes(figure, data):
-        for number, curve in enumerate(_points(data, figure.curves)):
+        for number, curve in enumerate(_curves(figure, data, scheme)):
             at = where | ({figure.curves: curve} if figure.curves else {})
             values = np.sort(_pooled(data, figure.metric, scheme, at))
             if len(values) == 0:
@@ -294,11 +299,19 @@ def _schemes(figure: Figure, data: Data) -> list[tuple[str, Look]]:
     return [(name, LOOKS[data.experiment.look(name)]) for name in names]
 
 
+def _curves(figure: Figure, data: Data, scheme: str) -> list[Scalar | None]:
+    """Points of the axis of `curves`; None for a scheme that does not vary along it."""
+    if figure.curves is None:
+        return [None]
+    only = _axis(data, figure.curves).only
+    return _points(data, figure.curves) if only is None or scheme in only else [None]
+
+
 def _curve(
     figure: Figure, data: Data, look: Look, number: int, point: Scalar | None
 ) -> tuple[str, Any]:
     """Label and line style of a scheme at a point of the axis of `curves`, if there is one."""
-    if not figure.curves:
+    if figure.curves is None or point is None:
         return look.label, look.line
     return f"{look.label}, {_axis(data, figure.curves).label} {_text(point)}", DASHES[number % 4]
 

@@ -62,14 +62,15 @@ class Delay(_Common):
     peer: str | None = None
     """None: of all ports."""
     queue: int | None = None
-    of_each: Literal["packet", "instant"] = "packet"
-    """`instant`: how long what is in the queue now takes to leave, 0 while the port is idle; of a
-    port with one queue. Percentiles as if all packets were as long."""
+    of_each: Literal["packet", "instant", "probe"] = "packet"
+    """Of a port with one queue: `instant`: how long what is in the queue now takes to leave;
+    `probe`: what a packet would wait that arrived now, for the rest of the one being sent too. 0
+    while the port is idle. Percentiles as if all packets were as long."""
 
     @model_validator(mode="after")
     def _one_port(self) -> Self:
-        if self.of_each == "instant" and (self.peer is None or self.queue is not None):
-            raise ValueError("of_each = 'instant' needs a peer, and no queue")
+        if self.of_each != "packet" and (self.peer is None or self.queue is not None):
+            raise ValueError(f"of_each = '{self.of_each}' needs a peer, and no queue")
         return self
 
 

@@ -35,6 +35,8 @@ HEADER_BYTES = 54
 """Ethernet, IPv4 and TCP; NDP and SCDP have 82. For the ideal time only."""
 EBB_HEADER_BYTES = 68
 """IPv4 and the header of docs/wire-format.md, in an IP packet of NDP and SCDP."""
+STEPS = 50
+"""Of the time of a packet, when it is spread over instants."""
 MARKS = ("step_marked", "phantom_marked")
 
 
@@ -223,28 +225,49 @@ def _delay(metric: Delay, tables: Tables) -> float | None:
     packets = pl.col("dequeued_packets")
     if not _one(queues, packets.sum()):
         return None
-    busy = 1.0
-    if metric.of_each == "instant":
-        ports = _at(metric.peer, tables["ports"])
-        if metric.stat == "mean":
-            depth = _one(queues, pl.col("average_depth_bytes").sum()) or 0.0
-            rate = _one(ports, pl.col("rate_bps").max())
-            return None if rate is None else depth * 8e9 / rate
-        busy = _one(ports, pl.col("utilisation").mean()) or 0.0
-    elif metric.stat == "mean":
+    low, high, counts = (_array(delays, name) for name in ("from_ns", "below_ns", "packets"))
+    share = None if metric.stat == "mean" else float(metric.stat[1:]) / 100
+    if metric.of_each == "packet":
+        if share is not None:
+            return histogram_percentile(low, high, counts, share)
         queues = queues.filter(packets > 0)
         return _one(queues, (pl.col("average_delay_ns") * packets).sum() / packets.sum())
-    low, high, counts = (_array(delays, name) for name in ("from_ns", "below_ns", "packets"))
-    # A busy port sends at its rate, so that instants see what packets of one length see.
-    above = 1 - float(metric.stat[1:]) / 100
-    return histogram_percentile(low, high, counts, 1 - above / busy) if above < busy else 0.0
+    ports = _at(metric.peer, tables["ports"])
+    busy, rate = (_one(ports, pl.col(name).max()) for name in ("utilisation", "rate_bps"))
+    if busy is None or rate is None:
+        return None
+    sending = 0.0
+    if metric.of_each == "probe":
+        each = pl.col("transmitted_bytes").sum() / pl.col("transmitted_packets").sum()
+        sending = (_one(ports, each) or 0.0) * 8e9 / rate
+    if share is None:
+        depth = _one(queues, pl.col("average_depth_bytes").sum()) or 0.0
+        return depth * 8e9 / rate + busy * sending / 2
+    if share <= 1 - busy:
+        return 0.0
+    return histogram_percentile(*spread(low, high, counts, sending), 1 - (1 - share) / busy)
+
+
+def spread(
+    from_: Numbers, below: Numbers, packets: Numbers, sending_ns: float
+) -> tuple[Numbers, Numbers, Numbers]:
+    """From what packets wait to what is still to be sent at instants while the port is busy. That
+    falls at the port's rate, and rises by a packet's time when one arrives that then waits for
+    what was there: between what a packet waits and as much and its own time it is as long as the
+    port needs for the packet (level crossings; Brill 1975)."""
+    if sending_ns == 0:
+        return from_, below, packets
+    parts = (np.arange(STEPS) + 0.5) * sending_ns / STEPS
+    waited = np.where(from_ > 0, np.sqrt(from_ * below), 0.0)
+    each = np.add.outer(waited, parts).ravel()
+    return each, each * (1 + 1e-9), np.repeat(packets / STEPS, STEPS)
 
 
 def histogram_percentile(
     from_: Numbers, below: Numbers, packets: Numbers, share: float
 ) -> float | None:
-    """Inside a bucket as if logarithms were spread evenly; the lowest bucket begins at 0, there
-    the values themselves."""
+    """Inside a bucket as if logarithms were spread evenly. The lowest is of those that did not
+    wait."""
     if packets.sum() == 0:
         return None
     order = np.argsort(from_, kind="stable")
@@ -253,7 +276,7 @@ def histogram_percentile(
     for low, high, count in zip(from_[order], below[order], packets[order], strict=True):
         if before + count >= rank:
             part = (rank - before) / count
-            return float(low * (high / low) ** part if low > 0 else high * part)
+            return float(low * (high / low) ** part) if low > 0 else 0.0
         before += count
     return float(below.max())
 
