@@ -14,11 +14,17 @@ fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 0..most)
 }
 
+/// The same inputs in every run, or with `EBB_FUZZ_CASES=N` that many others: a fuzzer without coverage, where there is
+/// no nightly compiler.
 fn config(cases: u32) -> ProptestConfig {
-    // The same inputs in every run: to look for new ones is what the fuzzer is for.
+    let others = std::env::var("EBB_FUZZ_CASES").ok();
+    let others = others.map(|n| n.parse().expect("EBB_FUZZ_CASES is a number"));
     ProptestConfig {
-        cases,
-        rng_seed: RngSeed::Fixed(2026),
+        cases: others.unwrap_or(cases),
+        rng_seed: match others {
+            Some(_) => RngSeed::Random,
+            None => RngSeed::Fixed(2026),
+        },
         failure_persistence: None,
         max_shrink_iters: 200,
         ..ProptestConfig::default()

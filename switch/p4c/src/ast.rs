@@ -90,6 +90,8 @@ pub enum ExprKind {
     Number {
         value: BigInt,
         width: Option<LiteralWidth>,
+        /// It was written so: 2, 8, 10 or 16.
+        radix: u32,
     },
     Bool(bool),
     Str(String),

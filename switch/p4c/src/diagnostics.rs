@@ -256,7 +256,9 @@ fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, co
 
 /// The candidate with the smallest edit distance, if it is close enough to be a typing error.
 fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = 1 + name.chars().count() / 4;
+    let length = name.chars().count();
+    // Another name of one letter is no likelier than any other.
+    let limit = if length < 2 { 0 } else { 1 + length / 4 };
     candidates
         .into_iter()
         .filter(|c| *c != name)

@@ -21,6 +21,8 @@ pub enum Tok {
     Number {
         value: BigInt,
         width: Option<LiteralWidth>,
+        /// It was written so: 2, 8, 10 or 16.
+        radix: u32,
     },
     Str(String),
     /// Operators and punctuation; `>` is always single, the parser joins `>>`.
@@ -101,7 +103,9 @@ impl Lexer<'_> {
             }
             let start = self.pos;
             let Some(c) = self.peek() else { break };
-            let tok = if c.is_ascii_digit() {
+            let tok = if self.rest().starts_with("/*") {
+                Tok::Bad("a comment without closing `*/`".into())
+            } else if c.is_ascii_digit() {
                 self.number()
             } else if c.is_alphabetic() || c == '_' {
                 self.word()
@@ -111,12 +115,17 @@ impl Lexer<'_> {
                 self.punctuation()
             };
             let starts_line = std::mem::take(&mut self.starts_line);
+            let is_comment = self.pos == start;
+            self.pos = self.pos.max(start + if is_comment { 2 } else { 0 });
             self.tokens.push(Token {
                 tok,
                 span: self.span(start),
                 starts_line,
                 joint: true,
             });
+            if is_comment {
+                self.pos = self.text.len();
+            }
         }
         let span = self.span(self.pos);
         self.tokens.push(Token {
@@ -159,8 +168,9 @@ impl Lexer<'_> {
                 self.pos += 3;
             } else if rest.starts_with("//") {
                 self.pos += rest.find('\n').unwrap_or(rest.len());
-            } else if rest.starts_with("/*") {
-                let end = rest.find("*/").map_or(rest.len(), |i| i + 2);
+            } else if rest.starts_with("/*")
+                && let Some(end) = rest.find("*/").map(|i| i + 2)
+            {
                 self.starts_line |= rest[..end].contains('\n');
                 self.pos += end;
             } else if let Some(c) = self.peek().filter(|c| c.is_whitespace()) {
@@ -252,6 +262,7 @@ fn parse_number(text: &str) -> Result<Tok, &'static str> {
     Ok(Tok::Number {
         value: value.into(),
         width,
+        radix,
     })
 }
 
@@ -265,9 +276,10 @@ mod tests {
 
     #[test]
     fn numbers_with_width_and_base() {
-        let number = |value: i64, width| Tok::Number {
+        let number = |value: i64, width, radix| Tok::Number {
             value: value.into(),
             width,
+            radix,
         };
         let w8 = Some(LiteralWidth {
             width: 8,
@@ -275,9 +287,24 @@ mod tests {
         });
         assert_eq!(
             toks("8w0xFF 0b10_01 42"),
-            [number(255, w8), number(9, None), number(42, None), Tok::Eof]
+            [
+                number(255, w8, 16),
+                number(9, None, 2),
+                number(42, None, 10),
+                Tok::Eof
+            ]
         );
         assert!(matches!(toks("0xZZ")[0], Tok::Bad(_)));
+    }
+
+    #[test]
+    fn unterminated_comment_is_one_bad_token() {
+        let tokens = lex(0, "a /* b c");
+        assert!(matches!(
+            &tokens[..],
+            [Token { tok: Tok::Ident(_), .. }, Token { tok: Tok::Bad(_), span, .. }, _]
+                if (span.start, span.end) == (2, 4)
+        ));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Options {
 struct Macro {
     /// `None`: object-like.
     params: Option<Vec<String>>,
+    /// The last parameter stands for any number of arguments.
+    variadic: bool,
     body: Vec<Token>,
 }
 
@@ -92,8 +94,14 @@ impl Preprocessor<'_> {
                 .add(format!("<command line: {name}>"), value.clone());
             let mut body = lex(file, value);
             body.pop();
-            self.macros
-                .insert(name.clone(), Macro { params: None, body });
+            self.macros.insert(
+                name.clone(),
+                Macro {
+                    params: None,
+                    variadic: false,
+                    body,
+                },
+            );
         }
     }
 
@@ -254,6 +262,7 @@ impl Preprocessor<'_> {
                 tok: Tok::Number {
                     value: u8::from(known).into(),
                     width: None,
+                    radix: 10,
                 },
                 ..args[i].clone()
             });
@@ -280,7 +289,7 @@ impl Preprocessor<'_> {
             self.error("bad-directive", span, "`#define` needs a name");
             return;
         };
-        let mut params = None;
+        let (mut params, mut variadic) = (None, false);
         // Only a parenthesis that touches the name starts a parameter list.
         if *joint && rest.first().is_some_and(|t| t.is("(")) {
             let Some(close) = rest.iter().position(|t| t.is(")")) else {
@@ -291,13 +300,24 @@ impl Preprocessor<'_> {
                 Tok::Ident(name) => Some(name.clone()),
                 _ => None,
             });
-            params = Some(names.collect());
+            let mut names: Vec<String> = names.collect();
+            // `...` after a comma has the name that C gives it, after a name that one, as gcc has it.
+            if let [.., before, dots] = &rest[..close]
+                && dots.is("...")
+            {
+                variadic = true;
+                if !matches!(before.tok, Tok::Ident(_)) {
+                    names.push("__VA_ARGS__".to_owned());
+                }
+            }
+            params = Some(names);
             rest = &rest[close + 1..];
         }
         self.macros.insert(
             name.clone(),
             Macro {
                 params,
+                variadic,
                 body: rest.to_vec(),
             },
         );
@@ -361,12 +381,16 @@ impl Preprocessor<'_> {
                 out.push(token.clone());
                 continue;
             };
-            if name == "__LINE__" {
-                let (_, line, _) = self.sources.position(token.span);
-                let tok = Tok::Number {
-                    value: line.into(),
+            let place = match name.as_str() {
+                "__LINE__" => Some(Tok::Number {
+                    value: self.sources.position(token.span).1.into(),
                     width: None,
-                };
+                    radix: 10,
+                }),
+                "__FILE__" => Some(Tok::Str(self.sources.position(token.span).0.to_owned())),
+                _ => None,
+            };
+            if let Some(tok) = place {
                 out.push(Token {
                     tok,
                     ..token.clone()
@@ -385,7 +409,12 @@ impl Preprocessor<'_> {
                         out.push(token.clone());
                         continue;
                     }
-                    let Some((args, after)) = macro_arguments(tokens, i) else {
+                    let most = if definition.variadic {
+                        params.len()
+                    } else {
+                        usize::MAX
+                    };
+                    let Some((mut args, after)) = macro_arguments(tokens, i, most) else {
                         self.error(
                             "macro-arguments",
                             token.span,
@@ -394,6 +423,9 @@ impl Preprocessor<'_> {
                         return out;
                     };
                     i = after;
+                    if definition.variadic && args.len() + 1 == params.len() {
+                        args.push(Vec::new());
+                    }
                     let given = if params.is_empty() && args.iter().all(Vec::is_empty) {
                         0
                     } else {
@@ -436,8 +468,9 @@ impl Preprocessor<'_> {
     }
 }
 
-/// `tokens[open]` is `(`. Returns the arguments and the index after `)`.
-fn macro_arguments(tokens: &[Token], open: usize) -> Option<(Vec<Vec<Token>>, usize)> {
+/// `tokens[open]` is `(`. Returns the arguments, of which the last one of `most` has all the commas that are left, and the
+/// index after `)`.
+fn macro_arguments(tokens: &[Token], open: usize, most: usize) -> Option<(Vec<Vec<Token>>, usize)> {
     let mut args = vec![Vec::new()];
     let mut depth = 0usize;
     for (i, token) in tokens.iter().enumerate().skip(open) {
@@ -452,7 +485,7 @@ fn macro_arguments(tokens: &[Token], open: usize) -> Option<(Vec<Vec<Token>>, us
             if depth == 0 {
                 return Some((args, i + 1));
             }
-        } else if token.is(",") && depth == 1 {
+        } else if token.is(",") && depth == 1 && args.len() < most {
             args.push(Vec::new());
             continue;
         }
@@ -561,6 +594,20 @@ mod tests {
             &Diagnostics::default(),
         );
         assert_eq!(sources.position(tokens[2].span), ("t.p4", 3, 3));
+    }
+
+    #[test]
+    fn the_last_parameter_may_take_all_the_rest() {
+        let text = "#define F(a, ...) a: __VA_ARGS__\n#define G(b...) [b]\nF(1, 2, (3, 4)) F(5) G() G(6, 7)";
+        let (words, errors) = run(text);
+        assert_eq!(words.join(" "), "1 : 2 , ( 3 , 4 ) 5 : [ ] [ 6 , 7 ]");
+        assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn places_have_names() {
+        let (words, _) = run("#define HERE __FILE__ __LINE__\n\nHERE");
+        assert_eq!(words.join(" "), "a string 3");
     }
 
     #[test]

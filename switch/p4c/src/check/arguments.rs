@@ -137,6 +137,14 @@ impl Checker<'_> {
             return value;
         }
         if matches!(value.ty, Type::DontCare) {
+            if matches!(param.direction, Direction::In | Direction::InOut) {
+                let message = format!("parameter `{}` is read, so it needs a value", param.name);
+                self.report(
+                    Diagnostic::error("not-a-value", value.span, message)
+                        .help("`_` is for `out` arguments that nobody wants"),
+                );
+                return Expr::poison(value.span);
+            }
             return Expr {
                 ty: ty.clone(),
                 ..value

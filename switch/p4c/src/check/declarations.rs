@@ -150,9 +150,16 @@ impl Checker<'_> {
                     }
                 }
             }
-            Kind::MatchKind { members } => self
-                .match_kinds
-                .extend(members.iter().map(|m| m.text.clone())),
+            Kind::MatchKind { members } => {
+                for member in members {
+                    if self.match_kinds.contains(&member.text) {
+                        let message = format!("match kind `{}` is declared twice", member.text);
+                        self.error("duplicate-name", member.span, message);
+                    } else {
+                        self.match_kinds.push(member.text.clone());
+                    }
+                }
+            }
             Kind::Typedef(ty) => {
                 let ty = self.ty(ty);
                 self.declare(&d.name, Entity::Type(ty));
@@ -386,6 +393,7 @@ impl Checker<'_> {
                     .help("add a `return` at its end"),
             );
         }
+        self.check_overload(&signature);
         let id = self.program.functions.len();
         self.program.functions.push(Function { signature, body });
         self.declare(&d.name, Entity::Functions(vec![id]));
@@ -527,6 +535,13 @@ impl Checker<'_> {
                 },
                 Kind::ValueSet { ty, size } if in_parser => {
                     let ty = self.ty(ty);
+                    if matches!(ty, Type::Int | Type::String | Type::Void) {
+                        let message =
+                            format!("a value set has no elements of type `{}`", self.show(&ty));
+                        self.report(Diagnostic::error("bad-key-type", d.span, message).help(
+                            "its elements are numbers of a width, or tuples and structs of them",
+                        ));
+                    }
                     let size = self.expr(size);
                     self.program.value_sets.push(ValueSet {
                         name: d.name.text.clone(),
@@ -638,24 +653,14 @@ impl Checker<'_> {
                 None => Transition::Direct(Target::Reject),
                 Some(Written::Direct(name)) => Transition::Direct(c.target(name, all)),
                 Some(Written::Select { keys, cases, span }) => {
-                    let keys: Vec<Expr> = keys
-                        .iter()
-                        .map(|k| {
-                            let key = c.expr(k);
-                            if !key.ty.is_scalar() && !key.ty.is_poison() {
-                                let message =
-                                    format!("select cannot look at `{}`", c.show(&key.ty));
-                                c.error("bad-key-type", key.span, message);
-                            }
-                            key
-                        })
-                        .collect();
+                    let (keys, written) = c.select_keys(keys);
                     let types: Vec<Type> = keys.iter().map(|k| k.ty.clone()).collect();
                     let cases = cases
                         .iter()
                         .filter_map(|case| {
+                            let sets = c.select_sets(&case.keyset, &written);
                             Some(SelectCase {
-                                keyset: c.keyset(&case.keyset, &types, case.span)?,
+                                keyset: c.keyset(&sets, &types, case.span)?,
                                 target: c.target(&case.state, all),
                                 span: case.span,
                             })

@@ -16,7 +16,7 @@ impl Checker<'_> {
         let span = expr.span;
         let typed = |kind, ty| Expr { kind, ty, span };
         match &expr.kind {
-            Ast::Number { value, width } => match width {
+            Ast::Number { value, width, .. } => match width {
                 None => Expr::int(value.clone(), Type::Int, span),
                 Some(w) => {
                     let ty = Type::Bits {
@@ -286,6 +286,8 @@ impl Checker<'_> {
         if let Some(converted) = self.try_coerce(operand.clone(), to) {
             return Expr { span, ..converted };
         }
+        // A `type` is cast to what it is made of, and back, as it is.
+        let renamed = matches!(from, Type::New(_)) || matches!(to, Type::New(_));
         let allowed = match (from.stored(), to.stored()) {
             (
                 Type::Bits {
@@ -296,7 +298,7 @@ impl Checker<'_> {
                     width: b,
                     signed: t,
                 },
-            ) => a == b || s == t,
+            ) => (a == b || s == t) && (!renamed || a == b && s == t),
             (
                 Type::Bits {
                     width: 1,
@@ -315,7 +317,7 @@ impl Checker<'_> {
             (Type::Int, Type::Bool) => operand
                 .as_int()
                 .is_some_and(|v| *v == 0.into() || *v == 1.into()),
-            (a, b) => a == b && (matches!(from, Type::New(_)) || matches!(to, Type::New(_))),
+            (a, b) => a == b && renamed,
         };
         let folds = !matches!(to.stored(), Type::Int) || operand.as_int().is_some();
         if !allowed || !folds {
@@ -325,10 +327,11 @@ impl Checker<'_> {
                 self.show(to)
             );
             let mut diagnostic = Diagnostic::error("bad-cast", span, message);
-            if matches!(
-                (from.stored(), to.stored()),
-                (Type::Bits { .. }, Type::Bits { .. })
-            ) {
+            let numbers = (from.stored(), to.stored());
+            if renamed {
+                diagnostic = diagnostic
+                    .help("a `type` is cast to and from what it is made of: cast in two steps");
+            } else if matches!(numbers, (Type::Bits { .. }, Type::Bits { .. })) {
                 diagnostic = diagnostic.help("change the width and the sign in two casts");
             }
             self.report(diagnostic);

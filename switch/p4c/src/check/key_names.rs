@@ -70,9 +70,18 @@ pub(super) fn written_name(expr: &ast::Expr, checked: Option<&Expr>) -> Option<S
     }
 }
 
+/// In its own base, but without width and leading zeros, as p4c has it.
 fn number(expr: &ast::Expr) -> Option<String> {
     match &expr.kind {
-        Ast::Number { value, .. } => Some(value.to_string()),
+        Ast::Number { value, radix, .. } => {
+            let prefix = match radix {
+                16 => "0x",
+                8 => "0o",
+                2 => "0b",
+                _ => "",
+            };
+            Some(format!("{prefix}{}", value.to_str_radix(*radix)))
+        }
         _ => None,
     }
 }

@@ -149,10 +149,15 @@ impl Checker<'_> {
                 }
                 None => {
                     let message = format!("`{}` has no field `{}`", self.show(&base.ty), name.text);
-                    self.report(
-                        Diagnostic::error("unknown-field", name.span, message)
-                            .suggest(&name.text, s.fields.iter().map(|f| f.name.as_str())),
-                    );
+                    let diagnostic = Diagnostic::error("unknown-field", name.span, message);
+                    let is_method = s.kind != crate::types::StructKind::Struct
+                        && matches!(name.text.as_str(), "isValid" | "setValid" | "setInvalid");
+                    self.report(match is_method {
+                        true => diagnostic.help(format!("call it: `{}()`", name.text)),
+                        false => {
+                            diagnostic.suggest(&name.text, s.fields.iter().map(|f| f.name.as_str()))
+                        }
+                    });
                     Expr::poison(span)
                 }
             },

@@ -13,6 +13,7 @@ mod loops;
 mod members;
 mod operators;
 mod rules;
+mod select;
 mod statements;
 mod tables;
 mod types;
@@ -129,6 +130,15 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
             break;
         }
         checker.top_level(declaration);
+    }
+    if checker.program.main.is_none()
+        && let Some((entity, span)) = checker.scopes[0].names.get("main")
+    {
+        let message = format!("`main` is {}, not an instance of a package", entity.kind());
+        checker.report(
+            Diagnostic::error("bad-main", *span, message)
+                .help("end the program with `V1Switch(...) main;`"),
+        );
     }
     checker.program
 }

@@ -221,7 +221,7 @@ impl Checker<'_> {
         for side in [&left, &right] {
             let defined = match &side.ty {
                 Type::Poison => return None,
-                Type::Int => !matches!(op, B::SatAdd | B::SatSub) || side.as_int().is_some(),
+                Type::Int => true,
                 Type::Bits { .. } => true,
                 _ => false,
             };
@@ -231,6 +231,14 @@ impl Checker<'_> {
             }
         }
         let (left, right) = self.same_type(left, right, op.symbol(), span)?;
+        if matches!(op, B::SatAdd | B::SatSub) && matches!(left.ty, Type::Int) {
+            let message = format!("`{}` needs operands of known width", op.symbol());
+            self.report(
+                Diagnostic::error("unknown-width", span, message)
+                    .help("where numbers end is a matter of their width: give one, such as 8w1"),
+            );
+            return None;
+        }
         if matches!(op, B::Div | B::Mod) && matches!(left.ty, Type::Bits { signed: true, .. }) {
             self.bad_operand(op.symbol(), &left.ty, span);
             return None;

@@ -1,12 +1,12 @@
 //! Rules of the language that neither grammar nor types express.
 
-use super::{Checker, Place};
+use super::{Checker, Entity, Place};
 use crate::annotations;
 use crate::ast::{self, Direction};
 use crate::diagnostics::Diagnostic;
 use crate::ir::{
-    ActionRef, Callee, Constructed, Expr, ExprKind, Param, Priority, State, Table, Target,
-    Transition, same,
+    ActionRef, Callee, Constructed, Expr, ExprKind, Param, Priority, Signature, State, Table,
+    Target, Transition, same,
 };
 use crate::source::Span;
 use crate::types::{StructKind, Type};
@@ -138,6 +138,43 @@ impl Checker<'_> {
                 self.show(&param.ty)
             );
             self.error("bad-parameter-type", param.span, message);
+        }
+    }
+
+    /// Functions of one name differ in number or names of their parameters (specification, section 6.8).
+    pub(super) fn check_overload(&self, new: &Signature) {
+        let Some(Entity::Functions(all)) = self.lookup(&new.name, true) else {
+            return;
+        };
+        let names = |s: &Signature| s.params.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+        let before = all.iter().map(|id| &self.program.functions[*id].signature);
+        if let Some(first) = before.into_iter().find(|s| names(s) == names(new)) {
+            let message = format!(
+                "function `{}` with these parameters is declared twice",
+                new.name
+            );
+            self.report(
+                Diagnostic::error("duplicate-name", new.span, message)
+                    .label("second declaration")
+                    .note(first.span, "first declaration")
+                    .help("functions of one name differ in number or names of their parameters"),
+            );
+        }
+    }
+
+    /// A property of a table is given once.
+    pub(super) fn check_properties(&self, properties: &[ast::TableProperty]) {
+        for (i, property) in properties.iter().enumerate() {
+            let name = &property.name;
+            let mut before = properties[..i].iter().map(|p| &p.name);
+            if let Some(first) = before.find(|n| n.text == name.text) {
+                let message = format!("the table has `{}` already", name.text);
+                self.report(
+                    Diagnostic::error("duplicate-name", name.span, message)
+                        .note(first.span, "first given here")
+                        .help("put both into one"),
+                );
+            }
         }
     }
 

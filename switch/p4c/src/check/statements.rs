@@ -111,7 +111,12 @@ impl Checker<'_> {
         ) || !is_const && matches!(ty, Type::Int | Type::String)
         {
             let message = format!("a variable cannot have type `{}`", self.show(&ty));
-            self.error("bad-variable-type", declaration.span, message);
+            let diagnostic = Diagnostic::error("bad-variable-type", declaration.span, message);
+            self.report(match ty {
+                Type::Int => diagnostic
+                    .help("`int` is for constants; give the variable a width, such as bit<32>"),
+                _ => diagnostic,
+            });
             self.declare(
                 &declaration.name,
                 Entity::Const(Expr::poison(declaration.span)),

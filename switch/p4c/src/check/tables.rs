@@ -38,6 +38,7 @@ impl Checker<'_> {
             meters: None,
             span: declaration.name.span,
         };
+        self.check_properties(properties);
         // Other properties refer to the key and the actions, wherever they stand.
         for property in properties {
             match &property.value {
@@ -102,8 +103,14 @@ impl Checker<'_> {
                     value.as_value() != Some(&crate::eval::Value::Bool(false));
             }
             (Property::Expression(value), "priority_delta") => {
-                let delta = self.constant_int(value).and_then(|v| v.to_u64());
-                table.priority_delta = delta.unwrap_or(1);
+                if let Some(delta) = self.constant_int(value) {
+                    let positive = delta.to_u64().filter(|d| *d > 0);
+                    if positive.is_none() {
+                        let message = format!("`priority_delta` is {delta}, below 1");
+                        self.error("bad-priority", value.span, message);
+                    }
+                    table.priority_delta = positive.unwrap_or(1);
+                }
             }
             (Property::Expression(value), "support_timeout") => {
                 let value = self.expr_of(value, &Type::Bool);

@@ -60,6 +60,10 @@ impl Parser<'_> {
         if token.is(">") && token.joint && self.peek_at(1).is(">") {
             return Some((BinaryOp::Shr, SHIFT_LEVEL, 2));
         }
+        // The `+:` of a slice.
+        if token.is("+") && self.peek_at(1).is(":") {
+            return None;
+        }
         let (_, op, level) = BINARY.iter().find(|(text, ..)| token.is(text))?;
         Some((*op, *level, 1))
     }
@@ -188,7 +192,11 @@ impl Parser<'_> {
     fn index(&mut self, base: Expr) -> Parsed<ExprKind> {
         let first = Box::new(self.expr()?);
         let base = Box::new(base);
-        let kind = if self.eat(":") {
+        let kind = if self.at("+") && self.peek_at(1).is(":") {
+            self.next();
+            self.next();
+            self.width_slice(base, first)?
+        } else if self.eat(":") {
             let low = Box::new(self.expr()?);
             ExprKind::Slice {
                 base,
@@ -200,6 +208,32 @@ impl Parser<'_> {
         };
         self.expect("]")?;
         Ok(kind)
+    }
+
+    /// The rest of `[low +: width]`, which is `[low + width - 1 : low]`.
+    fn width_slice(&mut self, base: Box<Expr>, low: Box<Expr>) -> Parsed<ExprKind> {
+        let width = self.expr()?;
+        let span = low.span.to(width.span);
+        let one = Expr {
+            kind: ExprKind::Number {
+                value: 1.into(),
+                width: None,
+                radix: 10,
+            },
+            span: width.span,
+        };
+        let mut high = *low.clone();
+        for (op, operand) in [(BinaryOp::Add, width), (BinaryOp::Sub, one)] {
+            high = Expr {
+                kind: ExprKind::Binary(op, Box::new(high), Box::new(operand)),
+                span,
+            };
+        }
+        Ok(ExprKind::Slice {
+            base,
+            high: Box::new(high),
+            low,
+        })
     }
 
     /// `(a, name = b, _)`
@@ -224,11 +258,16 @@ impl Parser<'_> {
         let span = token.span;
         let simple = |kind| Ok(Expr { kind, span });
         match &token.tok {
-            Tok::Number { value, width } => {
+            Tok::Number {
+                value,
+                width,
+                radix,
+            } => {
                 self.next();
                 simple(ExprKind::Number {
                     value: value.clone(),
                     width: *width,
+                    radix: *radix,
                 })
             }
             Tok::Str(text) => {
@@ -308,6 +347,13 @@ impl Parser<'_> {
         let mut fields = Vec::new();
         let mut rest = false;
         while !self.at("}") {
+            if rest {
+                self.report(crate::diagnostics::Diagnostic::error(
+                    "syntax",
+                    self.peek().span,
+                    "`...` stands for the rest, so it comes last",
+                ));
+            }
             if self.at("...") && (self.peek_at(1).is("}") || self.peek_at(1).is(",")) {
                 self.next();
                 rest = true;

@@ -170,6 +170,15 @@ impl<'a> Parser<'a> {
         let message = format!("expected {what}, found {}", found.describe());
         let mut diagnostic =
             Diagnostic::error("syntax", found.span, message).label(format!("expected {what}"));
+        if found.is("=") && what == "`)`" {
+            diagnostic = diagnostic.help("`==` compares");
+        }
+        if let Tok::Ident(word) = &found.tok
+            && RESERVED.contains(&word.as_str())
+            && !found.starts_line
+        {
+            diagnostic = diagnostic.help(format!("`{word}` is a keyword, and no name"));
+        }
         // A missing `;` or `)` belongs behind the last token, not on the next line.
         let is_closing = [";", ")", "}", ","]
             .iter()

@@ -57,6 +57,7 @@ impl Parser<'_> {
                             kind: ExprKind::Number {
                                 value: 1.into(),
                                 width: None,
+                                radix: 10,
                             },
                             span: start,
                         }),

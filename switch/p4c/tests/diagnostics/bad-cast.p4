@@ -4,6 +4,7 @@
 header h_t { bit<8> a; bit<16> b; }
 struct headers { h_t h; }
 struct metadata { bit<8> x; }
+type bit<8> port_t;
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
 
@@ -14,6 +15,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
 
     apply {
         meta.x = (bit<8>) hdr.h.isValid();
+        port_t port = (port_t) hdr.h.b;
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

@@ -4,10 +4,20 @@
 header h_t { bit<8> a; bit<16> b; }
 struct headers { h_t h; }
 struct metadata { bit<8> x; }
+struct pair { bit<8> x; bit<8> y; }
+tuple<bit<8>, bit<8>> both(in bit<8> x) { return { x, x }; }
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
-
-    state start { p.extract(hdr.h); transition accept; }
+    value_set<int>(4) numbers;
+    pair both_of;
+    state start {
+        p.extract(hdr.h);
+        both_of = { hdr.h.a, 1 };
+        transition select(both_of) { _: second; }
+    }
+    state second { transition select(hdr.h.a, 1) { (1, 1): third; } }
+    state third { transition select(both(hdr.h.a)) { { 1, 1 }: fourth; } }
+    state fourth { transition select(hdr.h.a) { numbers: accept; _: accept; } }
 }
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

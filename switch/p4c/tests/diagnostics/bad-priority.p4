@@ -33,7 +33,13 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
             3: NoAction();
         }
     }
+    table no_way_down {
+        key = { meta.x: ternary; }
+        actions = { NoAction; }
+        priority_delta = 0;
+    }
     apply {
+        no_way_down.apply();
         too_low.apply();
         no_order.apply();
         no_first.apply();

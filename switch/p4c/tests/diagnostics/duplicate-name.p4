@@ -4,6 +4,10 @@
 header h_t { bit<8> a; bit<16> b; }
 struct headers { h_t h; }
 struct metadata { bit<8> x; }
+match_kind { exact }
+bit<8> f(in bit<8> x) { return x; }
+bit<8> f(in bit<8> x, in bit<8> y) { return y; }
+bit<8> f(in bit<16> x) { return 1; }
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
 
@@ -12,7 +16,13 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
 
+    table t {
+        key = { meta.x: exact; }
+        key = { hdr.h.a: exact; }
+        actions = { NoAction; }
+    }
     apply {
+        t.apply();
         bit<8> x; bit<16> x;
     }
 }

@@ -4,6 +4,7 @@
 header h_t { bit<8> a; bit<16> b; }
 struct headers { h_t h; }
 struct metadata { bit<8> x; }
+void f(in bit<8> x, out bit<8> y) { y = x; }
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
 
@@ -14,6 +15,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
 
     apply {
         meta.x = h_t;
+        f(_, _);
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

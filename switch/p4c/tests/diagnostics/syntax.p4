@@ -16,6 +16,9 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
         hdr.h.a = 1
         hdr.h.b = ;
         if hdr.h.isValid() { exit; }
+        if (hdr.h.a = 1) { exit; }
+        bit<8> table = 1;
+        hdr.h = { 1, ..., 2 };
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
@@ -25,3 +28,4 @@ control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
 control C(inout headers hdr, inout metadata meta) { apply {  } }
 control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
+/* no end

@@ -14,6 +14,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
 
     apply {
         hdr.h.c = 1;
+        if (hdr.h.isValid) { }
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

@@ -14,6 +14,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
 
     apply {
         hdr.h.b = (bit<16>) (1 << meta.x);
+        hdr.h.a = 3 |-| 5;
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

@@ -79,7 +79,7 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             meta.keys.inner.a: exact;
             hdr.pairs[meta.index].a: exact @brief("of the chosen pair");
             hdr.pairs[1].isValid(): exact;
-            hdr.pairs[0].b & 255: exact;
+            hdr.pairs[0].b & 0x0ff: exact;
             meta.problem: exact;
             meta.uplink: exact @hidden;
             hdr.pairs[0].a: selector;

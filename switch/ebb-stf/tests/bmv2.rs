@@ -1,0 +1,221 @@
+//! Where docs/targets.md says that BMv2 does otherwise: `tests/bmv2/differences.p4` on our switch (`.stf`) and on
+//! `simple_switch` (`.bmv2`: the same commands, without `*`, `$` and more). What needs `simple_switch` is skipped where it
+//! is not on PATH.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use ebb_p4c::diagnostics::Diagnostics;
+use ebb_p4c::source::SourceMap;
+
+/// Enough for a process to start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+const PORTS: [u16; 2] = [0, 1];
+
+type Frame = (u16, Vec<u8>);
+
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/bmv2")
+        .join(name)
+}
+
+fn is_missing() -> bool {
+    let missing = Command::new("simple_switch")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err();
+    if missing {
+        eprintln!("skipped: simple_switch is not on PATH");
+    }
+    missing
+}
+
+/// A `simple_switch` that reads and writes pcap files in a folder of its own.
+struct Bmv2 {
+    folder: PathBuf,
+    process: Child,
+}
+
+impl Bmv2 {
+    fn start(test: &str, packets: &[Frame]) -> Bmv2 {
+        let folder = std::env::temp_dir().join(format!("ebb-bmv2-{}-{test}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("program.json"), program()).expect("a file");
+        for port in PORTS {
+            let frames = packets.iter().filter(|p| p.0 == port).map(|p| &p.1[..]);
+            fs::write(folder.join(format!("{port}_in.pcap")), pcap(frames)).expect("a file");
+        }
+        let thrift = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let thrift = thrift.local_addr().expect("an address").port();
+        let mut command = Command::new("simple_switch");
+        command.args(["--use-files", "0", "--thrift-port", &thrift.to_string()]);
+        command.args(["--notifications-addr", "ipc://notifications.ipc"]);
+        for port in PORTS {
+            command.args(["-i", &format!("{port}@{port}")]);
+        }
+        let process = command
+            .arg("program.json")
+            .current_dir(&folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        Bmv2 { folder, process }
+    }
+
+    /// What has left so far.
+    fn output(&self) -> Vec<Frame> {
+        let of = |port: u16| {
+            let bytes = fs::read(self.folder.join(format!("{port}_out.pcap"))).unwrap_or_default();
+            frames(&bytes).into_iter().map(move |frame| (port, frame))
+        };
+        PORTS.into_iter().flat_map(of).collect()
+    }
+
+    /// Waits for that many frames.
+    fn wait_for(&self, count: usize) -> Vec<Frame> {
+        let start = Instant::now();
+        while self.output().len() < count && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.output()
+    }
+
+    /// Waits for its end.
+    fn end(&mut self) -> Option<ExitStatus> {
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if let Some(status) = self.process.try_wait().expect("a child") {
+                return Some(status);
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }
+}
+
+impl Drop for Bmv2 {
+    fn drop(&mut self) {
+        self.process.kill().ok();
+        self.process.wait().ok();
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+fn program() -> String {
+    let text = fs::read_to_string(file("differences.p4")).expect("a file");
+    let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
+    let options = Default::default();
+    let compiled = ebb_p4c::compile(
+        "differences.p4",
+        &text,
+        &options,
+        &mut sources,
+        &diagnostics,
+    );
+    compiled.expect("a right program").json.to_json()
+}
+
+/// A file of Ethernet frames, all at the same time.
+fn pcap<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0004_0002, 0, 0, 65535, 1] {
+        out.extend(u32::to_ne_bytes(word));
+    }
+    for frame in frames {
+        for word in [0, 0, frame.len() as u32, frame.len() as u32] {
+            out.extend(word.to_ne_bytes());
+        }
+        out.extend(frame);
+    }
+    out
+}
+
+/// The frames that are whole.
+fn frames(pcap: &[u8]) -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    let mut rest = pcap.get(24..).unwrap_or_default();
+    while let Some((head, after)) = rest.split_first_chunk::<16>() {
+        let length = u32::from_ne_bytes(head[8..12].try_into().expect("four bytes")) as usize;
+        let Some((frame, after)) = after.split_at_checked(length) else {
+            break;
+        };
+        found.push(frame.to_vec());
+        rest = after;
+    }
+    found
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.chars().filter_map(|c| c.to_digit(16)).collect();
+    digits.chunks(2).map(|d| (d[0] * 16 + d[1]) as u8).collect()
+}
+
+/// The `packet`s and `expect`s of a script.
+fn script(text: &str) -> (Vec<Frame>, Vec<Frame>) {
+    let of = |command: &str| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(command));
+        lines
+            .map(|line| {
+                let (port, bytes) = line.trim().split_once(' ').expect("port and bytes");
+                (port.parse().expect("a port"), hex(bytes))
+            })
+            .collect()
+    };
+    (of("packet "), of("expect "))
+}
+
+#[test]
+fn our_switch() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ebb-stf"))
+        .arg(file("differences.p4"))
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(text, "1 tests: 1 passed\n");
+}
+
+#[test]
+fn simple_switch() {
+    if is_missing() {
+        return;
+    }
+    let text = fs::read_to_string(file("differences.bmv2")).expect("a file");
+    let (packets, expected) = script(&text);
+    let output = Bmv2::start("script", &packets).wait_for(expected.len());
+    // Packets that take longer are overtaken.
+    let sorted = |mut frames: Vec<Frame>| {
+        frames.sort();
+        frames
+    };
+    assert_eq!(sorted(output), sorted(expected));
+}
+
+#[test]
+fn a_false_assertion_ends_simple_switch() {
+    if is_missing() {
+        return;
+    }
+    let mut bmv2 = Bmv2::start("assert", &[(0, hex("04 00 00000000"))]);
+    let status = bmv2.end().expect("it ends");
+    assert!(!status.success(), "{status}");
+}
+
+#[test]
+fn random_numbers_of_simple_switch_differ_from_run_to_run() {
+    if is_missing() {
+        return;
+    }
+    let [first, second] = ["random-1", "random-2"].map(|test| {
+        let output = Bmv2::start(test, &[(0, hex("05 00 00000000"))]).wait_for(1);
+        assert_eq!(output.len(), 1);
+        output
+    });
+    assert_ne!(first, second);
+}
