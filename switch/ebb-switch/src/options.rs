@@ -109,6 +109,10 @@ pub struct Options {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub realtime: Realtime,
 
+    /// Whether frames are sent by threads of their own, one for each that handles packets
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub senders: Senders,
+
     /// How frames come from the interfaces; what cannot be is told and done with sockets
     #[arg(long, value_name = "HOW", default_value = "ring")]
     pub io: FrameIo,
@@ -154,6 +158,11 @@ impl Options {
         DriverOptions {
             threads,
             coalesce: Duration::from_micros(self.coalesce_us.into()),
+            senders: match self.senders {
+                Senders::Auto => self.fabric.is_some() && 2 * threads <= processors,
+                Senders::On => true,
+                Senders::Off => false,
+            },
             realtime: match self.realtime {
                 Realtime::Auto => self.fabric.is_some() && threads < processors,
                 Realtime::On => true,
@@ -209,6 +218,14 @@ impl FromStr for TracePoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Realtime {
     /// For a fabric whose threads leave a processor to others
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Senders {
+    /// For a fabric, where there are twice as many processors as threads
     Auto,
     On,
     Off,
@@ -321,6 +338,17 @@ mod tests {
         assert!(!realtime("ebb-switch --no-p4 -i 1@a"));
         assert!(realtime("ebb-switch --no-p4 -i 1@a --realtime on"));
         assert!(!realtime("ebb-switch --fabric f.toml --realtime off"));
+    }
+
+    #[test]
+    fn a_fabric_with_processors_to_spare_has_senders() {
+        let senders = |line| parse(line).expect("accepted").driver().senders;
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(senders("ebb-switch --fabric f.toml"), processors > 1);
+        assert!(!senders("ebb-switch --fabric f.toml --threads 0"));
+        assert!(!senders("ebb-switch --no-p4 -i 1@a"));
+        assert!(senders("ebb-switch --no-p4 -i 1@a --senders on"));
+        assert!(!senders("ebb-switch --fabric f.toml --senders off"));
     }
 
     #[test]

@@ -122,7 +122,7 @@ fn options(threads: usize, coalesce_us: u64) -> DriverOptions {
     DriverOptions {
         threads,
         coalesce: ebb_units::Duration::from_micros(coalesce_us),
-        realtime: false,
+        ..DriverOptions::default()
     }
 }
 
@@ -218,8 +218,11 @@ fn two_threads_forward_what_one_forwards() {
     }
     let _space = Space::enter("a");
     // Threads that do all they have every millisecond only, five times the delay of a link, too.
-    for (threads, coalesce_us) in [(1, 0), (2, 0), (1, 1000), (2, 1000)] {
-        let (received, reports, hops) = flood(options(threads, coalesce_us));
+    let alone = [(1, 0), (2, 0), (1, 1000), (2, 1000)];
+    let every = [false, true].map(|senders| alone.map(|(n, us)| (n, us, senders)));
+    for (threads, coalesce_us, senders) in every.into_iter().flatten() {
+        let options = options(threads, coalesce_us);
+        let (received, reports, hops) = flood(DriverOptions { senders, ..options });
         assert_eq!(received, [2000, 2000], "{threads} threads: {reports:?}");
         assert_eq!(hops, 4000 * SWITCHES as u64, "{threads} threads");
         for report in &reports {
@@ -232,6 +235,60 @@ fn two_threads_forward_what_one_forwards() {
                 report.switch
             );
         }
+    }
+}
+
+/// Whatever a switch has sent has left or is counted as dropped, also by a thread that only sends, an
+/// interface that goes down or away meanwhile, and at the end.
+#[test]
+fn what_is_not_sent_is_counted() {
+    if !root() {
+        return;
+    }
+    for (senders, vanish) in [(false, false), (true, false), (false, true), (true, true)] {
+        let space = Space::enter("d");
+        let sockets = ["h1", "h2"].map(open);
+        let (network, switches) = chain(200_000);
+        let options = DriverOptions {
+            senders,
+            ..options(1, 1000)
+        };
+        let (handle, running) = start(network, options);
+        let before = exchange_bursts(&sockets, 10, 20, [200, 200]);
+        assert_eq!(before, [200, 200]);
+        ip(&match vanish {
+            true => format!("-n {} link del p2", space.name),
+            false => format!("-n {} link set p2 down", space.name),
+        });
+        // From h1 only: the other one's interface is gone, too, or its carrier.
+        let frames = vec![frame(2, BYTES); 50];
+        let mut sent = 0;
+        while sent < 1000 {
+            sent += sockets[0]
+                .send_batch(frames.iter().map(Vec::as_slice))
+                .expect("room");
+        }
+        let last = |s: &mut ebb_engine::Switch| SwitchReport::of(s).ports[1].transmitted.packets;
+        let switch = switches[SWITCHES - 1];
+        let begun = Instant::now();
+        while handle.with_blocking(switch, last).expect("it runs") < 200 + sent as u64 {
+            assert!(begun.elapsed() < PATIENCE, "they do not come through");
+            thread::sleep(Duration::from_millis(5));
+        }
+        handle.stop();
+        let network = running.join().expect("no panic");
+        let (_, last) = network.switches().last().expect("switches");
+        let report = SwitchReport::of(last);
+        let drops: Vec<_> = report.drops.iter().collect();
+        let found = drops
+            .iter()
+            .map(|row| (row.port, row.reason.as_str(), row.count.packets));
+        let expected = [(2, "port-down", sent as u64)];
+        assert!(
+            found.eq(expected),
+            "senders {senders}, gone {vanish}: {drops:?}"
+        );
+        assert_eq!(drops[0].count.bytes, (sent * BYTES) as u64);
     }
 }
 

@@ -1,17 +1,20 @@
 //! An external port: a host of the network that is a Linux interface.
 
 use std::io;
+use std::sync::Arc;
 
 use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, SendError, SocketOptions,
+    Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, SocketOptions,
 };
 use ebb_pipeline::Frames;
 use ebb_units::Instant;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::DriverError;
 use super::clock::RealtimeOffset;
 use super::inbox::Inbox;
+use super::line::{Dropped, Line};
+use super::sender::Batch;
 use crate::drops::DropReason;
 use crate::network::{Host, Network, NodeId, NodePort};
 
@@ -22,25 +25,14 @@ const FRAMES_PER_TURN: usize = 256;
 /// kernel received it, what arrives at it is sent in batches.
 pub struct Interface {
     name: String,
-    /// Names switch, port and interface in messages.
-    label: String,
-    socket: PacketSocket,
+    line: Arc<Line>,
     /// What is received comes through it, not through the queue of the socket.
     ring: Option<ReceiveRing>,
     to_send: Vec<Vec<u8>>,
     drops: Vec<Dropped>,
-    state: State,
     readable: bool,
     warned_checksum: bool,
     warned_too_long: bool,
-}
-
-/// Frames that never got in or out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dropped {
-    pub reason: DropReason,
-    pub packets: u64,
-    pub bytes: u64,
 }
 
 /// How frames come from the kernel.
@@ -51,15 +43,6 @@ pub enum Reception {
     /// From a mapped ring of this size, which holds frames for a thread that comes late: one in
     /// [`RING_SLOT_BYTES`](ebb_packet_io::RING_SLOT_BYTES). Where there can be none, by system calls.
     Ring { bytes: usize },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Up,
-    /// The interface exists and is down; it may come back.
-    Down,
-    /// The interface does not exist any more, and the socket is of no more use.
-    Gone,
 }
 
 impl Interface {
@@ -98,12 +81,10 @@ impl Interface {
         };
         let node = network.add_host(Self {
             name: interface.into(),
-            label,
-            socket,
+            line: Arc::new(Line::new(label, socket)),
             ring,
             to_send: Vec::new(),
             drops: Vec::new(),
-            state: State::Up,
             readable: false,
             warned_checksum: false,
             warned_too_long: false,
@@ -112,21 +93,16 @@ impl Interface {
         Ok(node)
     }
 
-    pub(super) fn socket(&self) -> &PacketSocket {
-        &self.socket
-    }
-
-    /// Whether the socket is worth polling.
-    pub(super) fn is_present(&self) -> bool {
-        self.state != State::Gone
+    pub(super) fn line(&self) -> &Arc<Line> {
+        &self.line
     }
 
     pub(super) fn note_events(&mut self, readable: bool, failed: bool) {
         self.readable |= readable;
         if failed {
             // Reading the error clears it; otherwise poll would return at once for ever.
-            if let Ok(Some(error)) | Err(error) = self.socket.take_error() {
-                self.note_error(&error);
+            if let Ok(Some(error)) | Err(error) = self.line.socket().take_error() {
+                self.line.note_error(&error);
             }
         }
     }
@@ -157,26 +133,27 @@ impl Interface {
             copy.extend_from_slice(frame.bytes);
             frames.push((latest, copy));
         };
+        let socket = self.line.socket();
         let received = match &mut self.ring {
-            Some(ring) => ring.receive(&self.socket, FRAMES_PER_TURN, take),
-            None => self.socket.receive(buffers, FRAMES_PER_TURN, take),
+            Some(ring) => ring.receive(socket, FRAMES_PER_TURN, take),
+            None => socket.receive(buffers, FRAMES_PER_TURN, take),
         };
         if checksum_missing && !std::mem::replace(&mut self.warned_checksum, true) {
             warn!(
                 "{}: frames arrive without L4 checksum, hosts will discard them; turn the \
                  offload off at the other end: ethtool -K INTERFACE tx off",
-                self.label
+                self.line.label()
             );
         }
         let received = match received {
             Ok(received) => received,
             Err(error) => {
-                self.note_error(&error);
+                self.line.note_error(&error);
                 return now;
             }
         };
         if received.frames > 0 || self.ring.is_none() {
-            self.note_up();
+            self.line.note_up();
         }
         self.count_too_long(received.too_long);
         if received.drained {
@@ -195,41 +172,38 @@ impl Interface {
             warn!(
                 "{}: frames longer than {} bytes are dropped; if the other end \
                  segments in \"hardware\", turn that off: ethtool -K INTERFACE tso off gso off",
-                self.label, MAX_FRAME_BYTES
+                self.line.label(),
+                MAX_FRAME_BYTES
             );
         }
         self.drop_frames(DropReason::FrameTooLong, frames as u64, 0);
     }
 
-    /// Sends what is queued. What the interface does not take is dropped and counted.
+    /// How many frames are to be sent.
+    pub(super) fn to_send(&self) -> usize {
+        self.to_send.len()
+    }
+
+    /// Sends them.
     pub(super) fn send(&mut self, memory: &mut Frames) {
-        let mut frames = std::mem::take(&mut self.to_send);
-        let mut rest = frames.as_slice();
-        while let Some(first) = rest.first() {
-            if self.state == State::Gone {
-                let bytes = rest.iter().map(|f| f.len() as u64).sum();
-                self.drop_frames(DropReason::PortDown, rest.len() as u64, bytes);
-                break;
-            }
-            match self.socket.send_batch(rest.iter().map(Vec::as_slice)) {
-                Ok(sent) => {
-                    self.note_up();
-                    rest = &rest[sent..];
-                }
-                Err(error) => {
-                    let reason = self.note_send_error(error);
-                    self.drop_frames(reason, 1, first.len() as u64);
-                    rest = &rest[1..];
-                }
-            }
-        }
-        frames.drain(..).for_each(|frame| memory.give(frame));
-        // Keeps the allocation.
-        self.to_send = frames;
+        self.line.send(&self.to_send, &mut self.drops);
+        self.to_send.drain(..).for_each(|frame| memory.give(frame));
+    }
+
+    /// Has them sent elsewhere, through the same line.
+    pub(super) fn hand_over(&mut self, batch: &mut Batch) {
+        std::mem::swap(&mut self.to_send, &mut batch.frames);
+    }
+
+    /// What was handed over has been sent.
+    pub(super) fn take_back(&mut self, batch: &mut Batch, memory: &mut Frames) {
+        let frames = batch.frames.drain(..);
+        frames.for_each(|frame| memory.give(frame));
+        self.drops.append(&mut batch.drops);
     }
 
     pub(super) fn read_kernel_drops(&mut self) {
-        match self.socket.take_kernel_drops() {
+        match self.line.socket().take_kernel_drops() {
             Ok(0) | Err(_) => {}
             Ok(drops) => self.drop_frames(DropReason::KernelDrop, drops, 0),
         }
@@ -246,41 +220,6 @@ impl Interface {
     /// What was dropped since the last call.
     pub(super) fn take_drops(&mut self) -> Vec<Dropped> {
         std::mem::take(&mut self.drops)
-    }
-
-    fn note_send_error(&mut self, error: SendError) -> DropReason {
-        match error {
-            SendError::Full | SendError::QueueFull => return DropReason::InterfaceBusy,
-            SendError::TooLong => return DropReason::FrameTooLong,
-            SendError::Malformed => return DropReason::FrameTooShort,
-            SendError::Down => self.note_error(&io::Error::from_raw_os_error(libc::ENETDOWN)),
-            SendError::Other(error) => self.note_error(&error),
-        }
-        DropReason::PortDown
-    }
-
-    fn note_error(&mut self, error: &io::Error) {
-        let state = if self.socket.interface_exists() {
-            State::Down
-        } else {
-            State::Gone
-        };
-        if self.state == state {
-            return;
-        }
-        self.state = state;
-        let what = match state {
-            State::Gone => "has vanished; restart the switch when it is back",
-            _ => "is down",
-        };
-        warn!("{}: {what} ({error})", self.label);
-    }
-
-    fn note_up(&mut self) {
-        if self.state == State::Down {
-            self.state = State::Up;
-            info!("{}: is up again", self.label);
-        }
     }
 }
 

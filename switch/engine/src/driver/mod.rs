@@ -8,7 +8,10 @@
 //! ```text
 //!  worker     one thread: sleeps, reads, lets its partition run, sends
 //!  interface  a Linux interface as a host of the network
+//!  line       what both directions of it share
 //!  inbox      what a thread has read, and the memory for it
+//!  outbox     what it sends, itself or over a sender
+//!  sender     a thread that sends for another one
 //!  exchange   a thread's dealings with the others: frames in batches, and how far it may run
 //!  progress   how far that is, as a pure function of what all threads tell
 //!  board      where they tell it, without locks; waking those who sleep
@@ -19,7 +22,10 @@ mod clock;
 mod exchange;
 mod inbox;
 mod interface;
+mod line;
+mod outbox;
 mod progress;
+mod sender;
 mod worker;
 
 use std::io;
@@ -71,6 +77,9 @@ pub struct DriverOptions {
     /// wakes up less often and reads and sends more frames per system call. Queues are the same, as
     /// frames count from their arrival; what leaves is late by so much at most.
     pub coalesce: Duration,
+    /// Each thread has another one that sends for it, which is half of the work where frames leave
+    /// through veths.
+    pub senders: bool,
     /// The threads run before all others of the machine, where that is permitted: they stand for
     /// hardware, which waits for nobody. They leave the others a twentieth of their processors (the
     /// kernel's `sched_rt_runtime_us`).
@@ -82,6 +91,7 @@ impl Default for DriverOptions {
         Self {
             threads: 1,
             coalesce: Duration::ZERO,
+            senders: false,
             realtime: false,
         }
     }
@@ -92,8 +102,7 @@ pub struct Driver {
     clock: Clock,
     commands: Vec<ControlReceiver>,
     handle: ControlHandle,
-    coalesce: Duration,
-    realtime: bool,
+    options: DriverOptions,
 }
 
 impl Driver {
@@ -119,8 +128,7 @@ impl Driver {
             clock,
             commands,
             handle,
-            coalesce: options.coalesce,
-            realtime: options.realtime,
+            options,
         })
     }
 
@@ -145,7 +153,12 @@ impl Driver {
     /// Runs until [`ControlHandle::stop`], then gives the network back for a last look at it.
     pub fn run(mut self) -> Result<Network<Interface>, DriverError> {
         let (clock, handle) = (self.clock, &self.handle);
-        let (coalesce, realtime) = (self.coalesce, self.realtime);
+        let DriverOptions {
+            coalesce,
+            senders,
+            realtime,
+            ..
+        } = self.options;
         let epolls: io::Result<Vec<_>> = self.commands.iter().map(epoll_for).collect();
         let epolls = epolls?;
         let wakes = self.commands.iter().map(|c| c.wake_fd().clone());
@@ -166,11 +179,12 @@ impl Driver {
                         let _end = StopAll(handle);
                         let mut worker = Worker::new(partition, clock, commands, epoll, exchange)?;
                         worker.coalesce(coalesce);
-                        if realtime && let Err(error) = run_in_real_time(REALTIME_PRIORITY) {
-                            tracing::info!(
-                                "packets wait for their turn on the processors: {error}"
-                            );
+                        if senders {
+                            worker.send_apart(format!("sender-{number}"), move || {
+                                go_first(realtime);
+                            })?;
                         }
+                        go_first(realtime);
                         let result = worker.run();
                         tracing::debug!(thread = number, late = worker.late(), "stopped");
                         result
@@ -191,6 +205,13 @@ impl Driver {
         })?;
         self.network.deliver();
         Ok(self.network)
+    }
+}
+
+/// The calling thread runs in real time, if it should.
+fn go_first(realtime: bool) {
+    if realtime && let Err(error) = run_in_real_time(REALTIME_PRIORITY) {
+        tracing::info!("packets wait for their turn on the processors: {error}");
     }
 }
 

@@ -13,6 +13,7 @@ use super::clock::Clock;
 use super::exchange::Exchange;
 use super::inbox::Inbox;
 use super::interface::Interface;
+use super::outbox::{Interfaces, Outbox};
 use crate::control::{Command, ControlReceiver, Request};
 use crate::network::Partition;
 
@@ -35,6 +36,7 @@ pub(super) struct Worker<'a> {
     /// Places of the interfaces.
     interfaces: Vec<u32>,
     inbox: Inbox,
+    outbox: Outbox,
     read_until: Instant,
     statistics_due: Instant,
     coalesce: Duration,
@@ -64,7 +66,7 @@ impl<'a> Worker<'a> {
     ) -> io::Result<Self> {
         let mut interfaces = Vec::new();
         for (index, interface) in partition.hosts() {
-            add(&epoll, interface.socket().as_fd(), index.into())?;
+            add(&epoll, interface.line().socket().as_fd(), index.into())?;
             interfaces.push(index);
         }
         if let Some(exchange) = &mut exchange {
@@ -78,6 +80,7 @@ impl<'a> Worker<'a> {
             epoll,
             interfaces,
             inbox: Inbox::new(),
+            outbox: Outbox::default(),
             read_until: Instant::ZERO,
             statistics_due: Instant::ZERO,
             coalesce: Duration::ZERO,
@@ -90,8 +93,34 @@ impl<'a> Worker<'a> {
         self.coalesce = coalesce;
     }
 
+    /// Has what leaves in larger numbers sent by another thread, which calls `prepare` first.
+    pub(super) fn send_apart(
+        &mut self,
+        name: String,
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        self.outbox.send_apart(self.partition, name, prepare)
+    }
+
     /// Runs until it is told to stop.
     pub(super) fn run(&mut self) -> io::Result<()> {
+        let result = self.take_turns();
+        let (outbox, interfaces) = self.outgoing();
+        outbox.finish(interfaces);
+        self.count_drops(true);
+        result
+    }
+
+    fn outgoing(&mut self) -> (&mut Outbox, Interfaces<'_>) {
+        let interfaces = Interfaces {
+            partition: self.partition,
+            places: &self.interfaces,
+            memory: &mut self.inbox.memory,
+        };
+        (&mut self.outbox, interfaces)
+    }
+
+    fn take_turns(&mut self) -> io::Result<()> {
         ebb_packet_io::wake_up_on_time();
         loop {
             self.gather()?;
@@ -102,8 +131,9 @@ impl<'a> Worker<'a> {
             if let Some(exchange) = &mut self.exchange {
                 exchange.tell(self.partition, self.read_until);
             }
-            self.send();
-            self.count_drops(stop);
+            let (outbox, interfaces) = self.outgoing();
+            outbox.send(interfaces);
+            self.count_drops(false);
             if stop {
                 return Ok(());
             }
@@ -166,9 +196,9 @@ impl<'a> Worker<'a> {
                 flags.contains(epoll::EventFlags::IN),
                 flags.intersects(failure),
             );
-            if !interface.is_present() {
+            if !interface.line().is_present() {
                 // It would be reported for ever.
-                epoll::delete(&self.epoll, interface.socket().as_fd())?;
+                epoll::delete(&self.epoll, interface.line().socket().as_fd())?;
             }
         }
         Ok(())
@@ -239,14 +269,6 @@ impl<'a> Worker<'a> {
             }
         }
         stop
-    }
-
-    fn send(&mut self) {
-        for index in &self.interfaces {
-            if let Some(interface) = self.partition.host_mut(*index) {
-                interface.send(&mut self.inbox.memory);
-            }
-        }
     }
 
     /// Has the switches count what their interfaces dropped.
