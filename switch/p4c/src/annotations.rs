@@ -13,11 +13,12 @@ pub fn has(annotations: &[Annotation], name: &str) -> bool {
     find(annotations, name).is_some()
 }
 
-/// The string of `@annotation("...")`; adjacent strings are joined as in C.
+/// The string of `@annotation("...")`; strings next to each other are joined as in C, and so are those with `++` between.
 pub fn string(annotations: &[Annotation], name: &str) -> Option<String> {
     let body = &find(annotations, name)?.body;
     let strings = body.iter().map(|t| match &t.tok {
         Tok::Str(text) => Some(text.as_str()),
+        Tok::Punct("++") => Some(""),
         _ => None,
     });
     strings

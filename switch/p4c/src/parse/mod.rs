@@ -12,6 +12,7 @@ mod types;
 
 use std::collections::HashSet;
 
+use crate::annotations;
 use crate::ast::{Annotation, Ident, Program};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::lex::{Tok, Token};
@@ -333,7 +334,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn annotations(&mut self) -> Parsed<Vec<Annotation>> {
-        let mut annotations = Vec::new();
+        let mut list = Vec::new();
         while self.at("@") {
             self.next();
             let name = self.member_name()?;
@@ -347,13 +348,26 @@ impl<'a> Parser<'a> {
             } else if self.at("(") || self.at("[") {
                 body = self.balanced()?;
             }
-            annotations.push(Annotation {
+            let annotation = Annotation {
                 name,
                 body,
                 structured,
-            });
+            };
+            if annotation.name.text == "name"
+                && annotations::string(std::slice::from_ref(&annotation), "name").is_none()
+            {
+                self.report(
+                    Diagnostic::error(
+                        "bad-annotation",
+                        annotation.name.span,
+                        "@name needs a string",
+                    )
+                    .help("write @name(\"...\")"),
+                );
+            }
+            list.push(annotation);
         }
-        Ok(annotations)
+        Ok(list)
     }
 
     /// The body of a structured annotation: `value, ..` or `key = value, ..`.

@@ -76,3 +76,12 @@ fn deep_nesting_is_an_error_not_a_crash() {
     let (_, errors) = program(&format!("const int X = {}1;", "(".repeat(10_000)));
     assert!(errors[0].contains("nested"), "{errors:?}");
 }
+
+#[test]
+fn names_are_strings() {
+    let text = "@name(\"a\" ++ \"b\") const int X = 1; @name(4) const int Y = 1;";
+    let (program, errors) = program(text);
+    assert_eq!(errors, ["@name needs a string"]);
+    let name = crate::annotations::string(&program.declarations[0].annotations, "name");
+    assert_eq!(name.as_deref(), Some("ab"));
+}
