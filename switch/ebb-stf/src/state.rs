@@ -96,6 +96,7 @@ pub fn run(
                 cburst,
                 pir,
                 pburst,
+                eburst: None,
             };
             let cells = match index {
                 Some(index) => *index..index.saturating_add(1),

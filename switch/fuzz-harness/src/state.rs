@@ -108,6 +108,10 @@ impl Operation {
                         cburst: popular(input)?,
                         pir: popular(input)?.saturating_mul(1000),
                         pburst: popular(input)?,
+                        eburst: match input.arbitrary()? {
+                            true => Some(popular(input)?),
+                            false => None,
+                        },
                     };
                     Operation::Meter(popular(input)?, rate)
                 }

@@ -7,7 +7,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use crate::control::MeterUnit;
-use crate::control::{CloneSession, DigestConfig, MatchKey, Replica};
+use crate::control::{CloneSession, DigestConfig, MatchKey, ProtectedReplica, Replica};
 use crate::native::Tables;
 use crate::packet::Pool;
 use crate::parser::CompiledMembers;
@@ -28,6 +28,9 @@ pub(crate) struct State {
     pub turns: Vec<u64>,
     pub value_sets: Vec<ValueSet>,
     pub multicast: BTreeMap<u16, Vec<Replica>>,
+    /// Of the groups that have backup replicas: what `multicast` is made of when a port goes down or
+    /// comes up.
+    pub protected: BTreeMap<u16, Vec<ProtectedReplica>>,
     pub clone_sessions: BTreeMap<u32, CloneSession>,
     /// Those that are up are not told apart from those that do not exist.
     pub ports_down: BTreeSet<u32>,
@@ -85,6 +88,7 @@ impl State {
             turns: vec![0; program.algorithms.len()],
             value_sets: start.value_sets.clone(),
             multicast: BTreeMap::new(),
+            protected: BTreeMap::new(),
             clone_sessions: BTreeMap::new(),
             ports_down: BTreeSet::new(),
             digest_configs: vec![None; program.digests.len()],

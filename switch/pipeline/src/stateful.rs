@@ -84,11 +84,17 @@ impl Bucket {
         u128::from(now.as_picos()) * u128::from(rate) / PS_PER_S
     }
 
-    fn take(&mut self, amount: u64, rate: u64, burst: u64, now: Instant) -> bool {
+    /// Tokens that do not fit.
+    fn fill(&mut self, rate: u64, burst: u64, now: Instant) -> u64 {
         let granted = Bucket::granted_by(rate, now);
         let fresh = u64::try_from(granted.saturating_sub(self.granted)).unwrap_or(u64::MAX);
         self.granted = granted;
-        self.tokens = self.tokens.saturating_add(fresh).min(burst);
+        let all = self.tokens.saturating_add(fresh);
+        self.tokens = all.min(burst);
+        all - self.tokens
+    }
+
+    fn take(&mut self, amount: u64) -> bool {
         match self.tokens.checked_sub(amount) {
             Some(left) => {
                 self.tokens = left;
@@ -104,7 +110,10 @@ impl Meter {
         self.config = config;
         if let Some(c) = config {
             self.committed = Bucket::full(c.cburst, c.cir, now);
-            self.peak = Bucket::full(c.pburst, c.pir, now);
+            self.peak = match c.eburst {
+                None => Bucket::full(c.pburst, c.pir, now),
+                Some(eburst) => Bucket::full(eburst, c.cir, now),
+            };
         }
     }
 
@@ -127,7 +136,7 @@ impl Meter {
         colour
     }
 
-    /// RFC 2698, colour-blind. A meter without configuration passes everything as green.
+    /// RFC 2697 and 2698, colour-blind. A meter without configuration passes everything as green.
     fn mark(&mut self, unit: MeterUnit, bytes: u64, now: Instant) -> u64 {
         let Some(c) = self.config else {
             return GREEN;
@@ -136,12 +145,29 @@ impl Meter {
             MeterUnit::Bytes => bytes,
             MeterUnit::Packets => 1,
         };
-        if !self.peak.take(amount, c.pir, c.pburst, now) {
-            RED
-        } else if !self.committed.take(amount, c.cir, c.cburst, now) {
-            YELLOW
-        } else {
-            GREEN
+        let spilled = self.committed.fill(c.cir, c.cburst, now);
+        match c.eburst {
+            None => {
+                self.peak.fill(c.pir, c.pburst, now);
+                if !self.peak.take(amount) {
+                    RED
+                } else if !self.committed.take(amount) {
+                    YELLOW
+                } else {
+                    GREEN
+                }
+            }
+            // The excess bucket gets what the committed one cannot hold.
+            Some(eburst) => {
+                self.peak.tokens = self.peak.tokens.saturating_add(spilled).min(eburst);
+                if self.committed.take(amount) {
+                    GREEN
+                } else if self.peak.take(amount) {
+                    YELLOW
+                } else {
+                    RED
+                }
+            }
         }
     }
 }
@@ -245,6 +271,7 @@ mod tests {
             cburst: 1,
             pir: 2,
             pburst: 2,
+            eburst: None,
         };
         meter.configure(Some(config), ms(0));
         let mut colours = |t| meter.colour(MeterUnit::Packets, 1500, ms(t));
@@ -264,6 +291,7 @@ mod tests {
             cburst: 1000,
             pir: 1_000_000,
             pburst: 2000,
+            eburst: None,
         };
         meter.configure(Some(config), ms(5));
         let mut colour = |t, bytes| meter.colour(MeterUnit::Bytes, bytes, ms(t));
@@ -272,6 +300,52 @@ mod tests {
         assert_eq!(colour(5, 1), RED);
         // A millisecond is worth 1000 bytes.
         assert_eq!(colour(6, 1000), GREEN);
+    }
+
+    #[test]
+    fn a_meter_with_one_rate_follows_rfc_2697() {
+        let mut meter = Meter::default();
+        let config = MeterConfig {
+            cir: 1000,
+            cburst: 2,
+            pir: 1000,
+            pburst: 2,
+            eburst: Some(3),
+        };
+        meter.configure(Some(config), ms(0));
+        let mut colours = |t| meter.colour(MeterUnit::Packets, 1500, ms(t));
+        // Two of the committed burst, three of the excess burst.
+        let burst: Vec<_> = (0..6).map(|_| colours(0)).collect();
+        assert_eq!(burst, [GREEN, GREEN, YELLOW, YELLOW, YELLOW, RED]);
+        // The committed bucket fills first: a token per millisecond.
+        assert_eq!([colours(1), colours(1)], [GREEN, RED]);
+        // What it cannot hold goes to the excess bucket: 4 tokens are two of each.
+        let later: Vec<_> = (0..5).map(|_| colours(5)).collect();
+        assert_eq!(later, [GREEN, GREEN, YELLOW, YELLOW, RED]);
+    }
+
+    #[test]
+    fn with_one_rate_and_no_excess_burst_both_kinds_mark_alike() {
+        // P4Runtime: SINGLE_RATE_TWO_COLOR is a special case of either.
+        let config = |eburst| MeterConfig {
+            cir: 700,
+            cburst: 5,
+            pir: 700,
+            pburst: 5,
+            eburst,
+        };
+        let mut meters = [Meter::default(), Meter::default()];
+        meters[0].configure(Some(config(None)), ms(0));
+        meters[1].configure(Some(config(Some(0))), ms(0));
+        for n in 0..2000 {
+            let [a, b] = &mut meters;
+            // Ten at once, for which there are seven tokens.
+            let at = ms(n / 10 * 10);
+            let colours = [a, b].map(|m| m.colour(MeterUnit::Packets, 60, at));
+            assert_eq!(colours[0], colours[1], "packet {n}");
+            assert_ne!(colours[0], YELLOW);
+        }
+        assert!(meters[0].counts()[2].packets > 100);
     }
 
     fn spec(name: &str, bits: u32, size: u32) -> (ArraySpec, u32) {

@@ -192,6 +192,7 @@ fn registers_counters_and_meters() {
         cburst: 1,
         pir: 1,
         pburst: 2,
+        eburst: None,
     };
     p.set_meter_config(at(0), meter, 0, Some(one)).unwrap();
     let f = frame(&[1, 2], 0, b"");

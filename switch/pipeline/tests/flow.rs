@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use ebb_pipeline::control::{CloneSession, Replica};
+use ebb_pipeline::control::{CloneSession, ProtectedReplica, Replica};
 use ebb_pipeline::*;
 use serde_json::json;
 
@@ -53,6 +53,46 @@ fn the_drop_port_drops_in_ingress_and_in_egress() {
     let mut p = Fixture::new(&[to_port(511)], &[]).load();
     p.set_drop_port(100);
     assert_eq!(unicast(ingress(&mut p, &f)).0, 511);
+}
+
+#[test]
+fn a_replica_goes_to_its_first_backup_whose_port_is_up() {
+    let mut p = Fixture::new(&[to_port(1)], &[]).load();
+    let at = |port| Replica { port, instance: 0 };
+    let ports =
+        |p: &Pipeline| -> Vec<u16> { p.multicast_replicas(7).iter().map(|r| r.port).collect() };
+    let protected = || {
+        [(1, &[2, 3][..]), (4, &[])].map(|(primary, backups)| ProtectedReplica {
+            primary: at(primary),
+            backups: backups.iter().map(|port| at(*port)).collect(),
+        })
+    };
+    p.set_port_up(2, false);
+    assert!(p.protect_multicast_group(7, protected().into()).is_err());
+    p.insert_multicast_group(7, vec![at(1), at(4)]).unwrap();
+    p.protect_multicast_group(7, protected().into()).unwrap();
+    assert_eq!(ports(&p), [1, 4]);
+    p.set_port_up(1, false);
+    assert_eq!(ports(&p), [3, 4]);
+    p.set_port_up(2, true);
+    assert_eq!(ports(&p), [2, 4]);
+    // With nothing left, and without backups, it is the primary's.
+    for port in [2, 3, 4] {
+        p.set_port_up(port, false);
+    }
+    assert_eq!(ports(&p), [1, 4]);
+    p.set_port_up(3, true);
+    p.set_port_up(1, true);
+    assert_eq!(ports(&p), [1, 4]);
+    // Without backups again, ports no longer matter.
+    p.modify_multicast_group(7, vec![at(1)]).unwrap();
+    p.set_port_up(1, false);
+    assert_eq!(ports(&p), [1]);
+    let twice = ProtectedReplica {
+        primary: at(1),
+        backups: vec![at(1)],
+    };
+    assert!(p.protect_multicast_group(7, vec![twice]).is_err());
 }
 
 #[test]

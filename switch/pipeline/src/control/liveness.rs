@@ -1,12 +1,13 @@
 //! Ports that are down, and what watches them (P4Runtime spec, "Group Programming", `watch_port`).
 
-use crate::control::TableAction;
+use crate::control::{ProtectedReplica, TableAction};
 use crate::profile::{GroupState, Resolved};
 use crate::{Pipeline, TableId};
 
 impl Pipeline {
     /// A member of a group or of a one-shot set is not chosen while the port that it watches is
-    /// down. A group of which nothing is left is like a miss, and no action runs.
+    /// down. A group of which nothing is left is like a miss, and no action runs. A replica of a
+    /// multicast group goes to its backup.
     pub fn set_port_up(&mut self, port: u32, up: bool) {
         let changed = match up {
             true => self.state.ports_down.remove(&port),
@@ -14,6 +15,21 @@ impl Pipeline {
         };
         if !changed {
             return;
+        }
+        let protects = |replicas: &Vec<ProtectedReplica>| {
+            let mut replicas = replicas.iter();
+            replicas.any(|r| {
+                u32::from(r.primary.port) == port
+                    || r.backups.iter().any(|b| u32::from(b.port) == port)
+            })
+        };
+        let groups = self.state.protected.iter();
+        let groups: Vec<u16> = groups
+            .filter(|(_, r)| protects(r))
+            .map(|(id, _)| *id)
+            .collect();
+        for group in groups {
+            self.choose_replicas(group);
         }
         let watches = |watched: Option<u32>| watched == Some(port);
         for profile in &mut self.state.profiles {

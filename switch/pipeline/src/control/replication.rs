@@ -1,6 +1,8 @@
 //! Packet replication engine, value sets, digests.
 
-use super::{CloneSession, ControlError, DigestConfig, MatchKey, Replica, Result};
+use super::{
+    CloneSession, ControlError, DigestConfig, MatchKey, ProtectedReplica, Replica, Result,
+};
 use crate::bits::{from_bytes, ones, prefix_mask, words_for, write_words};
 use crate::{DigestId, Pipeline, ValueSetId};
 
@@ -20,16 +22,53 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Gives an existing group replicas with backups (P4Runtime 1.5, "MulticastGroupEntry").
+    pub fn protect_multicast_group(
+        &mut self,
+        group: u16,
+        replicas: Vec<ProtectedReplica>,
+    ) -> Result<()> {
+        let all = replicas
+            .iter()
+            .flat_map(|r| [r.primary].into_iter().chain(r.backups.iter().copied()));
+        check_replicas(
+            &format!("multicast group {group}"),
+            &all.collect::<Vec<_>>(),
+        )?;
+        if !self.state.multicast.contains_key(&group) {
+            return Err(ControlError::not_found("multicast group", group));
+        }
+        self.state.protected.insert(group, replicas);
+        self.choose_replicas(group);
+        Ok(())
+    }
+
+    /// Takes for each replica of a group with backups the first one whose port is up.
+    pub(super) fn choose_replicas(&mut self, group: u16) {
+        let down = &self.state.ports_down;
+        let choose = |r: &ProtectedReplica| {
+            let mut all = [r.primary].into_iter().chain(r.backups.iter().copied());
+            let up = all.find(|r| !down.contains(&u32::from(r.port)));
+            up.unwrap_or(r.primary)
+        };
+        if let Some(replicas) = self.state.protected.get(&group) {
+            let chosen = replicas.iter().map(choose).collect();
+            self.state.multicast.insert(group, chosen);
+        }
+    }
+
     pub fn modify_multicast_group(&mut self, group: u16, replicas: Vec<Replica>) -> Result<()> {
         check_replicas(&format!("multicast group {group}"), &replicas)?;
         match self.state.multicast.get_mut(&group) {
             Some(old) => *old = replicas,
             None => return Err(ControlError::not_found("multicast group", group)),
         }
+        self.state.protected.remove(&group);
         Ok(())
     }
 
     pub fn delete_multicast_group(&mut self, group: u16) -> Result<()> {
+        self.state.protected.remove(&group);
         match self.state.multicast.remove(&group) {
             Some(_) => Ok(()),
             None => Err(ControlError::not_found("multicast group", group)),

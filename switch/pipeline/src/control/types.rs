@@ -98,14 +98,17 @@ pub struct CounterValue {
     pub bytes: u64,
 }
 
-/// Two-rate three-colour meter (RFC 2698, colour-blind): rates per second and bursts, in bytes or
-/// packets as the meter counts.
+/// Three-colour meter, colour-blind: rates per second and bursts, in bytes or packets as the meter
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeterConfig {
     pub cir: u64,
     pub cburst: u64,
     pub pir: u64,
     pub pburst: u64,
+    /// `None`: two rates (RFC 2698). `Some`: a single one with this excess burst (RFC 2697), and
+    /// `pir` and `pburst` mean nothing.
+    pub eburst: Option<u64>,
 }
 
 /// Packets that a meter has coloured, green, yellow and red.
@@ -129,6 +132,14 @@ pub struct Group {
     pub members: Vec<GroupMember>,
     /// Bound on the sum of weights; 0: the profile's.
     pub max_size: u32,
+}
+
+/// A copy of a multicast packet that goes elsewhere while its port is down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtectedReplica {
+    pub primary: Replica,
+    /// The first one whose port is up is taken; if there is none, the primary.
+    pub backups: Vec<Replica>,
 }
 
 /// One copy of a multicast or cloned packet.
