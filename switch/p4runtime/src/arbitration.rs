@@ -143,9 +143,12 @@ impl Arbiter {
         roles.filter_map(Role::primary).collect()
     }
 
+    /// What is exclusively another role's is so while a controller of that role is there: one that has
+    /// gone for good would otherwise lock its tables.
     pub fn rights(&self, role: &str) -> Rights {
         let others = self.roles.iter().filter(|(name, _)| *name != role);
-        let theirs = others.filter_map(|(_, r)| r.parsed.as_ref());
+        let present = others.filter(|(_, r)| !r.streams.is_empty());
+        let theirs = present.filter_map(|(_, r)| r.parsed.as_ref());
         let theirs = theirs.flat_map(|config| config.exclusive_p4_ids.iter().copied());
         let own = self.roles.get(role).and_then(|r| r.parsed.as_ref());
         Rights::new(own, theirs.collect())
@@ -181,8 +184,9 @@ impl Arbiter {
         if let Some(election) = election
             && others.any(|(_, id)| *id == Some(election))
         {
+            // finsy looks for "election id .. used" or ".. exists", and then takes the next lower one.
             return Err(Status::invalid_argument(format!(
-                "election_id {election} is used by another live controller of device {}; \
+                "election id {election} is used by another live controller of device {}; \
                  choose another one (the highest seen is {})",
                 self.device_id,
                 role.highest.unwrap_or_default()

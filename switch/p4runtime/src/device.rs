@@ -68,17 +68,23 @@ pub trait Device: Send + Sync + 'static {
     fn subscribe(&self, events: mpsc::Sender<Event>);
 }
 
-/// Runs `f` with the switch and returns what it returns.
-pub async fn call<R: Send + 'static>(
+/// Has the switch run `f`, from now on; the future is what it returns.
+pub fn call<R, F>(
     device: &dyn Device,
-    f: impl FnOnce(&mut dyn Switch) -> R + Send + 'static,
-) -> Result<R, Status> {
+    f: F,
+) -> impl Future<Output = Result<R, Status>> + Send + use<R, F>
+where
+    R: Send + 'static,
+    F: FnOnce(&mut dyn Switch) -> R + Send + 'static,
+{
     let (reply, result) = oneshot::channel();
     device.submit(Box::new(move |switch| {
         // The caller may have given up waiting; the work is done all the same.
         let _ = reply.send(f(switch));
     }));
-    result
-        .await
-        .map_err(|_| Status::unavailable("the switch has stopped"))
+    async move {
+        result
+            .await
+            .map_err(|_| Status::unavailable("the switch has stopped"))
+    }
 }

@@ -89,14 +89,15 @@ pub fn batch_status(results: &[Result<()>], elements: &str) -> Result<(), Status
 fn detail(result: &Result<()>, with_message: bool) -> Any {
     let error = match result {
         Ok(()) => p4::Error::default(),
+        Err(error) if with_message => p4::Error {
+            canonical_code: error.code as i32,
+            message: error.message.clone(),
+            space: SPACE.into(),
+            ..p4::Error::default()
+        },
+        // 100 bytes of metadata per update is what the spec has clients allow; this is 60.
         Err(error) => p4::Error {
             canonical_code: error.code as i32,
-            message: if with_message {
-                error.message.clone()
-            } else {
-                String::new()
-            },
-            space: SPACE.into(),
             ..p4::Error::default()
         },
     };

@@ -92,15 +92,19 @@ impl Host {
         call(&*self.device, f).await
     }
 
-    /// Runs `f` on the pipeline of a config.
-    pub async fn on<R: Send + 'static>(
+    /// Runs `f` on the pipeline of a config, as soon as this is called.
+    pub fn on<R, F>(
         &self,
         forwarding: &Arc<Forwarding>,
-        f: impl FnOnce(&mut Context) -> R + Send + 'static,
-    ) -> Result<R, Status> {
+        f: F,
+    ) -> impl Future<Output = Result<R, Status>> + Send + use<R, F>
+    where
+        R: Send + 'static,
+        F: FnOnce(&mut Context) -> R + Send + 'static,
+    {
         let forwarding = forwarding.clone();
-        self.on_switch(move |switch| forwarding.with(switch, f))
-            .await?
+        let done = call(&*self.device, move |switch| forwarding.with(switch, f));
+        async move { done.await? }
     }
 
     /// Puts a verified config into the switch, with the state of `old` if there is one to keep.

@@ -13,6 +13,7 @@
 //!
 //! A batch of updates runs between two packets. "Spec" in comments is the P4Runtime Specification.
 
+mod answer;
 mod arbitration;
 mod bytes;
 mod device;

@@ -12,10 +12,10 @@ const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors
 
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {problem}", path.display())]
     File {
         path: PathBuf,
-        source: std::io::Error,
+        problem: std::io::Error,
     },
     #[error(
         "{} is no P4Info, neither text (.txtpb, .txt) nor binary (.bin, .pb): {problem}; give the \
@@ -28,9 +28,9 @@ pub enum PreloadError {
 /// The config that a controller would send with these two files.
 pub fn read_config(json: &Path, p4info: &Path) -> Result<ForwardingPipelineConfig, PreloadError> {
     let read = |path: &Path| {
-        std::fs::read(path).map_err(|source| PreloadError::File {
+        std::fs::read(path).map_err(|problem| PreloadError::File {
             path: path.to_owned(),
-            source,
+            problem,
         })
     };
     let info = parse(p4info, &read(p4info)?).map_err(|problem| PreloadError::P4Info {

@@ -1,14 +1,15 @@
 //! The P4Runtime service of one device.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use prost::Message;
-use tokio::sync::mpsc::UnboundedSender;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::{ReceiverStream, UnboundedReceiverStream};
+use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::answer::Answer;
 use crate::entities::{self, Position};
 use crate::error::{EntityError, batch_status};
 use crate::forwarding::{Forwarding, lock};
@@ -25,6 +26,9 @@ use crate::stream::serve_controller;
 const API_VERSION: &str = "1.5.0";
 /// Updates of a batch that no packet comes between: 0.2 ms or so.
 const UPDATES_BETWEEN_PACKETS: usize = 100;
+/// Such parts that the switch has before it has answered the first: each answer takes two threads to
+/// wake up, which on a busy machine is long.
+const PARTS_AHEAD: usize = 4;
 /// The same of a read.
 const ENTRIES_BETWEEN_PACKETS: usize = 200;
 /// Clients accept messages of 4 MiB unless told otherwise.
@@ -92,6 +96,7 @@ impl P4Runtime for Service {
         } else {
             // Packets need not wait for all of a large batch.
             let rights = Arc::new(rights);
+            let mut waiting = VecDeque::new();
             while !updates.is_empty() {
                 let rest = updates.split_off(updates.len().min(UPDATES_BETWEEN_PACKETS));
                 let some = std::mem::replace(&mut updates, rest);
@@ -103,7 +108,15 @@ impl P4Runtime for Service {
                     };
                     some.iter().map(write).collect()
                 };
-                results.extend(self.host.on(&forwarding, write).await?);
+                waiting.push_back(self.host.on(&forwarding, write));
+                if waiting.len() > PARTS_AHEAD
+                    && let Some(part) = waiting.pop_front()
+                {
+                    results.extend(part.await?);
+                }
+            }
+            for part in waiting {
+                results.extend(part.await?);
             }
         }
         batch_status(&results, "updates")?;
@@ -118,27 +131,16 @@ impl P4Runtime for Service {
         self.host.check_device(request.device_id)?;
         let rights = self.host.rights(&request.role);
         let forwarding = self.host.active()?;
-        let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
+        let (answer, responses) = Answer::new();
         let host = self.host.clone();
         tokio::spawn(async move {
             // No write comes between the parts of a read.
             let _gate = host.gate.lock().await;
-            let mut results = Vec::new();
-            for filter in request.entities {
-                let read = read_all(&host, &forwarding, filter, &rights, &sender).await;
-                match read {
-                    Ok(result) => results.push(result),
-                    Err(status) => {
-                        let _ = sender.send(Err(status));
-                        return;
-                    }
-                }
-            }
-            if let Err(status) = batch_status(&results, "requests") {
-                let _ = sender.send(Err(status));
+            let read = read_entities(&host, &forwarding, request.entities, &rights, &answer).await;
+            if let Err(status) = read {
+                answer.fail(status);
             }
         });
-        let responses = UnboundedReceiverStream::new(receiver);
         Ok(Response::new(Box::pin(responses)))
     }
 
@@ -254,6 +256,21 @@ impl P4Runtime for Service {
     }
 }
 
+/// Sends what a Read selects. What failed is told at the end.
+async fn read_entities(
+    host: &Host,
+    forwarding: &Arc<Forwarding>,
+    filters: Vec<p4::Entity>,
+    rights: &Rights,
+    answer: &Answer,
+) -> Result<(), Status> {
+    let mut results = Vec::with_capacity(filters.len());
+    for filter in filters {
+        results.push(read_all(host, forwarding, filter, rights, answer).await?);
+    }
+    batch_status(&results, "requests")
+}
+
 /// Sends what one element of a Read selects, a part between any two packets. The outer error is that
 /// of the whole call.
 async fn read_all(
@@ -261,7 +278,7 @@ async fn read_all(
     forwarding: &Arc<Forwarding>,
     filter: p4::Entity,
     rights: &Rights,
-    sender: &UnboundedSender<Result<p4::ReadResponse, Status>>,
+    answer: &Answer,
 ) -> Result<Result<(), EntityError>, Status> {
     let filter = Arc::new(filter);
     let mut position = Position::default();
@@ -280,9 +297,7 @@ async fn read_all(
         position = at;
         found.retain(|entity| rights.may_read(entity));
         for response in chunks(found) {
-            if sender.send(Ok(response)).is_err() {
-                return Err(Status::cancelled("nobody reads the answer"));
-            }
+            answer.part(response)?;
         }
         if done {
             return Ok(Ok(()));

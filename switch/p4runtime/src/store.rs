@@ -37,6 +37,8 @@ pub struct DefaultEntry {
 pub struct Table {
     /// Of the entries that have some.
     extras: HashMap<EntryId, Box<Extra>>,
+    /// How many of them have a one-shot set.
+    sets: usize,
     pub default: DefaultEntry,
 }
 
@@ -46,10 +48,12 @@ impl Table {
     }
 
     pub fn set_extra(&mut self, entry: EntryId, extra: Extra) {
-        match extra == Extra::default() {
+        self.sets += usize::from(extra.set.is_some());
+        let old = match extra == Extra::default() {
             true => self.extras.remove(&entry),
             false => self.extras.insert(entry, Box::new(extra)),
         };
+        self.sets -= usize::from(old.is_some_and(|old| old.set.is_some()));
     }
 }
 
@@ -76,6 +80,11 @@ impl Store {
             profiles: profiles.map(|id| (*id, Profile::default())).collect(),
             ..Self::default()
         }
+    }
+
+    /// Whether the table has entries with one-shot sets.
+    pub fn has_sets(&self, table: u32) -> bool {
+        self.tables.get(&table).is_some_and(|t| t.sets > 0)
     }
 
     /// Of no interest where nothing was written.

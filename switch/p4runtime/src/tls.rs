@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 /// Files in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,16 +16,27 @@ pub struct TlsFiles {
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    #[error("cannot read the {what} {}: {source}", path.display())]
+    #[error("cannot read the {what} {}: {problem}", path.display())]
     File {
         what: &'static str,
         path: PathBuf,
-        source: std::io::Error,
+        problem: std::io::Error,
     },
     #[error("{} is not PEM: expected a line \"-----BEGIN {expected}\"", path.display())]
     NotPem {
         path: PathBuf,
         expected: &'static str,
+    },
+    #[error(
+        "the certificate {} and the private key {} cannot be used: {problem}; give the key that the \
+         certificate was made with, both as they were written",
+        certificate.display(),
+        key.display()
+    )]
+    Unusable {
+        certificate: PathBuf,
+        key: PathBuf,
+        problem: String,
     },
 }
 
@@ -38,16 +49,33 @@ impl TlsFiles {
             let authority = read("certificate of the authority", path, "CERTIFICATE")?;
             config = config.client_ca_root(Certificate::from_pem(authority));
         }
-        Ok(config)
+        // Only a server looks into them.
+        let tried = Server::builder().tls_config(config.clone());
+        match tried {
+            Ok(_) => Ok(config),
+            Err(error) => Err(TlsError::Unusable {
+                certificate: self.certificate.clone(),
+                key: self.key.clone(),
+                problem: innermost(&error),
+            }),
+        }
+    }
+}
+
+/// The outer ones only say that there was an error.
+fn innermost(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => innermost(source),
+        None => error.to_string(),
     }
 }
 
 fn read(what: &'static str, path: &Path, expected: &'static str) -> Result<Vec<u8>, TlsError> {
     let path = path.to_owned();
-    let text = std::fs::read(&path).map_err(|source| TlsError::File {
+    let text = std::fs::read(&path).map_err(|problem| TlsError::File {
         what,
         path: path.clone(),
-        source,
+        problem,
     })?;
     let begin = format!("-----BEGIN {expected}").into_bytes();
     match text.windows(begin.len()).any(|part| part == begin) {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::messages::*;
 use common::{Controller, Running};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
@@ -10,129 +11,6 @@ use ebb_p4runtime::proto::p4::packet_replication_engine_entry::Type as Replicati
 use ebb_p4runtime::proto::p4::table_action::Type;
 use ebb_p4runtime::proto::p4::update::Type as Change;
 use tonic::Code;
-
-const SOURCE: u32 = 47890762;
-const ROUTE: u32 = 43142405;
-const BRIDGE: u32 = 47281156;
-const ACL: u32 = 37519123;
-const WELL_KNOWN: u32 = 35477515;
-const DROP: u32 = 25652968;
-const FORWARD: u32 = 29683729;
-const SET_NEXT_HOP: u32 = 23610595;
-const PERMIT: u32 = 32656341;
-const METER_IT: u32 = 18720968;
-const ECMP: u32 = 294941400;
-const PORT_IN: u32 = 318420407;
-const PORT_METER: u32 = 350933998;
-const LAST_SEEN: u32 = 377784649;
-const IP_TYPES: u32 = 62580879;
-const LEARNED: u32 = 400350661;
-
-fn action(id: u32, params: &[&[u8]]) -> p4::Action {
-    let param = |(i, value): (usize, &&[u8])| p4::action::Param {
-        param_id: i as u32 + 1,
-        value: value.to_vec(),
-    };
-    p4::Action {
-        action_id: id,
-        params: params.iter().enumerate().map(param).collect(),
-    }
-}
-
-fn does(kind: Type) -> Option<p4::TableAction> {
-    Some(p4::TableAction { r#type: Some(kind) })
-}
-
-fn direct(id: u32, params: &[&[u8]]) -> Option<p4::TableAction> {
-    does(Type::Action(action(id, params)))
-}
-
-fn field(id: u32, kind: FieldMatchType) -> p4::FieldMatch {
-    p4::FieldMatch {
-        field_id: id,
-        field_match_type: Some(kind),
-    }
-}
-
-fn exact(id: u32, value: &[u8]) -> p4::FieldMatch {
-    let value = value.to_vec();
-    field(id, FieldMatchType::Exact(field_match::Exact { value }))
-}
-
-fn lpm(id: u32, value: &[u8], prefix_len: i32) -> p4::FieldMatch {
-    let value = value.to_vec();
-    let lpm = field_match::Lpm { value, prefix_len };
-    field(id, FieldMatchType::Lpm(lpm))
-}
-
-fn ternary(id: u32, value: &[u8], mask: &[u8]) -> p4::FieldMatch {
-    let (value, mask) = (value.to_vec(), mask.to_vec());
-    let ternary = field_match::Ternary { value, mask };
-    field(id, FieldMatchType::Ternary(ternary))
-}
-
-fn range(id: u32, low: &[u8], high: &[u8]) -> p4::FieldMatch {
-    let (low, high) = (low.to_vec(), high.to_vec());
-    field(id, FieldMatchType::Range(field_match::Range { low, high }))
-}
-
-fn bridge(mac: &[u8], port: &[u8]) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id: BRIDGE,
-        r#match: vec![exact(1, mac)],
-        action: direct(FORWARD, &[port]),
-        ..Default::default()
-    }
-}
-
-fn route(action: Option<p4::TableAction>) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id: ROUTE,
-        r#match: vec![lpm(1, &[10, 0, 0, 0], 8)],
-        action,
-        ..Default::default()
-    }
-}
-
-fn acl(priority: i32, matches: Vec<p4::FieldMatch>) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id: ACL,
-        r#match: matches,
-        priority,
-        action: direct(DROP, &[]),
-        ..Default::default()
-    }
-}
-
-fn member(id: u32, port: u8) -> Entity {
-    Entity::ActionProfileMember(p4::ActionProfileMember {
-        action_profile_id: ECMP,
-        member_id: id,
-        action: Some(action(SET_NEXT_HOP, &[&[port], &[2, 0, 0, 0, 0, port]])),
-    })
-}
-
-fn group(id: u32, members: &[(u32, i32)]) -> Entity {
-    let member = |(member_id, weight): &(u32, i32)| p4::action_profile_group::Member {
-        member_id: *member_id,
-        weight: *weight,
-        watch_kind: None,
-    };
-    Entity::ActionProfileGroup(p4::ActionProfileGroup {
-        action_profile_id: ECMP,
-        group_id: id,
-        members: members.iter().map(member).collect(),
-        max_size: 0,
-    })
-}
-
-/// All entries of a table.
-fn table(id: u32) -> Entity {
-    Entity::TableEntry(p4::TableEntry {
-        table_id: id,
-        ..Default::default()
-    })
-}
 
 async fn read_table(c: &mut Controller, id: u32) -> Vec<p4::TableEntry> {
     let entry = |entity| match entity {
@@ -226,30 +104,24 @@ async fn table_id_0_reads_all_tables_and_const_entries_are_marked() {
     server.stop().await;
 }
 
-fn default(id: u32, action: Option<p4::TableAction>) -> Entity {
-    Entity::TableEntry(p4::TableEntry {
-        table_id: id,
-        is_default_action: true,
-        action,
-        ..Default::default()
-    })
-}
-
 #[tokio::test]
 async fn default_entries_are_read_changed_and_reset() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    let of_program = default(BRIDGE, direct(DROP, &[]));
-    let read = default(BRIDGE, None);
+    let of_program = Entity::TableEntry(default(BRIDGE, direct(DROP, &[])));
+    let read = Entity::TableEntry(default(BRIDGE, None));
     assert_eq!(c.read_one(read.clone()).await, of_program);
-    let changed = default(BRIDGE, direct(FORWARD, &[&[5]]));
+    let changed = Entity::TableEntry(default(BRIDGE, direct(FORWARD, &[&[5]])));
     c.modify(changed.clone()).await;
     assert_eq!(c.read_one(read.clone()).await, changed);
     c.modify(read.clone()).await;
     assert_eq!(c.read_one(read).await, of_program);
     assert_eq!(c.refused(changed).await.0, Code::InvalidArgument);
     let constant = c
-        .refused_as(Change::Modify, default(SOURCE, direct(PERMIT, &[])))
+        .refused_as(
+            Change::Modify,
+            Entity::TableEntry(default(SOURCE, direct(PERMIT, &[]))),
+        )
         .await;
     assert_eq!(constant.0, Code::PermissionDenied);
     server.stop().await;
@@ -296,11 +168,7 @@ async fn a_one_shot_entry_is_read_back_as_one() {
         weight,
         watch_kind: None,
     };
-    let set = p4::ActionProfileActionSet {
-        action_profile_actions: vec![item(1, 1), item(2, 2)],
-        ..Default::default()
-    };
-    let entry = route(does(Type::ActionProfileActionSet(set)));
+    let entry = route(one_shot(vec![item(1, 1), item(2, 2)]));
     c.insert(Entity::TableEntry(entry.clone())).await;
     assert_eq!(
         read_table(&mut c, ROUTE).await,
@@ -314,29 +182,21 @@ async fn a_one_shot_entry_is_read_back_as_one() {
     server.stop().await;
 }
 
-fn index(index: i64) -> Option<p4::Index> {
-    Some(p4::Index { index })
-}
-
 #[tokio::test]
 async fn cells_are_written_one_by_one_and_read_all_at_once() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    let counter = |i, packets, bytes| {
-        Entity::CounterEntry(p4::CounterEntry {
-            counter_id: PORT_IN,
-            index: i,
-            data: Some(p4::CounterData {
-                packet_count: packets,
-                byte_count: bytes,
-            }),
+    let seen = |packet_count, byte_count| {
+        Some(p4::CounterData {
+            packet_count,
+            byte_count,
         })
     };
-    c.modify(counter(index(3), 4, 400)).await;
-    let cells = c.read(counter(None, 0, 0)).await.unwrap();
+    c.modify(port_in(Some(3), seen(4, 400))).await;
+    let cells = c.read(port_in(None, None)).await.unwrap();
     assert_eq!(cells.len(), 8);
-    assert_eq!(cells[3], counter(index(3), 4, 400));
-    assert_eq!(cells[2], counter(index(2), 0, 0));
+    assert_eq!(cells[3], port_in(Some(3), seen(4, 400)));
+    assert_eq!(cells[2], port_in(Some(2), seen(0, 0)));
 
     let register = |i, value: &[u8]| {
         Entity::RegisterEntry(p4::RegisterEntry {
@@ -368,25 +228,11 @@ async fn cells_are_written_one_by_one_and_read_all_at_once() {
     server.stop().await;
 }
 
-fn rates() -> p4::MeterConfig {
-    p4::MeterConfig {
-        cir: 1000,
-        cburst: 100,
-        pir: 2000,
-        pburst: 200,
-        eburst: 0,
-    }
-}
-
 #[tokio::test]
 async fn direct_counters_and_meters_go_with_their_entries() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     c.insert(member(1, 1)).await;
-    let count = |packets| p4::CounterData {
-        packet_count: packets,
-        byte_count: 0,
-    };
     let mut entry = route(does(Type::ActionProfileMemberId(1)));
     entry.counter_data = Some(count(5));
     c.insert(Entity::TableEntry(entry.clone())).await;
@@ -410,8 +256,7 @@ async fn direct_counters_and_meters_go_with_their_entries() {
     let all = c.read(direct_counter(None, None)).await.unwrap();
     assert_eq!(all, [direct_counter(Some(key), Some(count(7)))]);
 
-    let mut limited = acl(5, vec![range(2, &[1], &[9])]);
-    limited.action = direct(METER_IT, &[]);
+    let mut limited = limited();
     limited.meter_config = Some(rates());
     c.insert(Entity::TableEntry(limited.clone())).await;
     let read = c.read(Entity::TableEntry(limited.clone())).await.unwrap();
@@ -432,26 +277,6 @@ async fn direct_counters_and_meters_go_with_their_entries() {
     let read = c.read(direct_meter(None)).await.unwrap();
     assert_eq!(read, [direct_meter(None)]);
     server.stop().await;
-}
-
-fn replica(port: u8, instance: u32) -> p4::Replica {
-    p4::Replica {
-        port_kind: Some(p4::replica::PortKind::Port(vec![port])),
-        instance,
-        backup_replicas: Vec::new(),
-    }
-}
-
-fn replication(kind: Replication) -> Entity {
-    Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
-}
-
-fn multicast(id: u32, replicas: Vec<p4::Replica>) -> Entity {
-    replication(Replication::MulticastGroupEntry(p4::MulticastGroupEntry {
-        multicast_group_id: id,
-        replicas,
-        metadata: b"mine".to_vec(),
-    }))
 }
 
 #[tokio::test]

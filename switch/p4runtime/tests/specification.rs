@@ -3,97 +3,24 @@
 
 mod common;
 
+use common::messages::*;
 use common::{Controller, DEVICE_ID, Running, config, details, uint128, update};
 use ebb_p4runtime::proto::config::p4_new_type_spec::Representation;
 use ebb_p4runtime::proto::config::p4_new_type_translation::{SdnString, SdnType};
 use ebb_p4runtime::proto::config::{P4NamedType, P4NewTypeSpec, P4NewTypeTranslation};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
-use ebb_p4runtime::proto::p4::field_match::{Exact, FieldMatchType, Range};
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
 use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
-use ebb_p4runtime::proto::p4::table_action::Type;
 use ebb_p4runtime::proto::p4::update::Type as Change;
 use ebb_p4runtime::proto::p4::write_request::Atomicity;
 use prost::Message;
 use prost_types::Any;
 use tonic::{Code, Status};
 
-const BRIDGE: u32 = 47281156;
-const ROUTE: u32 = 43142405;
-const ACL: u32 = 37519123;
-const WELL_KNOWN: u32 = 35477515;
-const FORWARD: u32 = 29683729;
-const METER_IT: u32 = 18720968;
-const PORT_IN: u32 = 318420407;
-const PORT_METER: u32 = 350933998;
-const IP_TYPES: u32 = 62580879;
-
-fn exact(value: &[u8]) -> p4::FieldMatch {
-    p4::FieldMatch {
-        field_id: 1,
-        field_match_type: Some(FieldMatchType::Exact(Exact {
-            value: value.to_vec(),
-        })),
-    }
-}
-
-fn does(action_id: u32, params: &[&[u8]]) -> Option<p4::TableAction> {
-    let param = |(i, value): (usize, &&[u8])| p4::action::Param {
-        param_id: i as u32 + 1,
-        value: value.to_vec(),
-    };
-    Some(p4::TableAction {
-        r#type: Some(Type::Action(p4::Action {
-            action_id,
-            params: params.iter().enumerate().map(param).collect(),
-        })),
-    })
-}
-
-fn bridge(mac: u8, port: &[u8]) -> p4::TableEntry {
-    p4::TableEntry {
-        table_id: BRIDGE,
-        r#match: vec![exact(&[mac])],
-        action: does(FORWARD, &[port]),
-        ..Default::default()
-    }
-}
-
-fn limited() -> p4::TableEntry {
-    let range = FieldMatchType::Range(Range {
-        low: vec![1],
-        high: vec![9],
-    });
-    p4::TableEntry {
-        table_id: ACL,
-        r#match: vec![p4::FieldMatch {
-            field_id: 2,
-            field_match_type: Some(range),
-        }],
-        priority: 5,
-        action: does(METER_IT, &[]),
-        ..Default::default()
-    }
-}
-
-fn rates() -> p4::MeterConfig {
-    p4::MeterConfig {
-        cir: 1000,
-        cburst: 100,
-        pir: 2000,
-        pburst: 200,
-        eburst: 0,
-    }
-}
-
 async fn read_table(c: &mut Controller, id: u32) -> Vec<Entity> {
-    let all = p4::TableEntry {
-        table_id: id,
-        ..Default::default()
-    };
-    c.read(Entity::TableEntry(all)).await.unwrap()
+    c.read(table(id)).await.unwrap()
 }
 
 async fn write_with(
@@ -121,43 +48,27 @@ async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     let entry = Entity::TableEntry;
-    let counter = |packets| {
-        Entity::CounterEntry(p4::CounterEntry {
-            counter_id: PORT_IN,
-            index: Some(p4::Index { index: 2 }),
-            data: Some(p4::CounterData {
-                packet_count: packets,
-                byte_count: 0,
-            }),
-        })
-    };
-    let default = |port: u8| {
-        entry(p4::TableEntry {
-            table_id: BRIDGE,
-            is_default_action: true,
-            action: does(FORWARD, &[&[port]]),
-            ..Default::default()
-        })
-    };
+    let counter = |packets| port_in(Some(2), Some(count(packets)));
+    let default = |port: u8| entry(default(BRIDGE, direct(FORWARD, &[&[port]])));
     let mut kept = limited();
     kept.meter_config = Some(rates());
     kept.metadata = b"mine".to_vec();
     c.insert(entry(kept.clone())).await;
-    c.insert(entry(bridge(1, &[1]))).await;
-    c.insert(entry(bridge(2, &[2]))).await;
+    c.insert(entry(bridge(&[1], &[1]))).await;
+    c.insert(entry(bridge(&[2], &[2]))).await;
     c.modify(counter(7)).await;
     c.modify(default(9)).await;
 
     let batch = vec![
-        update(Change::Delete, entry(bridge(1, &[1]))),
-        update(Change::Modify, entry(bridge(2, &[5]))),
-        update(Change::Insert, entry(bridge(3, &[3]))),
+        update(Change::Delete, entry(bridge(&[1], &[1]))),
+        update(Change::Modify, entry(bridge(&[2], &[5]))),
+        update(Change::Insert, entry(bridge(&[3], &[3]))),
         update(Change::Delete, entry(kept.clone())),
         update(Change::Modify, counter(8)),
         update(Change::Modify, default(10)),
         // There is none.
-        update(Change::Delete, entry(bridge(4, &[4]))),
-        update(Change::Insert, entry(bridge(5, &[5]))),
+        update(Change::Delete, entry(bridge(&[4], &[4]))),
+        update(Change::Insert, entry(bridge(&[5], &[5]))),
     ];
     for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
         let status = write_with(&mut c, atomicity, batch.clone()).await;
@@ -167,7 +78,10 @@ async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
         assert_eq!(codes(&status), expected);
         let mut found = read_table(&mut c, BRIDGE).await;
         found.sort_by_key(|e| format!("{e:?}"));
-        assert_eq!(found, [entry(bridge(1, &[1])), entry(bridge(2, &[2]))]);
+        assert_eq!(
+            found,
+            [entry(bridge(&[1], &[1])), entry(bridge(&[2], &[2]))]
+        );
         let mut with_meter = kept.clone();
         with_meter.meter_counter_data = None;
         assert_eq!(
@@ -192,12 +106,9 @@ async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
 async fn a_read_gives_what_it_can_and_says_what_it_could_not() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    c.insert(Entity::TableEntry(bridge(1, &[1]))).await;
+    c.insert(Entity::TableEntry(bridge(&[1], &[1]))).await;
     let table = |id| p4::Entity {
-        entity: Some(Entity::TableEntry(p4::TableEntry {
-            table_id: id,
-            ..Default::default()
-        })),
+        entity: Some(table(id)),
     };
     let request = p4::ReadRequest {
         device_id: DEVICE_ID,
@@ -219,8 +130,8 @@ async fn large_tables_are_read_in_parts_that_together_are_the_table() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     let entry = |n: u32| {
-        let mut entry = bridge(1, &[3]);
-        entry.r#match = vec![exact(&(n + 1).to_be_bytes()[2..])];
+        let mut entry = bridge(&[1], &[3]);
+        entry.r#match = vec![exact(1, &(n + 1).to_be_bytes()[2..])];
         entry
     };
     let inserts = (0..1000).map(|n| update(Change::Insert, Entity::TableEntry(entry(n))));
@@ -238,27 +149,17 @@ async fn large_tables_are_read_in_parts_that_together_are_the_table() {
 async fn default_entries_have_direct_resources() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    let count = |packets| {
-        Some(p4::CounterData {
-            packet_count: packets,
-            byte_count: 0,
-        })
-    };
-    let default = |table_id| p4::TableEntry {
-        table_id,
-        is_default_action: true,
-        ..Default::default()
-    };
+    let default = |table_id| default(table_id, None);
     let counter = |data| {
         Entity::DirectCounterEntry(p4::DirectCounterEntry {
             table_entry: Some(default(ROUTE)),
             data,
         })
     };
-    c.modify(counter(count(5))).await;
+    c.modify(counter(Some(count(5)))).await;
     // Without data nothing is changed.
     c.modify(counter(None)).await;
-    assert_eq!(c.read_one(counter(None)).await, counter(count(5)));
+    assert_eq!(c.read_one(counter(None)).await, counter(Some(count(5))));
 
     let mut metered = default(ACL);
     metered.meter_config = Some(rates());
@@ -337,7 +238,7 @@ async fn constant_tables_take_nothing_but_direct_resources() {
     let mut c = server.ready().await;
     let new = p4::TableEntry {
         table_id: WELL_KNOWN,
-        r#match: vec![exact(&[0x86, 0xdd])],
+        r#match: vec![exact(1, &[0x86, 0xdd])],
         ..Default::default()
     };
     for kind in [Change::Insert, Change::Delete] {
@@ -346,7 +247,7 @@ async fn constant_tables_take_nothing_but_direct_resources() {
     }
     let refused = c.refused_as(Change::Modify, Entity::TableEntry(new)).await;
     assert_eq!(refused.0, Code::NotFound);
-    let mut constant = bridge(1, &[1]);
+    let mut constant = bridge(&[1], &[1]);
     constant.is_const = true;
     let refused = c.refused(Entity::TableEntry(constant)).await;
     assert_eq!(refused.0, Code::InvalidArgument);
@@ -358,7 +259,7 @@ async fn a_value_set_has_no_member_twice() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     let member = |value: &[u8]| p4::ValueSetMember {
-        r#match: vec![exact(value)],
+        r#match: vec![exact(1, value)],
     };
     let set = Entity::ValueSetEntry(p4::ValueSetEntry {
         value_set_id: IP_TYPES,
@@ -374,11 +275,7 @@ async fn indices_below_zero_are_invalid_and_beyond_the_end_out_of_range() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     for (index, code) in [(-1, Code::InvalidArgument), (8, Code::OutOfRange)] {
-        let cell = Entity::CounterEntry(p4::CounterEntry {
-            counter_id: PORT_IN,
-            index: Some(p4::Index { index }),
-            data: Some(Default::default()),
-        });
+        let cell = port_in(Some(index), Some(count(0)));
         assert_eq!(c.refused_as(Change::Modify, cell).await.0, code);
     }
     server.stop().await;
@@ -456,7 +353,7 @@ async fn a_role_writes_what_is_its_own_and_others_do_not() {
     assert_eq!(other.arbitration().await, Code::Ok);
 
     let insert = |e| update(Change::Insert, Entity::TableEntry(e));
-    let both = vec![insert(bridge(1, &[1])), insert(limited())];
+    let both = vec![insert(bridge(&[1], &[1])), insert(limited())];
     let status = write_as(&mut other, "l2", both.clone()).await.unwrap_err();
     assert_eq!(codes(&status), [Code::Ok, Code::PermissionDenied]);
     let status = write_as(&mut main, "", both.clone()).await.unwrap_err();
@@ -475,7 +372,10 @@ async fn a_role_writes_what_is_its_own_and_others_do_not() {
     let mut read = other.client.read(request).await.unwrap().into_inner();
     let found = read.message().await.unwrap().unwrap().entities;
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].entity, Some(Entity::TableEntry(bridge(1, &[1]))));
+    assert_eq!(
+        found[0].entity,
+        Some(Entity::TableEntry(bridge(&[1], &[1])))
+    );
     let push = p4::SetForwardingPipelineConfigRequest {
         device_id: DEVICE_ID,
         role: "l2".into(),
@@ -539,14 +439,14 @@ async fn translated_types_are_strings_to_the_controller() {
         .await
         .unwrap();
     for (mac, port) in [(1, "eth1"), (2, "17"), (3, "eth1")] {
-        let entry = Entity::TableEntry(bridge(mac, port.as_bytes()));
+        let entry = Entity::TableEntry(bridge(&[mac], port.as_bytes()));
         c.insert(entry.clone()).await;
         assert_eq!(c.read_one(entry.clone()).await, entry);
     }
-    let empty = c.refused(Entity::TableEntry(bridge(4, b""))).await;
+    let empty = c.refused(Entity::TableEntry(bridge(&[4], b""))).await;
     assert_eq!(empty.0, Code::OutOfRange);
     // 1000 does not fit in the data plane's 9 bits.
-    let wide = c.refused(Entity::TableEntry(bridge(4, b"1000"))).await;
+    let wide = c.refused(Entity::TableEntry(bridge(&[4], b"1000"))).await;
     assert_eq!(wide.0, Code::InvalidArgument);
     server.stop().await;
 }
@@ -556,22 +456,13 @@ async fn members_whose_port_is_down_are_not_chosen() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     let item = |port: u8| p4::ActionProfileAction {
-        action: match does(23610595, &[&[port], &[2]]).unwrap().r#type {
-            Some(Type::Action(action)) => Some(action),
-            _ => None,
-        },
+        action: Some(action(SET_NEXT_HOP, &[&[port], &[2]])),
         weight: 1,
         watch_kind: Some(p4::action_profile_action::WatchKind::WatchPort(vec![port])),
     };
-    let set = p4::ActionProfileActionSet {
-        action_profile_actions: vec![item(1), item(2)],
-        ..Default::default()
-    };
     let entry = p4::TableEntry {
         table_id: ROUTE,
-        action: Some(p4::TableAction {
-            r#type: Some(Type::ActionProfileActionSet(set)),
-        }),
+        action: one_shot(vec![item(1), item(2)]),
         ..Default::default()
     };
     c.insert(Entity::TableEntry(entry.clone())).await;
@@ -588,20 +479,261 @@ async fn members_whose_port_is_down_are_not_chosen() {
     assert_eq!(read_table(&mut c, ROUTE).await, [Entity::TableEntry(entry)]);
     let mut wrong = item(1);
     wrong.watch_kind = Some(p4::action_profile_action::WatchKind::WatchPort(vec![2, 0]));
-    let set = p4::ActionProfileActionSet {
-        action_profile_actions: vec![wrong],
-        ..Default::default()
-    };
     let entry = p4::TableEntry {
         table_id: ROUTE,
-        action: Some(p4::TableAction {
-            r#type: Some(Type::ActionProfileActionSet(set)),
-        }),
+        action: one_shot(vec![wrong]),
         ..Default::default()
     };
     let refused = c
         .refused_as(Change::Modify, Entity::TableEntry(entry))
         .await;
     assert_eq!(refused.0, Code::InvalidArgument);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn meters_of_one_rate_have_an_excess_burst() {
+    use ebb_p4runtime::proto::config::meter_spec;
+    let server = Running::start().await;
+    let mut c = Controller::connect(&server, 1).await;
+    assert_eq!(c.arbitration().await, Code::Ok);
+    let meter = |config| {
+        Entity::MeterEntry(p4::MeterEntry {
+            meter_id: PORT_METER,
+            index: index(1),
+            config: Some(config),
+            counter_data: None,
+        })
+    };
+    let single = p4::MeterConfig {
+        pir: 1000,
+        pburst: 100,
+        ..rates()
+    };
+    let excess = p4::MeterConfig {
+        eburst: 50,
+        ..single
+    };
+    use meter_spec::Type::{SingleRateThreeColor, SingleRateTwoColor, TwoRateThreeColor};
+    for (kind, good, bad) in [
+        (TwoRateThreeColor, vec![rates(), single], vec![excess]),
+        (SingleRateThreeColor, vec![single, excess], vec![rates()]),
+        (SingleRateTwoColor, vec![single], vec![rates(), excess]),
+    ] {
+        let mut typed = config();
+        let info = typed.p4info.as_mut().unwrap();
+        info.meters[0].spec.as_mut().unwrap().r#type = kind as i32;
+        c.set_config(Action::VerifyAndCommit, Some(typed))
+            .await
+            .unwrap();
+        for config in good {
+            c.modify(meter(config)).await;
+            assert_eq!(c.read_one(meter(config)).await, meter(config), "{kind:?}");
+        }
+        for config in bad {
+            let refused = c.refused_as(Change::Modify, meter(config)).await;
+            assert_eq!(refused.0, Code::InvalidArgument, "{kind:?}");
+        }
+    }
+    server.stop().await;
+}
+
+fn backups(port: u8, instance: u32, backups: &[(u8, u32)]) -> p4::Replica {
+    let backup = |(port, instance): &(u8, u32)| p4::BackupReplica {
+        port: vec![*port],
+        instance: *instance,
+    };
+    p4::Replica {
+        backup_replicas: backups.iter().map(backup).collect(),
+        ..replica(port, instance)
+    }
+}
+
+#[tokio::test]
+async fn replicas_have_backups() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let ports = || {
+        let mut switch = server.device.switch.lock().unwrap();
+        let replicas = switch.pipeline.as_mut().unwrap().multicast_replicas(1);
+        replicas
+            .iter()
+            .map(|r| (r.port, r.instance))
+            .collect::<Vec<_>>()
+    };
+    let set_port_up = |port, up| {
+        let mut switch = server.device.switch.lock().unwrap();
+        switch.pipeline.as_mut().unwrap().set_port_up(port, up);
+    };
+    let group = multicast(1, vec![backups(1, 0, &[(2, 5), (3, 6)]), replica(4, 0)]);
+    c.insert(group.clone()).await;
+    set_port_up(1, false);
+    assert_eq!(ports(), [(2, 5), (4, 0)]);
+    // What was written is what is read.
+    assert_eq!(c.read_one(multicast(1, vec![])).await, group);
+    set_port_up(1, true);
+    assert_eq!(ports(), [(1, 0), (4, 0)]);
+    for wrong in [
+        // The same pair twice, the port of the replica itself, the same pair twice among its backups.
+        vec![backups(1, 0, &[(2, 0)]), replica(2, 0)],
+        vec![backups(1, 0, &[(1, 1)])],
+        vec![backups(1, 0, &[(2, 0), (2, 0)])],
+    ] {
+        let refused = c.refused_as(Change::Modify, multicast(1, wrong)).await;
+        assert_eq!(refused.0, Code::InvalidArgument);
+    }
+    assert_eq!(c.read_one(multicast(1, vec![])).await, group);
+    c.modify(multicast(1, vec![replica(1, 0)])).await;
+    set_port_up(1, false);
+    assert_eq!(ports(), [(1, 0)]);
+    server.stop().await;
+}
+
+fn item(port: u8, weight: i32) -> p4::ActionProfileAction {
+    p4::ActionProfileAction {
+        action: Some(action(SET_NEXT_HOP, &[&[port], &[2]])),
+        weight,
+        watch_kind: None,
+    }
+}
+
+#[tokio::test]
+async fn action_sets_do_not_mix_with_members_and_have_their_own_size() {
+    use p4::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
+    let server = Running::start().await;
+    let mut c = Controller::connect(&server, 1).await;
+    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut limited = config();
+    let info = limited.p4info.as_mut().unwrap();
+    info.action_profiles[0].max_group_size = 120;
+    c.set_config(Action::VerifyAndCommit, Some(limited))
+        .await
+        .unwrap();
+    let set = |items: &[(u8, i32)], semantics: SizeSemantics, mode: ActionSelectionMode| {
+        let items = items.iter().map(|(port, weight)| item(*port, *weight));
+        Entity::TableEntry(route(does(p4::table_action::Type::ActionProfileActionSet(
+            p4::ActionProfileActionSet {
+                action_profile_actions: items.collect(),
+                action_selection_mode: mode as i32,
+                size_semantics: semantics as i32,
+            },
+        ))))
+    };
+    let default_size = SizeSemantics::DefaultSizeDeterminedByActionSelector;
+    let default_mode = ActionSelectionMode::DefaultModeDeterminedByActionSelector;
+    let small = set(&[(1, 1), (2, 1)], default_size, default_mode);
+    c.insert(member(1, 1)).await;
+    assert_eq!(c.refused(small.clone()).await.0, Code::InvalidArgument);
+    c.delete(member(1, 1)).await;
+    c.insert(small.clone()).await;
+    assert_eq!(c.refused(member(1, 1)).await.0, Code::InvalidArgument);
+    assert_eq!(c.refused(group(1, &[])).await.0, Code::InvalidArgument);
+    // The P4Info's limit is one of the sum of weights.
+    let heavy = [(1, 120), (2, 1)];
+    let sum = SizeSemantics::SumOfWeights;
+    let hash = ActionSelectionMode::Hash;
+    for refused in [set(&heavy, default_size, hash), set(&heavy, sum, hash)] {
+        let refused = c.refused_as(Change::Modify, refused).await;
+        assert_eq!(refused.0, Code::InvalidArgument);
+    }
+    c.modify(set(&heavy, SizeSemantics::SumOfMembers, hash))
+        .await;
+    let random = set(&[(1, 1)], default_size, ActionSelectionMode::Random);
+    let refused = c.refused_as(Change::Modify, random).await;
+    assert_eq!(refused.0, Code::Unimplemented);
+    c.delete(small).await;
+    c.insert(member(1, 1)).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_read_comes_in_parts_whatever_it_is() {
+    let server = Running::start().await;
+    let mut c = server.ready().await;
+    let entries = (0..900u32).map(|n| {
+        let key = (n + 1).to_be_bytes();
+        update(Change::Insert, Entity::TableEntry(bridge(&key[2..], &[3])))
+    });
+    c.write_all(entries.collect()).await.unwrap();
+    let by_note = p4::TableEntry {
+        table_id: BRIDGE,
+        metadata: b"of the last one".to_vec(),
+        ..Default::default()
+    };
+    // A filter that selects one of them looks at all.
+    let mut last = bridge(&[0x03, 0x84], &[3]);
+    last.metadata = by_note.metadata.clone();
+    c.modify(Entity::TableEntry(last.clone())).await;
+    assert_eq!(
+        c.read_one(Entity::TableEntry(by_note)).await,
+        Entity::TableEntry(last)
+    );
+
+    // Direct counters of more entries than fit in a part.
+    c.insert(member(1, 1)).await;
+    let routes = (0..450u32).map(|n| {
+        let mut entry = route(does(p4::table_action::Type::ActionProfileMemberId(1)));
+        entry.r#match = vec![lpm(1, &[10, 1, (n >> 8) as u8, n as u8], 32)];
+        entry.counter_data = Some(count(n.into()));
+        update(Change::Insert, Entity::TableEntry(entry))
+    });
+    c.write_all(routes.collect()).await.unwrap();
+    let all = Entity::DirectCounterEntry(p4::DirectCounterEntry::default());
+    let counters = c.read(all).await.unwrap();
+    let packets = |e: &Entity| match e {
+        Entity::DirectCounterEntry(e) => e.data.unwrap().packet_count,
+        other => panic!("{other:?}"),
+    };
+    let mut seen: Vec<i64> = counters.iter().map(packets).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..450).collect::<Vec<i64>>());
+
+    // A counter of 1000 cells.
+    let mut large = config();
+    let info = large.p4info.as_mut().unwrap();
+    info.counters[0].size = 1000;
+    let json = String::from_utf8(large.p4_device_config).unwrap();
+    let mut program: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for array in program["counter_arrays"].as_array_mut().unwrap() {
+        if array["name"] == "MyIngress.port_in" {
+            array["size"] = 1000.into();
+        }
+    }
+    large.p4_device_config = program.to_string().into_bytes();
+    c.set_config(Action::VerifyAndCommit, Some(large))
+        .await
+        .unwrap();
+    c.modify(port_in(Some(999), Some(count(9)))).await;
+    let cells = c.read(port_in(None, None)).await.unwrap();
+    assert_eq!(cells.len(), 1000);
+    for (n, cell) in cells.iter().enumerate() {
+        let packets = if n == 999 { 9 } else { 0 };
+        assert_eq!(*cell, port_in(Some(n as i64), Some(count(packets))));
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_role_keeps_its_objects_while_its_controller_is_there() {
+    let server = Running::start().await;
+    let mut main = server.ready().await;
+    let mut other = Controller::silent(&server).await;
+    let mine = RoleConfig {
+        exclusive: vec![BRIDGE],
+        ..Default::default()
+    };
+    let known = "stratum.P4RoleConfig";
+    other
+        .send(Request::Arbitration(role("l2", known, &mine)))
+        .await;
+    assert_eq!(other.arbitration().await, Code::Ok);
+    let entry = Entity::TableEntry(bridge(&[1], &[1]));
+    assert_eq!(main.refused(entry.clone()).await.0, Code::PermissionDenied);
+    drop(other);
+    let began = std::time::Instant::now();
+    while let Err(status) = main.write(Change::Insert, entry.clone()).await {
+        assert!(began.elapsed().as_secs() < 20, "{status}");
+        tokio::task::yield_now().await;
+    }
     server.stop().await;
 }

@@ -50,6 +50,7 @@ fn member(
     )?;
     match change {
         Change::Insert => {
+            check_no_sets(ctx, profile)?;
             let (used, size) = (stored(ctx, profile).members.len(), profile.size);
             if size > 0 && used >= size as usize {
                 return Err(EntityError::exhausted(format!(
@@ -69,6 +70,17 @@ fn member(
             ctx.pipeline.delete_member(id, member)?;
             stored(ctx, profile).members.remove(&member);
         }
+    }
+    Ok(())
+}
+
+/// A selector has one-shot sets or members and groups (spec, "One Shot Action Selector Programming").
+fn check_no_sets(ctx: &Context, profile: &config::ActionProfile) -> Result<()> {
+    if profile.table_ids.iter().any(|t| ctx.store.has_sets(*t)) {
+        return Err(EntityError::invalid(
+            "a table of this selector has entries with action sets, which do not mix with members \
+             and groups; delete them first",
+        ));
     }
     Ok(())
 }
@@ -136,6 +148,7 @@ fn group(
             ctx.pipeline.modify_group(id, entry.group_id, group)?;
         }
         (Change::Insert, _) => {
+            check_no_sets(ctx, profile)?;
             let group = checked_group(ctx, profile, entry)?;
             ctx.pipeline.insert_group(id, entry.group_id, group)?;
         }
@@ -160,6 +173,7 @@ fn checked_group(
             entry.max_size
         )));
     }
+    let semantics = Semantics::of(profile);
     let mut seen = BTreeSet::new();
     let mut members = Vec::new();
     for given in &entry.members {
@@ -177,32 +191,45 @@ fn checked_group(
         let place = |e: EntityError| e.at(format!("member {id}"));
         members.push(GroupMember {
             member: id,
-            weight: check_weight(profile, given.weight).map_err(place)?,
+            weight: check_weight(profile, semantics, given.weight).map_err(place)?,
             watch_port: watch_port(given.watch_kind.as_ref()).map_err(place)?,
         });
     }
     let weight = members.iter().map(|m| m.weight as usize).sum();
-    check_size(profile, entry.max_size, members.len(), weight)?;
+    check_size(profile, semantics, entry.max_size, members.len(), weight)?;
     Ok(Group {
         members,
         max_size: entry.max_size as u32,
     })
 }
 
+/// What the size of a group is the sum of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Semantics {
+    Members,
+    Weights,
+}
+
+impl Semantics {
+    pub fn of(profile: &config::ActionProfile) -> Self {
+        match profile.selector_size_semantics {
+            Some(SelectorSizeSemantics::SumOfMembers(_)) => Semantics::Members,
+            _ => Semantics::Weights,
+        }
+    }
+}
+
 /// `max_size` 0: what the P4Info says.
 pub fn check_size(
     profile: &config::ActionProfile,
+    semantics: Semantics,
     max_size: i32,
     members: usize,
     weight: usize,
 ) -> Result<()> {
-    let by_members = matches!(
-        profile.selector_size_semantics,
-        Some(SelectorSizeSemantics::SumOfMembers(_))
-    );
-    let (size, what) = match by_members {
-        true => (members, "members"),
-        false => (weight, "the weights of its members together"),
+    let (size, what) = match semantics {
+        Semantics::Members => (members, "members"),
+        Semantics::Weights => (weight, "the weights of its members together"),
     };
     let limit = match max_size {
         0 => profile.max_group_size,
@@ -216,9 +243,15 @@ pub fn check_size(
     Ok(())
 }
 
-pub fn check_weight(profile: &config::ActionProfile, weight: i32) -> Result<u32> {
+pub fn check_weight(
+    profile: &config::ActionProfile,
+    semantics: Semantics,
+    weight: i32,
+) -> Result<u32> {
     let most = match &profile.selector_size_semantics {
-        Some(SelectorSizeSemantics::SumOfMembers(s)) if s.max_member_weight > 0 => {
+        Some(SelectorSizeSemantics::SumOfMembers(s))
+            if semantics == Semantics::Members && s.max_member_weight > 0 =>
+        {
             s.max_member_weight.min(MAX_WEIGHT)
         }
         _ => MAX_WEIGHT,

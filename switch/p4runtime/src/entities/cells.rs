@@ -1,5 +1,6 @@
 //! Arrays of cells: indirect counters, indirect meters and registers.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ebb_pipeline::control::MeterCounts;
@@ -8,7 +9,7 @@ use crate::bytes::{canonical, from_signed, strip, to_signed};
 use crate::entities::direct::{
     check_reset, checked_counter, checked_rates, meter_config, meter_counter_data, shown_counter,
 };
-use crate::entities::{Change, Context, Kind, entity, selected};
+use crate::entities::{Change, Context, Kind, Position, entity};
 use crate::error::{EntityError, Result};
 use crate::p4info::{Index, Object};
 use crate::proto::config;
@@ -35,24 +36,32 @@ pub fn write_counter(ctx: &mut Context, change: Change, entry: &p4::CounterEntry
 pub fn read_counters(
     ctx: &Context,
     filter: &p4::CounterEntry,
+    part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
-) -> Result<()> {
+) -> Result<bool> {
     if filter.counter_id != 0 {
         ctx.info.find(&ctx.info.counters, filter.counter_id)?;
     }
-    for (id, counter) in selected(&ctx.info.counters, filter.counter_id) {
-        let place = |e: EntityError| e.at(format!("counter '{}'", counter.name()));
-        let cells = ctx.pipeline.counter(counter.name())?;
-        for index in indices(filter.index, counter.size).map_err(place)? {
-            let value = ctx.pipeline.counter_value(cells, index)?;
-            out.push(entity(Kind::CounterEntry(p4::CounterEntry {
-                counter_id: id,
-                index: Some(to_index(index)),
-                data: Some(shown_counter(counter.spec.as_ref(), value)),
-            })));
-        }
-    }
-    Ok(())
+    let size = |counter: &config::Counter| counter.size;
+    let selected = (filter.counter_id, filter.index);
+    parts(
+        &ctx.info.counters,
+        size,
+        selected,
+        part,
+        |id, counter, cells| {
+            let values = ctx.pipeline.counter(counter.name())?;
+            for index in cells {
+                let value = ctx.pipeline.counter_value(values, index)?;
+                out.push(entity(Kind::CounterEntry(p4::CounterEntry {
+                    counter_id: id,
+                    index: Some(to_index(index)),
+                    data: Some(shown_counter(counter.spec.as_ref(), value)),
+                })));
+            }
+            Ok(())
+        },
+    )
 }
 
 pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::MeterEntry) -> Result<()> {
@@ -79,27 +88,37 @@ pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::MeterEntry) ->
 pub fn read_meters(
     ctx: &Context,
     filter: &p4::MeterEntry,
+    part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
-) -> Result<()> {
+) -> Result<bool> {
     if filter.meter_id != 0 {
         ctx.info.find(&ctx.info.meters, filter.meter_id)?;
     }
-    for (id, meter) in selected(&ctx.info.meters, filter.meter_id) {
-        let place = |e: EntityError| e.at(format!("meter '{}'", meter.name()));
-        let cells = ctx.pipeline.meter(meter.name())?;
-        for index in indices(filter.index, meter.size).map_err(place)? {
-            out.push(entity(Kind::MeterEntry(p4::MeterEntry {
-                meter_id: id,
-                index: Some(to_index(index)),
-                config: ctx.pipeline.meter_config(cells, index)?.map(meter_config),
-                counter_data: match filter.counter_data {
-                    Some(_) => Some(meter_counter_data(ctx.pipeline.meter_counts(cells, index)?)),
-                    None => None,
-                },
-            })));
-        }
-    }
-    Ok(())
+    let size = |meter: &config::Meter| meter.size;
+    let selected = (filter.meter_id, filter.index);
+    parts(
+        &ctx.info.meters,
+        size,
+        selected,
+        part,
+        |id, meter, cells| {
+            let values = ctx.pipeline.meter(meter.name())?;
+            for index in cells {
+                out.push(entity(Kind::MeterEntry(p4::MeterEntry {
+                    meter_id: id,
+                    index: Some(to_index(index)),
+                    config: ctx.pipeline.meter_config(values, index)?.map(meter_config),
+                    counter_data: match filter.counter_data {
+                        Some(_) => Some(meter_counter_data(
+                            ctx.pipeline.meter_counts(values, index)?,
+                        )),
+                        None => None,
+                    },
+                })));
+            }
+            Ok(())
+        },
+    )
 }
 
 pub fn write_register(ctx: &mut Context, change: Change, entry: &p4::RegisterEntry) -> Result<()> {
@@ -127,30 +146,69 @@ pub fn write_register(ctx: &mut Context, change: Change, entry: &p4::RegisterEnt
 pub fn read_registers(
     ctx: &Context,
     filter: &p4::RegisterEntry,
+    part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
-) -> Result<()> {
+) -> Result<bool> {
     if filter.register_id != 0 {
         ctx.info.find(&ctx.info.registers, filter.register_id)?;
     }
-    for (id, register) in selected(&ctx.info.registers, filter.register_id) {
-        let place = |e: EntityError| e.at(format!("register '{}'", register.name()));
-        let cells = ctx.pipeline.register(register.name())?;
-        let (width, signed) = register_type(ctx.info, register).map_err(place)?;
-        for index in indices(filter.index, register.size.into()).map_err(place)? {
-            let value = ctx.pipeline.register_value(cells, index)?;
-            out.push(entity(Kind::RegisterEntry(p4::RegisterEntry {
-                register_id: id,
-                index: Some(to_index(index)),
-                data: Some(p4::P4Data {
-                    data: Some(Data::Bitstring(match signed {
-                        true => to_signed(&value, width),
-                        false => strip(&value).to_vec(),
-                    })),
-                }),
-            })));
+    let size = |register: &config::Register| register.size.into();
+    let selected = (filter.register_id, filter.index);
+    parts(
+        &ctx.info.registers,
+        size,
+        selected,
+        part,
+        |id, register, cells| {
+            let (width, signed) = register_type(ctx.info, register)?;
+            let values = ctx.pipeline.register(register.name())?;
+            for index in cells {
+                let value = ctx.pipeline.register_value(values, index)?;
+                out.push(entity(Kind::RegisterEntry(p4::RegisterEntry {
+                    register_id: id,
+                    index: Some(to_index(index)),
+                    data: Some(p4::P4Data {
+                        data: Some(Data::Bitstring(match signed {
+                            true => to_signed(&value, width),
+                            false => strip(&value).to_vec(),
+                        })),
+                    }),
+                })));
+            }
+            Ok(())
+        },
+    )
+}
+
+/// The cells that an id and an index select, from a position on, `limit` of them. True when there are
+/// no more.
+fn parts<T: Object>(
+    objects: &BTreeMap<u32, T>,
+    size: impl Fn(&T) -> i64,
+    (id, index): (u32, Option<p4::Index>),
+    (position, limit): (&mut Position, usize),
+    mut push: impl FnMut(u32, &T, Range<u64>) -> Result<()>,
+) -> Result<bool> {
+    let mut room = limit as u64;
+    for (key, object) in objects.range(position.object..) {
+        if id != 0 && id != *key {
+            continue;
+        }
+        if *key != position.object {
+            *position = Position::start_of(*key);
+        }
+        let place = |e: EntityError| e.at(format!("{} '{}'", T::KIND, object.name()));
+        let cells = indices(index, size(object)).map_err(place)?;
+        let from = cells.start.max(position.cell);
+        let to = cells.end.min(from.saturating_add(room));
+        push(*key, object, from..to).map_err(place)?;
+        room -= to - from;
+        if to < cells.end {
+            position.cell = to;
+            return Ok(false);
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Width, and whether the value is signed. BMv2 registers hold one number; `bool` and structs never

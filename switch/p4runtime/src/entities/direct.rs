@@ -6,7 +6,7 @@ use ebb_pipeline::control::{CounterValue, MeterConfig, MeterCounts};
 use crate::entities::plan::TablePlan;
 use crate::entities::table::{entry_error, entry_key};
 use crate::entities::table_read::key_entry;
-use crate::entities::{Change, Context, Kind, entity};
+use crate::entities::{Change, Context, Kind, Position, entity};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
 use crate::proto::config;
@@ -98,26 +98,30 @@ pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::DirectMeterEnt
 pub fn read_counters(
     ctx: &mut Context,
     filter: &p4::DirectCounterEntry,
+    part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
-) -> Result<()> {
+) -> Result<bool> {
     let has = |plan: &TablePlan| plan.has_counter;
-    for (table, plan, id, key) in cells(ctx, filter.table_entry.as_ref(), has, "counter")? {
+    let (cells, done) = cells(ctx, filter.table_entry.as_ref(), part, has, "counter")?;
+    for (table, plan, id, key) in cells {
         let value = ctx.pipeline.entry_counter(plan.id, id);
         out.push(entity(Kind::DirectCounterEntry(p4::DirectCounterEntry {
             table_entry: Some(key),
             data: counter_data(ctx, table, value),
         })));
     }
-    Ok(())
+    Ok(done)
 }
 
 pub fn read_meters(
     ctx: &mut Context,
     filter: &p4::DirectMeterEntry,
+    part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
-) -> Result<()> {
+) -> Result<bool> {
     let has = |plan: &TablePlan| plan.meter.is_some();
-    for (_, plan, id, key) in cells(ctx, filter.table_entry.as_ref(), has, "meter")? {
+    let (cells, done) = cells(ctx, filter.table_entry.as_ref(), part, has, "meter")?;
+    for (_, plan, id, key) in cells {
         let (config, counts) = ctx.pipeline.entry_meter(plan.id, id);
         let asked = filter.counter_data.is_some();
         out.push(entity(Kind::DirectMeterEntry(p4::DirectMeterEntry {
@@ -126,7 +130,7 @@ pub fn read_meters(
             counter_data: asked.then(|| meter_counter_data(counts)),
         })));
     }
-    Ok(())
+    Ok(done)
 }
 
 /// The value of a direct counter in the units that the program counts. `None` without a counter.
@@ -186,8 +190,9 @@ fn checked_meter(plan: &TablePlan, given: Option<&p4::MeterConfig>) -> Result<Op
     checked_rates(plan.meter.unwrap_or_default(), given).map(Some)
 }
 
-/// Two-rate three-colour meters, which RFC 2698 defines for PIR >= CIR. With both rates and bursts
-/// the same they have two colours, as the type SINGLE_RATE_TWO_COLOR wants it.
+/// By the type of the meter (spec, "MeterEntry & DirectMeterEntry"): two rates (RFC 2698, which is
+/// for PIR >= CIR), or one with an excess burst (RFC 2697). With both rates and bursts the same a meter
+/// of two rates has two colours, as the type SINGLE_RATE_TWO_COLOR wants it.
 pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<MeterConfig> {
     let checked = |what: &str, value: i64| {
         u64::try_from(value)
@@ -199,12 +204,8 @@ pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<
             "the meter has a single rate: pir must be cir, and pburst must be cburst",
         ));
     }
-    if kind == meter_spec::Type::SingleRateThreeColor && given.eburst != 0 {
-        return Err(EntityError::unimplemented(
-            "meters with an excess burst (RFC 2697) are not there; eburst must be 0",
-        ));
-    }
-    if given.eburst != 0 {
+    let excess = kind == meter_spec::Type::SingleRateThreeColor;
+    if given.eburst != 0 && !excess {
         return Err(EntityError::invalid(format!(
             "eburst {}; must be 0, it is for single-rate three-colour meters",
             given.eburst
@@ -221,6 +222,10 @@ pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<
         cburst: checked("cburst", given.cburst)?,
         pir: checked("pir", given.pir)?,
         pburst: checked("pburst", given.pburst)?,
+        eburst: match excess {
+            true => Some(checked("eburst", given.eburst)?),
+            false => None,
+        },
     })
 }
 
@@ -231,7 +236,7 @@ pub fn meter_config(config: MeterConfig) -> p4::MeterConfig {
         cburst: config.cburst as i64,
         pir: config.pir as i64,
         pburst: config.pburst as i64,
-        eburst: 0,
+        eburst: config.eburst.unwrap_or_default() as i64,
     }
 }
 
@@ -262,13 +267,15 @@ type Cell<'a> = (
     p4::TableEntry,
 );
 
-/// The entries whose resource a filter selects; table id 0 selects all tables that have one.
+/// The entries whose resource a filter selects, about `limit` from a position on, and whether that is
+/// all. Table id 0 selects all tables that have one.
 fn cells<'a>(
     ctx: &mut Context<'a>,
     filter: Option<&p4::TableEntry>,
+    (position, limit): (&mut Position, usize),
     has: impl Fn(&TablePlan) -> bool,
     what: &str,
-) -> Result<Vec<Cell<'a>>> {
+) -> Result<(Vec<Cell<'a>>, bool)> {
     let all = p4::TableEntry::default();
     let filter = filter.unwrap_or(&all);
     if filter.table_id != 0 {
@@ -284,23 +291,30 @@ fn cells<'a>(
                     ..Default::default()
                 },
             };
-            return Ok(vec![(table, plan, id, key)]);
+            return Ok((vec![(table, plan, id, key)], true));
         }
     }
     let mut cells = Vec::new();
-    for id in ctx.info.tables.keys() {
+    for id in ctx.info.tables.range(position.object..).map(|(id, _)| id) {
         let (table, plan) = ctx.table(*id)?;
         if (filter.table_id != 0 && filter.table_id != *id) || !has(plan) {
             continue;
         }
-        for view in ctx.pipeline.entries_from(plan.id, None) {
+        if *id != position.object {
+            *position = Position::start_of(*id);
+        }
+        for view in ctx.pipeline.entries_from(plan.id, position.entry) {
+            if cells.len() >= limit {
+                position.entry = Some(view.id);
+                return Ok((cells, false));
+            }
             if filter.priority == 0 || filter.priority == view.entry.priority {
                 let key = key_entry(ctx, table, &view)?;
                 cells.push((table, plan, Some(view.id), key));
             }
         }
     }
-    Ok(cells)
+    Ok((cells, true))
 }
 
 fn require(has: bool, what: &str) -> Result<()> {

@@ -53,11 +53,24 @@ impl<'a> Context<'a> {
     }
 }
 
-/// How far a read has come: the table, and the next entry there.
+/// How far a read has come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Position {
-    pub table: u32,
+    /// The table, counter, meter or register.
+    pub object: u32,
+    /// The next entry of a table.
     pub entry: Option<EntryId>,
+    /// The next cell of an array.
+    pub cell: u64,
+}
+
+impl Position {
+    fn start_of(object: u32) -> Self {
+        Self {
+            object,
+            ..Self::default()
+        }
+    }
 }
 
 /// The type of an update, checked.
@@ -108,24 +121,24 @@ pub fn write(ctx: &mut Context, update: &p4::Update) -> Result<()> {
     }
 }
 
-/// Entities that a request entity selects: of tables about `limit`, from a position on. True when
-/// there are no more.
+/// Entities that a request entity selects: of tables and arrays about `limit`, from a position on.
+/// True when there are no more.
 pub fn read(
     ctx: &mut Context,
     entity: &p4::Entity,
-    tables: (&mut Position, usize),
+    part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
 ) -> Result<bool> {
     let kind = entity.entity.as_ref();
     match kind.ok_or_else(|| EntityError::invalid("an entity of the request is empty"))? {
-        Kind::TableEntry(e) => return table_read::read(ctx, e, tables, out),
+        Kind::TableEntry(e) => return table_read::read(ctx, e, part, out),
         Kind::ActionProfileMember(e) => action_profile::read_members(ctx, e, out)?,
         Kind::ActionProfileGroup(e) => action_profile::read_groups(ctx, e, out)?,
-        Kind::CounterEntry(e) => cells::read_counters(ctx, e, out)?,
-        Kind::MeterEntry(e) => cells::read_meters(ctx, e, out)?,
-        Kind::RegisterEntry(e) => cells::read_registers(ctx, e, out)?,
-        Kind::DirectCounterEntry(e) => direct::read_counters(ctx, e, out)?,
-        Kind::DirectMeterEntry(e) => direct::read_meters(ctx, e, out)?,
+        Kind::CounterEntry(e) => return cells::read_counters(ctx, e, part, out),
+        Kind::MeterEntry(e) => return cells::read_meters(ctx, e, part, out),
+        Kind::RegisterEntry(e) => return cells::read_registers(ctx, e, part, out),
+        Kind::DirectCounterEntry(e) => return direct::read_counters(ctx, e, part, out),
+        Kind::DirectMeterEntry(e) => return direct::read_meters(ctx, e, part, out),
         Kind::PacketReplicationEngineEntry(e) => replication::read(ctx, e, out)?,
         Kind::DigestEntry(e) => digest::read(ctx, e, out)?,
         Kind::ValueSetEntry(e) => value_set::read(ctx, e, out)?,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ebb_pipeline::control::{CloneSession, Replica};
+use ebb_pipeline::control::{CloneSession, ProtectedReplica, Replica};
 
 use crate::bytes;
 use crate::entities::{Change, Context, Kind, entity, selected};
@@ -69,10 +69,14 @@ fn write_group(ctx: &mut Context, change: Change, entry: &p4::MulticastGroupEntr
         return Ok(());
     }
     let mut entry = entry.clone();
-    let replicas = checked_replicas(&mut entry.replicas)?;
+    let protected = checked_replicas(&mut entry.replicas)?;
+    let replicas = protected.iter().map(|r| r.primary).collect();
     match change {
         Change::Modify => ctx.pipeline.modify_multicast_group(id, replicas)?,
         _ => ctx.pipeline.insert_multicast_group(id, replicas)?,
+    }
+    if protected.iter().any(|r| !r.backups.is_empty()) {
+        ctx.pipeline.protect_multicast_group(id, protected)?;
     }
     ctx.store.multicast_groups.insert(id.into(), entry);
     Ok(())
@@ -89,6 +93,11 @@ fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntr
     }
     let mut entry = entry.clone();
     let replicas = checked_replicas(&mut entry.replicas)?;
+    if replicas.iter().any(|r| !r.backups.is_empty()) {
+        return Err(EntityError::unimplemented(
+            "backup replicas are for multicast groups",
+        ));
+    }
     if entry.class_of_service > MAX_CLASS {
         return Err(EntityError::invalid(format!(
             "class_of_service {}; allowed: 0 to {MAX_CLASS}",
@@ -102,7 +111,7 @@ fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntr
         ))
     })?;
     let session = CloneSession {
-        replicas,
+        replicas: replicas.into_iter().map(|r| r.primary).collect(),
         class_of_service: entry.class_of_service,
         packet_length_bytes,
     };
@@ -132,50 +141,62 @@ fn check_existence(change: Change, exists: bool) -> Result<()> {
 }
 
 /// Ports are canonical afterwards, in the kind of field that the client used.
-fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<Replica>> {
+fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<ProtectedReplica>> {
     let mut seen = HashSet::new();
-    let mut check = |replica: &mut p4::Replica| {
-        if !replica.backup_replicas.is_empty() {
-            return Err(EntityError::unimplemented(
-                "backup replicas are not there: the switch does not watch ports",
-            ));
-        }
-        let checked = Replica {
-            port: checked_port(replica.port_kind.as_mut())?,
-            instance: u16::try_from(replica.instance).map_err(|_| {
-                EntityError::invalid(format!(
-                    "instance {}; allowed: 0 to {}",
-                    replica.instance,
-                    u16::MAX
-                ))
-            })?,
-        };
+    let mut check = |port: u16, instance: u32| {
+        let instance = u16::try_from(instance).map_err(|_| {
+            EntityError::invalid(format!("instance {instance}; allowed: 0 to {}", u16::MAX))
+        })?;
+        let checked = Replica { port, instance };
         match seen.insert(checked) {
             true => Ok(checked),
             false => Err(EntityError::invalid("is listed twice")),
         }
     };
+    let mut protect = |replica: &mut p4::Replica| {
+        let primary = check(checked_port(replica.port_kind.as_mut())?, replica.instance)?;
+        let mut backup = |backup: &mut p4::BackupReplica| {
+            let port = checked_number(&mut backup.port)?;
+            if port == primary.port {
+                return Err(EntityError::invalid("has the port of the replica itself"));
+            }
+            check(port, backup.instance)
+        };
+        let backups = replica.backup_replicas.iter_mut().enumerate();
+        let backups =
+            backups.map(|(i, b)| backup(b).map_err(|e| e.at(format!("backup {}", i + 1))));
+        Ok(ProtectedReplica {
+            primary,
+            backups: backups.collect::<Result<_>>()?,
+        })
+    };
     replicas
         .iter_mut()
         .enumerate()
-        .map(|(i, r)| check(r).map_err(|e| e.at(format!("replica {}", i + 1))))
+        .map(|(i, r)| protect(r).map_err(|e: EntityError| e.at(format!("replica {}", i + 1))))
         .collect()
 }
 
 fn checked_port(port: Option<&mut PortKind>) -> Result<u16> {
     #[allow(deprecated)]
-    let number = match port {
-        None => return Err(EntityError::invalid("has no port")),
-        Some(PortKind::EgressPort(port)) => u64::from(*port),
-        Some(PortKind::Port(port)) => {
-            *port = bytes::canonical(port, 32)?;
-            bytes::to_u64(port).unwrap_or(u64::MAX)
-        }
-    };
-    match number {
-        0..=MAX_PORT => Ok(number as u16),
+    match port {
+        None => Err(EntityError::invalid("has no port")),
+        Some(PortKind::EgressPort(port)) => in_range(u64::from(*port)),
+        Some(PortKind::Port(port)) => checked_number(port),
+    }
+}
+
+/// The port is canonical afterwards.
+fn checked_number(port: &mut Vec<u8>) -> Result<u16> {
+    *port = bytes::canonical(port, 32)?;
+    in_range(bytes::to_u64(port).unwrap_or(u64::MAX))
+}
+
+fn in_range(port: u64) -> Result<u16> {
+    match port {
+        0..=MAX_PORT => Ok(port as u16),
         _ => Err(EntityError::invalid(format!(
-            "port {number}; allowed: 0 to {MAX_PORT}"
+            "port {port}; allowed: 0 to {MAX_PORT}"
         ))),
     }
 }

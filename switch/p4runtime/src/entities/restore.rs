@@ -42,20 +42,18 @@ pub fn restore_updates(ctx: &mut Context) -> Result<Vec<p4::Update>> {
             out.extend(restored(ctx, entity).map(|entity| with(kind, entity)));
         }
     }
-    let changed = ctx
-        .store
-        .tables
-        .iter()
-        .filter(|(_, t)| t.default.action.is_some());
-    let changed: Vec<_> = changed.map(|(id, _)| *id).collect();
-    for table_id in changed {
+    for table_id in ctx.info.tables.keys().copied() {
         let default = p4::TableEntry {
             table_id,
             is_default_action: true,
             ..Default::default()
         };
-        let before = table_read::snapshot(ctx, &default).unwrap_or(default);
-        out.push(with(update::Type::Modify, entity(Kind::TableEntry(before))));
+        let mut whole = table_read::snapshot(ctx, &default).unwrap_or(default);
+        whole.counter_data = None;
+        // As the program has it: nothing to say.
+        if whole.action.is_some() || whole.meter_config.is_some() {
+            out.push(with(update::Type::Modify, entity(Kind::TableEntry(whole))));
+        }
     }
     Ok(out)
 }

@@ -7,7 +7,7 @@ use ebb_pipeline::control::{ControlError, TableAction, WeightedAction};
 
 use crate::bytes;
 use crate::entities::action::{Use, decode_action, encode_action};
-use crate::entities::action_profile::{check_size, check_weight};
+use crate::entities::action_profile::{Semantics, check_size, check_weight};
 use crate::entities::{Context, TablePlan};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
@@ -121,7 +121,7 @@ fn decode_set(
 ) -> Result<(TableAction, p4::TableAction)> {
     let info = ctx.info;
     let profile = info.action_profile(table.implementation_id)?;
-    check_set(profile, set)?;
+    let semantics = check_set(ctx, profile, set)?;
     let mut canonical = set.clone();
     let mut actions = Vec::new();
     for (i, item) in canonical.action_profile_actions.iter_mut().enumerate() {
@@ -133,7 +133,7 @@ fn decode_set(
             item.action = encode_action(info, ctx.names, refs, ctx.pipeline, &call);
             Ok(WeightedAction {
                 call,
-                weight: check_weight(profile, item.weight)?,
+                weight: check_weight(profile, semantics, item.weight)?,
                 watch_port: watch_port(item.watch_kind.as_ref())?,
             })
         };
@@ -141,30 +141,50 @@ fn decode_set(
         actions.push(action?);
     }
     let weight = actions.iter().map(|a| a.weight as usize).sum();
-    check_size(profile, 0, actions.len(), weight)?;
+    // Of a group this is RESOURCE_EXHAUSTED, of a set INVALID_ARGUMENT.
+    check_size(profile, semantics, 0, actions.len(), weight)
+        .map_err(|e| EntityError::invalid(e.message))?;
     let canonical = p4::TableAction {
         r#type: Some(Type::ActionProfileActionSet(canonical)),
     };
     Ok((TableAction::Set(actions), canonical))
 }
 
-fn check_set(profile: &config::ActionProfile, set: &p4::ActionProfileActionSet) -> Result<()> {
+/// How the size of the set is counted.
+fn check_set(
+    ctx: &Context,
+    profile: &config::ActionProfile,
+    set: &p4::ActionProfileActionSet,
+) -> Result<Semantics> {
+    use p4::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
     if !profile.with_selector {
         return Err(EntityError::invalid(format!(
             "action profile '{}' has no selector, so it takes no action sets; give a member",
             profile.name()
         )));
     }
+    let stored = ctx.store.profiles.get(&profile.id());
+    if stored.is_some_and(|p| !p.members.is_empty() || !p.groups.is_empty()) {
+        return Err(EntityError::invalid(format!(
+            "action selector '{}' has members or groups, which do not mix with action sets; delete \
+             them first",
+            profile.name()
+        )));
+    }
     if set.action_profile_actions.is_empty() {
         return Err(EntityError::invalid("the action set is empty"));
     }
-    // The selector hashes the fields that the program names; there is no per-group mode.
-    if set.action_selection_mode != 0 || set.size_semantics != 0 {
+    // The selector hashes the fields that the program names.
+    if set.action_selection_mode() == ActionSelectionMode::Random {
         return Err(EntityError::unimplemented(
-            "action_selection_mode and size_semantics can only be the defaults of the selector",
+            "action_selection_mode RANDOM is not there; this selector hashes",
         ));
     }
-    Ok(())
+    Ok(match set.size_semantics() {
+        SizeSemantics::SumOfMembers => Semantics::Members,
+        SizeSemantics::SumOfWeights => Semantics::Weights,
+        SizeSemantics::DefaultSizeDeterminedByActionSelector => Semantics::of(profile),
+    })
 }
 
 fn watch_port(kind: Option<&WatchKind>) -> Result<Option<u32>> {

@@ -17,6 +17,8 @@ use crate::proto::config::table::IdleTimeoutBehavior;
 use crate::proto::p4;
 use crate::proto::p4::table_action::Type;
 
+const LOOKED_AT_PER_FOUND: usize = 5;
+
 /// Reads on from `position`, about `limit` entries. True when there are no more.
 pub fn read(
     ctx: &mut Context,
@@ -28,15 +30,12 @@ pub fn read(
     if filter.table_id != 0 {
         info.table(filter.table_id)?;
     }
-    for (id, table) in info.tables.range(position.table..) {
+    for (id, table) in info.tables.range(position.object..) {
         if filter.table_id != 0 && filter.table_id != *id {
             continue;
         }
-        if *id != position.table {
-            *position = Position {
-                table: *id,
-                entry: None,
-            };
+        if *id != position.object {
+            *position = Position::start_of(*id);
         }
         let (_, plan) = ctx.table(*id)?;
         let read = read_table(ctx, (table, plan), filter, (position, limit), out);
@@ -74,8 +73,10 @@ fn read_table(
         }
         return Ok(true);
     }
-    for view in ctx.pipeline.entries_from(plan.id, position.entry) {
-        if out.len() >= limit {
+    let views = ctx.pipeline.entries_from(plan.id, position.entry);
+    for (looked_at, view) in views.enumerate() {
+        // A filter that selects nothing must not hold the packets up for all of a large table.
+        if out.len() >= limit || looked_at >= limit.saturating_mul(LOOKED_AT_PER_FOUND) {
             position.entry = Some(view.id);
             return Ok(false);
         }

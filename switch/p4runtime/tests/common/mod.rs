@@ -1,6 +1,8 @@
 //! A server on loopback with a real pipeline behind it, and a controller that talks to it.
 #![allow(dead_code)] // Every test program uses its own part of this.
 
+pub mod messages;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,7 +14,7 @@ use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::{p4, rpc};
 use ebb_p4runtime::{Device, Event, Job, Server, Switch, TraceRequest, TraceSink};
-use ebb_pipeline::Pipeline;
+use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline};
 use ebb_traffic_manager::{
     ConfigError, Count, PortStatistics, TrafficManager, TrafficManagerConfig,
 };
@@ -50,6 +52,36 @@ pub struct FakeSwitch {
     pub traffic: TrafficManager<Vec<u8>>,
     pub packets_out: Vec<Vec<u8>>,
     pub now: Instant,
+    /// How often a pipeline was put in.
+    pub installs: usize,
+}
+
+impl FakeSwitch {
+    /// Port and frame, if one leaves at once.
+    pub fn forward(&mut self, port: u16, frame: Vec<u8>) -> Option<(u16, Vec<u8>)> {
+        let now = self.now;
+        let pipeline = self.pipeline.as_mut()?;
+        let arrival = IngressInput {
+            ingress_port: port,
+            ..IngressInput::default()
+        };
+        let IngressVerdict::Unicast {
+            egress_spec: egress_port,
+            packet,
+            ..
+        } = pipeline.ingress(now, frame, &arrival).verdict
+        else {
+            return None;
+        };
+        let departure = EgressInput {
+            egress_port,
+            ..EgressInput::default()
+        };
+        match pipeline.egress(now, packet, &departure).verdict {
+            EgressVerdict::Transmit(frame) => Some((egress_port, frame)),
+            _ => None,
+        }
+    }
 }
 
 impl Switch for FakeSwitch {
@@ -61,6 +93,7 @@ impl Switch for FakeSwitch {
     }
     fn install(&mut self, pipeline: Pipeline) {
         self.pipeline = Some(pipeline);
+        self.installs += 1;
     }
     fn packet_out(&mut self, frame: Vec<u8>) {
         self.packets_out.push(frame);
@@ -102,6 +135,7 @@ impl FakeDevice {
                 traffic: TrafficManager::new(TrafficManagerConfig::like_bmv2(1)).unwrap(),
                 packets_out: Vec::new(),
                 now: Instant::from_nanos(1_000),
+                installs: 0,
             }),
             events: Mutex::default(),
         })

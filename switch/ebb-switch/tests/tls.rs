@@ -1,0 +1,233 @@
+//! The TLS options of the command line, with certificates made here: who gets in and who does not.
+
+use std::io::Read;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ebb_p4runtime::proto::p4::CapabilitiesRequest;
+use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+type Authority = CertifiedIssuer<'static, KeyPair>;
+
+fn authority() -> Authority {
+    let mut params = CertificateParams::new(Vec::new()).expect("no names");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    CertifiedIssuer::self_signed(params, key).expect("signed")
+}
+
+/// Certificate and key of "localhost".
+fn signed_by(authority: &Authority) -> (String, String) {
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+    let certificate = params.signed_by(&key, authority).expect("signed");
+    (certificate.pem(), key.serialize_pem())
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("ebb-tls-cli-{}-{test}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a directory");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn command(directory: &Path, address: &str, options: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb-switch"));
+    command
+        .args(["--no-p4", "-L", "warn", "--grpc-server-addr", address])
+        .args(options)
+        .current_dir(directory)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+struct Switch {
+    process: Child,
+    address: String,
+}
+
+impl Switch {
+    /// Listens when this returns.
+    fn start(folder: &Folder, options: &[&str]) -> Self {
+        let probe = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = probe.local_addr().expect("bound").to_string();
+        drop(probe);
+        let process = command(&folder.0, &address, options).spawn();
+        let mut switch = Self {
+            process: process.expect("started"),
+            address,
+        };
+        let began = Instant::now();
+        while std::net::TcpStream::connect(&switch.address).is_err() {
+            let gone = switch.process.try_wait().expect("its state");
+            assert!(gone.is_none() && began.elapsed() < PATIENCE, "{gone:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        switch
+    }
+
+    /// Whether a client gets an answer: without TLS, or as this config says.
+    async fn answers(&self, tls: Option<ClientTlsConfig>) -> bool {
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let uri = format!("{scheme}://{}", self.address);
+        let mut endpoint = Channel::from_shared(uri).expect("an address");
+        if let Some(tls) = tls {
+            endpoint = endpoint.tls_config(tls).expect("certificates");
+        }
+        let ask = async {
+            let channel = endpoint.connect().await.ok()?;
+            let request = CapabilitiesRequest::default();
+            let answer = P4RuntimeClient::new(channel).capabilities(request).await;
+            answer.ok()
+        };
+        let answer = tokio::time::timeout(PATIENCE, ask).await;
+        answer.expect("neither answered nor refused").is_some()
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn trusting(authority: &Authority) -> ClientTlsConfig {
+    ClientTlsConfig::new()
+        .ca_certificate(Certificate::from_pem(authority.pem()))
+        .domain_name("localhost")
+}
+
+fn with_identity(config: ClientTlsConfig, by: &Authority) -> ClientTlsConfig {
+    let (certificate, key) = signed_by(by);
+    config.identity(Identity::from_pem(certificate, key))
+}
+
+#[tokio::test]
+async fn with_tls_only_clients_that_know_the_authority_talk_to_it() {
+    let folder = Folder::new("one-sided");
+    let (own, other) = (authority(), authority());
+    let (certificate, key) = signed_by(&own);
+    let certificate = folder.file("server.pem", &certificate);
+    let key = folder.file("server.key", &key);
+    let options = ["--grpc-server-ssl", "--grpc-server-cert", &certificate];
+    let options = [&options[..], &["--grpc-server-key", &key]].concat();
+    let switch = Switch::start(&folder, &options);
+    assert!(switch.answers(Some(trusting(&own))).await);
+    assert!(!switch.answers(None).await, "without TLS");
+    assert!(!switch.answers(Some(trusting(&other))).await, "wrong CA");
+    // Nobody asked for it, and it does no harm.
+    let proven = with_identity(trusting(&own), &own);
+    assert!(switch.answers(Some(proven)).await);
+}
+
+#[tokio::test]
+async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
+    let folder = Folder::new("mutual");
+    let (own, other) = (authority(), authority());
+    let (certificate, key) = signed_by(&own);
+    let certificate = folder.file("server.pem", &certificate);
+    let key = folder.file("server.key", &key);
+    let clients = folder.file("clients.pem", &own.pem());
+    let switch = Switch::start(
+        &folder,
+        &[
+            "--grpc-server-ssl",
+            "--grpc-server-cert",
+            &certificate,
+            "--grpc-server-key",
+            &key,
+            "--grpc-server-with-client-auth",
+            "--grpc-server-cacert",
+            &clients,
+        ],
+    );
+    let proven = with_identity(trusting(&own), &own);
+    assert!(switch.answers(Some(proven)).await);
+    let unproven = Some(trusting(&own));
+    assert!(!switch.answers(unproven).await, "without a certificate");
+    let foreign = with_identity(trusting(&own), &other);
+    assert!(!switch.answers(Some(foreign)).await, "of another authority");
+    assert!(!switch.answers(None).await, "without TLS");
+}
+
+/// What the switch says when it does not start.
+fn refusal(folder: &Folder, options: &[&str]) -> String {
+    let mut process = command(&folder.0, "127.0.0.1:0", options)
+        .spawn()
+        .expect("started");
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = process.try_wait().expect("its state") {
+            break status;
+        }
+        if began.elapsed() > PATIENCE {
+            let _ = process.kill();
+            panic!("it runs with {options:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(!status.success());
+    let mut said = String::new();
+    let mut stderr = process.stderr.take().expect("piped");
+    stderr.read_to_string(&mut said).expect("text");
+    said
+}
+
+#[test]
+fn files_and_options_that_cannot_work_are_explained() {
+    let folder = Folder::new("refused");
+    let own = authority();
+    let (certificate, key) = signed_by(&own);
+    let certificate = folder.file("server.pem", &certificate);
+    let key = folder.file("server.key", &key);
+    let foreign = folder.file("foreign.key", &signed_by(&own).1);
+    let text = folder.file("notes.txt", "not PEM\n");
+    let ssl = |certificate: &str, key: &str| {
+        refusal(
+            &folder,
+            &[
+                "--grpc-server-ssl",
+                "--grpc-server-cert",
+                certificate,
+                "--grpc-server-key",
+                key,
+            ],
+        )
+    };
+    let missing = ssl("none.pem", &key);
+    assert!(missing.contains("cannot read none.pem"), "{missing}");
+    let wrong = ssl(&text, &key);
+    assert!(wrong.contains("notes.txt is not PEM"), "{wrong}");
+    // Each file is fine; they do not belong together.
+    let mixed = ssl(&certificate, &foreign);
+    assert!(mixed.contains("foreign.key cannot be used: "), "{mixed}");
+    assert_eq!(mixed.trim().lines().count(), 1, "{mixed}");
+    let alone = refusal(&folder, &["--grpc-server-ssl"]);
+    assert!(alone.contains("--grpc-server-cert"), "{alone}");
+    let without = refusal(&folder, &["--grpc-server-cert", &certificate]);
+    assert!(without.contains("--grpc-server-ssl"), "{without}");
+}

@@ -1,0 +1,114 @@
+//! The answer to a Read on its way to the client. It is made at the switch's pace, since no write comes
+//! between its parts, and the client may well write before it has read all of it (finsy and
+//! p4runtime-shell delete what they read). So what a slow client has not taken waits here: the first
+//! parts as messages, the others encoded, which is a tenth of the memory.
+
+use std::sync::Arc;
+
+use prost::Message;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+
+use crate::proto::p4::ReadResponse;
+
+/// Parts that wait as they are: 20 MB or so.
+const UNPACKED: usize = 128;
+
+enum Part {
+    Message(ReadResponse, OwnedSemaphorePermit),
+    Packed(Vec<u8>),
+}
+
+impl Part {
+    fn unpack(self) -> Result<ReadResponse, Status> {
+        match self {
+            Part::Message(response, room) => {
+                drop(room);
+                Ok(response)
+            }
+            Part::Packed(bytes) => ReadResponse::decode(bytes.as_slice())
+                .map_err(|e| Status::internal(format!("a part of the answer is damaged: {e}"))),
+        }
+    }
+}
+
+pub struct Answer {
+    parts: UnboundedSender<Result<Part, Status>>,
+    room: Arc<Semaphore>,
+}
+
+impl Answer {
+    /// And what the client gets.
+    pub fn new() -> (Self, impl Stream<Item = Result<ReadResponse, Status>> + Send + Unpin) {
+        let (parts, waiting) = unbounded_channel();
+        let waiting = UnboundedReceiverStream::new(waiting);
+        let answer = Self {
+            parts,
+            room: Arc::new(Semaphore::new(UNPACKED)),
+        };
+        (answer, waiting.map(|part| part.and_then(Part::unpack)))
+    }
+
+    pub fn part(&self, response: ReadResponse) -> Result<(), Status> {
+        let part = match self.room.clone().try_acquire_owned() {
+            Ok(room) => Part::Message(response, room),
+            Err(_) => Part::Packed(response.encode_to_vec()),
+        };
+        self.send(Ok(part))
+    }
+
+    /// Ends it.
+    pub fn fail(self, status: Status) {
+        // Nobody may be listening any more.
+        let _ = self.send(Err(status));
+    }
+
+    fn send(&self, part: Result<Part, Status>) -> Result<(), Status> {
+        let sent = self.parts.send(part);
+        sent.map_err(|_| Status::cancelled("nobody reads the answer"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::p4;
+
+    fn response(n: i32) -> ReadResponse {
+        let entry = p4::TableEntry {
+            priority: n,
+            ..Default::default()
+        };
+        let entity = Some(p4::entity::Entity::TableEntry(entry));
+        ReadResponse {
+            entities: vec![p4::Entity { entity }],
+        }
+    }
+
+    #[tokio::test]
+    async fn all_parts_come_in_order_however_late_they_are_taken() {
+        let (answer, mut taken) = Answer::new();
+        let last = 2 * UNPACKED as i32;
+        for n in 0..last {
+            answer.part(response(n)).unwrap();
+        }
+        for n in 0..last {
+            assert_eq!(taken.next().await.unwrap().unwrap(), response(n));
+        }
+        answer.part(response(last)).unwrap();
+        answer.fail(Status::unknown("some failed"));
+        assert_eq!(taken.next().await.unwrap().unwrap(), response(last));
+        assert!(taken.next().await.unwrap().is_err());
+        assert!(taken.next().await.is_none());
+    }
+
+    #[test]
+    fn without_a_client_there_is_no_more_to_do() {
+        let (answer, taken) = Answer::new();
+        drop(taken);
+        assert!(answer.part(response(1)).is_err());
+    }
+}
