@@ -32,7 +32,8 @@ TARGET_PER_S = 26_000
 AIM = 2.0
 """Times that."""
 DEVICE_ID = 1
-START_SECONDS = 10.0
+START_SECONDS = 60.0
+"""A busy machine takes long for a program."""
 TABLES = ("bridge", "routes")
 
 
@@ -47,6 +48,8 @@ class Run:
     seconds: float
     server_cpu_s: float
     """Processor time of the switch."""
+    client_cpu_s: float
+    """Of this process, for the same writes."""
     memory_bytes: int
     """How much more of it the switch holds than before."""
 
@@ -62,7 +65,31 @@ class Run:
             f"{self.table}, {self.writes:,}",
             self.per_s,
             self.server_cpu_s / self.writes * 1e6,
+            self.client_cpu_s / self.writes * 1e6,
             self.memory_bytes / self.writes,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """A wildcard read of a whole table."""
+
+    table: str
+    entries: int
+    seconds: float
+    server_cpu_s: float
+    messages: int
+    largest_bytes: int
+    memory_bytes: int
+    """How much more the switch holds afterwards than before."""
+
+    @property
+    def line(self) -> str:
+        return (
+            f"{self.table}: {self.entries:,} entries read in {self.seconds:.1f} s, "
+            f"{self.server_cpu_s / self.entries * 1e6:.1f} us of the switch each, in "
+            f"{self.messages:,} messages of {self.largest_bytes:,} bytes at most; "
+            f"{self.memory_bytes / 1e6:.0f} MB more memory than before"
         )
 
 
@@ -106,6 +133,7 @@ def run(context: Context) -> Section:
     count = 10 * BATCH if context.quick else WRITES
     load = LOAD // 10 if context.quick else LOAD
     runs: list[Run] = []
+    reads: list[ReadBack] = []
     for name in ("ebb-switch", "simple_switch_grpc"):
         command = _command(context, name)
         if command is None:
@@ -117,14 +145,23 @@ def run(context: Context) -> Section:
         if name == "ebb-switch":
             for table in TABLES:
                 with _serve(context, name, command) as server:
-                    runs.append(asyncio.run(_bare(server, (json, p4info), "grpcio", table, load)))
+                    program = (json, p4info)
+                    runs.append(asyncio.run(_bare(server, program, "grpcio", table, load, reads)))
     return Section(
         title=f"Table writes over P4Runtime from one Python client, {BATCH} in a batch",
         parameters={"batch": BATCH, "device": "no ports, no packets"},
-        columns=("switch", "client", "table, inserts", "inserts/s", "CPU us/insert", "bytes/entry"),
+        columns=(
+            "switch",
+            "client",
+            "table, inserts",
+            "inserts/s",
+            "switch CPU us/insert",
+            "client CPU us/insert",
+            "bytes/entry",
+        ),
         rows=[run.row for run in runs],
-        verdicts=_verdicts(runs),
-        details=[asdict(run) for run in runs],
+        verdicts=_verdicts(runs) + [read.line for read in reads],
+        details=[asdict(run) for run in runs] + [asdict(read) for read in reads],
     )
 
 
@@ -207,18 +244,26 @@ async def _finsy(server: Server, program: Program, client: str, table: str, coun
             [_entity(table, n) for n in range(first, first + BATCH)]
             for first in range(0, count, BATCH)
         ]
-        before, began = server.usage(), time.perf_counter()
+        before, began, own = server.usage(), time.perf_counter(), time.process_time()
         for batch in batches:
             await switch.insert(batch)
         seconds, after = time.perf_counter() - began, server.usage()
+        own = time.process_time() - own
     finally:
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
-    return _result(server, client, table, count, seconds, (before, after))
+    return _result(server, client, table, count, (seconds, own), (before, after))
 
 
-async def _bare(server: Server, program: Program, client: str, table: str, count: int) -> Run:
+async def _bare(
+    server: Server,
+    program: Program,
+    client: str,
+    table: str,
+    count: int,
+    reads: list[ReadBack] | None = None,
+) -> Run:
     """The floor of a Python client: the messages are there, and one call follows the other."""
     json, p4info = program
     schema = P4Schema(p4info, json)
@@ -239,18 +284,42 @@ async def _bare(server: Server, program: Program, client: str, table: str, count
                 config=p4r.ForwardingPipelineConfig(p4info=schema.p4info, p4_device_config=json),
             )
         )
-        before, seconds = server.usage(), 0.0
+        before, seconds, own = server.usage(), 0.0, 0.0
         for first in range(0, count, BATCH):
             request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=election)
             for n in range(first, first + BATCH):
                 update = request.updates.add(type=p4r.Update.INSERT)
                 _fill(update.entity.table_entry, schema, table, n)
-            began = time.perf_counter()
+            began, began_own = time.perf_counter(), time.process_time()
             stub.Write(request)
             seconds += time.perf_counter() - began
+            own += time.process_time() - began_own
         after = server.usage()
+        if reads is not None:
+            reads.append(_read_back(server, stub, table, schema.tables[table].id))
         requests.put(None)
-    return _result(server, client, table, count, seconds, (before, after))
+    return _result(server, client, table, count, (seconds, own), (before, after))
+
+
+def _read_back(server: Server, stub: Any, table: str, table_id: int) -> ReadBack:
+    """All entries of a table; the messages are not kept."""
+    before, began = server.usage(), time.perf_counter()
+    request = p4r.ReadRequest(device_id=DEVICE_ID)
+    request.entities.add().table_entry.table_id = table_id
+    sizes, entries = [], 0
+    for response in stub.Read(request):
+        sizes.append(response.ByteSize())
+        entries += len(response.entities)
+    seconds, after = time.perf_counter() - began, server.usage()
+    return ReadBack(
+        table=table,
+        entries=entries,
+        seconds=seconds,
+        server_cpu_s=after[0] - before[0],
+        messages=len(sizes),
+        largest_bytes=max(sizes, default=0),
+        memory_bytes=after[1] - before[1],
+    )
 
 
 CLIENTS: dict[str, Callable[[Server, Program, str, str, int], Coroutine[Any, Any, Run]]] = {
@@ -301,8 +370,15 @@ Usage = tuple[float, int]
 
 
 def _result(
-    server: Server, client: str, table: str, count: int, seconds: float, usage: tuple[Usage, Usage]
+    server: Server,
+    client: str,
+    table: str,
+    count: int,
+    times: tuple[float, float],
+    usage: tuple[Usage, Usage],
 ) -> Run:
+    """Times: by the clock, and of this process."""
+    (seconds, client_cpu_s) = times
     (cpu_before, memory_before), (cpu_after, memory_after) = usage
     return Run(
         switch=server.name,
@@ -311,5 +387,6 @@ def _result(
         writes=count,
         seconds=seconds,
         server_cpu_s=cpu_after - cpu_before,
+        client_cpu_s=client_cpu_s,
         memory_bytes=memory_after - memory_before,
     )
