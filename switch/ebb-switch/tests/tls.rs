@@ -219,7 +219,10 @@ fn files_and_options_that_cannot_work_are_explained() {
         )
     };
     let missing = ssl("none.pem", &key);
-    assert!(missing.contains("cannot read the certificate none.pem: "), "{missing}");
+    assert!(
+        missing.contains("cannot read the certificate none.pem: "),
+        "{missing}"
+    );
     let wrong = ssl(&text, &key);
     assert!(wrong.contains("notes.txt is not PEM"), "{wrong}");
     // Each file is fine; they do not belong together.

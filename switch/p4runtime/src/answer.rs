@@ -42,7 +42,10 @@ pub struct Answer {
 
 impl Answer {
     /// And what the client gets.
-    pub fn new() -> (Self, impl Stream<Item = Result<ReadResponse, Status>> + Send + Unpin) {
+    pub fn new() -> (
+        Self,
+        impl Stream<Item = Result<ReadResponse, Status>> + Send + Unpin,
+    ) {
         let (parts, waiting) = unbounded_channel();
         let waiting = UnboundedReceiverStream::new(waiting);
         let answer = Self {
