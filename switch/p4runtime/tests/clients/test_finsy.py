@@ -514,7 +514,7 @@ async def test_multicast_groups_and_clone_sessions_make_copies(address: str) -> 
         assert mirrored.payload == frame(2)[:18]
         # As on BMv2, metadata that the clone does not preserve is zero.
         assert mirrored["ingress_port"] == 0
-        flood.replicas = (P4Replica(3, backup_replicas=(P4BackupReplica(4),)),)
+        flood.replicas = (P4Replica(3, backup_replicas=[P4BackupReplica(4)]),)
         await switch.modify([flood])
         assert await read(switch, fy.P4MulticastGroupEntry(1)) == [flood]
         await switch.delete([flood, session])
