@@ -13,7 +13,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ebb_pipeline::{
     CloneRequest, Deflect, Digest, EgressInput, EgressVerdict, EntryId, IngressInput,
-    IngressVerdict, Packet, Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
+    IngressVerdict, Packet, Parked, Pipeline, Pool, Preserved, TableId, control::Replica,
+    instance_type,
 };
 use ebb_traffic_manager::{
     Admission, Arrival, ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager,
@@ -24,7 +25,7 @@ use ebb_units::{BitRate, Duration, Instant};
 use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
 use crate::ecn::carries_ce;
-use crate::prefetch::prefetch;
+use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::trace::{Event, Tracer, Watches};
 
 pub use ebb_traffic_manager::PortId;
@@ -74,10 +75,10 @@ pub(crate) enum Effect {
     Send { port: PortId, frame: Vec<u8> },
 }
 
-/// A packet between ingress and egress.
+/// A packet between ingress and egress; in its queue it is [`Parked`].
 #[derive(Debug)]
-struct Queued {
-    packet: Box<Packet>,
+struct Queued<P = Parked> {
+    packet: P,
     egress_rid: u16,
     journey: Journey,
 }
@@ -622,13 +623,30 @@ impl Switch {
     }
 
     /// Offers a packet to the traffic manager and follows its answer.
-    fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
+    fn offer(&mut self, port: PortId, priority: u8, queued: Queued<Box<Packet>>) {
         let arrival = Arrival {
             queue: priority,
             len: queued.packet.wire_len() as u64,
             deflections: queued.journey.deflections,
         };
-        match self.manager.enqueue(self.now, port, arrival, queued) {
+        let pipeline = &mut self.pipeline;
+        let keep = |queued: Queued<Box<Packet>>, waits: bool| Queued {
+            packet: match pipeline {
+                // In tests all are, so that they see what is missing. What is noted of a packet is all of it.
+                Some(pipeline)
+                    if (waits || cfg!(debug_assertions)) && queued.journey.watches == 0 =>
+                {
+                    pipeline.park(queued.packet)
+                }
+                _ => Parked::whole(queued.packet),
+            },
+            egress_rid: queued.egress_rid,
+            journey: queued.journey,
+        };
+        let admission = self
+            .manager
+            .enqueue_as(self.now, port, arrival, queued, keep);
+        match admission {
             Admission::Enqueued { depth } => {
                 self.tracer.note(|| Event::Enqueued {
                     port,
@@ -712,7 +730,8 @@ impl Switch {
             deq_qdepth: departure.depth_at_dequeue.in_unit(unit).min(MAX_DEPTH) as u32,
         };
         let mut journey = queued.journey;
-        let outcome = pipeline.egress(start, queued.packet, &input);
+        let packet = pipeline.unpark(queued.packet);
+        let outcome = pipeline.egress(start, packet, &input);
         self.collect_trace();
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, &mut journey);
@@ -760,19 +779,24 @@ impl Switch {
             .push((sent.arrival, Effect::Send { port, frame }));
     }
 
-    /// Has the packets fetched that a port may well send before a time.
-    pub(crate) fn prefetch_packets(&self, port: PortId, before: Instant) {
-        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
-            prefetch(std::slice::from_ref(&*queued.packet), 3);
-        }
+    /// Has fetched what departures of these ports before a time will touch. Step by step for all of them, so that the
+    /// waiting overlaps.
+    pub(crate) fn prefetch_departures<I: Iterator<Item = PortId>>(
+        &self,
+        ports: impl Fn() -> I,
+        before: Instant,
+    ) {
+        let manager = &self.manager;
+        ports().for_each(|port| prefetch_at(manager.port_ahead(port)));
+        ports().for_each(|port| prefetch_at(manager.queue_ahead(port)));
+        ports().for_each(|port| prefetch_at(manager.packets_ahead(port)));
+        ports().for_each(|port| self.prefetch_packets(port, before));
     }
 
-    /// And then what they lead to.
-    pub(crate) fn prefetch_contents(&self, port: PortId, before: Instant) {
+    /// The headers of packets that wait are in their frames.
+    fn prefetch_packets(&self, port: PortId, before: Instant) {
         for queued in self.manager.leaving(port, before).take(PREFETCHED) {
-            let (fields, frame) = queued.packet.memory();
-            prefetch(fields, 8);
-            prefetch(frame, 2);
+            prefetch(queued.packet.frame(), HEADER_LINES);
         }
     }
 

@@ -64,6 +64,8 @@ pub(crate) struct Header {
     pub words: u32,
     /// Width without the variable-length field.
     pub fixed_bits: u32,
+    /// Always valid, and not emitted.
+    pub metadata: bool,
     /// Index into `fields`.
     pub variable: Option<u32>,
     /// Longest it can be, in bytes; 0: the fixed width.
@@ -353,6 +355,7 @@ fn place_header(
         first: take(0),
         words: 0,
         fixed_bits,
+        metadata: h.metadata,
         variable: None,
         max_bytes: ty.max_length.unwrap_or(0),
         length_exp: ty.length_exp.clone(),

@@ -26,6 +26,7 @@ mod frames;
 mod hash;
 mod ids;
 mod layout;
+mod live;
 mod machine;
 mod native;
 #[cfg(test)]
@@ -34,6 +35,7 @@ mod outcome;
 mod packet;
 #[cfg(test)]
 mod panic_tests;
+mod parking;
 mod parser;
 mod pipeline;
 mod profile;
@@ -50,6 +52,7 @@ pub use frames::Frames;
 pub use ids::*;
 pub use outcome::*;
 pub use packet::{Packet, Pool, Preserved};
+pub use parking::Parked;
 pub use pipeline::Pipeline;
 pub use program::Program;
 pub use stats::PipelineStats;

@@ -33,7 +33,7 @@ pub use config::{
 };
 pub use delay_histogram::DelayBucket;
 pub use manager::{PortId, TrafficManager};
-pub use port::{Admission, Arrival, Departure, Transmission};
+pub use port::{Admission, Ahead, Arrival, Departure, Transmission};
 pub use queue::Depth;
 pub use statistics::{Count, DropReason, PortStatistics, QueueStatistics};
 

@@ -3,7 +3,7 @@
 use ebb_units::{BitRate, Duration, Instant};
 
 use crate::config::{ConfigError, DepthUnit, Profile, TrafficManagerConfig};
-use crate::port::{Admission, Arrival, Departure, Port, Transmission};
+use crate::port::{Admission, Ahead, Arrival, Departure, Port, Transmission};
 use crate::queue::Depth;
 use crate::statistics::PortStatistics;
 
@@ -74,12 +74,41 @@ impl<P> TrafficManager<P> {
         arrival: Arrival,
         packet: P,
     ) -> Admission<P> {
-        self.port_or_new(now, port).enqueue(now, arrival, packet)
+        self.enqueue_as(now, port, arrival, packet, |packet, _| packet)
+    }
+
+    /// The same for a packet that is queued in another form: `keep` makes it, and is told whether the packet will
+    /// wait. Others leave at once, or are handed back as they came.
+    pub fn enqueue_as<O>(
+        &mut self,
+        now: Instant,
+        port: PortId,
+        arrival: Arrival,
+        packet: O,
+        keep: impl FnOnce(O, bool) -> P,
+    ) -> Admission<O> {
+        self.port_or_new(now, port)
+            .enqueue(now, arrival, packet, keep)
     }
 
     /// When the port's next transmission starts, or `None` if it has nothing to send.
     pub fn next_deadline(&self, port: PortId) -> Option<Instant> {
         self.port(port)?.next_deadline()
+    }
+
+    /// What the next departures of a port will touch, for those who have it fetched into the caches: the port. It tells
+    /// where the queue is that it will serve ([`queue_ahead`](Self::queue_ahead)), and that where its packets are.
+    pub fn port_ahead(&self, port: PortId) -> Option<Ahead> {
+        Some(self.port(port)?.ahead())
+    }
+
+    pub fn queue_ahead(&self, port: PortId) -> Option<Ahead> {
+        self.port(port)?.queue_ahead()
+    }
+
+    /// The first few of them.
+    pub fn packets_ahead(&self, port: PortId) -> Option<Ahead> {
+        self.port(port)?.packets_ahead()
     }
 
     /// Packets that may well leave the port before a time: the scheduler has not been asked.

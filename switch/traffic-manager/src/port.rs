@@ -55,25 +55,33 @@ pub struct Transmission {
     pub arrival: Instant,
 }
 
+/// First what every packet touches.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Port<P> {
-    profile_name: String,
+    heads: Heads,
+    /// When the serialiser has finished what it was given.
+    free_at: Instant,
     rate: BitRate,
     /// Of the link behind the port, where it is slower.
     rate_limit: Option<BitRate>,
-    delay: Duration,
-    rx_delay: Duration,
     overhead: u64,
-    queues: [Queue<P>; MAX_QUEUES],
-    heads: Heads,
+    delay: Duration,
+    transmitted: Count,
+    busy: Duration,
     scheduler: Scheduler,
     pool_limit: Limit,
     pool: Depth,
-    /// When the serialiser has finished what it was given.
-    free_at: Instant,
-    transmitted: Count,
-    busy: Duration,
+    queues: [Queue<P>; MAX_QUEUES],
+    rx_delay: Duration,
+    profile_name: String,
 }
+
+/// Memory that a port is about to touch: where it starts, and how many bytes.
+pub type Ahead = (*const u8, usize);
+
+/// Bytes of a port in front of its queues that packets touch; of its scheduler the first groups.
+const HOT_BYTES: usize = 4 * 64;
 
 impl<P> Port<P> {
     pub(crate) fn new(now: Instant, profile: &Profile) -> Self {
@@ -153,7 +161,14 @@ impl<P> Port<P> {
         self.delay
     }
 
-    pub(crate) fn enqueue(&mut self, now: Instant, arrival: Arrival, packet: P) -> Admission<P> {
+    /// `keep`: what of the packet is to be queued, if it is; with whether it will wait.
+    pub(crate) fn enqueue<O>(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        packet: O,
+        keep: impl FnOnce(O, bool) -> P,
+    ) -> Admission<O> {
         let Arrival { len, .. } = arrival;
         let id = usize::from(arrival.queue) % MAX_QUEUES;
         let queue = &mut self.queues[id];
@@ -169,7 +184,8 @@ impl<P> Port<P> {
             None
         };
         let Some(reason) = problem else {
-            queue.push(now, packet, len);
+            let waits = self.free_at > now || self.heads.highest().is_some();
+            queue.push(now, keep(packet, waits), len);
             if depth.packets == 0 {
                 self.heads.set(id, queue.ready_at());
             }
@@ -201,6 +217,22 @@ impl<P> Port<P> {
             "the heads are not those of the queues"
         );
         Some(self.heads.earliest()?.max(self.free_at))
+    }
+
+    pub(crate) fn ahead(&self) -> Ahead {
+        (std::ptr::from_ref(self).cast(), HOT_BYTES)
+    }
+
+    pub(crate) fn queue_ahead(&self) -> Option<Ahead> {
+        let queue = &self.queues[self.heads.highest()?];
+        // All of it but what is rare.
+        let bytes = std::mem::offset_of!(Queue<P>, recorder) + Recorder::OFTEN_BYTES;
+        Some((std::ptr::from_ref(queue).cast(), bytes))
+    }
+
+    pub(crate) fn packets_ahead(&self) -> Option<Ahead> {
+        let first = self.queues[self.heads.highest()?].items().next()?;
+        Some((std::ptr::from_ref(first).cast(), 4 * size_of_val(first)))
     }
 
     /// Packets of the highest queue, as long as it has the link for itself.

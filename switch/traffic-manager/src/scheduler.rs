@@ -8,11 +8,13 @@ pub(crate) type QueueSet = u8;
 
 #[derive(Debug)]
 pub(crate) struct Scheduler {
-    groups: Vec<Group>,
     current: usize,
+    len: usize,
+    /// Only so many are used. Here, so that a port is one piece of memory.
+    groups: [Group; MAX_QUEUES],
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Group {
     queues: QueueSet,
     weight: u32,
@@ -33,22 +35,27 @@ impl Group {
 impl Scheduler {
     pub(crate) fn new(profile: &Profile) -> Self {
         let set = |ids: &[u8]| ids.iter().fold(0, |set, id| set | 1 << id);
-        let mut groups: Vec<_> = profile
-            .group
-            .iter()
-            .map(|g| Group::new(set(&g.queues), g.weight))
-            .collect();
-        if groups.is_empty() {
-            groups.push(Group::new(QueueSet::MAX, 1));
+        let mut groups = [Group::default(); MAX_QUEUES];
+        groups[0] = Group::new(QueueSet::MAX, 1);
+        // Every queue is in one group, so there are no more; one without queues changes nothing.
+        let with_queues = profile.group.iter().filter(|g| !g.queues.is_empty());
+        let mut len = 0;
+        for (place, g) in groups.iter_mut().zip(with_queues) {
+            *place = Group::new(set(&g.queues), g.weight);
+            len += 1;
         }
-        Self { groups, current: 0 }
+        Self {
+            current: 0,
+            len: len.max(1),
+            groups,
+        }
     }
 
     /// Chooses among the queues that have a packet. A group that has none when its turn comes
     /// loses what is left of its round, so the link never idles for it.
     pub(crate) fn pick(&mut self, ready: QueueSet) -> Option<usize> {
         // One step more than there are groups: the current one may come round with new credit.
-        for _ in 0..=self.groups.len() {
+        for _ in 0..=self.len {
             let group = &mut self.groups[self.current];
             let candidates = group.queues & ready;
             if candidates != 0 && group.credit > 0 {
@@ -56,7 +63,7 @@ impl Scheduler {
                 return Some(MAX_QUEUES - 1 - candidates.leading_zeros() as usize);
             }
             group.credit = group.weight;
-            self.current = (self.current + 1) % self.groups.len();
+            self.current = (self.current + 1) % self.len;
         }
         None
     }

@@ -138,6 +138,9 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
+    /// From the start, what every packet touches.
+    pub(crate) const OFTEN_BYTES: usize = std::mem::offset_of!(Recorder, deflected);
+
     /// Starts from zero with what is queued now.
     pub(crate) fn restart(now: Instant, depth: Depth) -> Self {
         let mut recorder = Self {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use ebb_units::Instant;
 
 use super::event::Event;
-use crate::prefetch::prefetch;
+use crate::prefetch::{HEADER_LINES, prefetch};
 use crate::switch::PortId;
 
 #[derive(Debug)]
@@ -28,9 +28,6 @@ pub(crate) struct Agenda {
 /// When, what and where, in the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key(u128);
-
-/// Cache lines that the headers of a frame take.
-const HEADER_LINES: usize = 2;
 
 /// Frames of a link that are fetched before a turn: all headers of one must not push each other out of the cache.
 const PREFETCHED: usize = 32;

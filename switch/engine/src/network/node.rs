@@ -363,12 +363,7 @@ impl<H: Host> Node<H> {
     fn prefetch(&self, horizon: Instant) {
         self.agenda.prefetch_arrivals(horizon);
         if let Kind::Switch(switch) = &self.kind {
-            for port in self.agenda.departures(horizon) {
-                switch.prefetch_packets(port, horizon);
-            }
-            for port in self.agenda.departures(horizon) {
-                switch.prefetch_contents(port, horizon);
-            }
+            switch.prefetch_departures(|| self.agenda.departures(horizon), horizon);
         }
     }
 

@@ -26,7 +26,7 @@ use crate::stateful::{Counters, RegisterArray};
 pub(super) struct Context {
     /// The packet's words, as many as `Layout::initial` has.
     pub words: *mut u64,
-    pub frame: *const u8,
+    pub frame: *mut u8,
     pub frame_length: u64,
     pub drop_port: u64,
     /// What counters count.
@@ -39,6 +39,8 @@ pub(super) struct Context {
     pub machine: *mut (),
     /// Set by the parser.
     pub payload_at: u64,
+    /// What `park` keeps beside the frame, for it and `unpark` only.
+    pub kept: *mut u8,
 }
 
 pub(super) mod offset {
@@ -52,6 +54,7 @@ pub(super) mod offset {
     pub const REGISTERS: usize = std::mem::offset_of!(Context, registers);
     pub const VIEWS: usize = std::mem::offset_of!(Context, views);
     pub const PAYLOAD_AT: usize = std::mem::offset_of!(Context, payload_at);
+    pub const KEPT: usize = std::mem::offset_of!(Context, kept);
 }
 
 /// Results from here on are P4 errors, in their low half.

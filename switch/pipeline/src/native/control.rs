@@ -10,7 +10,7 @@ use super::action::Exit;
 use super::calls;
 use super::calls::offset;
 use super::code::{Code, Data};
-use super::rows::{self, Access, MEMO_BITS, MEMO_FACTOR, Memo, Row, View, WordKey};
+use super::rows::{self, Access, Choices, MEMO_FACTOR, Memo, Row, View, WordKey};
 use crate::program::{Next, Node, TableNode};
 use crate::table::TableSpec;
 
@@ -125,10 +125,14 @@ impl Code<'_, '_> {
 
     /// An array of the table's view; goes to `ask` if there is none.
     fn view(&mut self, table: u32, field: usize, ask: Block) -> Value {
-        let views = self.load_context(offset::VIEWS);
-        let array = self.load_changing(views, table as usize * size_of::<View>() + field);
+        let array = self.view_field(table, field);
         self.go_on_if(array, ask);
         array
+    }
+
+    fn view_field(&mut self, table: u32, field: usize) -> Value {
+        let views = self.load_context(offset::VIEWS);
+        self.load_changing(views, table as usize * size_of::<View>() + field)
     }
 
     fn go_on_if(&mut self, condition: Value, otherwise: Block) {
@@ -161,15 +165,26 @@ impl Code<'_, '_> {
         let field = self.b.ins().band_imm(field, key.mask as i64);
         let factor = self.constant(MEMO_FACTOR);
         let product = self.b.ins().imul(field, factor);
-        let place = self.b.ins().ushr_imm(product, i64::from(64 - MEMO_BITS));
-        let memo = self.element::<Memo>(memos, place);
-        let known = self.load_changing(memo, offset_of!(Memo, key));
+        let shift = self.view_field(table, offset_of!(View, memo_shift));
+        let place = self.b.ins().ushr(product, shift);
+        let (beside, found) = (self.block(), self.block());
+        let memo = self.b.append_block_param(found, I64);
+        let first = self.element::<Memo>(memos, place);
+        let known = self.load_changing(first, offset_of!(Memo, key));
         let same = self.b.ins().icmp(IntCC::Equal, known, field);
-        self.go_on_if(same, ask);
-        let rows = self.load_changing(memo, offset_of!(Memo, rows));
+        self.b.ins().brif(same, found, &[first.into()], beside, &[]);
+        self.go_on_in(beside);
+        let place = self.b.ins().bxor_imm(place, 1);
+        let second = self.element::<Memo>(memos, place);
+        let known = self.load_changing(second, offset_of!(Memo, key));
+        let same = self.b.ins().icmp(IntCC::Equal, known, field);
+        self.b.ins().brif(same, found, &[second.into()], ask, &[]);
+        self.go_on_in(found);
+        let choices = self.load_changing(memo, offset_of!(Memo, choices));
+        let rows = self.load_changing(choices, offset_of!(Choices, rows));
         let Some(hash) = hash else { return rows };
         // As `bucket` of the interpreter: division is slow, and mostly there is a power of two.
-        let choices = self.load_changing(memo, offset_of!(Memo, choices));
+        let choices = self.load_changing(choices, offset_of!(Choices, count));
         let (divide, chosen) = (self.block(), self.block());
         let choice = self.b.append_block_param(chosen, I64);
         let below = self.add_const(choices, u64::MAX);
@@ -261,7 +276,7 @@ pub(super) fn has_circle(nodes: usize, start: Next, successors: impl Fn(u32) -> 
     false
 }
 
-fn successors(node: &Node) -> Vec<u32> {
+pub(crate) fn successors(node: &Node) -> Vec<u32> {
     let all: Vec<Next> = match node {
         Node::Condition {
             then, otherwise, ..

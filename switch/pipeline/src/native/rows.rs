@@ -4,7 +4,7 @@
 //!  Tables ─┬─ Table, Table, ..        entries, defaults: what the control plane sees
 //!          └─ View,  View,  ..  ─┬──► Row[key]      small keys: the action and its data for every key
 //!                                └──► Memo[hash]    other keys of a word: the keys of the latest packets, each
-//!                                                   with the rows of its entry, of which a selector chooses one
+//!                                                   with the choices of its entry, of which a selector takes one
 //! ```
 //!
 //! Whoever takes a table to change it (`IndexMut`) takes its view away; the next packets ask the interpreter's
@@ -30,12 +30,34 @@ pub(super) struct Row {
     pub data: *const u64,
 }
 
+/// What a key comes to, if a selector chooses.
+#[repr(C)]
+#[derive(Debug)]
+pub(super) struct Choices {
+    pub rows: *const Row,
+    /// How many rows.
+    pub count: u64,
+    /// Where they are.
+    memory: Box<[Row]>,
+}
+
+impl From<Vec<Row>> for Choices {
+    fn from(rows: Vec<Row>) -> Choices {
+        let memory: Box<[Row]> = rows.into();
+        Choices {
+            rows: memory.as_ptr(),
+            count: memory.len() as u64,
+            memory,
+        }
+    }
+}
+
 /// A one-shot set: actions of which a selector chooses one, each as often as its weight says.
 #[derive(Debug)]
 pub(crate) struct ActionSet {
     actions: Box<[BoundAction]>,
     /// Of a hit.
-    rows: Box<[Row]>,
+    choices: Choices,
 }
 
 // SAFETY: the pointers are to `actions`, which does not change.
@@ -46,8 +68,9 @@ unsafe impl Sync for ActionSet {}
 impl ActionSet {
     pub fn new(actions: Vec<BoundAction>) -> ActionSet {
         let actions: Box<[_]> = actions.into();
-        let rows = actions.iter().map(|a| bound_row(a, HIT)).collect();
-        ActionSet { actions, rows }
+        let rows: Vec<Row> = actions.iter().map(|a| bound_row(a, HIT)).collect();
+        let choices = rows.into();
+        ActionSet { actions, choices }
     }
 
     pub fn actions(&self) -> &[BoundAction] {
@@ -55,22 +78,21 @@ impl ActionSet {
     }
 }
 
-/// What the latest packet with this hash of the key came to.
+/// What one of the latest packets came to. Its place is the hash of the key, or the one beside it (`^ 1`), which is
+/// in the same cache line.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Memo {
     /// Keys have fewer than 64 bits, so that this can be none: [`NO_KEY`].
     pub key: u64,
-    pub rows: *const Row,
-    /// How many rows.
-    pub choices: u64,
-    unused: u64,
+    pub choices: *const Choices,
 }
 
 const NO_KEY: u64 = u64::MAX;
 
-/// Bits of the hash of a key.
-pub(super) const MEMO_BITS: u32 = 8;
+/// Bits of the hash of a key: twice as many places as the table has entries, within these bounds. Routes of a
+/// fat-tree with 1024 hosts all have a place then.
+const MEMO_BITS: std::ops::RangeInclusive<u32> = 8..=12;
 
 /// Keys are multiplied by this for their hash, which is the upper bits: 2^64 / golden ratio.
 pub(super) const MEMO_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -83,10 +105,12 @@ pub(super) struct View {
     pub rows: *const Row,
     /// As many as there are hashes. Null while there are none.
     pub memos: *const Memo,
+    /// The hash is what is left of the product.
+    pub memo_shift: u64,
     row_memory: Vec<Row>,
     memo_memory: Vec<Memo>,
-    /// Rows of the entries that packets have hit and that are no one-shot sets; `None` is the default action.
-    entries: HashMap<Option<u32>, Box<[Row]>, BuildHasherDefault<WordHasher>>,
+    /// Of the entries that packets have hit and that are no one-shot sets; `None` is the default action.
+    entries: HashMap<Option<u32>, Box<Choices>, BuildHasherDefault<WordHasher>>,
 }
 
 // SAFETY: the pointers are to memory that the same `Tables` owns; who has the one has the other.
@@ -157,6 +181,7 @@ impl Tables {
         let view = |_: &Table| View {
             rows: std::ptr::null(),
             memos: std::ptr::null(),
+            memo_shift: 0,
             row_memory: Vec::new(),
             memo_memory: Vec::new(),
             entries: HashMap::default(),
@@ -237,44 +262,46 @@ impl View {
         if self.memos.is_null() {
             let none = Memo {
                 key: NO_KEY,
-                rows: std::ptr::null(),
-                choices: 0,
-                unused: 0,
+                choices: std::ptr::null(),
             };
+            let (least, most) = MEMO_BITS.into_inner();
+            let places = (2 * table.len()).next_power_of_two();
+            let bits = places.ilog2().clamp(least, most);
+            self.memo_shift = u64::from(u64::BITS - bits);
             self.memo_memory.clear();
-            self.memo_memory.resize(1 << MEMO_BITS, none);
+            self.memo_memory.resize(1 << bits, none);
             self.entries.clear();
             self.memos = self.memo_memory.as_ptr();
         }
-        let rows = match table.action(entry) {
+        let choices = match table.action(entry) {
             // Members and groups change without their table.
             Some(Resolved::Member(_) | Resolved::Group(_)) => return,
-            Some(Resolved::Set(set)) if entry.is_some() => &set.rows,
-            action => self.rows_of(entry, action),
+            Some(Resolved::Set(set)) if entry.is_some() => &set.choices,
+            action => self.choices_of(entry, action),
         };
-        if !rows.is_empty() {
-            let hash = key.wrapping_mul(MEMO_FACTOR) >> (64 - MEMO_BITS);
-            self.memo_memory[hash as usize] = Memo {
-                key,
-                rows: rows.as_ptr(),
-                choices: rows.len() as u64,
-                unused: 0,
-            };
+        if choices.count > 0 {
+            let memo = Memo { key, choices };
+            let place = (key.wrapping_mul(MEMO_FACTOR) >> self.memo_shift) as usize;
+            let memos = &mut self.memo_memory;
+            // The other one may stay, unless it has to make room for this one.
+            if ![key, NO_KEY].contains(&memos[place].key) {
+                memos[place ^ 1] = memos[place];
+            }
+            memos[place] = memo;
         }
     }
 
     /// Those of an entry with one action, or of the default action.
-    fn rows_of(&mut self, entry: Option<u32>, action: Option<&Resolved>) -> &[Row] {
-        let rows = self.entries.entry(entry).or_default();
-        if rows.is_empty() {
-            *rows = match (entry, action) {
+    fn choices_of(&mut self, entry: Option<u32>, action: Option<&Resolved>) -> &Choices {
+        self.entries.entry(entry).or_insert_with(|| {
+            let rows: Vec<Row> = match (entry, action) {
                 (None, Some(Resolved::Set(set))) => {
                     set.actions.iter().map(|a| bound_row(a, 0)).collect()
                 }
-                _ => [row(action, if entry.is_some() { HIT } else { 0 })].into(),
+                _ => vec![row(action, if entry.is_some() { HIT } else { 0 })],
             };
-        }
-        rows
+            Box::new(rows.into())
+        })
     }
 }
 

@@ -282,6 +282,17 @@ fn change(pipeline: &mut Pipeline) {
 
 /// What becomes of a frame, and everything it changes.
 fn forward(pipeline: &mut Pipeline, now: u64, frame: &[u8]) -> String {
+    let (seen, words) = forward_parked(pipeline, now, frame, false);
+    seen + &words
+}
+
+/// What becomes of a frame, which may be parked between ingress and egress, and the words that are left of it.
+fn forward_parked(
+    pipeline: &mut Pipeline,
+    now: u64,
+    frame: &[u8],
+    parks: bool,
+) -> (String, String) {
     let input = IngressInput {
         ingress_port: 3,
         ..IngressInput::default()
@@ -294,18 +305,25 @@ fn forward(pipeline: &mut Pipeline, now: u64, frame: &[u8]) -> String {
         ..
     } = outcome.verdict
     else {
-        return format!("{outcome:?}");
+        return (format!("{outcome:?}"), String::new());
     };
     let (length, words) = (packet.wire_len(), packet.words.clone());
+    let packet = match parks {
+        true => {
+            let parked = pipeline.park(packet);
+            pipeline.unpark(parked)
+        }
+        false => packet,
+    };
     let input = EgressInput {
         egress_port: egress_spec,
         enq_qdepth: 9,
         ..EgressInput::default()
     };
     let verdict = pipeline.egress(now, packet, &input).verdict;
-    format!(
-        "{egress_spec} {length} {words:?} {:?} {verdict:02x?}",
-        pipeline.state.pool.last_words()
+    (
+        format!("{egress_spec} {length} {words:?} {verdict:02x?}"),
+        format!("{:?}", pipeline.state.pool.last_words()),
     )
 }
 
@@ -340,6 +358,11 @@ fn three(source: &json_model::Program) -> [Pipeline; 3] {
     .map(|program: Arc<Program>| Pipeline::new(program))
 }
 
+/// The same program; its packets are parked.
+fn with_parking(pipelines: &[Pipeline; 3]) -> Pipeline {
+    Pipeline::new(pipelines[0].program().clone())
+}
+
 fn frames() -> impl Strategy<Value = Vec<(Vec<u8>, usize)>> {
     let frame = (
         proptest::collection::vec(any::<u8>(), 0..4),
@@ -367,22 +390,27 @@ proptest! {
         let json = program(&shape, bodies, condition);
         let source = json_model::Program::from_json(json.to_string().as_bytes()).unwrap();
         let mut pipelines = three(&source);
+        let mut parking = with_parking(&pipelines);
         let mut later = (1..).zip(&entries);
         for (n, (frame, cut)) in (0..).zip(&frames) {
             // Some entries before each packet, and at last a default action and an entry less.
             for (priority, e) in later.by_ref().take(2) {
                 let done = pipelines.each_mut().map(|p| insert(p, &shape, e, priority));
                 prop_assert!(done.iter().all(|d| *d == done[0]));
+                insert(&mut parking, &shape, e, priority);
             }
             if n == 3 {
                 pipelines.iter_mut().for_each(change);
+                change(&mut parking);
             }
             let frame = &frame[..frame.len().min(*cut)];
             // Every other packet is traced, and so interpreted.
             if n % 2 == 1 {
                 pipelines[0].start_trace();
             }
+            let (parked, _) = forward_parked(&mut parking, n * 7, frame, true);
             let [native, interpreted, plain] = pipelines.each_mut().map(|p| forward(p, n * 7, frame));
+            prop_assert_eq!(native.get(..parked.len()), Some(parked.as_str()));
             prop_assert_eq!(&native, &interpreted);
             prop_assert_eq!(&interpreted, &plain);
             let trace = pipelines[0].take_trace();
@@ -390,6 +418,7 @@ proptest! {
             trace.iter().for_each(|event| assert!(!event.to_string().is_empty()));
         }
         let [native, interpreted, plain] = pipelines.each_ref().map(memory);
+        prop_assert_eq!(&native, &memory(&parking));
         prop_assert_eq!(&native, &interpreted);
         prop_assert_eq!(&interpreted, &plain);
     }
@@ -429,9 +458,12 @@ fn programs_of_a_folder_do_the_same() {
             continue;
         }
         let mut pipelines = three(&source);
+        let mut parking = with_parking(&pipelines);
         for (n, frame) in (0..).zip(&frames) {
+            let (parked, _) = forward_parked(&mut parking, n * 7, frame, true);
             let [native, interpreted, plain] =
                 pipelines.each_mut().map(|p| forward(p, n * 7, frame));
+            assert_eq!(native.get(..parked.len()), Some(parked.as_str()));
             assert_eq!(native, interpreted, "{} {frame:02x?}", path.display());
             assert_eq!(interpreted, plain, "{} {frame:02x?}", path.display());
         }

@@ -363,6 +363,11 @@ impl Table {
         })
     }
 
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
     /// The entry for a key of one word, if the table has keys.
     pub fn find_word(&self, key: u64) -> Option<u32> {
         match self.count {
