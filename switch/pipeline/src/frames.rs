@@ -2,17 +2,25 @@
 
 /// Long enough for all headers without payload: most frames of a transport are control packets.
 const SHORT_BYTES: usize = 256;
-/// More of a kind is not worth keeping.
-const KEPT: usize = 8192;
-/// Longer than a jumbo frame, as frames with offloads are: so many of them would be half a gigabyte.
+/// More of a kind is not kept. So much a thousand hosts with a window of 85 packets have on their way; freed and
+/// allocated anew, its pages would have to be cleared again.
+const KEPT_BYTES: usize = 128 << 20;
+/// Longer than a jumbo frame, as frames with offloads are: what comes next would hardly ever need them.
 const TOO_LONG_BYTES: usize = 10_000;
 
 /// Frames to be used again, the last one first: it is still in the caches. Short and long ones are kept apart, so
 /// that control packets take no memory of full ones, which would be spread over many pages.
 #[derive(Debug, Default)]
 pub struct Frames {
-    short: Vec<Vec<u8>>,
-    long: Vec<Vec<u8>>,
+    short: Kind,
+    long: Kind,
+}
+
+#[derive(Debug, Default)]
+struct Kind {
+    frames: Vec<Vec<u8>>,
+    /// Of their memory.
+    bytes: usize,
 }
 
 impl Frames {
@@ -22,7 +30,8 @@ impl Frames {
             0..=SHORT_BYTES => (&mut self.short, SHORT_BYTES),
             _ => (&mut self.long, bytes),
         };
-        let mut frame = kind.pop().unwrap_or_default();
+        let mut frame = kind.frames.pop().unwrap_or_default();
+        kind.bytes -= frame.capacity();
         frame.clear();
         if frame.capacity() < bytes {
             // Growing it would copy what it held.
@@ -32,12 +41,14 @@ impl Frames {
     }
 
     pub fn give(&mut self, frame: Vec<u8>) {
-        let kind = match frame.capacity() {
+        let bytes = frame.capacity();
+        let kind = match bytes {
             0..=SHORT_BYTES => &mut self.short,
             _ => &mut self.long,
         };
-        if (1..TOO_LONG_BYTES).contains(&frame.capacity()) && kind.len() < KEPT {
-            kind.push(frame);
+        if (1..TOO_LONG_BYTES).contains(&bytes) && kind.bytes + bytes <= KEPT_BYTES {
+            kind.bytes += bytes;
+            kind.frames.push(frame);
         }
     }
 }
@@ -65,10 +76,21 @@ mod tests {
     #[test]
     fn only_so_many_are_kept() {
         let mut frames = Frames::default();
-        for _ in 0..2 * KEPT {
-            frames.give(vec![0; 10]);
-        }
         frames.give(vec![0; 60_000]);
-        assert_eq!((frames.short.len(), frames.long.len()), (KEPT, 0));
+        assert_eq!(frames.long.frames.len(), 0);
+        let all = KEPT_BYTES / 8192;
+        for _ in 0..all + 10 {
+            frames.give(vec![0; 8192]);
+        }
+        frames.give(vec![0; 10]);
+        assert_eq!(
+            (frames.short.frames.len(), frames.long.frames.len()),
+            (1, all)
+        );
+        for _ in 0..10 {
+            frames.take(8000);
+        }
+        frames.give(vec![0; 8192]);
+        assert_eq!(frames.long.frames.len(), all - 9);
     }
 }
