@@ -25,9 +25,10 @@ impl Code<'_, '_> {
         let frame = self.load_context(offset::FRAME);
         let mut at = frame;
         for header in &parking.headers {
-            at = self.if_valid(header, at, |code, valid| match valid {
-                true => code.write_pieces(&header.pieces, at),
-                false => {}
+            at = self.if_valid(header, at, |code, valid| {
+                if valid {
+                    code.write_pieces(&header.pieces, at);
+                }
             });
         }
         let kept = self.load_context(offset::KEPT);
