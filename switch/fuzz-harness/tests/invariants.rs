@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use ebb_switch_fuzz_harness::{Loaded, PROGRAMS, bmv2_json, p4, packets};
+use ebb_switch_fuzz_harness::{Loaded, PROGRAMS, Target, bmv2_json, p4, p4runtime, packets};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -46,6 +46,17 @@ proptest! {
     #[test]
     fn files_are_loaded_or_refused(bytes in bytes(120)) {
         bmv2_json(&KITCHEN_SINK, &bytes);
+    }
+}
+
+static TARGET: LazyLock<Target> = LazyLock::new(Target::fixture);
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn requests_are_done_or_refused(bytes in bytes(2000)) {
+        p4runtime(&TARGET, &bytes);
     }
 }
 

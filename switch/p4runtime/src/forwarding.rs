@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ebb_pipeline::Pipeline;
+use ebb_units::Instant;
 use tonic::Status;
 
 use crate::device::Switch;
@@ -30,17 +31,21 @@ pub struct Forwarding {
 impl Forwarding {
     pub fn verify(programs: &Programs, config: ForwardingPipelineConfig) -> Result<Self> {
         let cookie = config.cookie;
-        let loaded = programs.load(config)?;
+        Ok(Self::new(programs.load(config)?, cookie))
+    }
+
+    /// With nothing written to it.
+    pub fn new(loaded: Arc<Loaded>, cookie: Option<Cookie>) -> Self {
         let pipeline = Pipeline::new(loaded.program.clone());
         let store = Store::new(&loaded.info);
         let names = Names::new(&loaded.info.types);
-        Ok(Self {
+        Self {
             cookie,
             store: Mutex::new(store),
             names: Mutex::new(names),
             detached: Mutex::new(Some(pipeline)),
             loaded,
-        })
+        }
     }
 
     /// Puts the pipeline into the switch.
@@ -64,14 +69,37 @@ impl Forwarding {
                 .pipeline()
                 .ok_or_else(|| Status::internal("the switch has lost its pipeline"))?,
         };
-        Ok(f(&mut Context {
-            info: &self.loaded.info,
-            plans: &self.loaded.plans,
-            names: &mut lock(&self.names),
-            store: &mut lock(&self.store),
+        Ok(f(&mut self.context(
             pipeline,
             now,
-        }))
+            &mut lock(&self.names),
+            &mut lock(&self.store),
+        )))
+    }
+
+    /// Runs `f` on the pipeline while no switch has it. `None`: one has.
+    pub fn with_detached<R>(&self, now: Instant, f: impl FnOnce(&mut Context) -> R) -> Option<R> {
+        let mut detached = lock(&self.detached);
+        let (mut names, mut store) = (lock(&self.names), lock(&self.store));
+        let mut context = self.context(detached.as_mut()?, now, &mut names, &mut store);
+        Some(f(&mut context))
+    }
+
+    fn context<'a>(
+        &'a self,
+        pipeline: &'a mut Pipeline,
+        now: Instant,
+        names: &'a mut Names,
+        store: &'a mut Store,
+    ) -> Context<'a> {
+        Context {
+            info: &self.loaded.info,
+            plans: &self.loaded.plans,
+            names,
+            store,
+            pipeline,
+            now,
+        }
     }
 
     /// Writes what `old` holds to this config (spec: RECONCILE_AND_COMMIT). Counters and registers

@@ -23,6 +23,7 @@ mod error;
 mod fabric;
 mod forwarding;
 mod host;
+mod offline;
 mod p4info;
 mod packet_io;
 mod preload;
@@ -39,7 +40,9 @@ mod traffic;
 mod translation;
 
 pub use device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
+pub use error::EntityError;
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};
+pub use offline::Offline;
 pub use preload::{PreloadError, read_config};
 pub use server::{ServeError, Server};
 pub use tls::{TlsError, TlsFiles};

@@ -1,0 +1,63 @@
+//! A config without a switch, a thread or gRPC: what requests do to it, directly. For fuzzers and
+//! tests of what no request may do.
+
+use ebb_units::Instant;
+
+use crate::entities::{self, Context, Position};
+use crate::error::{EntityError, Result};
+use crate::forwarding::Forwarding;
+use crate::programs::Programs;
+use crate::proto::p4;
+
+/// Entries that a part of a read has: few, so that reads have several.
+const PART: usize = 3;
+
+pub struct Offline(Forwarding);
+
+impl Offline {
+    pub fn new(config: p4::ForwardingPipelineConfig, interpreted: bool) -> Result<Self> {
+        Forwarding::verify(&Programs::new(interpreted), config).map(Self)
+    }
+
+    /// The same program, with nothing written to it.
+    pub fn fresh(&self) -> Self {
+        Self(Forwarding::new(self.0.loaded.clone(), None))
+    }
+
+    pub fn write(&self, update: &p4::Update) -> Result<()> {
+        self.on(|ctx| entities::write(ctx, update))?
+    }
+
+    /// The results of all updates; after one that failed, none is in force.
+    pub fn write_all_or_nothing(&self, updates: &[p4::Update]) -> Result<Vec<Result<()>>> {
+        self.on(|ctx| entities::write_all_or_nothing(ctx, updates))
+    }
+
+    /// Part by part, as a request is answered.
+    pub fn read(&self, filter: &p4::Entity) -> Result<Vec<p4::Entity>> {
+        self.on(|ctx| {
+            let (mut at, mut found) = (Position::default(), Vec::new());
+            loop {
+                let limit = found.len() + PART;
+                if entities::read(ctx, filter, (&mut at, limit), &mut found)? {
+                    return Ok(found);
+                }
+            }
+        })?
+    }
+
+    /// What makes another config with the same program the same, but for counters and registers.
+    pub fn updates(&self) -> Result<Vec<p4::Update>> {
+        self.on(entities::restore_updates)?
+    }
+
+    /// Writes what [`updates`](Self::updates) gave.
+    pub fn restore(&self, updates: &[p4::Update]) -> Result<()> {
+        self.on(|ctx| updates.iter().try_for_each(|u| entities::restore(ctx, u)))?
+    }
+
+    fn on<R>(&self, f: impl FnOnce(&mut Context) -> R) -> Result<R> {
+        let done = self.0.with_detached(Instant::ZERO, f);
+        done.ok_or_else(|| EntityError::internal("a switch has the pipeline"))
+    }
+}
