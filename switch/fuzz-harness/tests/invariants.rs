@@ -52,7 +52,7 @@ proptest! {
 static TARGET: LazyLock<Target> = LazyLock::new(Target::fixture);
 
 proptest! {
-    #![proptest_config(config(100))]
+    #![proptest_config(config(300))]
 
     #[test]
     fn requests_are_done_or_refused(bytes in bytes(2000)) {
