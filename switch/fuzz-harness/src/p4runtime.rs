@@ -91,7 +91,10 @@ fn request(
         }
     };
     let after = state(target, offline, true);
-    assert!(done || after == *known, "{what}, but changed\n{known:#?}\nto\n{after:#?}");
+    assert!(
+        done || after == *known,
+        "{what}, but changed\n{known:#?}\nto\n{after:#?}"
+    );
     *known = after;
     Ok(())
 }
