@@ -7,6 +7,7 @@
 //! itself beyond [`MAX_COPIES`], so that no program can occupy the switch for ever.
 
 mod lineage;
+mod queueing;
 mod visits;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -17,15 +18,13 @@ use ebb_pipeline::{
     instance_type,
 };
 use ebb_traffic_manager::{
-    Admission, Arrival, ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager,
-    TrafficManagerConfig,
+    ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager, TrafficManagerConfig,
 };
 use ebb_units::{BitRate, Duration, Instant};
 
 use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
 use crate::ecn::carries_ce;
-use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
 use crate::trace::{Event, Tracer, Watches};
 
 pub use ebb_traffic_manager::PortId;
@@ -35,8 +34,6 @@ pub use lineage::MAX_COPIES;
 /// Passes through ingress or egress that resubmission, recirculation, cloning and deflection may
 /// add up to for one packet.
 pub const MAX_PASSES: u8 = 64;
-/// Packets of a port that are fetched before a turn.
-const PREFETCHED: usize = 16;
 /// v1model's queue depths are 19 bits wide; greater depths stay at the greatest value.
 const MAX_DEPTH: u64 = (1 << 19) - 1;
 
@@ -622,90 +619,6 @@ impl Switch {
         }
     }
 
-    /// Offers a packet to the traffic manager and follows its answer.
-    fn offer(&mut self, port: PortId, priority: u8, queued: Queued<Box<Packet>>) {
-        let arrival = Arrival {
-            queue: priority,
-            len: queued.packet.wire_len() as u64,
-            deflections: queued.journey.deflections,
-        };
-        let pipeline = &mut self.pipeline;
-        let keep = |queued: Queued<Box<Packet>>, waits: bool| Queued {
-            packet: match pipeline {
-                // In tests all are, so that they see what is missing. What is noted of a packet is all of it.
-                Some(pipeline)
-                    if (waits || cfg!(debug_assertions)) && queued.journey.watches == 0 =>
-                {
-                    pipeline.park(queued.packet)
-                }
-                _ => Parked::whole(queued.packet),
-            },
-            egress_rid: queued.egress_rid,
-            journey: queued.journey,
-        };
-        let admission = self
-            .manager
-            .enqueue_as(self.now, port, arrival, queued, keep);
-        match admission {
-            Admission::Enqueued { depth } => {
-                self.tracer.note(|| Event::Enqueued {
-                    port,
-                    queue: priority,
-                    bytes: arrival.len,
-                    depth,
-                });
-                self.schedule(port);
-            }
-            // The traffic manager has counted it.
-            Admission::Dropped {
-                packet: queued,
-                reason,
-            } => {
-                self.tracer.note(|| Event::Refused {
-                    port,
-                    queue: priority,
-                    reason: reason.as_str(),
-                    depth: self.manager.depth(port, priority),
-                });
-                self.recycle(queued.packet);
-            }
-            Admission::Deflected {
-                packet: queued,
-                depth,
-            } => {
-                let Some(pipeline) = &mut self.pipeline else {
-                    return;
-                };
-                self.tracer.note(|| Event::Deflected {
-                    port,
-                    queue: priority,
-                    depth,
-                });
-                let frame = match pipeline.deparse(queued.packet) {
-                    Ok(frame) => frame,
-                    Err(reason) => {
-                        let port = queued.journey.ingress_port;
-                        return self.drop_one(port, reason.name(), arrival.len);
-                    }
-                };
-                let depth = depth.in_unit(self.manager.depth_unit());
-                self.entering.push_back(Entering {
-                    frame,
-                    instance_type: instance_type::DEFLECTED,
-                    preserved: None,
-                    deflect: Some(Deflect {
-                        egress_port: port,
-                        enq_qdepth: depth.min(MAX_DEPTH) as u32,
-                    }),
-                    journey: Journey {
-                        deflections: queued.journey.deflections + 1,
-                        ..queued.journey.next_pass()
-                    },
-                });
-            }
-        }
-    }
-
     fn pass_egress(&mut self, port: PortId, departure: Departure<Queued>) {
         let Departure {
             packet: queued,
@@ -777,27 +690,6 @@ impl Switch {
         });
         self.effects
             .push((sent.arrival, Effect::Send { port, frame }));
-    }
-
-    /// Has fetched what departures of these ports before a time will touch. Step by step for all of them, so that the
-    /// waiting overlaps.
-    pub(crate) fn prefetch_departures<I: Iterator<Item = PortId>>(
-        &self,
-        ports: impl Fn() -> I,
-        before: Instant,
-    ) {
-        let manager = &self.manager;
-        ports().for_each(|port| prefetch_at(manager.port_ahead(port)));
-        ports().for_each(|port| prefetch_at(manager.queue_ahead(port)));
-        ports().for_each(|port| prefetch_at(manager.packets_ahead(port)));
-        ports().for_each(|port| self.prefetch_packets(port, before));
-    }
-
-    /// The headers of packets that wait are in their frames.
-    fn prefetch_packets(&self, port: PortId, before: Instant) {
-        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
-            prefetch(queued.packet.frame(), HEADER_LINES);
-        }
     }
 
     /// Makes sure that the port is served when its next transmission is due.

@@ -1,0 +1,119 @@
+//! Into the traffic manager, and what is fetched before packets come out of it.
+
+use ebb_pipeline::{Deflect, Packet, Parked, instance_type};
+use ebb_traffic_manager::{Admission, Arrival};
+use ebb_units::Instant;
+
+use super::{Entering, Journey, MAX_DEPTH, PortId, Queued, Switch};
+use crate::prefetch::{HEADER_LINES, prefetch, prefetch_at};
+use crate::trace::Event;
+
+/// Packets of a port that are fetched before a turn.
+const PREFETCHED: usize = 16;
+
+impl Switch {
+    /// Offers a packet to the traffic manager and follows its answer.
+    pub(super) fn offer(&mut self, port: PortId, priority: u8, queued: Queued<Box<Packet>>) {
+        let arrival = Arrival {
+            queue: priority,
+            len: queued.packet.wire_len() as u64,
+            deflections: queued.journey.deflections,
+        };
+        let pipeline = &mut self.pipeline;
+        let keep = |queued: Queued<Box<Packet>>, waits: bool| Queued {
+            packet: match pipeline {
+                // In tests all are, so that they see what is missing. What is noted of a packet is all of it.
+                Some(pipeline)
+                    if (waits || cfg!(debug_assertions)) && queued.journey.watches == 0 =>
+                {
+                    pipeline.park(queued.packet)
+                }
+                _ => Parked::whole(queued.packet),
+            },
+            egress_rid: queued.egress_rid,
+            journey: queued.journey,
+        };
+        let admission = self
+            .manager
+            .enqueue_as(self.now, port, arrival, queued, keep);
+        match admission {
+            Admission::Enqueued { depth } => {
+                self.tracer.note(|| Event::Enqueued {
+                    port,
+                    queue: priority,
+                    bytes: arrival.len,
+                    depth,
+                });
+                self.schedule(port);
+            }
+            // The traffic manager has counted it.
+            Admission::Dropped {
+                packet: queued,
+                reason,
+            } => {
+                self.tracer.note(|| Event::Refused {
+                    port,
+                    queue: priority,
+                    reason: reason.as_str(),
+                    depth: self.manager.depth(port, priority),
+                });
+                self.recycle(queued.packet);
+            }
+            Admission::Deflected {
+                packet: queued,
+                depth,
+            } => {
+                let Some(pipeline) = &mut self.pipeline else {
+                    return;
+                };
+                self.tracer.note(|| Event::Deflected {
+                    port,
+                    queue: priority,
+                    depth,
+                });
+                let frame = match pipeline.deparse(queued.packet) {
+                    Ok(frame) => frame,
+                    Err(reason) => {
+                        let port = queued.journey.ingress_port;
+                        return self.drop_one(port, reason.name(), arrival.len);
+                    }
+                };
+                let depth = depth.in_unit(self.manager.depth_unit());
+                self.entering.push_back(Entering {
+                    frame,
+                    instance_type: instance_type::DEFLECTED,
+                    preserved: None,
+                    deflect: Some(Deflect {
+                        egress_port: port,
+                        enq_qdepth: depth.min(MAX_DEPTH) as u32,
+                    }),
+                    journey: Journey {
+                        deflections: queued.journey.deflections + 1,
+                        ..queued.journey.next_pass()
+                    },
+                });
+            }
+        }
+    }
+
+    /// Has fetched what departures of these ports before a time will touch. Step by step for all of them, so that the
+    /// waiting overlaps.
+    pub(crate) fn prefetch_departures<I: Iterator<Item = PortId>>(
+        &self,
+        ports: impl Fn() -> I,
+        before: Instant,
+    ) {
+        let manager = &self.manager;
+        ports().for_each(|port| prefetch_at(manager.port_ahead(port)));
+        ports().for_each(|port| prefetch_at(manager.queue_ahead(port)));
+        ports().for_each(|port| prefetch_at(manager.packets_ahead(port)));
+        ports().for_each(|port| self.prefetch_packets(port, before));
+    }
+
+    /// The headers of packets that wait are in their frames.
+    fn prefetch_packets(&self, port: PortId, before: Instant) {
+        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
+            prefetch(queued.packet.frame(), HEADER_LINES);
+        }
+    }
+}
