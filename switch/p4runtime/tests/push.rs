@@ -6,6 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use common::messages::*;
 use common::{Controller, DEVICE_ID, FakeDevice, Running, config, uint128};
@@ -53,8 +54,9 @@ impl Traffic {
 
     /// More packets have passed.
     async fn goes_on(&self) {
-        let before = self.forwarded.load(Ordering::Relaxed);
+        let (before, began) = (self.forwarded.load(Ordering::Relaxed), Instant::now());
         while self.forwarded.load(Ordering::Relaxed) < before + 10 {
+            assert!(began.elapsed().as_secs() < 20, "no packet is forwarded");
             tokio::task::yield_now().await;
         }
     }
