@@ -78,7 +78,7 @@ pub struct Table {
     pub next_tables: IndexMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_entry: Option<DefaultEntry>,
-    /// Makes the table immutable.
+    /// Makes the table immutable, unless the entries say [otherwise](Entry::is_const).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<Vec<Entry>>,
 }
@@ -144,6 +144,10 @@ pub struct Entry {
     /// Lower numbers win, other than in P4Runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
+    /// Ours; BMv2 does not look at it. Said of an entry of a table with `entries` that are not all
+    /// `const`: whether this one is. Such a table takes other entries, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_const: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -43,10 +43,10 @@ struct Bmv2 {
 }
 
 impl Bmv2 {
-    fn start(test: &str, packets: &[Frame]) -> Bmv2 {
+    fn start(test: &str, program: &str, packets: &[Frame]) -> Bmv2 {
         let folder = std::env::temp_dir().join(format!("ebb-bmv2-{}-{test}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("program.json"), program()).expect("a file");
+        fs::write(folder.join("program.json"), json(program)).expect("a file");
         for port in PORTS {
             let frames = packets.iter().filter(|p| p.0 == port).map(|p| &p.1[..]);
             fs::write(folder.join(format!("{port}_in.pcap")), pcap(frames)).expect("a file");
@@ -108,17 +108,13 @@ impl Drop for Bmv2 {
     }
 }
 
-fn program() -> String {
-    let text = fs::read_to_string(file("differences.p4")).expect("a file");
+const DIFFERENCES: &str = "differences.p4";
+
+fn json(program: &str) -> String {
+    let text = fs::read_to_string(file(program)).expect("a file");
     let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let options = Default::default();
-    let compiled = ebb_p4c::compile(
-        "differences.p4",
-        &text,
-        &options,
-        &mut sources,
-        &diagnostics,
-    );
+    let compiled = ebb_p4c::compile(program, &text, &options, &mut sources, &diagnostics);
     compiled.expect("a right program").json.to_json()
 }
 
@@ -188,7 +184,7 @@ fn simple_switch() {
     }
     let text = fs::read_to_string(file("differences.bmv2")).expect("a file");
     let (packets, expected) = script(&text);
-    let output = Bmv2::start("script", &packets).wait_for(expected.len());
+    let output = Bmv2::start("script", DIFFERENCES, &packets).wait_for(expected.len());
     // Packets that take longer are overtaken.
     let sorted = |mut frames: Vec<Frame>| {
         frames.sort();
@@ -202,7 +198,7 @@ fn a_false_assertion_ends_simple_switch() {
     if is_missing() {
         return;
     }
-    let mut bmv2 = Bmv2::start("assert", &[(0, hex("04 00 00000000"))]);
+    let mut bmv2 = Bmv2::start("assert", DIFFERENCES, &[(0, hex("04 00 00000000"))]);
     let status = bmv2.end().expect("it ends");
     assert!(!status.success(), "{status}");
 }
@@ -213,9 +209,26 @@ fn random_numbers_of_simple_switch_differ_from_run_to_run() {
         return;
     }
     let [first, second] = ["random-1", "random-2"].map(|test| {
-        let output = Bmv2::start(test, &[(0, hex("05 00 00000000"))]).wait_for(1);
+        let output = Bmv2::start(test, DIFFERENCES, &[(0, hex("05 00 00000000"))]).wait_for(1);
         assert_eq!(output.len(), 1);
         output
     });
     assert_ne!(first, second);
+}
+
+#[test]
+fn registers_wider_than_ours() {
+    let output = Command::new(env!("CARGO_BIN_EXE_ebb-stf"))
+        .arg(file("wide.p4"))
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("load error"), "{text}");
+    assert!(text.contains("200 bits, at most 127"), "{text}");
+    if is_missing() {
+        return;
+    }
+    let packets = [(0, hex("07 00")), (0, hex("08 00"))];
+    let output = Bmv2::start("wide", "wide.p4", &packets).wait_for(2);
+    assert_eq!(output, [(1, hex("07 00")), (1, hex("08 07"))]);
 }

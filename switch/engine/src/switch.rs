@@ -14,8 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ebb_pipeline::{
     CloneRequest, Deflect, Digest, EgressInput, EgressVerdict, EntryId, IngressInput,
-    IngressVerdict, Packet, Parked, Pipeline, Pool, Preserved, TableId, control::Replica,
-    instance_type,
+    IngressVerdict, Packet, Pipeline, Pool, Preserved, TableId, control::Replica, instance_type,
 };
 use ebb_traffic_manager::{
     ConfigError, Count, Departure, Depth, PortStatistics, TrafficManager, TrafficManagerConfig,
@@ -72,10 +71,10 @@ pub(crate) enum Effect {
     Send { port: PortId, frame: Vec<u8> },
 }
 
-/// A packet between ingress and egress; in its queue it is [`Parked`].
+/// A packet between ingress and egress.
 #[derive(Debug)]
-struct Queued<P = Parked> {
-    packet: P,
+struct Queued {
+    packet: Box<Packet>,
     egress_rid: u16,
     journey: Journey,
 }
@@ -643,8 +642,7 @@ impl Switch {
             deq_qdepth: departure.depth_at_dequeue.in_unit(unit).min(MAX_DEPTH) as u32,
         };
         let mut journey = queued.journey;
-        let packet = pipeline.unpark(queued.packet);
-        let outcome = pipeline.egress(start, packet, &input);
+        let outcome = pipeline.egress(start, queued.packet, &input);
         self.collect_trace();
         if let Some(clone) = outcome.clone {
             self.clone_packet(clone, &mut journey);

@@ -8,14 +8,17 @@
 //! | [`p4`] | a P4 program, or changes of one | the compiler answers with a program or with errors; what it makes is loaded |
 //! | [`bmv2_json`] | a BMv2 JSON file, or changes of one | it is loaded or refused; what is loaded takes packets, native code and interpreter alike |
 //! | [`p4runtime`] | P4Runtime requests | a refused one changes nothing, a batch is whole or not at all, what is read can be written |
+//! | [`controllers`] | what several controllers say on their streams, write and push | one primary for each role, the one of the specification; it alone may write; everybody knows |
 //! | [`packets`] | table entries, other state and packets, for one of [`PROGRAMS`] | native code, interpreter and plain interpreter do the same |
 
 mod bytes;
+mod controllers;
 mod p4runtime;
 mod programs;
 mod state;
 mod world;
 
+pub use controllers::controllers;
 pub use p4runtime::{Target, p4runtime};
 pub use programs::{Loaded, PROGRAMS, bmv2_json, p4};
 

@@ -20,6 +20,7 @@ const MOST_REQUESTS: usize = 40;
 pub struct Target {
     offline: Offline,
     info: P4Info,
+    config: p4::ForwardingPipelineConfig,
 }
 
 impl Target {
@@ -34,8 +35,13 @@ impl Target {
         let config = config.expect("files of this repository");
         Target {
             info: config.p4info.clone().unwrap_or_default(),
-            offline: Offline::new(config, true).expect("they belong together"),
+            offline: Offline::new(config.clone(), true).expect("they belong together"),
+            config,
         }
+    }
+
+    pub fn config(&self) -> &p4::ForwardingPipelineConfig {
+        &self.config
     }
 }
 
@@ -139,7 +145,7 @@ fn state(target: &Target, offline: &Offline, with_counters: bool) -> Vec<String>
     all
 }
 
-fn update(target: &Target, input: &mut Unstructured) -> Result<p4::Update> {
+pub fn update(target: &Target, input: &mut Unstructured) -> Result<p4::Update> {
     let update = p4::Update {
         r#type: input.int_in_range(0..=4)?,
         entity: Some(entity(target, input)?),

@@ -2,7 +2,9 @@
 
 use std::sync::LazyLock;
 
-use ebb_switch_fuzz_harness::{Loaded, PROGRAMS, Target, bmv2_json, p4, p4runtime, packets};
+use ebb_switch_fuzz_harness::{
+    Loaded, PROGRAMS, Target, bmv2_json, controllers, p4, p4runtime, packets,
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -57,6 +59,15 @@ proptest! {
     #[test]
     fn requests_are_done_or_refused(bytes in bytes(2000)) {
         p4runtime(&TARGET, &bytes);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn controllers_do_not_confuse_the_switch(bytes in bytes(1500)) {
+        controllers(&TARGET, &bytes);
     }
 }
 

@@ -26,6 +26,14 @@ pub fn string(annotations: &[Annotation], name: &str) -> Option<String> {
         .filter(|_| !body.is_empty())
 }
 
+/// How the controller knows a type or field: `@name`, or as the program does.
+pub fn own_name(name: &str, list: &[Annotation]) -> String {
+    match string(list, "name") {
+        Some(own) => own.strip_prefix('.').unwrap_or(&own).to_owned(),
+        None => name.to_owned(),
+    }
+}
+
 /// The numbers of `@annotation(1, 2)`.
 pub fn numbers(annotations: &[Annotation], name: &str) -> Vec<BigInt> {
     find(annotations, name).map_or_else(Vec::new, |a| {

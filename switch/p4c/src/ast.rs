@@ -108,6 +108,12 @@ pub enum ExprKind {
         high: Box<Expr>,
         low: Box<Expr>,
     },
+    /// `base[low +: width]`
+    SliceFrom {
+        base: Box<Expr>,
+        low: Box<Expr>,
+        width: Box<Expr>,
+    },
     Call {
         callee: Box<Expr>,
         type_args: Vec<Type>,

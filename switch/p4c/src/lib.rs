@@ -13,6 +13,7 @@ pub mod ast;
 pub mod bmv2;
 pub mod check;
 pub mod diagnostics;
+mod digests;
 pub mod elaborate;
 pub mod eval;
 pub mod ir;

@@ -13,6 +13,8 @@ use crate::source::{FileId, SourceMap, Span};
 mod condition;
 mod include;
 
+pub use include::library_with;
+
 /// Deep enough for any real program, shallow enough for the stack.
 const MAX_INCLUDE_DEPTH: usize = 64;
 const MAX_EXPANSION_DEPTH: usize = 200;

@@ -63,6 +63,7 @@ pub struct EnumType {
     pub members: Vec<String>,
     /// Representation of a serializable enum: its type and the value of each member.
     pub underlying: Option<(Type, Vec<BigInt>)>,
+    pub annotations: Vec<Annotation>,
     pub span: Span,
 }
 

@@ -4,6 +4,7 @@
 //! parts as messages, the others encoded, which is a tenth of the memory.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use prost::Message;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -16,10 +17,46 @@ use crate::proto::p4::ReadResponse;
 
 /// Parts that wait as they are: 20 MB or so.
 const UNPACKED: usize = 128;
+/// What waits encoded, of all answers together: ten million entries.
+const PACKED_BYTES: usize = 512 << 20;
+
+/// How much the answers of a device take that clients have not fetched.
+#[derive(Debug, Default)]
+pub struct Waiting(AtomicUsize);
+
+/// Some of it, for as long as it waits.
+struct Share {
+    bytes: usize,
+    of: Arc<Waiting>,
+}
+
+impl Share {
+    /// Reads are done one after the other, so nobody else adds to it between look and addition.
+    fn take(of: &Arc<Waiting>, bytes: usize) -> Result<Self, Status> {
+        let before = of.0.fetch_add(bytes, Ordering::Relaxed);
+        let share = Self {
+            bytes,
+            of: of.clone(),
+        };
+        match before + bytes > PACKED_BYTES {
+            false => Ok(share),
+            true => Err(Status::resource_exhausted(format!(
+                "{before} bytes of answers wait for clients that do not fetch them; read the answers \
+                 that you asked for, or ask for less at once"
+            ))),
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
 
 enum Part {
     Message(ReadResponse, OwnedSemaphorePermit),
-    Packed(Vec<u8>),
+    Packed(Vec<u8>, Share),
 }
 
 impl Part {
@@ -29,8 +66,11 @@ impl Part {
                 drop(room);
                 Ok(response)
             }
-            Part::Packed(bytes) => ReadResponse::decode(bytes.as_slice())
-                .map_err(|e| Status::internal(format!("a part of the answer is damaged: {e}"))),
+            Part::Packed(bytes, share) => {
+                drop(share);
+                ReadResponse::decode(bytes.as_slice())
+                    .map_err(|e| Status::internal(format!("a part of the answer is damaged: {e}")))
+            }
         }
     }
 }
@@ -38,11 +78,14 @@ impl Part {
 pub struct Answer {
     parts: UnboundedSender<Result<Part, Status>>,
     room: Arc<Semaphore>,
+    waiting: Arc<Waiting>,
 }
 
 impl Answer {
     /// And what the client gets.
-    pub fn new() -> (
+    pub fn new(
+        all: Arc<Waiting>,
+    ) -> (
         Self,
         impl Stream<Item = Result<ReadResponse, Status>> + Send + Unpin,
     ) {
@@ -51,6 +94,7 @@ impl Answer {
         let answer = Self {
             parts,
             room: Arc::new(Semaphore::new(UNPACKED)),
+            waiting: all,
         };
         (answer, waiting.map(|part| part.and_then(Part::unpack)))
     }
@@ -58,7 +102,10 @@ impl Answer {
     pub fn part(&self, response: ReadResponse) -> Result<(), Status> {
         let part = match self.room.clone().try_acquire_owned() {
             Ok(room) => Part::Message(response, room),
-            Err(_) => Part::Packed(response.encode_to_vec()),
+            Err(_) => {
+                let share = Share::take(&self.waiting, response.encoded_len())?;
+                Part::Packed(response.encode_to_vec(), share)
+            }
         };
         self.send(Ok(part))
     }
@@ -93,7 +140,7 @@ mod tests {
 
     #[tokio::test]
     async fn all_parts_come_in_order_however_late_they_are_taken() {
-        let (answer, mut taken) = Answer::new();
+        let (answer, mut taken) = Answer::new(Arc::default());
         let last = 2 * UNPACKED as i32;
         for n in 0..last {
             answer.part(response(n)).unwrap();
@@ -110,8 +157,31 @@ mod tests {
 
     #[test]
     fn without_a_client_there_is_no_more_to_do() {
-        let (answer, taken) = Answer::new();
+        let (answer, taken) = Answer::new(Arc::default());
         drop(taken);
         assert!(answer.part(response(1)).is_err());
+    }
+
+    #[tokio::test]
+    async fn what_nobody_fetches_is_bounded_for_all_answers_together() {
+        let all = Arc::<Waiting>::default();
+        all.0.store(PACKED_BYTES - 100, Ordering::Relaxed);
+        let (answer, mut taken) = Answer::new(all.clone());
+        for n in 0..UNPACKED as i32 {
+            answer.part(response(n)).unwrap();
+        }
+        let mut added = 0;
+        while answer.part(response(1)).is_ok() {
+            added += 1;
+        }
+        assert!((1..100).contains(&added), "{added}");
+        while taken.next().await.is_some() {
+            added -= 1;
+            if added == -(UNPACKED as i32) {
+                break;
+            }
+        }
+        assert_eq!(all.0.load(Ordering::Relaxed), PACKED_BYTES - 100);
+        answer.part(response(1)).unwrap();
     }
 }

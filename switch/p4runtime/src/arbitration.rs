@@ -18,6 +18,12 @@ pub type Notice = (StreamId, p4::MasterArbitrationUpdate);
 /// Streams that one role may have open; the spec leaves the limit to the server.
 const MAX_STREAMS_PER_ROLE: usize = 64;
 
+/// Roles besides the default one. They are remembered until a restart, with their configs, so their number
+/// and size have a limit.
+const MAX_ROLES: usize = 64;
+const MAX_NAME_BYTES: usize = 256;
+const MAX_CONFIG_BYTES: usize = 64 << 10;
+
 /// The controllers of one device.
 #[derive(Debug)]
 pub struct Arbiter {
@@ -177,8 +183,17 @@ impl Arbiter {
         if update.device_id != self.device_id {
             return Err(unknown_device(update.device_id, self.device_id));
         }
+        check_role(update.role.as_ref())?;
         let Some(role) = self.roles.get(name) else {
-            return Ok(());
+            let named = self.roles.keys().filter(|name| !name.is_empty());
+            return match name.is_empty() || named.count() < MAX_ROLES {
+                true => Ok(()),
+                false => Err(Status::resource_exhausted(format!(
+                    "device {} has had {MAX_ROLES} roles, which is the limit; use one of them, or \
+                     restart the switch",
+                    self.device_id
+                ))),
+            };
         };
         let mut others = role.streams.iter().filter(|(id, _)| **id != stream);
         if let Some(election) = election
@@ -228,6 +243,22 @@ impl Arbiter {
         let mut streams: Vec<_> = role.streams.keys().copied().filter(|s| to(*s)).collect();
         streams.sort_by_key(|s| primary == Some(*s));
         streams.into_iter().map(notice).collect()
+    }
+}
+
+fn check_role(role: Option<&p4::Role>) -> Result<(), Status> {
+    let name = role.map_or(0, |r| r.name.len());
+    let config = role.and_then(|r| r.config.as_ref());
+    let config = config.map_or(0, |c| c.value.len() + c.type_url.len());
+    let too_long = |what: &str, bytes: usize, limit: usize| {
+        Err(Status::invalid_argument(format!(
+            "role.{what} has {bytes} bytes; allowed: up to {limit}"
+        )))
+    };
+    match () {
+        () if name > MAX_NAME_BYTES => too_long("name", name, MAX_NAME_BYTES),
+        () if config > MAX_CONFIG_BYTES => too_long("config", config, MAX_CONFIG_BYTES),
+        () => Ok(()),
     }
 }
 
@@ -333,6 +364,34 @@ mod tests {
         assert_eq!(a.primaries(|_| true), [10, 11]);
         let error = a.update(11, &update(9)).unwrap_err();
         assert_eq!(error.code(), Code::FailedPrecondition);
+    }
+
+    #[test]
+    fn roles_are_remembered_so_their_number_and_size_have_a_limit() {
+        let mut a = Arbiter::new(1);
+        let with = |name: String, config: usize| p4::MasterArbitrationUpdate {
+            role: Some(p4::Role {
+                name,
+                config: (config > 0).then(|| Any {
+                    type_url: "type.googleapis.com/stratum.P4RoleConfig".into(),
+                    value: vec![0; config],
+                }),
+                ..Default::default()
+            }),
+            ..update(5)
+        };
+        for n in 0..MAX_ROLES as u64 {
+            assert!(a.update(n, &with(format!("role {n}"), 0)).is_ok());
+            a.disconnect(n);
+        }
+        let one_more = a.update(100, &with("one more".into(), 0)).unwrap_err();
+        assert_eq!(one_more.code(), Code::ResourceExhausted);
+        assert!(a.update(100, &with("role 7".into(), 0)).is_ok());
+        assert!(a.update(101, &update(5)).is_ok(), "the default role");
+        for (name, config) in [(MAX_NAME_BYTES + 1, 0), (6, MAX_CONFIG_BYTES)] {
+            let large = a.update(102, &with("x".repeat(name), config));
+            assert_eq!(large.unwrap_err().code(), Code::InvalidArgument);
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The switch as this crate sees it. The crate that owns the switch implements these traits.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebb_pipeline::{Digest, EntryId, Pipeline, TableId};
 use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
@@ -68,7 +69,8 @@ pub trait Device: Send + Sync + 'static {
     fn subscribe(&self, events: mpsc::Sender<Event>);
 }
 
-/// Has the switch run `f`, from now on; the future is what it returns.
+/// Has the switch run `f`, from now on; the future is what it returns. A panic of `f`, which is a mistake of
+/// this crate, must not end the thread that forwards.
 pub fn call<R, F>(
     device: &dyn Device,
     f: F,
@@ -79,12 +81,75 @@ where
 {
     let (reply, result) = oneshot::channel();
     device.submit(Box::new(move |switch| {
+        let done = catch_unwind(AssertUnwindSafe(|| f(switch)));
         // The caller may have given up waiting; the work is done all the same.
-        let _ = reply.send(f(switch));
+        let _ = reply.send(done.map_err(|_| {
+            Status::internal(
+                "the request met a mistake of the server, which may have done a part of it; its standard \
+                 error says where",
+            )
+        }));
     }));
     async move {
         result
             .await
-            .map_err(|_| Status::unavailable("the switch has stopped"))
+            .unwrap_or_else(|_| Err(Status::unavailable("the switch has stopped")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    /// Jobs are run at once, by a switch that nobody asks anything.
+    struct Idle;
+
+    impl Device for Idle {
+        fn id(&self) -> u64 {
+            1
+        }
+        fn submit(&self, job: Job) {
+            job(&mut IdleSwitch(TrafficManagerConfig::like_bmv2(1)));
+        }
+        fn subscribe(&self, _: mpsc::Sender<Event>) {}
+    }
+
+    struct IdleSwitch(TrafficManagerConfig);
+
+    impl Switch for IdleSwitch {
+        fn now(&self) -> Instant {
+            Instant::ZERO
+        }
+        fn pipeline(&mut self) -> Option<&mut Pipeline> {
+            None
+        }
+        fn install(&mut self, _: Pipeline) {}
+        fn packet_out(&mut self, _: Vec<u8>) {}
+        fn traffic_config(&self) -> &TrafficManagerConfig {
+            &self.0
+        }
+        fn set_traffic_config(&mut self, _: TrafficManagerConfig) -> Result<(), ConfigError> {
+            Ok(())
+        }
+        fn traffic_statistics(&self) -> Vec<PortStatistics> {
+            Vec::new()
+        }
+        fn reset_traffic_statistics(&mut self) {}
+        fn other_drops(&self) -> Vec<(u16, String, Count)> {
+            Vec::new()
+        }
+        fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_that_panics_is_an_internal_error() {
+        let done = call(&Idle, |switch| switch.now()).await;
+        assert_eq!(done.unwrap(), Instant::ZERO);
+        let panicked = call(&Idle, |_| panic!("as a test")).await;
+        let status: Result<(), Status> = panicked;
+        assert_eq!(status.unwrap_err().code(), Code::Internal);
     }
 }

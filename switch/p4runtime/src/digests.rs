@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::error::{EntityError, Result};
 use crate::proto::config::p4_data_type_spec::TypeSpec;
 use crate::proto::config::{P4DataTypeSpec, P4TypeInfo};
 use crate::proto::p4::digest_entry::Config;
@@ -25,6 +26,11 @@ pub struct List {
 
 /// `max_list_size` 0 leaves the size to the server.
 const DEFAULT_LIST_SIZE: usize = 1024;
+/// A list is sent when its values take so much, however long it may be: clients accept messages of 4 MiB.
+const LIST_BYTES: usize = 1 << 20;
+/// What waits for acknowledgements, of one digest. Beyond that the oldest lists are forgotten, and their
+/// digests may come again.
+const UNACKNOWLEDGED_BYTES: usize = 32 << 20;
 
 #[derive(Debug, Default)]
 pub struct Digests {
@@ -36,35 +42,51 @@ pub struct Digests {
 struct Learner {
     config: Config,
     buffer: Vec<Values>,
+    buffer_bytes: usize,
     oldest: Option<Instant>,
     sent: VecDeque<Sent>,
+    sent_bytes: usize,
+    /// What is in the buffer or in a list that was sent.
+    known: HashSet<Values>,
 }
 
 #[derive(Debug)]
 struct Sent {
     list_id: u64,
     at: Instant,
-    items: HashSet<Values>,
+    items: Vec<Values>,
+    bytes: usize,
 }
 
 impl Digests {
+    /// What the controllers want now. Digests that nobody wants any more are forgotten.
+    pub fn configure(&mut self, wanted: &BTreeMap<u32, Config>) {
+        self.learners.retain(|id, _| wanted.contains_key(id));
+        for (id, learner) in &mut self.learners {
+            learner.config = wanted.get(id).copied().unwrap_or_default();
+        }
+    }
+
     /// The data plane sent a digest.
     pub fn handle_digest(&mut self, now: Instant, id: u32, config: Config, values: Values) {
         let learner = self.learners.entry(id).or_default();
         learner.config = config;
         learner.expire(now);
-        let known = |sent: &Sent| sent.items.contains(&values);
-        if learner.buffer.contains(&values) || learner.sent.iter().any(known) {
+        if !learner.known.insert(values.clone()) {
             return;
         }
+        learner.buffer_bytes += size(&values);
         learner.buffer.push(values);
         learner.oldest.get_or_insert(now);
     }
 
     /// A controller acknowledged a list: its digests may be sent again.
     pub fn handle_ack(&mut self, id: u32, list_id: u64) {
-        if let Some(learner) = self.learners.get_mut(&id) {
-            learner.sent.retain(|sent| sent.list_id != list_id);
+        if let Some(learner) = self.learners.get_mut(&id)
+            && let Some(at) = learner.sent.iter().position(|s| s.list_id == list_id)
+        {
+            let sent = learner.sent.remove(at);
+            learner.forget(sent);
         }
     }
 
@@ -73,15 +95,7 @@ impl Digests {
         let ready = |l: &Learner| l.is_full() || l.deadline().is_some_and(|at| at <= now);
         let (id, learner) = self.learners.iter_mut().find(|(_, l)| ready(l))?;
         self.last_list += 1;
-        let items = std::mem::take(&mut learner.buffer);
-        learner.oldest = None;
-        if learner.config.ack_timeout_ns > 0 {
-            learner.sent.push_back(Sent {
-                list_id: self.last_list,
-                at: now,
-                items: items.iter().cloned().collect(),
-            });
-        }
+        let items = learner.take_buffer(now, self.last_list);
         Some(List {
             digest_id: *id,
             list_id: self.last_list,
@@ -93,7 +107,7 @@ impl Digests {
         self.learners.values().filter_map(Learner::deadline).min()
     }
 
-    /// Another pipeline, or another primary.
+    /// Another pipeline.
     pub fn clear(&mut self) {
         self.learners.clear();
     }
@@ -105,24 +119,93 @@ impl Learner {
             0 => DEFAULT_LIST_SIZE,
             size => size as usize,
         };
-        self.buffer.len() >= size
+        self.buffer.len() >= size || self.buffer_bytes >= LIST_BYTES
     }
 
     fn deadline(&self) -> Option<Instant> {
         Some(self.oldest? + nanos(self.config.max_timeout_ns))
     }
 
+    fn take_buffer(&mut self, now: Instant, list_id: u64) -> Vec<Values> {
+        let items = std::mem::take(&mut self.buffer);
+        let bytes = std::mem::take(&mut self.buffer_bytes);
+        self.oldest = None;
+        self.sent_bytes += bytes;
+        self.sent.push_back(Sent {
+            list_id,
+            at: now,
+            items: items.clone(),
+            bytes,
+        });
+        self.expire(now);
+        items
+    }
+
     fn expire(&mut self, now: Instant) {
         let timeout = nanos(self.config.ack_timeout_ns);
-        self.sent.retain(|sent| now < sent.at + timeout);
+        let is_old = |sent: &Sent| now >= sent.at + timeout;
+        while self.sent_bytes > UNACKNOWLEDGED_BYTES || self.sent.front().is_some_and(is_old) {
+            let oldest = self.sent.pop_front();
+            self.forget(oldest);
+        }
     }
+
+    fn forget(&mut self, sent: Option<Sent>) {
+        let Some(sent) = sent else { return };
+        self.sent_bytes -= sent.bytes;
+        for values in &sent.items {
+            self.known.remove(values);
+        }
+    }
+}
+
+/// With what keeping it takes.
+fn size(values: &Values) -> usize {
+    values.iter().map(|v| v.len() + 32).sum()
 }
 
 fn nanos(ns: i64) -> Duration {
     Duration::from_nanos(ns.max(0) as u64)
 }
 
-/// The values of a digest, in the shape of its P4 type.
+/// Types may nest so deep and have so many parts; no P4 program comes near.
+const MAX_DEPTH: usize = 64;
+const MAX_PARTS: usize = 1 << 16;
+
+/// Whether [`encode_data`] comes to an end: a P4Info may say that a struct is a part of itself.
+pub fn check_type(spec: Option<&P4DataTypeSpec>, types: &P4TypeInfo) -> Result<()> {
+    let mut parts = 0;
+    match count(spec, types, 0, &mut parts) {
+        true => Ok(()),
+        false => Err(EntityError::invalid(format!(
+            "its type has more than {MAX_PARTS} parts, or they nest more than {MAX_DEPTH} deep"
+        ))),
+    }
+}
+
+fn count(
+    spec: Option<&P4DataTypeSpec>,
+    types: &P4TypeInfo,
+    depth: usize,
+    parts: &mut usize,
+) -> bool {
+    *parts += 1;
+    if depth > MAX_DEPTH || *parts > MAX_PARTS {
+        return false;
+    }
+    let mut inner = |spec| count(spec, types, depth + 1, parts);
+    match spec.and_then(|s| s.type_spec.as_ref()) {
+        Some(TypeSpec::Struct(name)) => {
+            let members = types.structs.get(&name.name).map(|s| &s.members);
+            let mut members = members.into_iter().flatten();
+            members.all(|m| inner(m.type_spec.as_ref()))
+        }
+        Some(TypeSpec::Tuple(tuple)) => tuple.members.iter().all(|m| inner(Some(m))),
+        _ => true,
+    }
+}
+
+/// The values of a digest, in the shape of its P4 type, which [`check_type`] has seen.
 pub fn encode_data(spec: Option<&P4DataTypeSpec>, types: &P4TypeInfo, values: Values) -> P4Data {
     let mut values = values.into_iter();
     encode(spec, types, &mut values)
@@ -221,5 +304,75 @@ mod tests {
         assert_eq!(d.poll_list(now), None);
         assert!(d.poll_list(due).is_some());
         assert_eq!(d.next_deadline(), None);
+    }
+
+    #[test]
+    fn a_list_that_is_never_full_and_acknowledgements_that_never_come_take_a_bounded_memory() {
+        let mut d = Digests::default();
+        let (now, c) = (Instant::now(), config(i32::MAX, i64::MAX, i64::MAX));
+        let value = |n: u32| vec![n.to_be_bytes().to_vec(), vec![0; 1000]];
+        let (mut lists, mut items) = (0, 0);
+        let total = 3 * UNACKNOWLEDGED_BYTES / 1000;
+        for n in 0..total as u32 {
+            d.handle_digest(now, 7, c, value(n));
+            while let Some(list) = d.poll_list(now) {
+                lists += 1;
+                items += list.items.len();
+            }
+        }
+        assert!(lists > 90, "{lists}");
+        assert!(items + 1000 > total, "{items} of {total}");
+        let learner = &d.learners[&7];
+        assert!(learner.sent_bytes <= UNACKNOWLEDGED_BYTES);
+        let kept: usize = learner.known.iter().map(size).sum();
+        assert_eq!(kept, learner.sent_bytes + learner.buffer_bytes);
+        // The first is forgotten, the last is not.
+        d.handle_digest(now, 7, c, value(total as u32 - 1));
+        let before = d.learners[&7].buffer.len();
+        d.handle_digest(now, 7, c, value(0));
+        assert_eq!(d.learners[&7].buffer.len(), before + 1);
+    }
+
+    #[test]
+    fn what_is_configured_later_holds_for_what_waits() {
+        let mut d = Digests::default();
+        let (now, slow) = (Instant::now(), config(10, SECOND, 0));
+        d.handle_digest(now, 7, slow, vec![vec![1]]);
+        d.handle_digest(now, 8, slow, vec![vec![1]]);
+        assert_eq!(d.poll_list(now), None);
+        d.configure(&BTreeMap::from([(8, config(1, SECOND, 0))]));
+        assert_eq!(d.poll_list(now).map(|l| l.digest_id), Some(8));
+        assert_eq!((d.poll_list(now), d.next_deadline()), (None, None));
+    }
+
+    #[test]
+    fn a_type_that_is_a_part_of_itself_is_refused() {
+        use crate::proto::config::p4_struct_type_spec::Member;
+        use crate::proto::config::{P4NamedType, P4StructTypeSpec};
+        let named = |name: &str| P4DataTypeSpec {
+            type_spec: Some(TypeSpec::Struct(P4NamedType { name: name.into() })),
+        };
+        let of = |parts: &[&str]| P4StructTypeSpec {
+            members: parts
+                .iter()
+                .map(|part| Member {
+                    name: "m".into(),
+                    type_spec: Some(named(part)),
+                })
+                .collect(),
+            ..Default::default()
+        };
+        let mut types = P4TypeInfo::default();
+        types.structs.insert("leaf".into(), of(&[]));
+        types.structs.insert("pair".into(), of(&["leaf", "leaf"]));
+        assert!(check_type(Some(&named("pair")), &types).is_ok());
+        types.structs.insert("itself".into(), of(&["itself"]));
+        assert!(check_type(Some(&named("itself")), &types).is_err());
+        // 2^40 parts.
+        for n in 0..40 {
+            let (name, part) = (format!("s{n}"), format!("s{}", n + 1));
+            types.structs.insert(name, of(&[&part, &part]));
+        }
+        assert!(check_type(Some(&named("s0")), &types).is_err());
     }
 }

@@ -4,30 +4,34 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use prost_types::Any;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
+use tokio_stream::Stream;
 use tonic::Status;
 
+use crate::answer::Waiting;
 use crate::arbitration::{Arbiter, Notice, StreamId, unknown_device};
 use crate::device::{Device, Switch, call};
 use crate::digests::Digests;
 use crate::entities::Context;
 use crate::forwarding::{Configs, Forwarding, lock};
+use crate::mailbox::{Mailbox, Outgoing, Refused};
 use crate::programs::Programs;
 use crate::proto::p4::stream_message_response::Update;
 use crate::proto::p4::{PacketIn, StreamMessageResponse, Uint128};
 use crate::role::Rights;
 
-pub type Outgoing = Result<StreamMessageResponse, Status>;
-
-/// Messages that wait for a slow controller. Beyond this, packets and digests are dropped; a
-/// controller that misses an arbitration notice would be wrong about its rights, so its stream ends.
-const STREAM_BUFFER: usize = 4096;
+/// Open at once, with a role or not yet.
+const MAX_STREAMS: usize = 1024;
 
 pub struct Host {
     pub device: Arc<dyn Device>,
     pub programs: Arc<Programs>,
     pub configs: Mutex<Configs>,
     pub digests: Mutex<Digests>,
+    /// Their lists may be due earlier now.
+    pub digests_configured: Notify,
+    /// Answers to reads that nobody has fetched yet.
+    pub answers: Arc<Waiting>,
     /// Held by everything that changes the device, and by a change of primary: so the writes of an
     /// old primary are over before the new one is told.
     pub gate: tokio::sync::Mutex<()>,
@@ -37,7 +41,7 @@ pub struct Host {
 
 #[derive(Default)]
 struct Streams {
-    open: HashMap<StreamId, mpsc::Sender<Outgoing>>,
+    open: HashMap<StreamId, Mailbox>,
     last: StreamId,
     /// The server is stopping: no new streams.
     closed: bool,
@@ -51,6 +55,8 @@ impl Host {
             programs,
             configs: Mutex::default(),
             digests: Mutex::default(),
+            digests_configured: Notify::default(),
+            answers: Arc::default(),
             gate: tokio::sync::Mutex::default(),
             streams: Mutex::default(),
         })
@@ -131,24 +137,47 @@ impl Host {
         Ok(())
     }
 
+    /// DigestEntries of this config were written.
+    pub fn configure_digests(&self, forwarding: &Arc<Forwarding>) {
+        let committed = lock(&self.configs).committed.clone();
+        if committed.is_some_and(|c| Arc::ptr_eq(&c, forwarding)) {
+            let wanted = lock(&forwarding.store).digests.clone();
+            lock(&self.digests).configure(&wanted);
+            self.digests_configured.notify_one();
+        }
+    }
+
     /// A new StreamChannel: its name, and what is to be sent on it.
-    pub fn open_stream(&self) -> (StreamId, mpsc::Receiver<Outgoing>) {
-        let (sender, receiver) = mpsc::channel(STREAM_BUFFER);
+    pub fn open_stream(
+        &self,
+    ) -> Result<
+        (
+            StreamId,
+            impl Stream<Item = Outgoing> + Send + Unpin + use<>,
+        ),
+        Status,
+    > {
+        let (mailbox, messages) = Mailbox::new();
         let mut streams = lock(&self.streams);
+        if streams.open.len() >= MAX_STREAMS {
+            return Err(Status::resource_exhausted(format!(
+                "device {} has {MAX_STREAMS} open streams, which is the limit",
+                self.device.id()
+            )));
+        }
         streams.last += 1;
         let id = streams.last;
         if !streams.closed {
-            streams.open.insert(id, sender);
+            streams.open.insert(id, mailbox);
         }
-        (id, receiver)
+        Ok((id, messages))
     }
 
     /// Ends the stream, if it is still there, with an error or without.
     pub async fn close_stream(&self, id: StreamId, error: Option<Status>) {
-        let sender = lock(&self.streams).open.remove(&id);
-        if let (Some(sender), Some(error)) = (sender, error) {
-            // Nobody may be listening any more.
-            let _ = sender.send(Err(error)).await;
+        let mailbox = lock(&self.streams).open.remove(&id);
+        if let (Some(mailbox), Some(error)) = (mailbox, error) {
+            mailbox.fail(error);
         }
         let _gate = self.gate.lock().await;
         let notices = lock(&self.arbiter).disconnect(id);
@@ -173,9 +202,8 @@ impl Host {
         *lock(&self.configs) = Configs::default();
         *lock(&self.digests) = Digests::default();
         *lock(&self.arbiter) = Arbiter::new(self.device.id());
-        for (_, sender) in lock(&self.streams).open.drain() {
-            // Whoever reads too slowly sees the stream end without a reason.
-            let _ = sender.try_send(Err(Status::unavailable("the switch was restarted")));
+        for (_, mailbox) in lock(&self.streams).open.drain() {
+            mailbox.fail(Status::unavailable("the switch was restarted"));
         }
         Ok(())
     }
@@ -222,14 +250,14 @@ impl Host {
     /// Whether the message was taken.
     pub fn send(&self, stream: StreamId, update: Update) -> bool {
         let streams = lock(&self.streams);
-        let Some(sender) = streams.open.get(&stream) else {
+        let Some(mailbox) = streams.open.get(&stream) else {
             return false;
         };
         let message = StreamMessageResponse {
             update: Some(update),
         };
-        let sent = sender.try_send(Ok(message));
-        if let Err(mpsc::error::TrySendError::Full(_)) = sent {
+        let sent = mailbox.try_send(message);
+        if sent == Err(Refused::Full) {
             tracing::debug!(
                 stream,
                 "a controller reads too slowly; a message was dropped"

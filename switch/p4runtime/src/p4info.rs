@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::digests::check_type;
 use crate::error::{EntityError, Result};
 use crate::proto::config::{self, P4Info, Preamble};
 
@@ -150,17 +151,63 @@ impl Index {
                 if table.implementation_id != 0 {
                     self.action_profile(table.implementation_id)?;
                 }
-                match table.match_fields.iter().find(|f| f.id == 0) {
-                    Some(f) => Err(EntityError::invalid(format!("field '{}' has id 0", f.name))),
-                    None => Ok(()),
-                }
+                check_fields(&table.match_fields)
             };
             check().map_err(|e| {
                 EntityError::invalid(e.message).at(format!("P4Info, table '{}'", table.name()))
             })?;
         }
+        for set in self.value_sets.values() {
+            let place = || format!("P4Info, value set '{}'", set.name());
+            check_fields(&set.r#match).map_err(|e| e.at(place()))?;
+        }
+        for action in self.actions.values() {
+            let widths = action.params.iter().map(|p| (&p.name, p.bitwidth));
+            let place = || format!("P4Info, action '{}'", action.name());
+            check_widths("parameter", widths).map_err(|e| e.at(place()))?;
+        }
+        for header in [&self.packet_in, &self.packet_out].into_iter().flatten() {
+            let widths = header.metadata.iter().map(|m| (&m.name, m.bitwidth));
+            let place = || format!("P4Info, controller header '{}'", header.name());
+            check_widths("metadata", widths).map_err(|e| e.at(place()))?;
+        }
+        for digest in self.digests.values() {
+            let place = || format!("P4Info, digest '{}'", digest.name());
+            check_type(digest.type_spec.as_ref(), &self.types).map_err(|e| e.at(place()))?;
+        }
         Ok(())
     }
+}
+
+/// As wide as fields of the pipeline may be. 0: a translated type that is a string.
+const MAX_BITS: i32 = 1 << 16;
+
+fn check_widths<'a>(what: &str, widths: impl Iterator<Item = (&'a String, i32)>) -> Result<()> {
+    let mut total = 0;
+    for (name, bits) in widths {
+        if !(0..=MAX_BITS).contains(&bits) {
+            return Err(EntityError::invalid(format!(
+                "{what} '{name}' has bitwidth {bits}; allowed: 0 to {MAX_BITS}"
+            )));
+        }
+        total += i64::from(bits);
+    }
+    // The header of a packet-in or packet-out; no frame is longer.
+    match total > i64::from(8 * MAX_BITS) {
+        true => Err(EntityError::invalid(format!(
+            "the bitwidths add up to {total}; allowed: up to {}",
+            8 * MAX_BITS
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn check_fields(fields: &[config::MatchField]) -> Result<()> {
+    if let Some(field) = fields.iter().find(|f| f.id == 0) {
+        let name = &field.name;
+        return Err(EntityError::invalid(format!("field '{name}' has id 0")));
+    }
+    check_widths("field", fields.iter().map(|f| (&f.name, f.bitwidth)))
 }
 
 fn objects<T: Object + Clone>(

@@ -1,7 +1,7 @@
 //! Programs that switches have loaded. Those of a fabric load the same one, each through its own
 //! endpoint; it is compiled, indexed and kept once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 
 use ebb_bmv2_json as json;
@@ -9,7 +9,7 @@ use ebb_pipeline::control::MatchKind;
 use ebb_pipeline::{ActionId, DigestId, Pipeline, Program};
 use prost::Message;
 
-use crate::entities::{Plans, match_kind, plans};
+use crate::entities::{Plans, match_kind, plans, register_type};
 use crate::error::{EntityError, Result};
 use crate::forwarding::lock;
 use crate::p4info::{Index, Object};
@@ -62,16 +62,16 @@ impl Loaded {
     fn new(config: ForwardingPipelineConfig, interpreted: bool) -> Result<Self> {
         let empty = P4Info::default();
         let info = Index::new(config.p4info.as_ref().unwrap_or(&empty))?;
-        let program = compile(&config.p4_device_config, interpreted)?;
+        let program = compile(&config.p4_device_config, &info, interpreted)?;
         let pipeline = Pipeline::new(program.clone());
         check(&info, &pipeline)?;
         let plans = plans(&info, &pipeline)?;
-        let digests = info.digests.values().map(|digest| {
-            let id = pipeline.digest(digest.name())?;
-            Ok((id, digest.id()))
+        let digests = info.digests.values().flat_map(|digest| {
+            let lists = pipeline.digests(digest.name());
+            lists.map(|list| (list, digest.id()))
         });
         Ok(Self {
-            digests: digests.collect::<Result<_>>()?,
+            digests: digests.collect(),
             info,
             config,
             program,
@@ -87,7 +87,7 @@ struct P4DeviceConfig {
     device_data: Vec<u8>,
 }
 
-fn compile(device_config: &[u8], interpreted: bool) -> Result<Arc<Program>> {
+fn compile(device_config: &[u8], info: &Index, interpreted: bool) -> Result<Arc<Program>> {
     let starts_as_json = |bytes: &[u8]| bytes.trim_ascii_start().first() == Some(&b'{');
     let wrapped = P4DeviceConfig::decode(device_config).ok();
     let json = match wrapped {
@@ -101,8 +101,9 @@ fn compile(device_config: &[u8], interpreted: bool) -> Result<Arc<Program>> {
             )));
         }
     };
-    let program: json::Program = serde_json::from_slice(json)
+    let mut program: json::Program = serde_json::from_slice(json)
         .map_err(|e| EntityError::invalid(format!("p4_device_config is not BMv2 JSON: {e}")))?;
+    mark_preinitialized(&mut program, info);
     let load = if interpreted {
         Program::load_interpreted
     } else {
@@ -110,6 +111,29 @@ fn compile(device_config: &[u8], interpreted: bool) -> Result<Arc<Program>> {
     };
     load(&program)
         .map_err(|e| EntityError::invalid(format!("p4_device_config cannot be loaded: {e}")))
+}
+
+/// The JSON of p4c-bm2-ss does not tell `entries` from `const entries`; the P4Info does (spec,
+/// "Preinitialized tables"). Neither says which entries of the former are const, so none is.
+fn mark_preinitialized(program: &mut json::Program, info: &Index) {
+    let const_tables = info.tables.values().filter(|t| t.is_const_table);
+    let const_tables: HashSet<&str> = const_tables.map(Object::name).collect();
+    let known: HashSet<&str> = info.tables.values().map(Object::name).collect();
+    let tables = program.pipelines.iter_mut().flat_map(|p| &mut p.tables);
+    for table in tables {
+        let name = table.name.as_str();
+        if const_tables.contains(name) || !known.contains(name) {
+            continue;
+        }
+        match &mut table.entries {
+            Some(entries) if entries.is_empty() => table.entries = None,
+            entries => {
+                for entry in entries.iter_mut().flatten() {
+                    entry.is_const.get_or_insert(false);
+                }
+            }
+        }
+    }
 }
 
 /// What the P4Info promises must be in the program: P4Info and JSON of one compilation.
@@ -139,6 +163,49 @@ fn check(info: &Index, pipeline: &Pipeline) -> Result<()> {
         digests by digest,
         value_sets by value_set,
     );
+    check_arrays(info, pipeline).map_err(|e| {
+        EntityError::invalid(format!(
+            "P4Info and p4_device_config do not belong together: {}",
+            e.message
+        ))
+    })
+}
+
+/// Cells that the P4Info promises, and registers of its width.
+fn check_arrays(info: &Index, pipeline: &Pipeline) -> Result<()> {
+    let enough = |kind: &str, name: &str, promised: i64, there: u64| match promised > there as i64 {
+        false => Ok(()),
+        true => Err(EntityError::invalid(format!(
+            "{kind} '{name}' has {promised} cells in the P4Info, {there} in the JSON"
+        ))),
+    };
+    for c in info.counters.values() {
+        let there = pipeline.counter_size(pipeline.counter(c.name())?);
+        enough("counter", c.name(), c.size, there)?;
+    }
+    for m in info.meters.values() {
+        let there = pipeline.meter_size(pipeline.meter(m.name())?);
+        enough("meter", m.name(), m.size, there)?;
+    }
+    for r in info.registers.values() {
+        let id = pipeline.register(r.name())?;
+        enough(
+            "register",
+            r.name(),
+            r.size.into(),
+            pipeline.register_size(id),
+        )?;
+        // Of other types than numbers nothing is read or written.
+        let bits = pipeline.register_bits(id) as usize;
+        if let Ok((promised, _)) = register_type(info, r)
+            && promised != bits
+        {
+            return Err(EntityError::invalid(format!(
+                "register '{}' has {promised} bits in the P4Info, {bits} in the JSON",
+                r.name()
+            )));
+        }
+    }
     Ok(())
 }
 
@@ -229,5 +296,31 @@ mod tests {
             let error = programs.load(ForwardingPipelineConfig::default());
             assert!(error.is_err_and(|e| e.message.contains("is not BMv2 JSON")));
         }
+    }
+
+    #[test]
+    fn a_digest_has_all_learn_lists_of_its_name() {
+        let mut config = config(1);
+        let mut json: serde_json::Value = serde_json::from_slice(&config.p4_device_config).unwrap();
+        let lists = json["learn_lists"].as_array_mut().unwrap();
+        let mut second = lists[0].clone();
+        second["id"] = 2.into();
+        lists.push(second);
+        config.p4_device_config = serde_json::to_vec(&json).unwrap();
+        let digest = config::Digest {
+            preamble: Some(config::Preamble {
+                id: 0x1700_0001,
+                name: "learned_t".into(),
+                ..config::Preamble::default()
+            }),
+            ..config::Digest::default()
+        };
+        config.p4info = Some(P4Info {
+            digests: vec![digest],
+            ..P4Info::default()
+        });
+        let loaded = Programs::default().load(config).unwrap();
+        assert_eq!(loaded.digests.len(), 2);
+        assert!(loaded.digests.values().all(|id| *id == 0x1700_0001));
     }
 }

@@ -30,6 +30,10 @@ use crate::{service, trace, traffic};
 const MAX_MESSAGE_BYTES: usize = 256 << 20;
 /// A batch of 500 updates is about 30 KB; it should not wait for the window.
 const WINDOW_BYTES: u32 = 1 << 20;
+/// Of all streams of a connection. The HTTP/2 library ends a connection (`too_many_data_frames`) on which
+/// small messages wait whose sizes, each taken as 256 bytes short of itself, add up to half of this: with the
+/// window of one stream a burst of 3,500 packet-outs did it.
+const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// A controller that vanished without a word must not stay primary for long.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long open calls may take to end when the server stops.
@@ -199,7 +203,7 @@ fn grpc(address: SocketAddr, tls: Option<&ServerTlsConfig>) -> Result<Grpc, Serv
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .initial_stream_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES);
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
     match tls {
         Some(tls) => grpc.tls_config(tls.clone()),
         None => Ok(grpc),

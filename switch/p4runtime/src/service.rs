@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use prost::Message;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::answer::Answer;
@@ -15,6 +14,7 @@ use crate::error::{EntityError, batch_status};
 use crate::forwarding::{Forwarding, lock};
 use crate::host::Host;
 use crate::proto::p4;
+use crate::proto::p4::entity::Entity;
 use crate::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
 use crate::proto::p4::p4_runtime_server::P4Runtime;
 use crate::proto::p4::set_forwarding_pipeline_config_request::Action;
@@ -73,13 +73,22 @@ impl P4Runtime for Service {
     ) -> Result<Response<p4::WriteResponse>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
-        let whole = request.atomicity() != Atomicity::ContinueOnError;
         let _gate = self.host.gate.lock().await;
         let rights = self
             .host
             .check_primary(&request.role, request.election_id.as_ref())?;
         let forwarding = self.host.active()?;
+        let whole = match Atomicity::try_from(request.atomicity) {
+            Ok(atomicity) => atomicity != Atomicity::ContinueOnError,
+            Err(_) => {
+                return Err(unknown_value(
+                    ("atomicity", request.atomicity),
+                    "CONTINUE_ON_ERROR (0), ROLLBACK_ON_ERROR (1), DATAPLANE_ATOMIC (2)",
+                ));
+            }
+        };
         let mut updates = request.updates;
+        let configures_digests = updates.iter().any(is_of_digest);
         let mut results = Vec::with_capacity(updates.len());
         if !rights.is_full() {
             let may = |u: &p4::Update| rights.may_write(u.entity.as_ref());
@@ -119,6 +128,9 @@ impl P4Runtime for Service {
                 results.extend(part.await?);
             }
         }
+        if configures_digests {
+            self.host.configure_digests(&forwarding);
+        }
         batch_status(&results, "updates")?;
         Ok(Response::new(p4::WriteResponse {}))
     }
@@ -131,7 +143,7 @@ impl P4Runtime for Service {
         self.host.check_device(request.device_id)?;
         let rights = self.host.rights(&request.role);
         let forwarding = self.host.active()?;
-        let (answer, responses) = Answer::new();
+        let (answer, responses) = Answer::new(self.host.answers.clone());
         let host = self.host.clone();
         tokio::spawn(async move {
             // No write comes between the parts of a read.
@@ -160,29 +172,31 @@ impl P4Runtime for Service {
                 request.role
             )));
         }
-        match request.action() {
-            Action::Unspecified => {
-                return Err(Status::invalid_argument(
-                    "the request has no action; use VERIFY_AND_COMMIT to load a program",
+        match Action::try_from(request.action) {
+            Ok(Action::Unspecified) | Err(_) => {
+                return Err(unknown_value(
+                    ("action", request.action),
+                    "VERIFY (1), VERIFY_AND_SAVE (2), VERIFY_AND_COMMIT (3), COMMIT (4), \
+                     RECONCILE_AND_COMMIT (5)",
                 ));
             }
-            Action::Verify => {
+            Ok(Action::Verify) => {
                 self.verify(request.config).await?;
             }
-            Action::VerifyAndSave => {
+            Ok(Action::VerifyAndSave) => {
                 let verified = Arc::new(self.verify(request.config).await?);
                 lock(&self.host.configs).saved = Some(verified);
             }
-            Action::VerifyAndCommit => {
+            Ok(Action::VerifyAndCommit) => {
                 let verified = self.verify(request.config).await?;
                 self.host.commit(Arc::new(verified), None).await?;
             }
-            Action::ReconcileAndCommit => {
+            Ok(Action::ReconcileAndCommit) => {
                 let verified = self.verify(request.config).await?;
                 let old = lock(&self.host.configs).committed.clone();
                 self.host.commit(Arc::new(verified), old).await?;
             }
-            Action::Commit => {
+            Ok(Action::Commit) => {
                 if request.config.is_some() {
                     return Err(Status::invalid_argument(
                         "COMMIT takes the saved config; the request must not have one",
@@ -204,11 +218,16 @@ impl P4Runtime for Service {
     ) -> Result<Response<p4::GetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
+        let kind = ResponseType::try_from(request.response_type).map_err(|_| {
+            unknown_value(
+                ("response_type", request.response_type),
+                "ALL (0), COOKIE_ONLY (1), P4INFO_AND_COOKIE (2), DEVICE_CONFIG_AND_COOKIE (3)",
+            )
+        })?;
         let Ok(forwarding) = self.host.active() else {
             // Nothing is known yet, which is not an error (spec, same section).
             return Ok(Response::new(Default::default()));
         };
-        let kind = request.response_type();
         let whole = &forwarding.loaded.config;
         let mut config = p4::ForwardingPipelineConfig {
             cookie: forwarding.cookie,
@@ -232,13 +251,13 @@ impl P4Runtime for Service {
         &self,
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
-        let (id, outgoing) = self.host.open_stream();
+        let (id, outgoing) = self.host.open_stream()?;
         tokio::spawn(serve_controller(
             self.host.clone(),
             id,
             request.into_inner(),
         ));
-        Ok(Response::new(Box::pin(ReceiverStream::new(outgoing))))
+        Ok(Response::new(Box::pin(outgoing)))
     }
 
     async fn capabilities(
@@ -254,6 +273,16 @@ impl P4Runtime for Service {
             experimental: None,
         }))
     }
+}
+
+/// A number that no value of the enum has: of a newer client, or of one that is wrong.
+fn unknown_value((field, value): (&str, i32), allowed: &str) -> Status {
+    Status::invalid_argument(format!("{field} {value}; allowed: {allowed}"))
+}
+
+fn is_of_digest(update: &p4::Update) -> bool {
+    let entity = update.entity.as_ref().and_then(|e| e.entity.as_ref());
+    matches!(entity, Some(Entity::DigestEntry(_)))
 }
 
 /// Sends what a Read selects. What failed is told at the end.

@@ -43,7 +43,7 @@ pub async fn serve_controller(
 }
 
 /// An error ends the stream.
-async fn handle(
+pub async fn handle(
     host: &Arc<Host>,
     id: StreamId,
     message: p4::StreamMessageRequest,
@@ -158,12 +158,13 @@ pub async fn serve_events(host: Arc<Host>) {
                 None => return,
             },
             () = wait => {}
+            () = host.digests_configured.notified() => {}
         }
         send_digest_lists(&host);
     }
 }
 
-async fn handle_event(host: &Host, event: Event) {
+pub async fn handle_event(host: &Host, event: Event) {
     let Some(forwarding) = lock(&host.configs).committed.clone() else {
         return;
     };
@@ -207,7 +208,8 @@ async fn handle_event(host: &Host, event: Event) {
     }
 }
 
-fn send_digest_lists(host: &Host) {
+/// Those that are due.
+pub fn send_digest_lists(host: &Host) {
     let committed = lock(&host.configs).committed.clone();
     let Some(forwarding) = committed else { return };
     loop {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::messages::*;
-use common::{Controller, Running};
+use common::{Running, codes};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::field_match::{self, FieldMatchType};
@@ -11,15 +11,6 @@ use ebb_p4runtime::proto::p4::packet_replication_engine_entry::Type as Replicati
 use ebb_p4runtime::proto::p4::table_action::Type;
 use ebb_p4runtime::proto::p4::update::Type as Change;
 use tonic::Code;
-
-async fn read_table(c: &mut Controller, id: u32) -> Vec<p4::TableEntry> {
-    let entry = |entity| match entity {
-        Entity::TableEntry(entry) => entry,
-        other => panic!("expected table entries, got {other:?}"),
-    };
-    let entities = c.read(table(id)).await.unwrap();
-    entities.into_iter().map(entry).collect()
-}
 
 #[tokio::test]
 async fn entries_come_back_canonical_and_with_the_clients_notes() {
@@ -30,17 +21,17 @@ async fn entries_come_back_canonical_and_with_the_clients_notes() {
     c.insert(Entity::TableEntry(entry.clone())).await;
     let mut expected = bridge(&[1], &[3]);
     expected.metadata = b"cookie".to_vec();
-    assert_eq!(read_table(&mut c, BRIDGE).await, [expected.clone()]);
+    assert_eq!(c.read_table(BRIDGE).await, [expected.clone()]);
 
     // The same match in other bytes is the same entry.
     let mut same = bridge(&[1], &[9]);
     let twice = c.refused(Entity::TableEntry(same.clone())).await;
     assert_eq!(twice.0, Code::AlreadyExists);
     c.modify(Entity::TableEntry(same.clone())).await;
-    assert_eq!(read_table(&mut c, BRIDGE).await, [same.clone()]);
+    assert_eq!(c.read_table(BRIDGE).await, [same.clone()]);
     same.action = None;
     c.delete(Entity::TableEntry(same.clone())).await;
-    assert_eq!(read_table(&mut c, BRIDGE).await, []);
+    assert_eq!(c.read_table(BRIDGE).await, []);
     let gone = c.refused_as(Change::Delete, Entity::TableEntry(same)).await;
     assert_eq!(gone.0, Code::NotFound);
     server.stop().await;
@@ -64,7 +55,7 @@ async fn ternary_range_and_optional_fields_may_be_left_out() {
     for entry in [&any, &src, &all] {
         c.insert(Entity::TableEntry(entry.clone())).await;
     }
-    let mut found = read_table(&mut c, ACL).await;
+    let mut found = c.read_table(ACL).await;
     found.sort_by_key(|e| e.priority);
     assert_eq!(found, [any, src.clone(), all]);
     // Only those with this priority, or only this one.
@@ -85,10 +76,11 @@ async fn table_id_0_reads_all_tables_and_const_entries_are_marked() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     c.insert(Entity::TableEntry(bridge(&[1], &[3]))).await;
-    let all = read_table(&mut c, 0).await;
+    let all = c.read_table(0).await;
     let consts: Vec<_> = all.iter().filter(|e| e.is_const).collect();
-    assert_eq!((all.len(), consts.len()), (3, 2));
-    assert!(consts.iter().all(|e| e.table_id == WELL_KNOWN));
+    assert_eq!((all.len(), consts.len()), (6, 3));
+    let tables: Vec<_> = consts.iter().map(|e| e.table_id).collect();
+    assert_eq!(tables, [WELL_KNOWN, WELL_KNOWN, PRESET]);
     assert_eq!(consts[0].r#match, [exact(1, &[0x08, 0x06])]);
     assert_eq!(consts[0].action, direct(PERMIT, &[]));
     let mut entry = consts[0].clone();
@@ -170,10 +162,7 @@ async fn a_one_shot_entry_is_read_back_as_one() {
     };
     let entry = route(one_shot(vec![item(1, 1), item(2, 2)]));
     c.insert(Entity::TableEntry(entry.clone())).await;
-    assert_eq!(
-        read_table(&mut c, ROUTE).await,
-        std::slice::from_ref(&entry)
-    );
+    assert_eq!(c.read_table(ROUTE).await, std::slice::from_ref(&entry));
     // The group of a one-shot entry is not one of the client's.
     let groups = p4::ActionProfileGroup::default();
     let groups = c.read(Entity::ActionProfileGroup(groups)).await.unwrap();
@@ -239,7 +228,7 @@ async fn direct_counters_and_meters_go_with_their_entries() {
     let read = c.read(Entity::TableEntry(entry.clone())).await.unwrap();
     assert_eq!(read, [Entity::TableEntry(entry.clone())]);
     // Not asked for, not told.
-    assert_eq!(read_table(&mut c, ROUTE).await[0].counter_data, None);
+    assert_eq!(c.read_table(ROUTE).await[0].counter_data, None);
     let key = p4::TableEntry {
         action: None,
         counter_data: None,
@@ -286,16 +275,9 @@ async fn multicast_groups_and_clone_sessions_reach_the_pipeline() {
     let flood = multicast(1, vec![replica(1, 0), replica(2, 0), replica(2, 1)]);
     c.insert(flood.clone()).await;
     assert_eq!(c.read(multicast(0, vec![])).await.unwrap(), [flood]);
-    {
-        let mut switch = server.device.switch.lock().unwrap();
-        let pipeline = switch.pipeline.as_mut().unwrap();
-        let ports: Vec<_> = pipeline
-            .multicast_replicas(1)
-            .iter()
-            .map(|r| r.port)
-            .collect();
-        assert_eq!(ports, [1, 2, 2]);
-    }
+    let replicas = server.on_pipeline(|p| p.multicast_replicas(1).to_vec());
+    let ports: Vec<_> = replicas.iter().map(|r| r.port).collect();
+    assert_eq!(ports, [1, 2, 2]);
     c.modify(multicast(1, vec![replica(4, 0)])).await;
     c.delete(multicast(1, vec![])).await;
     assert_eq!(c.read(multicast(0, vec![])).await.unwrap(), []);
@@ -310,6 +292,10 @@ async fn multicast_groups_and_clone_sessions_reach_the_pipeline() {
     };
     c.insert(session(9)).await;
     assert_eq!(c.read(session(0)).await.unwrap(), [session(9)]);
+    let installed = server.on_pipeline(|p| p.clone_session(9).cloned()).unwrap();
+    let said = (installed.class_of_service, installed.packet_length_bytes);
+    assert_eq!(said, (2, 64));
+    assert_eq!(installed.replicas.len(), 1);
     let twice = c
         .refused(multicast(1, vec![replica(1, 0), replica(1, 0)]))
         .await;
@@ -349,6 +335,11 @@ async fn digests_and_value_sets_are_configured() {
     c.modify(set(&[&[0x86, 0xdd], &[0x88, 0x47]])).await;
     let read = c.read(set(&[])).await.unwrap();
     assert_eq!(read, [set(&[&[0x86, 0xdd], &[0x88, 0x47]])]);
+    let installed = server.on_pipeline(|p| {
+        let id = p.value_set("MyParser.ip_types").unwrap();
+        p.value_set_members(id).len()
+    });
+    assert_eq!(installed, 2);
     server.stop().await;
 }
 
@@ -364,8 +355,13 @@ async fn idle_timeouts_are_kept_where_the_table_has_them() {
         ..Default::default()
     };
     c.insert(Entity::TableEntry(entry.clone())).await;
-    assert_eq!(read_table(&mut c, SOURCE).await, [entry.clone()]);
+    assert_eq!(c.read_table(SOURCE).await, [entry.clone()]);
     server.device.switch.lock().unwrap().now = ebb_units::Instant::from_nanos(4_000);
+    let idle_at = |ns| {
+        let now = ebb_units::Instant::from_nanos(ns);
+        server.on_pipeline(|p| p.take_idle_entries(now).len())
+    };
+    assert_eq!((idle_at(5_999), idle_at(6_000)), (0, 1));
     entry.time_since_last_hit = Some(p4::table_entry::IdleTimeout { elapsed_ns: 0 });
     let read = c.read(Entity::TableEntry(entry.clone())).await.unwrap();
     entry.time_since_last_hit = Some(p4::table_entry::IdleTimeout { elapsed_ns: 3_000 });
@@ -484,12 +480,8 @@ async fn a_batch_goes_on_after_an_error_and_reports_every_update() {
         .await
         .unwrap_err();
     assert_eq!(status.code(), Code::Unknown);
-    let codes: Vec<_> = common::details(&status)
-        .iter()
-        .map(|e| Code::from(e.canonical_code))
-        .collect();
-    assert_eq!(codes, [Code::Ok, Code::AlreadyExists, Code::Ok]);
-    assert_eq!(read_table(&mut c, BRIDGE).await.len(), 2);
+    assert_eq!(codes(&status), [Code::Ok, Code::AlreadyExists, Code::Ok]);
+    assert_eq!(c.read_table(BRIDGE).await.len(), 2);
     server.stop().await;
 }
 

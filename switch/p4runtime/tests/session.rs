@@ -36,8 +36,7 @@ async fn capabilities_name_the_version() {
 #[tokio::test]
 async fn a_higher_election_id_takes_over_and_the_old_primary_cannot_write() {
     let server = Running::start().await;
-    let mut first = Controller::connect(&server, 1).await;
-    assert_eq!(first.arbitration().await, Code::Ok);
+    let mut first = server.primary().await;
     let mut second = Controller::connect(&server, 2).await;
     assert_eq!(first.arbitration().await, Code::AlreadyExists);
     assert_eq!(second.arbitration().await, Code::Ok);
@@ -48,18 +47,22 @@ async fn a_higher_election_id_takes_over_and_the_old_primary_cannot_write() {
     let early = second.write_all(Vec::new()).await.unwrap_err();
     assert_eq!(early.code(), Code::FailedPrecondition);
 
+    let mut third = Controller::connect(&server, 0).await;
+    assert_eq!(third.arbitration().await, Code::AlreadyExists);
     drop(second);
     assert_eq!(first.arbitration().await, Code::NotFound);
+    assert_eq!(third.arbitration().await, Code::NotFound);
+    // The highest id that there was will do, and everybody hears of it.
     first.arbitrate(DEVICE_ID, 2).await;
     assert_eq!(first.arbitration().await, Code::Ok);
+    assert_eq!(third.arbitration().await, Code::AlreadyExists);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn duplicate_election_ids_and_strange_devices_end_the_stream() {
     let server = Running::start().await;
-    let mut first = Controller::connect(&server, 1).await;
-    assert_eq!(first.arbitration().await, Code::Ok);
+    let _first = server.primary().await;
     let mut twin = Controller::connect(&server, 1).await;
     let error = twin.try_receive().await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
@@ -76,8 +79,7 @@ async fn duplicate_election_ids_and_strange_devices_end_the_stream() {
 #[tokio::test]
 async fn stopping_the_server_ends_the_streams() {
     let server = Running::start().await;
-    let mut controller = Controller::connect(&server, 1).await;
-    assert_eq!(controller.arbitration().await, Code::Ok);
+    let mut controller = server.primary().await;
     server.stop().await;
     assert!(!matches!(controller.try_receive().await, Ok(Some(_))));
 }
@@ -112,8 +114,7 @@ async fn a_config_is_read_back_in_the_parts_asked_for() {
 #[tokio::test]
 async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
     let server = Running::start().await;
-    let mut c = Controller::connect(&server, 1).await;
-    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut c = server.primary().await;
     c.set_config(Action::Verify, Some(config())).await.unwrap();
     let nothing = c.set_config(Action::Commit, None).await.unwrap_err();
     assert_eq!(nothing.code(), Code::NotFound);
@@ -140,6 +141,11 @@ async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
         .await
         .unwrap();
     assert_eq!(c.read(group.clone()).await.unwrap().len(), 1);
+    // What is saved is what is read and written, also where something is committed.
+    c.set_config(Action::VerifyAndSave, Some(config()))
+        .await
+        .unwrap();
+    assert_eq!(c.read(group.clone()).await.unwrap(), []);
     c.set_config(Action::VerifyAndCommit, Some(config()))
         .await
         .unwrap();
@@ -157,8 +163,7 @@ fn multicast(group: p4::MulticastGroupEntry) -> p4::entity::Entity {
 #[tokio::test]
 async fn configs_that_cannot_work_say_why() {
     let server = Running::start().await;
-    let mut c = Controller::connect(&server, 1).await;
-    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut c = server.primary().await;
     let mut message = async |config| {
         let refused = c.set_config(Action::Verify, config).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument);
@@ -188,8 +193,7 @@ async fn configs_that_cannot_work_say_why() {
 #[tokio::test]
 async fn the_tutorials_wrapper_around_the_json_is_understood() {
     let server = Running::start().await;
-    let mut c = Controller::connect(&server, 1).await;
-    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut c = server.primary().await;
     let mut wrapped = config();
     // Field 1 (reassign): true; field 3 (device_data): the JSON.
     let mut bytes = vec![0x08, 1, 0x1a];
@@ -214,7 +218,7 @@ async fn packets_go_out_and_come_in_with_their_metadata() {
     let mut c = server.ready().await;
     let packet = p4::PacketOut {
         payload: b"payload".to_vec(),
-        metadata: metadata(&[(1, &[3]), (2, &[0])]),
+        metadata: metadata(&[(1, &[3]), (2, &[0x55])]),
     };
     c.send(Request::Packet(packet)).await;
     // A packet-out has no answer. A wrong one has, and comes after it.
@@ -223,25 +227,23 @@ async fn packets_go_out_and_come_in_with_their_metadata() {
         ..Default::default()
     };
     c.send(Request::Packet(wrong.clone())).await;
-    let Update::Error(error) = c.receive().await else {
-        panic!("expected a stream error");
-    };
+    let error = c.stream_error().await;
     assert_eq!(Code::from(error.canonical_code), Code::InvalidArgument);
     assert_eq!(
         error.message,
         "packet-out: metadata 'padding' (7 bits): missing"
     );
     let sent = server.device.switch.lock().unwrap().packets_out.clone();
-    assert_eq!(sent, [b"\x01\x80payload"]);
+    assert_eq!(sent, [b"\x01\xd5payload"]);
 
     server
         .device
-        .emit(Event::PacketIn(b"\x01\x80payload".to_vec()));
+        .emit(Event::PacketIn(b"\x01\xd5payload".to_vec()));
     let Update::Packet(packet) = c.receive().await else {
         panic!("expected a packet");
     };
     assert_eq!(packet.payload, b"payload");
-    assert_eq!(packet.metadata, metadata(&[(1, &[3]), (2, &[0])]));
+    assert_eq!(packet.metadata, metadata(&[(1, &[3]), (2, &[0x55])]));
     server.stop().await;
 }
 
@@ -252,9 +254,7 @@ async fn a_backup_may_not_send_packets() {
     let mut backup = Controller::connect(&server, 0).await;
     assert_eq!(backup.arbitration().await, Code::AlreadyExists);
     backup.send(Request::Packet(p4::PacketOut::default())).await;
-    let Update::Error(error) = backup.receive().await else {
-        panic!("expected a stream error");
-    };
+    let error = backup.stream_error().await;
     assert_eq!(Code::from(error.canonical_code), Code::PermissionDenied);
     assert!(primary.write_all(Vec::new()).await.is_ok());
     server.stop().await;
@@ -264,16 +264,15 @@ async fn a_backup_may_not_send_packets() {
 async fn digests_are_sent_once_enabled() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    let digest = {
-        let mut switch = server.device.switch.lock().unwrap();
-        let pipeline = switch.pipeline.as_mut().unwrap();
-        ebb_pipeline::Digest {
-            digest: pipeline.digest("learned_t").unwrap(),
-            values: vec![vec![0, 0, 0, 0, 0, 1], vec![0, 9]],
-        }
+    let learned = server.on_pipeline(|p| p.digest("learned_t").unwrap());
+    let digest = |mac| ebb_pipeline::Digest {
+        digest: learned,
+        values: vec![vec![0, 0, 0, 0, 0, mac], vec![0, 9]],
     };
     // Nobody asked for this one.
-    server.device.emit(Event::Digest(digest.clone()));
+    server.device.emit(Event::Digest(digest(2)));
+    server.device.emit(Event::PacketIn(b"\x01\x80".to_vec()));
+    assert!(matches!(c.receive().await, Update::Packet(_)));
     let entry = p4::DigestEntry {
         digest_id: 400350661,
         config: Some(p4::digest_entry::Config {
@@ -283,7 +282,7 @@ async fn digests_are_sent_once_enabled() {
         }),
     };
     c.insert(p4::entity::Entity::DigestEntry(entry)).await;
-    server.device.emit(Event::Digest(digest));
+    server.device.emit(Event::Digest(digest(1)));
     let Update::Digest(list) = c.receive().await else {
         panic!("expected a digest list");
     };

@@ -4,44 +4,16 @@
 mod common;
 
 use common::messages::*;
-use common::{Controller, DEVICE_ID, Running, config, details, uint128, update};
+use common::{DEVICE_ID, Running, change_json, codes, update};
 use ebb_p4runtime::proto::config::p4_new_type_spec::Representation;
 use ebb_p4runtime::proto::config::p4_new_type_translation::{SdnString, SdnType};
 use ebb_p4runtime::proto::config::{P4NamedType, P4NewTypeSpec, P4NewTypeTranslation};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
-use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
-use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::p4::update::Type as Change;
 use ebb_p4runtime::proto::p4::write_request::Atomicity;
-use prost::Message;
-use prost_types::Any;
-use tonic::{Code, Status};
-
-async fn read_table(c: &mut Controller, id: u32) -> Vec<Entity> {
-    c.read(table(id)).await.unwrap()
-}
-
-async fn write_with(
-    c: &mut Controller,
-    atomicity: Atomicity,
-    updates: Vec<p4::Update>,
-) -> Result<(), Status> {
-    let request = p4::WriteRequest {
-        device_id: DEVICE_ID,
-        election_id: Some(uint128(c.election)),
-        updates,
-        atomicity: atomicity as i32,
-        ..Default::default()
-    };
-    c.client.write(request).await.map(drop)
-}
-
-fn codes(status: &Status) -> Vec<Code> {
-    let details = details(status).into_iter();
-    details.map(|e| Code::from(e.canonical_code)).collect()
-}
+use tonic::Code;
 
 #[tokio::test]
 async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
@@ -71,17 +43,14 @@ async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
         update(Change::Insert, entry(bridge(&[5], &[5]))),
     ];
     for atomicity in [Atomicity::RollbackOnError, Atomicity::DataplaneAtomic] {
-        let status = write_with(&mut c, atomicity, batch.clone()).await;
+        let status = c.write_with(atomicity, batch.clone()).await;
         let status = status.expect_err("was accepted");
         let mut expected = [Code::Aborted; 8];
         expected[6] = Code::NotFound;
         assert_eq!(codes(&status), expected);
-        let mut found = read_table(&mut c, BRIDGE).await;
+        let mut found = c.read_table(BRIDGE).await;
         found.sort_by_key(|e| format!("{e:?}"));
-        assert_eq!(
-            found,
-            [entry(bridge(&[1], &[1])), entry(bridge(&[2], &[2]))]
-        );
+        assert_eq!(found, [bridge(&[1], &[1]), bridge(&[2], &[2])]);
         let mut with_meter = kept.clone();
         with_meter.meter_counter_data = None;
         assert_eq!(
@@ -94,11 +63,11 @@ async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
     // Without the update that fails, all of it is done.
     let good = batch.into_iter().enumerate().filter(|(i, _)| *i != 6);
     let good = good.map(|(_, u)| u).collect();
-    write_with(&mut c, Atomicity::DataplaneAtomic, good)
+    c.write_with(Atomicity::DataplaneAtomic, good)
         .await
         .unwrap();
-    assert_eq!(read_table(&mut c, BRIDGE).await.len(), 3);
-    assert_eq!(read_table(&mut c, ACL).await, []);
+    assert_eq!(c.read_table(BRIDGE).await.len(), 3);
+    assert_eq!(c.read_table(ACL).await, []);
     server.stop().await;
 }
 
@@ -136,12 +105,12 @@ async fn large_tables_are_read_in_parts_that_together_are_the_table() {
     };
     let inserts = (0..1000).map(|n| update(Change::Insert, Entity::TableEntry(entry(n))));
     c.write_all(inserts.collect()).await.unwrap();
-    let mut of_table = read_table(&mut c, BRIDGE).await;
+    let mut of_table = c.read_table(BRIDGE).await;
     assert_eq!(of_table.len(), 1000);
     of_table.dedup();
     assert_eq!(of_table.len(), 1000);
-    // All tables: the two entries of the program, too.
-    assert_eq!(read_table(&mut c, 0).await.len(), 1002);
+    // All tables: the five entries of the program, too.
+    assert_eq!(c.read_table(0).await.len(), 1005);
     server.stop().await;
 }
 
@@ -201,9 +170,7 @@ async fn meters_count_by_colour_and_are_only_reset() {
         })
     };
     c.modify(meter(None)).await;
-    {
-        let mut switch = server.device.switch.lock().unwrap();
-        let pipeline = switch.pipeline.as_mut().unwrap();
+    server.on_pipeline(|pipeline| {
         let id = pipeline.meter("MyIngress.port_meter").unwrap();
         let value = |packets| ebb_pipeline::control::CounterValue {
             packets,
@@ -211,7 +178,7 @@ async fn meters_count_by_colour_and_are_only_reset() {
         };
         let counts = [value(3), value(2), value(1)];
         pipeline.set_meter_counts(id, 1, counts).unwrap();
-    }
+    });
     let counted = p4::MeterCounterData {
         green: count(3),
         yellow: count(2),
@@ -284,8 +251,7 @@ async fn indices_below_zero_are_invalid_and_beyond_the_end_out_of_range() {
 #[tokio::test]
 async fn without_a_config_there_is_none_to_get_and_none_to_commit() {
     let server = Running::start().await;
-    let mut c = Controller::connect(&server, 1).await;
-    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut c = server.primary().await;
     let request = p4::GetForwardingPipelineConfigRequest {
         device_id: DEVICE_ID,
         ..Default::default()
@@ -297,147 +263,36 @@ async fn without_a_config_there_is_none_to_get_and_none_to_commit() {
     server.stop().await;
 }
 
-/// Stratum's message, by its field numbers.
-#[derive(Clone, PartialEq, Message)]
-struct RoleConfig {
-    #[prost(uint32, repeated, tag = "1")]
-    exclusive: Vec<u32>,
-    #[prost(uint32, repeated, tag = "2")]
-    shared: Vec<u32>,
-    #[prost(bool, tag = "4")]
-    receives_packet_ins: bool,
-    #[prost(bool, tag = "5")]
-    can_push_pipeline: bool,
-}
-
-fn role(name: &str, kind: &str, config: &RoleConfig) -> p4::MasterArbitrationUpdate {
-    p4::MasterArbitrationUpdate {
-        device_id: DEVICE_ID,
-        election_id: Some(uint128(1)),
-        role: Some(p4::Role {
-            name: name.into(),
-            config: Some(Any {
-                type_url: format!("type.googleapis.com/{kind}"),
-                value: config.encode_to_vec(),
-            }),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
-}
-
-async fn write_as(c: &mut Controller, role: &str, updates: Vec<p4::Update>) -> Result<(), Status> {
-    let request = p4::WriteRequest {
-        device_id: DEVICE_ID,
-        role: role.into(),
-        election_id: Some(uint128(1)),
-        updates,
-        ..Default::default()
-    };
-    c.client.write(request).await.map(drop)
-}
-
-#[tokio::test]
-async fn a_role_writes_what_is_its_own_and_others_do_not() {
-    let server = Running::start().await;
-    let mut main = server.ready().await;
-    let mut other = Controller::silent(&server).await;
-    let mine = RoleConfig {
-        exclusive: vec![BRIDGE],
-        ..Default::default()
-    };
-    let known = "stratum.P4RoleConfig";
-    other
-        .send(Request::Arbitration(role("l2", known, &mine)))
-        .await;
-    assert_eq!(other.arbitration().await, Code::Ok);
-
-    let insert = |e| update(Change::Insert, Entity::TableEntry(e));
-    let both = vec![insert(bridge(&[1], &[1])), insert(limited())];
-    let status = write_as(&mut other, "l2", both.clone()).await.unwrap_err();
-    assert_eq!(codes(&status), [Code::Ok, Code::PermissionDenied]);
-    let status = write_as(&mut main, "", both.clone()).await.unwrap_err();
-    assert_eq!(codes(&status), [Code::PermissionDenied, Code::Ok]);
-    let nobody = write_as(&mut other, "l3", both).await.unwrap_err();
-    assert_eq!(nobody.code(), Code::NotFound);
-
-    // It sees its own only, pushes no pipeline, and hears of no packets.
-    let request = p4::ReadRequest {
-        device_id: DEVICE_ID,
-        role: "l2".into(),
-        entities: vec![p4::Entity {
-            entity: Some(Entity::TableEntry(Default::default())),
-        }],
-    };
-    let mut read = other.client.read(request).await.unwrap().into_inner();
-    let found = read.message().await.unwrap().unwrap().entities;
-    assert_eq!(found.len(), 1);
-    assert_eq!(
-        found[0].entity,
-        Some(Entity::TableEntry(bridge(&[1], &[1])))
-    );
-    let push = p4::SetForwardingPipelineConfigRequest {
-        device_id: DEVICE_ID,
-        role: "l2".into(),
-        election_id: Some(uint128(1)),
-        action: Action::VerifyAndCommit as i32,
-        config: Some(config()),
-        ..Default::default()
-    };
-    let push = other.client.set_forwarding_pipeline_config(push).await;
-    assert_eq!(push.unwrap_err().code(), Code::PermissionDenied);
-    let frame = b"\x01\x80payload".to_vec();
-    server.device.emit(ebb_p4runtime::Event::PacketIn(frame));
-    assert!(matches!(main.receive().await, Update::Packet(_)));
-    other
-        .send(Request::Arbitration(role("l2", known, &mine)))
-        .await;
-    assert_eq!(other.arbitration().await, Code::Ok);
-
-    let mut stranger = Controller::silent(&server).await;
-    let unknown = role("l4", "example.Role", &mine);
-    stranger.send(Request::Arbitration(unknown)).await;
-    let error = stranger.try_receive().await.unwrap_err();
-    assert_eq!(error.code(), Code::InvalidArgument);
-    assert_eq!(
-        error.message(),
-        "role.config is a 'example.Role'; leave it out for full access, or send a \
-         stratum.P4RoleConfig"
-    );
-    server.stop().await;
-}
-
 #[tokio::test]
 async fn translated_types_are_strings_to_the_controller() {
     let server = Running::start().await;
-    let mut c = Controller::connect(&server, 1).await;
-    assert_eq!(c.arbitration().await, Code::Ok);
-    let mut translated = config();
-    let info = translated.p4info.as_mut().unwrap();
-    let port = P4NamedType {
-        name: "port_t".into(),
-    };
-    let forward = info.actions.iter_mut();
-    let mut forward = forward.filter(|a| a.preamble.as_ref().unwrap().id == FORWARD);
-    let param = &mut forward.next().unwrap().params[0];
-    (param.bitwidth, param.type_name) = (0, Some(port.clone()));
-    for header in &mut info.controller_packet_metadata {
-        let field = &mut header.metadata[0];
-        field.type_name = Some(port.clone());
-    }
-    let translation = P4NewTypeTranslation {
-        uri: "example/port".into(),
-        sdn_type: Some(SdnType::SdnString(SdnString {})),
-    };
-    let spec = P4NewTypeSpec {
-        representation: Some(Representation::TranslatedType(translation)),
-        ..Default::default()
-    };
-    let types = info.type_info.get_or_insert_default();
-    types.new_types.insert("port_t".into(), spec);
-    c.set_config(Action::VerifyAndCommit, Some(translated))
-        .await
-        .unwrap();
+    let mut c = server.primary().await;
+    c.push(|config| {
+        let info = config.p4info.as_mut().unwrap();
+        let port = P4NamedType {
+            name: "port_t".into(),
+        };
+        let forward = info.actions.iter_mut();
+        let mut forward = forward.filter(|a| a.preamble.as_ref().unwrap().id == FORWARD);
+        let param = &mut forward.next().unwrap().params[0];
+        (param.bitwidth, param.type_name) = (0, Some(port.clone()));
+        for header in &mut info.controller_packet_metadata {
+            let field = &mut header.metadata[0];
+            field.type_name = Some(port.clone());
+        }
+        let translation = P4NewTypeTranslation {
+            uri: "example/port".into(),
+            sdn_type: Some(SdnType::SdnString(SdnString {})),
+        };
+        let spec = P4NewTypeSpec {
+            representation: Some(Representation::TranslatedType(translation)),
+            ..Default::default()
+        };
+        let types = info.type_info.get_or_insert_default();
+        types.new_types.insert("port_t".into(), spec);
+    })
+    .await
+    .unwrap();
     for (mac, port) in [(1, "eth1"), (2, "17"), (3, "eth1")] {
         let entry = Entity::TableEntry(bridge(&[mac], port.as_bytes()));
         c.insert(entry.clone()).await;
@@ -466,17 +321,9 @@ async fn members_whose_port_is_down_are_not_chosen() {
         ..Default::default()
     };
     c.insert(Entity::TableEntry(entry.clone())).await;
-    server
-        .device
-        .switch
-        .lock()
-        .unwrap()
-        .pipeline
-        .as_mut()
-        .unwrap()
-        .set_port_up(2, false);
+    server.on_pipeline(|p| p.set_port_up(2, false));
     // What a controller sees is what it wrote (spec, "Data plane volatile objects").
-    assert_eq!(read_table(&mut c, ROUTE).await, [Entity::TableEntry(entry)]);
+    assert_eq!(c.read_table(ROUTE).await, [entry]);
     let mut wrong = item(1);
     wrong.watch_kind = Some(p4::action_profile_action::WatchKind::WatchPort(vec![2, 0]));
     let entry = p4::TableEntry {
@@ -495,8 +342,7 @@ async fn members_whose_port_is_down_are_not_chosen() {
 async fn meters_of_one_rate_have_an_excess_burst() {
     use ebb_p4runtime::proto::config::meter_spec;
     let server = Running::start().await;
-    let mut c = Controller::connect(&server, 1).await;
-    assert_eq!(c.arbitration().await, Code::Ok);
+    let mut c = server.primary().await;
     let meter = |config| {
         Entity::MeterEntry(p4::MeterEntry {
             meter_id: PORT_METER,
@@ -520,12 +366,12 @@ async fn meters_of_one_rate_have_an_excess_burst() {
         (SingleRateThreeColor, vec![single, excess], vec![rates()]),
         (SingleRateTwoColor, vec![single], vec![rates(), excess]),
     ] {
-        let mut typed = config();
-        let info = typed.p4info.as_mut().unwrap();
-        info.meters[0].spec.as_mut().unwrap().r#type = kind as i32;
-        c.set_config(Action::VerifyAndCommit, Some(typed))
-            .await
-            .unwrap();
+        c.push(|config| {
+            let info = config.p4info.as_mut().unwrap();
+            info.meters[0].spec.as_mut().unwrap().r#type = kind as i32;
+        })
+        .await
+        .unwrap();
         for config in good {
             c.modify(meter(config)).await;
             assert_eq!(c.read_one(meter(config)).await, meter(config), "{kind:?}");
@@ -554,17 +400,13 @@ async fn replicas_have_backups() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     let ports = || {
-        let mut switch = server.device.switch.lock().unwrap();
-        let replicas = switch.pipeline.as_mut().unwrap().multicast_replicas(1);
+        let replicas = server.on_pipeline(|p| p.multicast_replicas(1).to_vec());
         replicas
             .iter()
             .map(|r| (r.port, r.instance))
             .collect::<Vec<_>>()
     };
-    let set_port_up = |port, up| {
-        let mut switch = server.device.switch.lock().unwrap();
-        switch.pipeline.as_mut().unwrap().set_port_up(port, up);
-    };
+    let set_port_up = |port, up| server.on_pipeline(|p| p.set_port_up(port, up));
     let group = multicast(1, vec![backups(1, 0, &[(2, 5), (3, 6)]), replica(4, 0)]);
     c.insert(group.clone()).await;
     set_port_up(1, false);
@@ -601,14 +443,10 @@ fn item(port: u8, weight: i32) -> p4::ActionProfileAction {
 async fn action_sets_do_not_mix_with_members_and_have_their_own_size() {
     use p4::action_profile_action_set::{ActionSelectionMode, SizeSemantics};
     let server = Running::start().await;
-    let mut c = Controller::connect(&server, 1).await;
-    assert_eq!(c.arbitration().await, Code::Ok);
-    let mut limited = config();
-    let info = limited.p4info.as_mut().unwrap();
-    info.action_profiles[0].max_group_size = 120;
-    c.set_config(Action::VerifyAndCommit, Some(limited))
-        .await
-        .unwrap();
+    let limit = |c: &mut p4::ForwardingPipelineConfig| {
+        c.p4info.as_mut().unwrap().action_profiles[0].max_group_size = 120;
+    };
+    let mut c = server.ready_with(limit).await;
     let set = |items: &[(u8, i32)], semantics: SizeSemantics, mode: ActionSelectionMode| {
         let items = items.iter().map(|(port, weight)| item(*port, *weight));
         Entity::TableEntry(route(does(p4::table_action::Type::ActionProfileActionSet(
@@ -689,51 +527,24 @@ async fn what_is_read_comes_in_parts_whatever_it_is() {
     assert_eq!(seen, (0..450).collect::<Vec<i64>>());
 
     // A counter of 1000 cells.
-    let mut large = config();
-    let info = large.p4info.as_mut().unwrap();
-    info.counters[0].size = 1000;
-    let json = String::from_utf8(large.p4_device_config).unwrap();
-    let mut program: serde_json::Value = serde_json::from_str(&json).unwrap();
-    for array in program["counter_arrays"].as_array_mut().unwrap() {
-        if array["name"] == "MyIngress.port_in" {
-            array["size"] = 1000.into();
-        }
-    }
-    large.p4_device_config = program.to_string().into_bytes();
-    c.set_config(Action::VerifyAndCommit, Some(large))
-        .await
-        .unwrap();
+    c.push(|config| {
+        config.p4info.as_mut().unwrap().counters[0].size = 1000;
+        change_json(config, |program| {
+            for array in program["counter_arrays"].as_array_mut().unwrap() {
+                if array["name"] == "MyIngress.port_in" {
+                    array["size"] = 1000.into();
+                }
+            }
+        });
+    })
+    .await
+    .unwrap();
     c.modify(port_in(Some(999), Some(count(9)))).await;
     let cells = c.read(port_in(None, None)).await.unwrap();
     assert_eq!(cells.len(), 1000);
     for (n, cell) in cells.iter().enumerate() {
         let packets = if n == 999 { 9 } else { 0 };
         assert_eq!(*cell, port_in(Some(n as i64), Some(count(packets))));
-    }
-    server.stop().await;
-}
-
-#[tokio::test]
-async fn a_role_keeps_its_objects_while_its_controller_is_there() {
-    let server = Running::start().await;
-    let mut main = server.ready().await;
-    let mut other = Controller::silent(&server).await;
-    let mine = RoleConfig {
-        exclusive: vec![BRIDGE],
-        ..Default::default()
-    };
-    let known = "stratum.P4RoleConfig";
-    other
-        .send(Request::Arbitration(role("l2", known, &mine)))
-        .await;
-    assert_eq!(other.arbitration().await, Code::Ok);
-    let entry = Entity::TableEntry(bridge(&[1], &[1]));
-    assert_eq!(main.refused(entry.clone()).await.0, Code::PermissionDenied);
-    drop(other);
-    let began = std::time::Instant::now();
-    while let Err(status) = main.write(Change::Insert, entry.clone()).await {
-        assert!(began.elapsed().as_secs() < 20, "{status}");
-        tokio::task::yield_now().await;
     }
     server.stop().await;
 }

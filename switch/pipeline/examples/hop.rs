@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use ebb_pipeline::{
-    EgressInput, EgressVerdict, IngressInput, IngressVerdict, Parked, Pipeline, Pool, Program,
+    EgressInput, EgressVerdict, IngressInput, IngressVerdict, Packet, Pipeline, Pool, Program,
 };
 use ebb_units::Instant;
 
@@ -37,7 +37,7 @@ struct Spent {
 /// One of the switches, and its packets between ingress and egress.
 struct Switch {
     pipeline: Pipeline,
-    queue: VecDeque<(u16, Parked)>,
+    queue: VecDeque<(u16, Box<Packet>)>,
 }
 
 impl Switch {
@@ -48,18 +48,14 @@ impl Switch {
                 egress_spec,
                 packet,
                 ..
-            } => {
-                let parked = self.pipeline.park(packet);
-                self.queue.push_back((egress_spec, parked));
-            }
+            } => self.queue.push_back((egress_spec, packet)),
             other => return Err(format!("a frame was not forwarded: {other:?}")),
         }
         Ok(())
     }
 
     fn egress(&mut self, now: Instant) -> Result<Vec<u8>, String> {
-        let (egress_port, parked) = self.queue.pop_front().ok_or("no packet waits")?;
-        let packet = self.pipeline.unpark(parked);
+        let (egress_port, packet) = self.queue.pop_front().ok_or("no packet waits")?;
         let input = EgressInput {
             egress_port,
             ..EgressInput::default()

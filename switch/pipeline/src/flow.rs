@@ -144,7 +144,7 @@ impl Machine<'_> {
 
     pub fn profile_of(&self, table: usize) -> Option<&Profile> {
         let profile = self.state.tables[table].spec.profile?;
-        self.state.profiles.get(profile.index())
+        self.state.profiles().get(profile.index())
     }
 
     #[inline]

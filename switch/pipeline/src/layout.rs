@@ -64,8 +64,6 @@ pub(crate) struct Header {
     pub words: u32,
     /// Width without the variable-length field.
     pub fixed_bits: u32,
-    /// Always valid, and not emitted.
-    pub metadata: bool,
     /// Index into `fields`.
     pub variable: Option<u32>,
     /// Longest it can be, in bytes; 0: the fixed width.
@@ -132,7 +130,10 @@ impl Layout {
         };
         // Together, since every packet is asked for all of them, and has the fields of few.
         let valid_bits = take(program.headers.len() as u32);
-        for (h, valid_at) in program.headers.iter().zip(valid_bits..) {
+        let mut headers: Vec<_> = program.headers.iter().zip(valid_bits..).collect();
+        headers.sort_by_cached_key(|(h, _)| distance(program, h));
+        let mut placed = Vec::new();
+        for (h, valid_at) in headers {
             let ty = types.get(h.header_type.as_str()).ok_or_else(|| {
                 LoadError::new(
                     format!("header {}", h.name),
@@ -146,6 +147,10 @@ impl Layout {
                     format!("together they have more than {MAX_WORDS} words of 64 bits"),
                 ));
             }
+            placed.push((header, h));
+        }
+        placed.sort_by_key(|(header, _)| header.valid_at);
+        for (header, h) in placed {
             by_id.insert(h.id, layout.headers.len() as u32);
             layout
                 .header_names
@@ -327,6 +332,18 @@ impl Header {
     }
 }
 
+/// How far from the start a header is: what packets that wait in queues are going to need is together there.
+fn distance(program: &json::Program, header: &json::Header) -> u8 {
+    let deparsers = &program.deparsers;
+    let emitted = deparsers.iter().any(|d| d.order.contains(&header.name));
+    match header.name.as_str() {
+        "standard_metadata" => 0,
+        _ if emitted => 1,
+        _ if header.metadata => 2,
+        _ => 3,
+    }
+}
+
 fn place_header(
     h: &json::Header,
     ty: &json::HeaderType,
@@ -355,7 +372,6 @@ fn place_header(
         first: take(0),
         words: 0,
         fixed_bits,
-        metadata: h.metadata,
         variable: None,
         max_bytes: ty.max_length.unwrap_or(0),
         length_exp: ty.length_exp.clone(),

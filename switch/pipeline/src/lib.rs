@@ -26,7 +26,6 @@ mod frames;
 mod hash;
 mod ids;
 mod layout;
-mod live;
 mod machine;
 mod native;
 #[cfg(test)]
@@ -35,7 +34,6 @@ mod outcome;
 mod packet;
 #[cfg(test)]
 mod panic_tests;
-mod parking;
 mod parser;
 mod pipeline;
 mod profile;
@@ -52,7 +50,6 @@ pub use frames::Frames;
 pub use ids::*;
 pub use outcome::*;
 pub use packet::{Packet, Pool, Preserved};
-pub use parking::Parked;
 pub use pipeline::Pipeline;
 pub use program::Program;
 pub use stats::PipelineStats;

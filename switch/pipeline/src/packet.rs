@@ -48,6 +48,12 @@ pub struct Preserved {
 }
 
 impl Packet {
+    /// What the next pipeline will touch, for those who have it fetched into the cache: the fields, and
+    /// the frame.
+    pub fn memory(&self) -> (&[u64], &[u8]) {
+        (&self.words, &self.frame)
+    }
+
     /// Bytes the packet would have if it were deparsed now.
     pub fn wire_len(&self) -> usize {
         (self.header_bytes + self.frame.len() - self.payload_at).min(self.truncated_to)
@@ -128,18 +134,6 @@ impl Pool {
             header_bytes: 0,
         };
         packet
-    }
-
-    /// A packet with as many words as `initial`, whatever they are.
-    pub(crate) fn used_packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
-        match self.packets.pop() {
-            Some(mut packet) if packet.words.len() == initial.len() => {
-                packet.frame = frame;
-                packet.requests = Requests::default();
-                packet
-            }
-            _ => self.packet(initial, frame),
-        }
     }
 
     pub(crate) fn copy(&mut self, packet: &Packet) -> Box<Packet> {

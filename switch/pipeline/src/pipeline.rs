@@ -389,7 +389,7 @@ impl Pipeline {
         self.state.stats.dropped(reason)
     }
 
-    pub(crate) fn machine<'a>(&'a mut self, packet: &'a mut Packet, now: Instant) -> Machine<'a> {
+    fn machine<'a>(&'a mut self, packet: &'a mut Packet, now: Instant) -> Machine<'a> {
         Machine {
             program: &self.program,
             state: &mut self.state,

@@ -122,6 +122,19 @@ impl Profile {
             sets: RecentSets::default(),
         }
     }
+
+    /// The actions of which a packet gets one, of a member or a group.
+    pub fn actions_of(&self, resolved: &Resolved) -> Option<Vec<BoundAction>> {
+        let bound = |member: &u32| Some(self.members.get(member)?.bound.clone());
+        match resolved {
+            Resolved::Member(member) => Some(vec![bound(member)?]),
+            Resolved::Group(group) => {
+                let buckets = &self.groups.get(group)?.buckets;
+                buckets.iter().map(bound).collect()
+            }
+            Resolved::Action(_) | Resolved::Set(_) => None,
+        }
+    }
 }
 
 impl GroupState {

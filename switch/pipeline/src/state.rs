@@ -8,10 +8,11 @@ use rand::rngs::SmallRng;
 
 use crate::control::MeterUnit;
 use crate::control::{CloneSession, DigestConfig, MatchKey, ProtectedReplica, Replica};
+use crate::ids::ProfileId;
 use crate::native::Tables;
 use crate::packet::Pool;
 use crate::parser::CompiledMembers;
-use crate::profile::{Profile, ProfileSpec};
+use crate::profile::{ActionSet, BoundAction, Profile, ProfileSpec};
 use crate::program::Program;
 use crate::stateful::{ArraySpec, Counters, Meters, RegisterArray, Registers};
 use crate::stats::PipelineStats;
@@ -20,7 +21,8 @@ use crate::table::Table;
 #[derive(Debug)]
 pub(crate) struct State {
     pub tables: Tables,
-    pub profiles: Vec<Profile>,
+    /// Changed by [`change_profile`](State::change_profile) only.
+    profiles: Vec<Profile>,
     pub counters: Vec<Counters>,
     pub meters: Vec<Meters>,
     pub registers: Registers,
@@ -102,5 +104,28 @@ impl State {
             action_data: Vec::new(),
             trace: None,
         }
+    }
+
+    #[inline]
+    pub fn profiles(&self) -> &[Profile] {
+        &self.profiles
+    }
+
+    /// A profile, to change its members or groups: what tables show of them is out of date.
+    pub fn change_profile(&mut self, profile: ProfileId) -> &mut Profile {
+        self.tables.forget(profile);
+        &mut self.profiles[profile.index()]
+    }
+
+    /// Equal one-shot sets of a profile are one; this changes nothing that tables show.
+    pub fn share_set(&mut self, profile: ProfileId, actions: Vec<BoundAction>) -> Arc<ActionSet> {
+        self.profiles[profile.index()].sets.share(actions)
+    }
+
+    /// Brings what native code sees of a table up to date, for a packet that hit an entry, or none.
+    pub fn refresh(&mut self, table: usize, words: &[u64], entry: Option<u32>) {
+        let profile = self.tables[table].spec.profile;
+        let profile = profile.map(|profile| &self.profiles[profile.index()]);
+        self.tables.refresh(table, words, entry, profile);
     }
 }

@@ -54,8 +54,6 @@ fn forward(pipeline: &mut Pipeline, frames: &mut [Vec<u8>], fresh: &[Vec<u8>]) {
             egress_port: egress_spec,
             ..EgressInput::default()
         };
-        let parked = pipeline.park(packet);
-        let packet = pipeline.unpark(parked);
         let outcome = pipeline.egress(Instant::ZERO, packet, &input);
         let EgressVerdict::Transmit(received) = outcome.verdict else {
             panic!("the frame was not sent: {:?}", outcome.verdict);

@@ -74,21 +74,7 @@ impl<P> TrafficManager<P> {
         arrival: Arrival,
         packet: P,
     ) -> Admission<P> {
-        self.enqueue_as(now, port, arrival, packet, |packet, _| packet)
-    }
-
-    /// The same for a packet that is queued in another form: `keep` makes it, and is told whether the packet will
-    /// wait. Others leave at once, or are handed back as they came.
-    pub fn enqueue_as<O>(
-        &mut self,
-        now: Instant,
-        port: PortId,
-        arrival: Arrival,
-        packet: O,
-        keep: impl FnOnce(O, bool) -> P,
-    ) -> Admission<O> {
-        self.port_or_new(now, port)
-            .enqueue(now, arrival, packet, keep)
+        self.port_or_new(now, port).enqueue(now, arrival, packet)
     }
 
     /// When the port's next transmission starts, or `None` if it has nothing to send.
@@ -96,17 +82,17 @@ impl<P> TrafficManager<P> {
         self.port(port)?.next_deadline()
     }
 
-    /// What the next departures of a port will touch, for those who have it fetched into the caches: the port. It tells
-    /// where the queue is that it will serve ([`queue_ahead`](Self::queue_ahead)), and that where its packets are.
+    /// What arrivals at a port and its next departures will touch, for those who have it fetched into the caches: the
+    /// port. It tells where its queues are ([`queues_ahead`](Self::queues_ahead)), and they where their packets are.
     pub fn port_ahead(&self, port: PortId) -> Option<Ahead> {
         Some(self.port(port)?.ahead())
     }
 
-    pub fn queue_ahead(&self, port: PortId) -> Option<Ahead> {
-        self.port(port)?.queue_ahead()
+    pub fn queues_ahead(&self, port: PortId) -> impl Iterator<Item = Ahead> {
+        self.port(port).into_iter().flat_map(Port::queues_ahead)
     }
 
-    /// The first few of them.
+    /// The first few packets of the queue that will be served.
     pub fn packets_ahead(&self, port: PortId) -> Option<Ahead> {
         self.port(port)?.packets_ahead()
     }

@@ -5,7 +5,7 @@ use ebb_units::{BitRate, Duration, Instant};
 use crate::config::{OnFull, Profile};
 use crate::heads::Heads;
 use crate::queue::{Depth, Limit, Queue};
-use crate::scheduler::Scheduler;
+use crate::scheduler::{QueueSet, Scheduler};
 use crate::statistics::{Count, DropReason, PortStatistics, Recorder};
 use crate::{MAX_DEFLECTIONS, MAX_QUEUES};
 
@@ -60,6 +60,8 @@ pub struct Transmission {
 #[repr(C, align(64))]
 pub(crate) struct Port<P> {
     heads: Heads,
+    /// Queues that exist.
+    listed: QueueSet,
     /// When the serialiser has finished what it was given.
     free_at: Instant,
     rate: BitRate,
@@ -94,6 +96,7 @@ impl<P> Port<P> {
             overhead: 0,
             queues: std::array::from_fn(|_| Queue::new()),
             heads: Heads::default(),
+            listed: 0,
             scheduler: Scheduler::new(profile),
             pool_limit: Limit::default(),
             pool: Depth::default(),
@@ -119,12 +122,14 @@ impl<P> Port<P> {
             bytes: profile.pool_bytes,
         };
         self.pool = Depth::default();
+        self.listed = 0;
         for (id, queue) in self.queues.iter_mut().enumerate() {
             queue.configure(profile.queue.iter().find(|q| usize::from(q.id) == id));
             if !queue.exists {
                 queue.clear(now);
                 self.heads.set(id, None);
             }
+            self.listed |= QueueSet::from(queue.exists) << id;
             if queue.pooled {
                 self.pool.packets += queue.depth.packets;
                 self.pool.bytes += queue.depth.bytes;
@@ -161,14 +166,7 @@ impl<P> Port<P> {
         self.delay
     }
 
-    /// `keep`: what of the packet is to be queued, if it is; with whether it will wait.
-    pub(crate) fn enqueue<O>(
-        &mut self,
-        now: Instant,
-        arrival: Arrival,
-        packet: O,
-        keep: impl FnOnce(O, bool) -> P,
-    ) -> Admission<O> {
+    pub(crate) fn enqueue(&mut self, now: Instant, arrival: Arrival, packet: P) -> Admission<P> {
         let Arrival { len, .. } = arrival;
         let id = usize::from(arrival.queue) % MAX_QUEUES;
         let queue = &mut self.queues[id];
@@ -184,8 +182,7 @@ impl<P> Port<P> {
             None
         };
         let Some(reason) = problem else {
-            let waits = self.free_at > now || self.heads.highest().is_some();
-            queue.push(now, keep(packet, waits), len);
+            queue.push(now, packet, len);
             if depth.packets == 0 {
                 self.heads.set(id, queue.ready_at());
             }
@@ -223,11 +220,12 @@ impl<P> Port<P> {
         (std::ptr::from_ref(self).cast(), HOT_BYTES)
     }
 
-    pub(crate) fn queue_ahead(&self) -> Option<Ahead> {
-        let queue = &self.queues[self.heads.highest()?];
+    pub(crate) fn queues_ahead(&self) -> impl Iterator<Item = Ahead> {
         // All of it but what is rare.
         let bytes = std::mem::offset_of!(Queue<P>, recorder) + Recorder::OFTEN_BYTES;
-        Some((std::ptr::from_ref(queue).cast(), bytes))
+        let queues = (0..).zip(&self.queues);
+        let listed = queues.filter(|(id, _)| self.listed & 1 << id != 0);
+        listed.map(move |(_, queue)| (std::ptr::from_ref(queue).cast(), bytes))
     }
 
     pub(crate) fn packets_ahead(&self) -> Option<Ahead> {

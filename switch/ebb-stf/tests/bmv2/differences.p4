@@ -10,6 +10,7 @@ const bit<8> MANY_PARSER_STATES = 3;
 const bit<8> ASSERT = 4;
 const bit<8> RANDOM = 5;
 const bit<8> WRITE_TO_INVALID = 6;
+const bit<8> INDEX_OUT_OF_RANGE = 7;
 
 header query_t {
     bit<8> kind;
@@ -58,6 +59,7 @@ control VerifyImpl(inout headers_t hdr, inout metadata_t meta) { apply {} }
 
 control IngressImpl(inout headers_t hdr, inout metadata_t meta,
                     inout standard_metadata_t standard_metadata) {
+    register<bit<32>>(4) values;
     apply {
         standard_metadata.egress_spec = 1;
         if (hdr.query.kind == INVALID_HEADER) {
@@ -74,6 +76,11 @@ control IngressImpl(inout headers_t hdr, inout metadata_t meta,
             hdr.query.result = meta.states;
         } else if (hdr.query.kind == ASSERT) {
             assert(hdr.query.result == 1);
+        } else if (hdr.query.kind == INDEX_OUT_OF_RANGE) {
+            bit<32> value = 5;
+            values.write(hdr.query.result, 6);
+            values.read(value, hdr.query.result);
+            hdr.query.result = value;
         } else if (hdr.query.kind == RANDOM) {
             random(hdr.query.result, 32w0, 32w0xffffffff);
         }

@@ -142,22 +142,31 @@ impl Agenda {
         Some(event)
     }
 
-    /// Has the headers of the frames fetched that arrive before `horizon`.
-    pub(crate) fn prefetch_arrivals(&self, horizon: Instant) {
+    /// Has the headers of the frames fetched that arrive before `horizon`, of which it says how many there are.
+    pub(crate) fn prefetch_arrivals(&self, horizon: Instant) -> usize {
         // Where the frames are is to be known first, for all links.
         for queue in &self.arrivals {
             let (first, wrapped) = queue.as_slices();
             prefetch(first, QUEUE_LINES);
             prefetch(wrapped, QUEUE_LINES / 2);
         }
+        let mut frames = 0;
         for queue in &self.arrivals {
             let near = queue.iter().take(PREFETCHED);
             for (_, event) in near.take_while(|(at, _)| *at < horizon) {
                 if let Event::Receive { frame, .. } = event {
                     prefetch(frame, HEADER_LINES);
+                    frames += 1;
                 }
             }
         }
+        frames
+    }
+
+    /// Ports that have had events.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = PortId> {
+        let ports = (0..).zip(&self.places);
+        ports.filter_map(|(port, place)| place.map(|_| port))
     }
 
     /// The ports of which a departure before `horizon` is known.

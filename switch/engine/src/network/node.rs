@@ -361,9 +361,13 @@ impl<H: Host> Node<H> {
     /// Has fetched what the events before `horizon` are about, as far as it is known, all at once: each by
     /// itself would be waited for.
     fn prefetch(&self, horizon: Instant) {
-        self.agenda.prefetch_arrivals(horizon);
+        let frames = self.agenda.prefetch_arrivals(horizon);
         if let Kind::Switch(switch) = &self.kind {
-            switch.prefetch_departures(|| self.agenda.departures(horizon), horizon);
+            // Where few frames go is not known: it would be fetched in vain.
+            match frames < self.agenda.ports().count() {
+                true => switch.prefetch_ports(|| self.agenda.departures(horizon), horizon),
+                false => switch.prefetch_ports(|| self.agenda.ports(), horizon),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Into the traffic manager, and what is fetched before packets come out of it.
 
-use ebb_pipeline::{Deflect, Packet, Parked, instance_type};
+use ebb_pipeline::{Deflect, instance_type};
 use ebb_traffic_manager::{Admission, Arrival};
 use ebb_units::Instant;
 
@@ -11,32 +11,19 @@ use crate::trace::Event;
 /// Packets of a port that are fetched before a turn.
 const PREFETCHED: usize = 16;
 
+/// Cache lines of a packet, and of its fields: metadata and headers, without most local variables (`fabric.p4`).
+const PACKET_LINES: usize = 3;
+const FIELD_LINES: usize = 14;
+
 impl Switch {
     /// Offers a packet to the traffic manager and follows its answer.
-    pub(super) fn offer(&mut self, port: PortId, priority: u8, queued: Queued<Box<Packet>>) {
+    pub(super) fn offer(&mut self, port: PortId, priority: u8, queued: Queued) {
         let arrival = Arrival {
             queue: priority,
             len: queued.packet.wire_len() as u64,
             deflections: queued.journey.deflections,
         };
-        let pipeline = &mut self.pipeline;
-        let keep = |queued: Queued<Box<Packet>>, waits: bool| Queued {
-            packet: match pipeline {
-                // In tests all are, so that they see what is missing. What is noted of a packet is all of it.
-                Some(pipeline)
-                    if (waits || cfg!(debug_assertions)) && queued.journey.watches == 0 =>
-                {
-                    pipeline.park(queued.packet)
-                }
-                _ => Parked::whole(queued.packet),
-            },
-            egress_rid: queued.egress_rid,
-            journey: queued.journey,
-        };
-        let admission = self
-            .manager
-            .enqueue_as(self.now, port, arrival, queued, keep);
-        match admission {
+        match self.manager.enqueue(self.now, port, arrival, queued) {
             Admission::Enqueued { depth } => {
                 self.tracer.note(|| Event::Enqueued {
                     port,
@@ -96,24 +83,34 @@ impl Switch {
         }
     }
 
-    /// Has fetched what departures of these ports before a time will touch. Step by step for all of them, so that the
-    /// waiting overlaps.
-    pub(crate) fn prefetch_departures<I: Iterator<Item = PortId>>(
+    /// Has fetched what arrivals at these ports, and departures before a time, will touch. Step by step for all of them,
+    /// so that the waiting overlaps.
+    pub(crate) fn prefetch_ports<I: Iterator<Item = PortId>>(
         &self,
         ports: impl Fn() -> I,
         before: Instant,
     ) {
         let manager = &self.manager;
         ports().for_each(|port| prefetch_at(manager.port_ahead(port)));
-        ports().for_each(|port| prefetch_at(manager.queue_ahead(port)));
+        let queues = ports().flat_map(|port| manager.queues_ahead(port));
+        queues.for_each(|queue| prefetch_at(Some(queue)));
         ports().for_each(|port| prefetch_at(manager.packets_ahead(port)));
         ports().for_each(|port| self.prefetch_packets(port, before));
+        ports().for_each(|port| self.prefetch_contents(port, before));
     }
 
-    /// The headers of packets that wait are in their frames.
     fn prefetch_packets(&self, port: PortId, before: Instant) {
         for queued in self.manager.leaving(port, before).take(PREFETCHED) {
-            prefetch(queued.packet.frame(), HEADER_LINES);
+            prefetch(std::slice::from_ref(&*queued.packet), PACKET_LINES);
+        }
+    }
+
+    /// What they lead to.
+    fn prefetch_contents(&self, port: PortId, before: Instant) {
+        for queued in self.manager.leaving(port, before).take(PREFETCHED) {
+            let (fields, frame) = queued.packet.memory();
+            prefetch(fields, FIELD_LINES);
+            prefetch(frame, HEADER_LINES);
         }
     }
 }

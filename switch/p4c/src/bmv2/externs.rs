@@ -7,6 +7,7 @@ use num_traits::ToPrimitive;
 use super::{Backend, Stage, hex_value, leaves};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
+use crate::digests;
 use crate::elaborate::flat::{Object, Role};
 use crate::eval::Value;
 use crate::ir::{Expr, ExprKind};
@@ -309,15 +310,18 @@ impl Backend<'_> {
         span: Span,
         out: &mut Vec<json::Primitive>,
     ) -> u32 {
-        let elements: Vec<Json> = self
-            .fields_of(data, span, out)
-            .into_iter()
-            .map(|i| i.value)
-            .collect();
-        let name = match ty {
-            Some(Type::Struct(s)) if !s.name.is_empty() => s.name.clone(),
-            _ => "digest".to_owned(),
-        };
+        // Learn lists hold fields only.
+        let mut elements = Vec::new();
+        for leaf in leaves(data) {
+            let field = self.field_of(&leaf).or_else(|| {
+                let temp = self.temp(&leaf.ty, span);
+                self.assign(&temp, &leaf, span, out);
+                self.field_of(&temp)
+            });
+            elements.extend(field.map(Json::Field));
+        }
+        let digest = ty.and_then(|ty| digests::of_call(&self.digests, ty, span));
+        let name = digest.map_or_else(|| "digest".to_owned(), |d| d.name.clone());
         let same = self
             .json
             .learn_lists

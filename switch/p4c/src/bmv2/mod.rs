@@ -18,6 +18,7 @@ use num_bigint::BigInt;
 use num_traits::Signed;
 
 use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::digests::{self, Digest};
 use crate::elaborate::flat::{Flat, FlatVar, Role};
 use crate::ir::{Expr, ExprKind, Program};
 use crate::source::{SourceMap, Span};
@@ -52,6 +53,7 @@ struct Backend<'a> {
     /// The table of each direct counter and meter.
     direct_tables: HashMap<usize, usize>,
     profiles: HashSet<usize>,
+    digests: Vec<Digest>,
 }
 
 /// Generates the JSON. The result is only usable if no error was reported.
@@ -77,6 +79,7 @@ pub fn generate(
         meter_targets: HashMap::new(),
         direct_tables: HashMap::new(),
         profiles: HashSet::new(),
+        digests: digests::digests(flat),
     };
     backend.run(source_name);
     backend.json

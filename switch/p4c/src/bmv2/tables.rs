@@ -100,9 +100,11 @@ impl Backend<'_> {
                 Diagnostic::warning(
                     "entries-not-const",
                     span,
-                    format!("the entries of table `{name}` cannot be changed on BMv2"),
+                    format!(
+                        "BMv2 takes all entries of table `{name}` as constant, ebb-switch does not"
+                    ),
                 )
-                .help("write `const entries`"),
+                .help("write `const entries` if they are not to change"),
             );
         }
         for direct in flat.counters.iter().chain(&flat.meters) {
@@ -252,6 +254,7 @@ impl Backend<'_> {
                     action_data: entry.data.iter().map(|d| self.data_hex(d)).collect(),
                 },
                 priority: Some(priority),
+                is_const: (!declared.entries_are_const).then_some(entry.is_const),
             });
         }
         entries

@@ -105,6 +105,8 @@ impl Checker<'_> {
                         Target::Failed
                     }
                     entity if entity.is_type() => Target::Constructor(entity),
+                    // Its declaration was wrong.
+                    Entity::Const(value) if value.ty.is_poison() => Target::Failed,
                     other => {
                         let message =
                             format!("`{}` is {} and cannot be called", name.text, other.kind());

@@ -105,6 +105,7 @@ impl Checker<'_> {
                     name,
                     members: members.iter().map(|m| m.text.clone()).collect(),
                     underlying: None,
+                    annotations: d.annotations.clone(),
                     span: d.name.span,
                 });
                 self.program.enums.push(e.clone());
@@ -135,6 +136,7 @@ impl Checker<'_> {
                     name,
                     members: members.iter().map(|(m, _)| m.text.clone()).collect(),
                     underlying: Some((underlying, values)),
+                    annotations: d.annotations.clone(),
                     span: d.name.span,
                 });
                 self.program.enums.push(e.clone());
@@ -554,11 +556,19 @@ impl Checker<'_> {
                     locals.value_sets.push(id);
                     self.declare(&d.name, Entity::ValueSet(id));
                 }
-                _ => self.error(
-                    "misplaced-declaration",
-                    d.span,
-                    "this cannot be declared here",
-                ),
+                _ => {
+                    let diagnostic = Diagnostic::error(
+                        "misplaced-declaration",
+                        d.span,
+                        "this cannot be declared here",
+                    );
+                    self.report(match &d.kind {
+                        Kind::Function { .. } => diagnostic
+                            .help("functions are declared outside of parsers and controls"),
+                        _ => diagnostic,
+                    });
+                    self.declare(&d.name, Entity::Const(Expr::poison(d.span)));
+                }
             }
         }
         locals

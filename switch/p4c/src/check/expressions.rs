@@ -36,6 +36,7 @@ impl Checker<'_> {
             Ast::Member(base, name) => self.member_expr(base, name, span),
             Ast::Index(base, index) => self.index(base, index, span),
             Ast::Slice { base, high, low } => self.slice(base, high, low, span),
+            Ast::SliceFrom { base, low, width } => self.slice_from(base, low, width, span),
             Ast::Call {
                 callee,
                 type_args,
@@ -152,7 +153,13 @@ impl Checker<'_> {
             }
             other => {
                 let message = format!("`{}` is {}, not a value", name.text, other.kind());
-                self.error("not-a-value", span, message);
+                let diagnostic = Diagnostic::error("not-a-value", span, message);
+                self.report(match other {
+                    Entity::Control(..) | Entity::Parser(..) => {
+                        diagnostic.help(format!("make an instance of it: `{}()`", name.text))
+                    }
+                    _ => diagnostic,
+                });
                 Expr::poison(span)
             }
         }
@@ -199,7 +206,15 @@ impl Checker<'_> {
             }
             other => {
                 let message = format!("`{}` has no elements to index", self.show(other));
-                self.error("not-indexable", span, message);
+                let diagnostic = Diagnostic::error("not-indexable", span, message);
+                self.report(match other {
+                    Type::Extern(id, _) => {
+                        let methods = self.program.externs[*id].methods.iter();
+                        let names: Vec<&str> = methods.map(|m| m.name.as_str()).collect();
+                        diagnostic.help(format!("it has methods: {}", names.join(", ")))
+                    }
+                    _ => diagnostic,
+                });
                 return Expr::poison(span);
             }
         };
@@ -215,53 +230,6 @@ impl Checker<'_> {
         }
         Expr {
             kind: ExprKind::Index(Box::new(base), Box::new(index)),
-            ty,
-            span,
-        }
-    }
-
-    fn slice(&mut self, base: &ast::Expr, high: &ast::Expr, low: &ast::Expr, span: Span) -> Expr {
-        let base = self.expr(base);
-        let high = self.size(high, 1 << 16, "bit position");
-        let low = self.size(low, 1 << 16, "bit position");
-        let (Some(high), Some(low)) = (high, low) else {
-            return Expr::poison(span);
-        };
-        let base = match base.ty {
-            Type::Enum(ref e) if e.underlying.is_some() => {
-                let to = base.ty.stored().clone();
-                self.coerce(base, &to)
-            }
-            _ => base,
-        };
-        let width = match &base.ty {
-            Type::Poison => return Expr::poison(span),
-            Type::Bits { width, .. } => *width,
-            Type::Int if base.as_int().is_some() => u32::MAX,
-            other => {
-                let message = format!("bits cannot be taken out of `{}`", self.show(other));
-                self.error("bad-slice", span, message);
-                return Expr::poison(span);
-            }
-        };
-        if high < low || high >= width {
-            let message = format!("[{high}:{low}] is not a slice of {width} bits");
-            self.report(
-                Diagnostic::error("bad-slice", span, message)
-                    .help(format!("the first number is the higher bit, below {width}")),
-            );
-            return Expr::poison(span);
-        }
-        let ty = Type::bit(high - low + 1);
-        if let Some(value) = base.as_int() {
-            return Expr::int(eval::wrap(&(value >> low), high - low + 1, false), ty, span);
-        }
-        Expr {
-            kind: ExprKind::Slice {
-                base: Box::new(base),
-                high,
-                low,
-            },
             ty,
             span,
         }
@@ -328,7 +296,12 @@ impl Checker<'_> {
             );
             let mut diagnostic = Diagnostic::error("bad-cast", span, message);
             let numbers = (from.stored(), to.stored());
-            if renamed {
+            if matches!(to.stored(), Type::Int) {
+                diagnostic = diagnostic.label("not known at compile time").help(format!(
+                    "`int` is for constants; compute in `{}`, which literals adapt to",
+                    self.show(from.stored())
+                ));
+            } else if renamed {
                 diagnostic = diagnostic
                     .help("a `type` is cast to and from what it is made of: cast in two steps");
             } else if matches!(numbers, (Type::Bits { .. }, Type::Bits { .. })) {
@@ -359,6 +332,17 @@ impl Checker<'_> {
                     );
                 }
                 return var.writable;
+            }
+            ExprKind::Slice { base, .. } if matches!(base.kind, ExprKind::Binary(..)) => {
+                self.report(
+                    Diagnostic::error(
+                        "not-writable",
+                        expr.span,
+                        "a slice that starts at run time can only be assigned to",
+                    )
+                    .help("give a variable here, and assign that to the slice"),
+                );
+                return false;
             }
             ExprKind::Field(base, _)
             | ExprKind::Index(base, _)

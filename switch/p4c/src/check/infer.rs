@@ -394,6 +394,9 @@ fn conversion_help(from: &Type, to: &Type, shown: &str) -> Option<String> {
         }),
         (Type::Bool, Type::Bits { width: 1, .. }) => Some(format!("cast it: `({shown}) ...`")),
         (Type::Bool, Type::Bits { .. }) => Some(format!("cast to bit<1>, then to `{shown}`")),
+        (Type::Void, Type::Bool) => {
+            Some("`.apply().hit` tells whether a table had an entry".into())
+        }
         (Type::Bits { .. } | Type::Int, Type::Bool) => {
             Some("compare it, for example with `!= 0`".into())
         }

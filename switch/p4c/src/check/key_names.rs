@@ -1,5 +1,7 @@
 //! How keys without `@name` are called.
 
+use num_bigint::BigInt;
+
 use crate::annotations;
 use crate::ast::{self, ExprKind as Ast};
 use crate::ir::{Callee, Expr, ExprKind};
@@ -46,6 +48,15 @@ pub(super) fn written_name(expr: &ast::Expr, checked: Option<&Expr>) -> Option<S
             let base = written_name(base, of)?;
             Some(format!("{base}[{}:{}]", number(high)?, number(low)?))
         }
+        Ast::SliceFrom { base, low, width } => {
+            let (low, width) = (literal(low)?, literal(width)?);
+            let of = inner(|kind| match kind {
+                ExprKind::Slice { base, .. } => Some(base),
+                _ => None,
+            });
+            let base = written_name(base, of)?;
+            Some(format!("{base}[{}:{low}]", low + width - 1u32))
+        }
         Ast::Call { callee, args, .. } => match &callee.kind {
             Ast::Member(base, method) if method.text == "isValid" && args.is_empty() => {
                 let of = inner(|kind| match kind {
@@ -66,6 +77,13 @@ pub(super) fn written_name(expr: &ast::Expr, checked: Option<&Expr>) -> Option<S
             });
             Some(format!("{} & {}", written_name(left, of)?, number(right)?))
         }
+        _ => None,
+    }
+}
+
+fn literal(expr: &ast::Expr) -> Option<&BigInt> {
+    match &expr.kind {
+        Ast::Number { value, .. } => Some(value),
         _ => None,
     }
 }

@@ -152,7 +152,11 @@ impl Checker<'_> {
                     let diagnostic = Diagnostic::error("unknown-field", name.span, message);
                     let is_method = s.kind != crate::types::StructKind::Struct
                         && matches!(name.text.as_str(), "isValid" | "setValid" | "setInvalid");
+                    let is_header = s.kind != crate::types::StructKind::Struct;
                     self.report(match is_method {
+                        _ if is_header && name.text == "valid" => {
+                            diagnostic.help("call `isValid()`, `setValid()` or `setInvalid()`")
+                        }
                         true => diagnostic.help(format!("call it: `{}()`", name.text)),
                         false => {
                             diagnostic.suggest(&name.text, s.fields.iter().map(|f| f.name.as_str()))

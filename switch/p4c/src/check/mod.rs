@@ -11,9 +11,11 @@ mod infer;
 mod key_names;
 mod loops;
 mod members;
+mod names;
 mod operators;
 mod rules;
 mod select;
+mod slices;
 mod statements;
 mod tables;
 mod types;
@@ -99,6 +101,8 @@ enum Place {
 
 pub(crate) struct Checker<'a> {
     diagnostics: &'a Diagnostics,
+    /// All of the program, for hints about names that are unknown where they are used.
+    declarations: &'a [ast::Declaration],
     program: Program,
     scopes: Vec<Scope>,
     next_type_var: u32,
@@ -116,6 +120,7 @@ pub(crate) struct Checker<'a> {
 pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
     let mut checker = Checker {
         diagnostics,
+        declarations: &program.declarations,
         program: Program::default(),
         scopes: vec![Scope::default()],
         next_type_var: 0,
@@ -133,6 +138,7 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
     }
     if checker.program.main.is_none()
         && let Some((entity, span)) = checker.scopes[0].names.get("main")
+        && !matches!(entity, Entity::Const(value) if value.ty.is_poison())
     {
         let message = format!("`main` is {}, not an instance of a package", entity.kind());
         checker.report(
@@ -199,26 +205,6 @@ impl Checker<'_> {
             .rev()
             .find_map(|s| s.names.get(name))
             .map(|(entity, _)| entity.clone())
-    }
-
-    /// Looks a name up and reports it if it does not exist.
-    fn resolve(&self, name: &ast::Ident, global: bool, what: &str) -> Option<Entity> {
-        let found = self.lookup(&name.text, global);
-        if found.is_none() {
-            let message = format!("there is no {what} `{}`", name.text);
-            let known: Vec<&str> = self
-                .scopes
-                .iter()
-                .flat_map(|s| s.names.keys())
-                .map(String::as_str)
-                .collect();
-            self.report(
-                Diagnostic::error("unknown-name", name.span, message)
-                    .label("not declared here or above")
-                    .suggest(&name.text, known),
-            );
-        }
-        found
     }
 
     fn new_var(&mut self, name: &ast::Ident, ty: Type, writable: bool) -> VarId {

@@ -1,4 +1,9 @@
-//! `select` on tuples: they are looked at member by member (specification, section 13.6).
+//! `select` on tuples and structs: they are looked at member by member (specification, section 13.6).
+//!
+//! ```text
+//! select(s)  { {1, 2}: a;  {y = 4, x = 3}: b; }     // struct S { bit<8> x; bit<8> y; } s;
+//!     ==>  select(s.x, s.y)  { (1, 2): a;  (3, 4): b; }
+//! ```
 
 use num_bigint::BigInt;
 
@@ -8,8 +13,34 @@ use crate::diagnostics::Diagnostic;
 use crate::ir::Expr;
 use crate::types::{StructKind, Type};
 
+/// A member of a tuple or struct.
+struct Part {
+    index: usize,
+    /// In structs.
+    field: Option<String>,
+    ty: Type,
+}
+
+/// What a tuple or struct is made of.
+fn parts(ty: &Type) -> Option<Vec<Part>> {
+    let (fields, types): (Vec<_>, Vec<_>) = match ty {
+        Type::Tuple(types) => types.iter().map(|t| (None, t.clone())).unzip(),
+        Type::Struct(s) if s.kind == StructKind::Struct && !s.fields.is_empty() => s
+            .fields
+            .iter()
+            .map(|f| (Some(f.name.clone()), f.ty.clone()))
+            .unzip(),
+        _ => return None,
+    };
+    let all = fields.into_iter().zip(types).enumerate();
+    Some(
+        all.map(|(index, (field, ty))| Part { index, field, ty })
+            .collect(),
+    )
+}
+
 impl Checker<'_> {
-    /// The keys, members in the place of tuples, and the types of what was written.
+    /// The keys, members in the place of tuples and structs, and the types of what was written.
     pub(super) fn select_keys(&mut self, written: &[ast::Expr]) -> (Vec<Expr>, Vec<Type>) {
         let (mut keys, mut types) = (Vec::new(), Vec::new());
         for expr in written {
@@ -21,23 +52,24 @@ impl Checker<'_> {
     }
 
     fn add_key(&mut self, written: &ast::Expr, key: Expr, keys: &mut Vec<Expr>) {
-        if let Type::Tuple(members) = &key.ty {
+        if let Some(parts) = parts(&key.ty) {
             if is_call(written) {
+                let what = match key.ty {
+                    Type::Tuple(_) => "tuple",
+                    _ => "struct",
+                };
+                let message = format!("select cannot look at a call's {what}");
                 self.report(
-                    Diagnostic::error(
-                        "bad-key-type",
-                        key.span,
-                        "select cannot look at a call's tuple",
-                    )
-                    .help("assign it to a variable, and give that to `select`"),
+                    Diagnostic::error("bad-key-type", key.span, message)
+                        .help("assign it to a variable, and give that to `select`"),
                 );
                 keys.extend(vec![Expr::poison(key.span); leaves(&key.ty)]);
                 return;
             }
-            for i in 0..members.len() {
-                let part = member(written, i);
-                let key = self.expr(&part);
-                self.add_key(&part, key, keys);
+            for part in parts {
+                let written = member(written, &part);
+                let key = self.expr(&written);
+                self.add_key(&written, key, keys);
             }
             return;
         }
@@ -46,7 +78,7 @@ impl Checker<'_> {
             let mut diagnostic = Diagnostic::error("bad-key-type", key.span, message);
             diagnostic = match &key.ty {
                 Type::Int => diagnostic.help("give the number a width, such as 8w1"),
-                Type::Struct(s) if s.kind == StructKind::Struct && !s.fields.is_empty() => {
+                Type::Struct(s) if !s.fields.is_empty() => {
                     let fields: Vec<&str> = s.fields.iter().map(|f| f.name.as_str()).collect();
                     diagnostic.help(format!("give its fields one by one: {}", fields.join(", ")))
                 }
@@ -57,43 +89,97 @@ impl Checker<'_> {
         keys.push(key);
     }
 
-    /// The sets of a case for keys of these types, members in the place of tuples. What does not fit is left as it
-    /// is, for `keyset` to report.
-    pub(super) fn select_sets(&self, sets: &[ast::Expr], keys: &[Type]) -> Vec<ast::Expr> {
-        let has_tuple = keys.iter().any(|k| matches!(k, Type::Tuple(_)));
-        if !has_tuple || self.covers_all(sets) {
+    /// The sets of a case for keys of these types, members in the place of tuples and structs. A wrong number of sets
+    /// is left as it is, for `keyset` to report.
+    pub(super) fn select_sets(&mut self, sets: &[ast::Expr], keys: &[Type]) -> Vec<ast::Expr> {
+        let has_parts = keys.iter().any(|k| parts(k).is_some());
+        if !has_parts || self.covers_all(sets) {
             return sets.to_vec();
         }
-        // `(a, b)` may be two sets or one of a tuple.
-        if let [Type::Tuple(members)] = keys
-            && sets.len() == members.len()
+        // `(a, b)` may be two sets or one of a tuple or struct.
+        if let [key] = keys
+            && let Some(parts) = parts(key)
+            && sets.len() == parts.len()
             && sets.len() > 1
         {
-            return self.select_sets(sets, members);
+            let types: Vec<Type> = parts.into_iter().map(|p| p.ty).collect();
+            return self.select_sets(sets, &types);
         }
         if sets.len() != keys.len() {
             return sets.to_vec();
         }
         let mut out = Vec::new();
         for (set, key) in sets.iter().zip(keys) {
-            match (key, &set.kind) {
-                (Type::Tuple(members), Ast::List { items, .. }) if items.len() != members.len() => {
-                    return sets.to_vec();
-                }
-                (Type::Tuple(members), kind) => {
-                    let any = matches!(kind, Ast::Default | Ast::DontCare);
-                    let part = |i| if any { set.clone() } else { member(set, i) };
-                    let parts: Vec<ast::Expr> = (0..members.len()).map(part).collect();
-                    match any {
-                        // A lone `_` would be taken for all keys.
-                        true => out.extend(vec![set.clone(); leaves(key)]),
-                        false => out.extend(self.select_sets(&parts, members)),
-                    }
-                }
-                _ => out.push(set.clone()),
+            let Some(parts) = parts(key) else {
+                out.push(set.clone());
+                continue;
+            };
+            let any = matches!(set.kind, Ast::Default | Ast::DontCare);
+            if any || !self.check_set(set, key, &parts) {
+                // A lone `_` would be taken for all keys.
+                let any = ast::Expr {
+                    kind: Ast::DontCare,
+                    span: set.span,
+                };
+                out.extend(vec![any; leaves(key)]);
+                continue;
             }
+            let types: Vec<Type> = parts.iter().map(|p| p.ty.clone()).collect();
+            let members: Vec<ast::Expr> = parts.iter().map(|p| member(set, p)).collect();
+            out.extend(self.select_sets(&members, &types));
         }
         out
+    }
+
+    /// Reports a set that does not have these parts.
+    fn check_set(&mut self, set: &ast::Expr, key: &Type, parts: &[Part]) -> bool {
+        let shown = self.show(key);
+        match &set.kind {
+            Ast::List { items, rest } if *rest || items.len() != parts.len() => {
+                let message = format!(
+                    "`{shown}` has {} members, but {} values here",
+                    parts.len(),
+                    items.len()
+                );
+                self.error("keyset-count", set.span, message);
+                false
+            }
+            Ast::Record { fields, .. } => {
+                let names: Vec<&str> = parts.iter().filter_map(|p| p.field.as_deref()).collect();
+                if let Some((name, _)) = fields.iter().find(|(n, _)| !names.contains(&&*n.text)) {
+                    let message = format!("`{shown}` has no field `{}`", name.text);
+                    self.report(
+                        Diagnostic::error("unknown-field", name.span, message)
+                            .suggest(&name.text, names),
+                    );
+                    return false;
+                }
+                let given = |name: &str| fields.iter().any(|(n, _)| n.text == name);
+                if let Some(name) = names.into_iter().find(|n| !given(n)) {
+                    let message = format!("field `{name}` of `{shown}` has no value");
+                    self.report(
+                        Diagnostic::error("missing-field", set.span, message)
+                            .help(format!("any value will do: `{name} = _`")),
+                    );
+                    return false;
+                }
+                true
+            }
+            Ast::List { .. } => true,
+            Ast::Mask(..) | Ast::Range(..) => {
+                let message = format!("masks and ranges are of numbers, the key is `{shown}`");
+                self.report(
+                    Diagnostic::error("misplaced-set", set.span, message).help(
+                        "give its members to `select` one by one: each takes a mask or range",
+                    ),
+                );
+                false
+            }
+            _ => {
+                let value = self.expr(set);
+                !self.coerce(value, key).ty.is_poison()
+            }
+        }
     }
 
     /// A lone `default` or value set.
@@ -112,36 +198,52 @@ impl Checker<'_> {
 fn is_call(expr: &ast::Expr) -> bool {
     match &expr.kind {
         Ast::Call { .. } => true,
-        Ast::Index(base, _) => is_call(base),
+        Ast::Index(base, _) | Ast::Member(base, _) | Ast::Cast(_, base) => is_call(base),
         _ => false,
     }
 }
 
 /// How many keys a type is.
 fn leaves(ty: &Type) -> usize {
-    match ty {
-        Type::Tuple(members) => members.iter().map(leaves).sum(),
-        _ => 1,
+    match parts(ty) {
+        Some(parts) => parts.iter().map(|p| leaves(&p.ty)).sum(),
+        None => 1,
     }
 }
 
-fn member(tuple: &ast::Expr, i: usize) -> ast::Expr {
-    if let Ast::List { items, .. } = &tuple.kind
-        && let Some(item) = items.get(i)
-    {
-        return item.clone();
-    }
-    let span = tuple.span;
-    let number = ast::Expr {
-        kind: Ast::Number {
-            value: BigInt::from(i),
-            width: None,
-            radix: 10,
+/// `tuple[i]`, `struct.field`
+fn member(whole: &ast::Expr, part: &Part) -> ast::Expr {
+    let span = whole.span;
+    match (&whole.kind, &part.field) {
+        (Ast::List { items, .. }, _) if part.index < items.len() => items[part.index].clone(),
+        (Ast::Record { fields, .. }, Some(name))
+            if let Some((_, value)) = fields.iter().find(|(n, _)| n.text == *name) =>
+        {
+            value.clone()
+        }
+        (_, Some(name)) => ast::Expr {
+            kind: Ast::Member(
+                Box::new(whole.clone()),
+                ast::Ident {
+                    text: name.clone(),
+                    span,
+                },
+            ),
+            span,
         },
-        span,
-    };
-    ast::Expr {
-        kind: Ast::Index(Box::new(tuple.clone()), Box::new(number)),
-        span,
+        (_, None) => {
+            let number = ast::Expr {
+                kind: Ast::Number {
+                    value: BigInt::from(part.index),
+                    width: None,
+                    radix: 10,
+                },
+                span,
+            };
+            ast::Expr {
+                kind: Ast::Index(Box::new(whole.clone()), Box::new(number)),
+                span,
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Statements.
 
+use super::slices::starts_at_run_time;
 use super::{Checker, Entity, Place};
 use crate::ast::{self, DeclarationKind, ExprKind as Ast, StatementKind};
 use crate::diagnostics::Diagnostic;
@@ -146,8 +147,12 @@ impl Checker<'_> {
         value: &ast::Expr,
         span: Span,
     ) -> Option<StmtKind> {
-        let target = self.expr(target);
+        let written = target;
+        let target = self.expr(written);
         let value = self.expr(value);
+        if starts_at_run_time(written, &target) {
+            return self.assign_run_time_slice(target, op, value, span);
+        }
         if let Some(op) = op {
             return self.update(target, op, value, span);
         }
@@ -222,7 +227,12 @@ impl Checker<'_> {
                 None
             }
             (Some(value), Type::Void) => {
-                self.error("type-mismatch", value.span, "nothing can be returned here");
+                let diagnostic =
+                    Diagnostic::error("type-mismatch", value.span, "nothing can be returned here");
+                self.report(match self.place {
+                    Place::Action => diagnostic.help("give the action an `out` parameter"),
+                    _ => diagnostic,
+                });
                 None
             }
             (Some(value), _) => {

@@ -224,10 +224,12 @@ impl Checker<'_> {
         let kind = &element.match_kind;
         if !self.match_kinds.contains(&kind.text) {
             let message = format!("there is no match kind `{}`", kind.text);
-            self.report(
-                Diagnostic::error("unknown-match-kind", kind.span, message)
-                    .suggest(&kind.text, self.match_kinds.iter().map(String::as_str)),
-            );
+            let mut diagnostic = Diagnostic::error("unknown-match-kind", kind.span, message)
+                .suggest(&kind.text, self.match_kinds.iter().map(String::as_str));
+            if diagnostic.help.is_none() {
+                diagnostic = diagnostic.help(format!("there are {}", self.match_kinds.join(", ")));
+            }
+            self.report(diagnostic);
             return None;
         }
         if expr.ty.is_poison() {

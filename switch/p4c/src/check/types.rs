@@ -44,7 +44,13 @@ impl Checker<'_> {
                 let allowed = element.is_header() || element.is_union() || element.is_poison();
                 if !allowed {
                     let message = format!("arrays hold headers, not `{}`", self.show(&element));
-                    self.error("bad-stack", ty.span, message);
+                    let diagnostic = Diagnostic::error("bad-stack", ty.span, message);
+                    self.report(match (&element, size) {
+                        (Type::Bits { width: 1, .. }, Some(size)) => {
+                            diagnostic.help(format!("a number of {size} bits is a `bit<{size}>`"))
+                        }
+                        _ => diagnostic,
+                    });
                     return Type::Poison;
                 }
                 match size {

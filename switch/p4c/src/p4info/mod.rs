@@ -13,7 +13,8 @@ use num_traits::ToPrimitive;
 use crate::annotations;
 use crate::ast::Annotation;
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::elaborate::flat::{ActionParam, Flat, FlatKind, FlatStmt, FlatTable};
+use crate::digests::{self, Digest};
+use crate::elaborate::flat::{ActionParam, Flat, FlatTable};
 use crate::eval::Value;
 use crate::ir::{Expr, Program};
 use crate::lex::Tok;
@@ -33,7 +34,7 @@ struct Builder<'a> {
     /// Visible actions and tables, in order.
     actions: Vec<VisibleAction<'a>>,
     tables: Vec<&'a FlatTable>,
-    digests: Vec<(String, Type)>,
+    digests: Vec<Digest>,
 }
 
 struct VisibleAction<'a> {
@@ -183,29 +184,12 @@ impl Builder<'_> {
                 header.span,
             );
         }
-        let mut digests = Vec::new();
-        let controls = [
-            &flat.verify_checksum,
-            &flat.ingress,
-            &flat.egress,
-            &flat.compute_checksum,
-        ];
-        let bodies = controls.into_iter().map(|c| &c.body);
-        let mut calls = false;
-        for body in bodies.chain(flat.actions.iter().map(|a| &a.body)) {
-            find_digests(body, &mut digests, &mut calls);
-        }
         // p4c writes the (empty) type info of a program with extern functions; so do we.
-        self.types.used |= calls;
-        for ty in digests {
-            let name = match &ty {
-                Type::Struct(s) if !s.name.is_empty() => s.name.clone(),
-                _ => format!("digest_{}", self.digests.len()),
-            };
-            if !self.digests.iter().any(|(n, _)| *n == name) {
-                self.symbol(Kind::Digest, &name, &[], Span::default());
-                self.digests.push((name, ty));
-            }
+        self.types.used |= !digests::extern_calls(flat).is_empty();
+        self.digests = digests::digests(flat);
+        for digest in std::mem::take(&mut self.digests) {
+            self.symbol(Kind::Digest, &digest.name, &[], Span::default());
+            self.digests.push(digest);
         }
         self.symbols.assign();
     }
@@ -297,6 +281,43 @@ impl Builder<'_> {
         preamble
     }
 
+    /// Numbers of keys, parameters or fields: `@id`, and small ones for the rest, which are counted as p4c does it.
+    fn field_ids<'b>(&self, items: impl Iterator<Item = &'b [Annotation]>) -> Vec<u64> {
+        let mut taken: Vec<u64> = Vec::new();
+        let mut chosen = Vec::new();
+        for list in items {
+            let id = annotations::numbers(list, "id");
+            let id = id.first().and_then(ToPrimitive::to_u64);
+            if let (Some(id), Some(annotation)) = (id, annotations::find(list, "id")) {
+                if id == 0 || id > u32::MAX.into() || taken.contains(&id) {
+                    let message = format!("@id({id}) is taken, or not between 1 and {}", u32::MAX);
+                    self.diagnostics.report(Diagnostic::error(
+                        "bad-id",
+                        annotation.name.span,
+                        message,
+                    ));
+                }
+                taken.push(id);
+            }
+            chosen.push(id);
+        }
+        let mut next = 1;
+        let mut number = |id: Option<u64>| match id {
+            Some(id) => {
+                next += 1;
+                id
+            }
+            None => {
+                while taken.contains(&next) {
+                    next += 1;
+                }
+                taken.push(next);
+                next
+            }
+        };
+        chosen.into_iter().map(&mut number).collect()
+    }
+
     fn note(&self, out: &mut Message, annotations: &[Annotation]) {
         notes::add(out, annotations, Owner::Object, self.diagnostics);
     }
@@ -312,13 +333,9 @@ impl Builder<'_> {
         );
 
         let mut fields = Vec::new();
-        let visible: Vec<_> = declared
-            .key
-            .iter()
-            .filter(|k| k.match_kind != "selector")
-            .collect();
-        let ids = field_ids(visible.iter().map(|k| &k.annotations[..]));
-        for (key, id) in visible.iter().zip(ids) {
+        let ids = self.field_ids(declared.key.iter().map(|k| &k.annotations[..]));
+        let keys = declared.key.iter().zip(ids);
+        for (key, id) in keys.filter(|(key, _)| key.match_kind != "selector") {
             let (type_name, width) = self.types.scalar(&key.expr.ty, &self.program.errors);
             let mut field = Message::default();
             field
@@ -369,7 +386,7 @@ impl Builder<'_> {
             if declared.default_is_const {
                 out.number("const_default_action_id", id);
             }
-            let ids = field_ids(action.params.iter().map(|p| &p.annotations[..]));
+            let ids = self.field_ids(action.params.iter().map(|p| &p.annotations[..]));
             let arguments = table.default_data.iter().zip(ids).filter_map(|(data, id)| {
                 let mut argument = Message::default();
                 argument
@@ -416,7 +433,7 @@ impl Builder<'_> {
             "preamble",
             self.preamble(Kind::Action, &action.name, action.annotations),
         );
-        let ids = field_ids(action.params.iter().map(|p| &p.annotations[..]));
+        let ids = self.field_ids(action.params.iter().map(|p| &p.annotations[..]));
         let mut params = Vec::new();
         for (param, id) in action.params.iter().zip(ids) {
             let (type_name, width) = self.types.scalar(&param.ty, &self.program.errors);
@@ -455,30 +472,6 @@ fn match_type(kind: &str) -> Option<&'static str> {
         "optional" => "OPTIONAL",
         _ => return None,
     })
-}
-
-/// Numbers of fields and parameters: `@id`, and the next free number for the others.
-fn field_ids<'a>(items: impl Iterator<Item = &'a [Annotation]>) -> Vec<u64> {
-    let chosen: Vec<Option<u64>> = items
-        .map(|a| {
-            annotations::numbers(a, "id")
-                .first()
-                .and_then(ToPrimitive::to_u64)
-        })
-        .collect();
-    let mut next = 1;
-    chosen
-        .iter()
-        .map(|id| {
-            id.unwrap_or_else(|| {
-                while chosen.contains(&Some(next)) {
-                    next += 1;
-                }
-                next += 1;
-                next - 1
-            })
-        })
-        .collect()
 }
 
 fn constant_bytes(expr: &Expr) -> Option<Vec<u8>> {
@@ -524,40 +517,4 @@ fn platform_properties(list: &[Annotation]) -> Option<Message> {
         }
     }
     Some(limits)
-}
-
-/// Types of the digests; `calls` tells whether there is any call of an extern function.
-fn find_digests(body: &[FlatStmt], found: &mut Vec<Type>, calls: &mut bool) {
-    use crate::elaborate::flat::Branches;
-    for statement in body {
-        match &statement.kind {
-            FlatKind::Extern {
-                object: None,
-                name,
-                type_args,
-                ..
-            } => {
-                *calls = true;
-                if name == "digest" {
-                    found.extend(type_args.first().cloned());
-                }
-            }
-            FlatKind::If(_, a, b) => {
-                find_digests(a, found, calls);
-                find_digests(b, found, calls);
-            }
-            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) | FlatKind::Loop(body) => {
-                find_digests(body, found, calls)
-            }
-            FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {
-                find_digests(a, found, calls);
-                find_digests(b, found, calls);
-            }
-            FlatKind::ApplyTable(_, Branches::Actions(arms, rest)) => {
-                arms.iter().for_each(|(_, b)| find_digests(b, found, calls));
-                find_digests(rest, found, calls);
-            }
-            _ => {}
-        }
-    }
 }

@@ -5,9 +5,10 @@ use num_traits::ToPrimitive;
 use super::ids::Kind;
 use super::message::{Message, Node};
 use super::notes::{self, Owner};
-use super::{Builder, field_ids, named};
-use crate::annotations;
+use super::{Builder, named};
+use crate::annotations::{self, own_name};
 use crate::ast::Annotation;
+use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::Object;
 use crate::eval::Value;
 use crate::types::{FieldType, Type};
@@ -67,11 +68,12 @@ impl Builder<'_> {
         let digests = std::mem::take(&mut self.digests);
         let digests = digests
             .iter()
-            .map(|(name, ty)| {
-                let mut digest = Message::default();
-                digest.message("preamble", self.preamble(Kind::Digest, name, &[]));
-                digest.message("type_spec", self.types.spec(ty, &self.program.errors));
-                Node::Message(digest)
+            .map(|digest| {
+                let mut out = Message::default();
+                out.message("preamble", self.preamble(Kind::Digest, &digest.name, &[]));
+                let ty = self.types.spec(&digest.ty, &self.program.errors);
+                out.message("type_spec", ty);
+                Node::Message(out)
             })
             .collect();
         info.repeated("digests", digests);
@@ -81,11 +83,14 @@ impl Builder<'_> {
     fn object(&mut self, index: usize, object: &Object) -> Option<Message> {
         let kind = kind(&object.extern_name)?;
         let mut out = Message::default();
-        // Those about the size of groups are fields of their own.
+        // Those about the size of groups and the type of meters are fields of their own.
         let shown: Vec<Annotation> = object
             .annotations
             .iter()
-            .filter(|a| !SELECTOR_SIZES.contains(&a.name.text.as_str()))
+            .filter(|a| {
+                let name = a.name.text.as_str();
+                !SELECTOR_SIZES.contains(&name) && meter_type(name).is_none()
+            })
             .cloned()
             .collect();
         out.message("preamble", self.preamble(kind, &object.name, &shown));
@@ -123,24 +128,45 @@ impl Builder<'_> {
                 out.message("type_spec", self.types.spec(ty, &self.program.errors));
                 out.number("size", size());
                 if let Some(Type::New(index)) = object.type_args.get(1) {
-                    out.message("index_type_name", named(&index.name));
+                    let name = own_name(&index.name, &index.annotations);
+                    out.message("index_type_name", named(&name));
                 }
             }
             _ => {
                 let mut spec = Message::default();
                 spec.add("unit", Node::Symbol(unit(object)));
+                if matches!(kind, Kind::Meter | Kind::DirectMeter) {
+                    self.add_meter_type(&mut spec, object);
+                }
                 out.message("spec", spec);
                 if matches!(kind, Kind::DirectCounter | Kind::DirectMeter) {
                     out.number("direct_table_id", table?);
                 } else {
                     out.number("size", size());
                     if let Some(Type::New(index)) = object.type_args.first() {
-                        out.message("index_type_name", named(&index.name));
+                        let name = own_name(&index.name, &index.annotations);
+                        out.message("index_type_name", named(&name));
                     }
                 }
             }
         }
         Some(out)
+    }
+
+    /// Two rates and three colours are the default, and left out.
+    fn add_meter_type(&self, spec: &mut Message, object: &Object) {
+        let given = |a: &Annotation| Some((meter_type(&a.name.text)?, a.name.span));
+        let types: Vec<_> = object.annotations.iter().filter_map(given).collect();
+        if let [(first, at), .., (last, again)] = types[..]
+            && first != last
+        {
+            let message = format!("meter `{}` has two types", object.name);
+            self.diagnostics
+                .report(Diagnostic::error("bad-annotation", again, message).note(at, "the first"));
+        }
+        if let Some((ty, _)) = types.first().filter(|(ty, _)| *ty != TWO_RATES) {
+            spec.add("type", Node::Symbol(ty));
+        }
     }
 
     fn controller_header(&mut self, header: &crate::types::StructType) -> Message {
@@ -152,13 +178,10 @@ impl Builder<'_> {
         self.note(&mut preamble, &header.annotations);
         let mut all = Vec::new();
         controller_fields("", &header.fields, &mut all);
-        let visible: Vec<FieldType> = all
-            .into_iter()
-            .filter(|f| !annotations::has(&f.annotations, "hidden"))
-            .collect();
-        let ids = field_ids(visible.iter().map(|f| &f.annotations[..]));
+        let ids = self.field_ids(all.iter().map(|f| &f.annotations[..]));
         let mut metadata = Vec::new();
-        for (field, id) in visible.iter().zip(ids) {
+        let visible = |f: &FieldType| !annotations::has(&f.annotations, "hidden");
+        for (field, id) in all.iter().zip(ids).filter(|(f, _)| visible(f)) {
             let (type_name, width) = self.types.scalar(&field.ty, &self.program.errors);
             let mut message = Message::default();
             message.number("id", id);
@@ -192,7 +215,7 @@ impl Builder<'_> {
             Type::Tuple(items) => items.iter().map(|t| (None, t)).collect(),
             ty => vec![(None, ty)],
         };
-        let ids = field_ids(
+        let ids = self.field_ids(
             fields
                 .iter()
                 .map(|(f, _)| f.map_or(&[][..], |f| &f.annotations[..])),
@@ -230,6 +253,18 @@ const SELECTOR_SIZES: &[&str] = &[
     "selector_size_semantics",
     "max_member_weight",
 ];
+
+const TWO_RATES: &str = "TWO_RATE_THREE_COLOR";
+
+/// What an annotation of a meter says of its configurations (P4Runtime specification, "Meter & DirectMeter").
+fn meter_type(annotation: &str) -> Option<&'static str> {
+    Some(match annotation {
+        "two_rate_three_color" => TWO_RATES,
+        "single_rate_three_color" => "SINGLE_RATE_THREE_COLOR",
+        "single_rate_two_color" => "SINGLE_RATE_TWO_COLOR",
+        _ => return None,
+    })
+}
 
 fn selector_limits(out: &mut Message, list: &[Annotation]) {
     if let Some(limit) = notes::number(list, "max_group_size") {

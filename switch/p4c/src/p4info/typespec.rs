@@ -6,7 +6,7 @@ use num_bigint::BigInt;
 
 use super::message::{Message, Node};
 use super::notes::{self, Owner};
-use crate::annotations;
+use crate::annotations::{self, own_name};
 use crate::diagnostics::Diagnostics;
 use crate::eval;
 use crate::lex::Tok;
@@ -57,8 +57,8 @@ impl TypeInfo {
     pub fn scalar(&mut self, ty: &Type, errors: &[String]) -> (Option<String>, Option<u64>) {
         self.spec(ty, errors);
         let name = match ty {
-            Type::New(n) => Some(n.name.clone()),
-            Type::Enum(e) if e.underlying.is_none() => Some(e.name.clone()),
+            Type::New(n) => Some(own_name(&n.name, &n.annotations)),
+            Type::Enum(e) if e.underlying.is_none() => Some(own_name(&e.name, &e.annotations)),
             _ => None,
         };
         let width = match ty {
@@ -99,49 +99,51 @@ impl TypeInfo {
                 spec.message("tuple", tuple);
             }
             Type::Struct(s) if s.kind == StructKind::Struct => {
-                if !self.structs.contains_key(&s.name) {
+                let name = own_name(&s.name, &s.annotations);
+                if !self.structs.contains_key(&name) {
                     let mut members = Vec::new();
                     for field in &s.fields {
                         let mut member = Message::default();
-                        member.text("name", field.name.clone());
+                        member.text("name", own_name(&field.name, &field.annotations));
                         member.message("type_spec", self.spec(&field.ty, errors));
                         members.push(Node::Message(member));
                     }
                     let mut info = Message::default();
                     info.repeated("members", members);
-                    self.structs.insert(s.name.clone(), info);
+                    self.structs.insert(name.clone(), info);
                 }
-                spec.message("struct", named(&s.name));
+                spec.message("struct", named(&name));
             }
             Type::Struct(s) => {
-                if !self.headers.contains_key(&s.name) {
+                let name = own_name(&s.name, &s.annotations);
+                if !self.headers.contains_key(&name) {
                     let mut members = Vec::new();
                     for field in &s.fields {
                         let mut member = Message::default();
-                        member.text("name", field.name.clone());
+                        member.text("name", own_name(&field.name, &field.annotations));
                         member.message("type_spec", bitstring(field.ty.stored()));
                         members.push(Node::Message(member));
                     }
                     let mut info = Message::default();
                     info.repeated("members", members);
-                    self.headers.insert(s.name.clone(), info);
+                    self.headers.insert(name.clone(), info);
                 }
-                spec.message("header", named(&s.name));
+                spec.message("header", named(&name));
             }
             Type::Enum(e) => match &e.underlying {
                 Some((underlying, values)) => {
                     let info = serializable_enum(underlying, &e.members, values);
-                    self.serializable_enums
-                        .entry(e.name.clone())
-                        .or_insert(info);
-                    spec.message("serializable_enum", named(&e.name));
+                    let name = own_name(&e.name, &e.annotations);
+                    spec.message("serializable_enum", named(&name));
+                    self.serializable_enums.entry(name).or_insert(info);
                 }
                 None => {
                     let members = e.members.iter().map(|m| Node::Message(named(m))).collect();
                     let mut info = Message::default();
                     info.repeated("members", members);
-                    self.enums.entry(e.name.clone()).or_insert(info);
-                    spec.message("enum", named(&e.name));
+                    let name = own_name(&e.name, &e.annotations);
+                    spec.message("enum", named(&name));
+                    self.enums.entry(name).or_insert(info);
                 }
             },
             Type::Error => {
@@ -152,16 +154,17 @@ impl TypeInfo {
                 spec.message("error", Message::default());
             }
             Type::New(n) => {
-                self.new_type(n, errors);
-                spec.message("new_type", named(&n.name));
+                let name = own_name(&n.name, &n.annotations);
+                spec.message("new_type", named(&name));
+                self.new_type(name, n, errors);
             }
             _ => {}
         }
         spec
     }
 
-    fn new_type(&mut self, n: &NewType, errors: &[String]) {
-        if self.new_types.contains_key(&n.name) {
+    fn new_type(&mut self, name: String, n: &NewType, errors: &[String]) {
+        if self.new_types.contains_key(&name) {
             return;
         }
         let mut info = Message::default();
@@ -191,7 +194,7 @@ impl TypeInfo {
         }
         let (told, silent) = (["p4runtime_translation"], Diagnostics::default());
         notes::add_except(&mut info, &n.annotations, Owner::Object, &told, &silent);
-        self.new_types.insert(n.name.clone(), info);
+        self.new_types.insert(name, info);
     }
 }
 

@@ -180,18 +180,17 @@ impl Parser<'_> {
         let name = self.type_name("a type name")?;
         let type_params = self.type_params()?;
         self.expect("{")?;
-        let mut fields = Vec::new();
-        while !self.eat("}") {
-            let annotations = self.annotations()?;
-            let ty = self.ty()?;
-            let field = self.ident("a field name")?;
-            self.expect(";")?;
-            fields.push(Field {
+        let fields = self.until_brace(|p| {
+            let annotations = p.annotations()?;
+            let ty = p.ty()?;
+            let name = p.ident("a field name")?;
+            p.expect(";")?;
+            Ok(Field {
                 annotations,
                 ty,
-                name: field,
-            });
-        }
+                name,
+            })
+        })?;
         let kind = DeclarationKind::Struct {
             kind,
             type_params,
@@ -411,13 +410,13 @@ impl Parser<'_> {
             if self.at_end() {
                 return self.expected("`}`");
             }
-            if self.starts_state() {
-                states.push(self.state()?);
-            } else {
-                match self.declaration() {
-                    Ok(local) => locals.push(local),
-                    Err(Failed) => self.skip_statement(),
-                }
+            let start = self.pos;
+            let parsed = match self.starts_state() {
+                true => self.state().map(|s| states.push(s)),
+                false => self.declaration().map(|l| locals.push(l)),
+            };
+            if parsed.is_err() {
+                self.skip(start);
             }
         }
         self.next();
@@ -453,13 +452,14 @@ impl Parser<'_> {
             if self.at_end() {
                 return self.expected("`}`");
             }
+            let start = self.pos;
             let parsed = if self.at_word("transition") {
                 self.transition().map(|t| transition = Some(t))
             } else {
                 self.statement().map(|s| body.push(s))
             };
             if parsed.is_err() {
-                self.skip_statement();
+                self.skip(start);
             }
         }
         self.next();
@@ -534,9 +534,10 @@ impl Parser<'_> {
                 apply = Some((self.block()?, span));
                 continue;
             }
+            let start = self.pos;
             match self.declaration() {
                 Ok(local) => locals.push(local),
-                Err(Failed) => self.skip_statement(),
+                Err(Failed) => self.skip(start),
             }
         }
         let close = self.next().span;

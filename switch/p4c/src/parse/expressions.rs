@@ -195,7 +195,12 @@ impl Parser<'_> {
         let kind = if self.at("+") && self.peek_at(1).is(":") {
             self.next();
             self.next();
-            self.width_slice(base, first)?
+            let width = Box::new(self.expr()?);
+            ExprKind::SliceFrom {
+                base,
+                low: first,
+                width,
+            }
         } else if self.eat(":") {
             let low = Box::new(self.expr()?);
             ExprKind::Slice {
@@ -208,32 +213,6 @@ impl Parser<'_> {
         };
         self.expect("]")?;
         Ok(kind)
-    }
-
-    /// The rest of `[low +: width]`, which is `[low + width - 1 : low]`.
-    fn width_slice(&mut self, base: Box<Expr>, low: Box<Expr>) -> Parsed<ExprKind> {
-        let width = self.expr()?;
-        let span = low.span.to(width.span);
-        let one = Expr {
-            kind: ExprKind::Number {
-                value: 1.into(),
-                width: None,
-                radix: 10,
-            },
-            span: width.span,
-        };
-        let mut high = *low.clone();
-        for (op, operand) in [(BinaryOp::Add, width), (BinaryOp::Sub, one)] {
-            high = Expr {
-                kind: ExprKind::Binary(op, Box::new(high), Box::new(operand)),
-                span,
-            };
-        }
-        Ok(ExprKind::Slice {
-            base,
-            high: Box::new(high),
-            low,
-        })
     }
 
     /// `(a, name = b, _)`

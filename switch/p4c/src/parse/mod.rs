@@ -6,6 +6,7 @@
 
 mod declarations;
 mod expressions;
+mod hints;
 mod statements;
 mod tables;
 mod types;
@@ -89,9 +90,13 @@ pub fn parse(tokens: &[Token], diagnostics: &Diagnostics) -> Program {
         if parser.eat(";") {
             continue;
         }
+        let start = parser.pos;
         match parser.declaration() {
             Ok(declaration) => declarations.push(declaration),
-            Err(Failed) => parser.skip_declaration(),
+            Err(Failed) => {
+                parser.skip(start);
+                parser.eat("}");
+            }
         }
     }
     Program { declarations }
@@ -171,8 +176,8 @@ impl<'a> Parser<'a> {
         let message = format!("expected {what}, found {}", found.describe());
         let mut diagnostic =
             Diagnostic::error("syntax", found.span, message).label(format!("expected {what}"));
-        if found.is("=") && what == "`)`" {
-            diagnostic = diagnostic.help("`==` compares");
+        if let Some(hint) = self.hint(what) {
+            diagnostic = diagnostic.help(hint);
         }
         if let Tok::Ident(word) = &found.tok
             && RESERVED.contains(&word.as_str())
@@ -223,11 +228,10 @@ impl<'a> Parser<'a> {
             }
             Tok::Ident(name) => {
                 let message = format!("expected {what}, but `{name}` is a keyword of P4");
-                self.report(
-                    Diagnostic::error("syntax", self.peek().span, message)
-                        .label("reserved word")
-                        .help("choose another name"),
-                );
+                let mut diagnostic =
+                    Diagnostic::error("syntax", self.peek().span, message).label("reserved word");
+                diagnostic.help = self.keyword_hint(name, what);
+                self.report(diagnostic);
                 Err(Failed)
             }
             _ => self.expected(what),
@@ -294,27 +298,17 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// After an error inside a declaration: goes on behind its `;` or `}`.
-    fn skip_declaration(&mut self) {
+    /// After an error in something that began at token `start`: goes on behind its `;` or last `}`, or before the
+    /// `}` of the block around it.
+    fn skip(&mut self, start: usize) {
         let mut depth = 0usize;
-        while !self.at_end() {
-            let token = self.next();
+        for token in &self.tokens[start.min(self.pos)..self.pos] {
             if token.is("{") {
                 depth += 1;
             } else if token.is("}") {
                 depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return;
-                }
-            } else if token.is(";") && depth == 0 {
-                return;
             }
         }
-    }
-
-    /// After an error in a statement: goes on behind the next `;`, or before the `}` of the block.
-    fn skip_statement(&mut self) {
-        let mut depth = 0usize;
         while !self.at_end() {
             if self.at("}") && depth == 0 {
                 return;
@@ -331,6 +325,25 @@ impl<'a> Parser<'a> {
                 return;
             }
         }
+    }
+
+    /// `item item ... }`, the opening brace is already read; an error in an item costs no other.
+    fn until_brace<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.eat("}") {
+            if self.at_end() {
+                return self.expected("`}`");
+            }
+            let start = self.pos;
+            match item(self) {
+                Ok(item) => items.push(item),
+                Err(Failed) if self.trying => return Err(Failed),
+                // The `}` is missing, and what follows has nothing to do with it.
+                Err(Failed) if self.begins_declaration() => break,
+                Err(Failed) => self.skip(start),
+            }
+        }
+        Ok(items)
     }
 
     pub(crate) fn annotations(&mut self) -> Parsed<Vec<Annotation>> {

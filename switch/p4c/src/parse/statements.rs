@@ -23,19 +23,7 @@ impl Parser<'_> {
     /// `{ ... }`; an error inside costs one statement, not the block.
     pub(super) fn block(&mut self) -> Parsed<Vec<Statement>> {
         self.expect("{")?;
-        let mut body = Vec::new();
-        while !self.at("}") {
-            if self.at_end() {
-                return self.expected("`}`");
-            }
-            match self.statement() {
-                Ok(statement) => body.push(statement),
-                Err(Failed) if self.trying => return Err(Failed),
-                Err(Failed) => self.skip_statement(),
-            }
-        }
-        self.next();
-        Ok(body)
+        self.until_brace(Self::statement)
     }
 
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
@@ -173,17 +161,15 @@ impl Parser<'_> {
         let subject = self.expr()?;
         self.expect(")")?;
         self.expect("{")?;
-        let mut cases = Vec::new();
-        while !self.eat("}") {
-            let label = self.expr()?;
-            self.expect(":")?;
-            let body = if self.at("{") {
-                Some(self.statement()?)
-            } else {
-                None
+        let cases = self.until_brace(|p| {
+            let label = p.expr()?;
+            p.expect(":")?;
+            let body = match p.at("{") {
+                true => Some(p.statement()?),
+                false => None,
             };
-            cases.push(SwitchCase { label, body });
-        }
+            Ok(SwitchCase { label, body })
+        })?;
         Ok(StatementKind::Switch { subject, cases })
     }
 

@@ -1,23 +1,17 @@
 //! Tables.
 
 use super::{Parsed, Parser};
-use crate::ast::{
-    ActionReference, Annotation, Entry, KeyElement, TableProperty, TablePropertyValue,
-};
+use crate::ast::{ActionReference, Entry, KeyElement, TableProperty, TablePropertyValue};
 
 impl Parser<'_> {
     /// `{ key = ...; actions = ...; ... }`
     pub(super) fn table_properties(&mut self) -> Parsed<Vec<TableProperty>> {
         self.expect("{")?;
-        let mut properties = Vec::new();
-        while !self.eat("}") {
-            let annotations = self.annotations()?;
-            properties.push(self.table_property(annotations)?);
-        }
-        Ok(properties)
+        self.until_brace(Self::table_property)
     }
 
-    fn table_property(&mut self, annotations: Vec<Annotation>) -> Parsed<TableProperty> {
+    fn table_property(&mut self) -> Parsed<TableProperty> {
+        let annotations = self.annotations()?;
         let is_const = self.eat_word("const");
         let name = self.ident("a table property")?;
         self.expect("=")?;
@@ -51,14 +45,6 @@ impl Parser<'_> {
         })
     }
 
-    fn until_brace<T>(&mut self, item: fn(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
-        let mut items = Vec::new();
-        while !self.eat("}") {
-            items.push(item(self)?);
-        }
-        Ok(items)
-    }
-
     fn key_element(&mut self) -> Parsed<KeyElement> {
         let before = self.annotations()?;
         let expr = self.expr()?;
@@ -77,10 +63,7 @@ impl Parser<'_> {
     fn action_reference(&mut self) -> Parsed<ActionReference> {
         let annotations = self.annotations()?;
         let expr = self.operand()?;
-        // Old programs separate with commas; the grammar wants semicolons.
-        if !self.eat(";") {
-            return self.expected("`;`");
-        }
+        self.expect(";")?;
         Ok(ActionReference { annotations, expr })
     }
 

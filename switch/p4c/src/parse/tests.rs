@@ -68,7 +68,18 @@ fn several_errors_in_one_run() {
         "header h { bit<8> a }\nstruct ok { bit<8> b; }\ncontrol c() { apply { x = ; y = 1; z 5; } }",
     );
     assert_eq!(errors.len(), 3, "{errors:?}");
-    assert_eq!(program.declarations.len(), 2);
+    assert_eq!(program.declarations.len(), 3);
+}
+
+#[test]
+fn an_error_inside_of_braces_ends_with_them() {
+    let (program, errors) = program(
+        "control c() { table t { key = { a: exact, } actions = { b; } } apply { switch (x) { case 1: {} } y = ; } }
+         struct open { bit<8> a;
+         struct ok { bit<8> b; }",
+    );
+    assert_eq!(errors.len(), 4, "{errors:?}");
+    assert_eq!(program.declarations.len(), 3);
 }
 
 #[test]

@@ -8,6 +8,18 @@ const EMBEDDED: &[(&str, &str)] = &[
     ("v1model.p4", include_str!("../../p4include/v1model.p4")),
 ];
 
+/// The library file that declares a name at its top level.
+pub fn library_with(name: &str) -> Option<&'static str> {
+    let declares = |line: &str| {
+        let words = line.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+        !line.starts_with([' ', '#', '/']) && words.into_iter().any(|w| w == name)
+    };
+    EMBEDDED
+        .iter()
+        .find(|(_, text)| text.lines().any(declares))
+        .map(|(file, _)| *file)
+}
+
 /// Files by which programs for other architectures are known.
 const OTHER_ARCHITECTURES: &[&str] = &[
     "psa.p4",

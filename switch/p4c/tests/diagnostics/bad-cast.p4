@@ -16,6 +16,7 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
     apply {
         meta.x = (bit<8>) hdr.h.isValid();
         port_t port = (port_t) hdr.h.b;
+        hdr.h.b = (bit<16>) ((int) hdr.h.b + 1);
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

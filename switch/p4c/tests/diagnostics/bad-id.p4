@@ -13,7 +13,8 @@ control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     @id(7) action a() { }
     @id(7) action b() { }
-    table t { actions = { a; b; } }
+    action c(@id(3) bit<8> x, @id(3) bit<8> y, @id(0) bit<8> z) { }
+    table t { actions = { a; b; c; } }
     apply {
         t.apply();
     }

@@ -9,11 +9,9 @@ tuple<bit<8>, bit<8>> both(in bit<8> x) { return { x, x }; }
 
 parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     value_set<int>(4) numbers;
-    pair both_of;
     state start {
         p.extract(hdr.h);
-        both_of = { hdr.h.a, 1 };
-        transition select(both_of) { _: second; }
+        transition select(hdr.h) { _: second; }
     }
     state second { transition select(hdr.h.a, 1) { (1, 1): third; } }
     state third { transition select(both(hdr.h.a)) { { 1, 1 }: fourth; } }

@@ -14,6 +14,8 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
 
     apply {
         meta.x = hdr.h.b[3:12];
+        meta.x = hdr.h.a[meta.x +: 16][7:0];
+        meta.x = hdr.h.b[meta.x +: 0];
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

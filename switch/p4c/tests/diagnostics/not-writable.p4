@@ -12,8 +12,10 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     action a(in bit<8> v) { v = 3; }
+    action b(out bit<4> v) { v = 3; }
     apply {
         a(1);
+        b(hdr.h.b[meta.x +: 4]);
     }
 }
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {

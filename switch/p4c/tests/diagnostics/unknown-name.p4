@@ -14,10 +14,16 @@ control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
 
     apply {
         hdr.h.a = met.x;
+        hdr.h.a = twice(1);
+        of_egress.apply();
     }
 }
+bit<8> twice(in bit<8> x) {
+    if (x == 0) return twice(1);
+    return x + x;
+}
 control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
-
+    table of_egress { actions = { NoAction; } }
     apply {  }
 }
 control C(inout headers hdr, inout metadata meta) { apply {  } }

@@ -197,6 +197,12 @@ fn checked_group(
     }
     let weight = members.iter().map(|m| m.weight as usize).sum();
     check_size(profile, semantics, entry.max_size, members.len(), weight)?;
+    check_total(
+        stored(ctx, profile),
+        profile,
+        entry,
+        (members.len(), weight),
+    )?;
     Ok(Group {
         members,
         max_size: entry.max_size as u32,
@@ -241,6 +247,39 @@ pub fn check_size(
         )));
     }
     Ok(())
+}
+
+/// Where the program says what `size` is the sum of, the groups together keep to it (spec, "ActionProfile").
+/// Without a word from the program BMv2 has no such limit, and programs for it count on that.
+fn check_total(
+    stored: &Profile,
+    profile: &config::ActionProfile,
+    entry: &p4::ActionProfileGroup,
+    (members, weight): (usize, usize),
+) -> Result<()> {
+    if profile.selector_size_semantics.is_none() || profile.size <= 0 {
+        return Ok(());
+    }
+    let others = stored
+        .groups
+        .values()
+        .filter(|g| g.group_id != entry.group_id);
+    let others = others.flat_map(|g| &g.members);
+    let (total, what) = match Semantics::of(profile) {
+        Semantics::Members => (others.count() + members, "members"),
+        Semantics::Weights => {
+            // An unset weight, where weights are not allowed, is that of one member.
+            let weights = others.map(|m| m.weight.max(1) as usize);
+            (weights.sum::<usize>() + weight, "weights of members")
+        }
+    };
+    match total as i64 > profile.size {
+        false => Ok(()),
+        true => Err(EntityError::exhausted(format!(
+            "the groups of the selector would have {total} {what} together; its size is {}",
+            profile.size
+        ))),
+    }
 }
 
 pub fn check_weight(

@@ -190,6 +190,8 @@ fn parts<T: Object>(
     mut push: impl FnMut(u32, &T, Range<u64>) -> Result<()>,
 ) -> Result<bool> {
     let mut room = limit as u64;
+    // With id 0 everything is selected (spec, "CounterEntry", "MeterEntry").
+    let index = index.filter(|_| id != 0);
     for (key, object) in objects.range(position.object..) {
         if id != 0 && id != *key {
             continue;
@@ -213,7 +215,7 @@ fn parts<T: Object>(
 
 /// Width, and whether the value is signed. BMv2 registers hold one number; `bool` and structs never
 /// get here from p4c.
-fn register_type(info: &Index, register: &config::Register) -> Result<(usize, bool)> {
+pub fn register_type(info: &Index, register: &config::Register) -> Result<(usize, bool)> {
     use config::p4_bitstring_like_type_spec::TypeSpec as Bits;
     use config::p4_data_type_spec::TypeSpec;
     use config::p4_new_type_spec::Representation;

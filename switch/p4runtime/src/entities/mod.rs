@@ -19,6 +19,7 @@ mod value_set;
 use ebb_pipeline::{EntryId, Pipeline};
 use ebb_units::Instant;
 
+pub use cells::register_type;
 pub use matching::match_kind;
 pub use plan::{Plans, TablePlan, plans};
 pub use restore::{restore, restore_updates};
@@ -99,9 +100,10 @@ pub fn write(ctx: &mut Context, update: &p4::Update) -> Result<()> {
         p4::update::Type::Modify => Change::Modify,
         p4::update::Type::Delete => Change::Delete,
         p4::update::Type::Unspecified => {
-            return Err(EntityError::invalid(
-                "the update has no type; use INSERT, MODIFY or DELETE",
-            ));
+            return Err(EntityError::invalid(format!(
+                "type {}; allowed: INSERT (1), MODIFY (2), DELETE (3)",
+                update.r#type
+            )));
         }
     };
     let kind = update.entity.as_ref().and_then(|e| e.entity.as_ref());

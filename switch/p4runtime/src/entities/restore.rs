@@ -1,9 +1,12 @@
 //! The writes that bring a state back: what RECONCILE_AND_COMMIT replays on the new pipeline.
 
+use ebb_pipeline::Pipeline;
 use tonic::Code;
 
 use crate::entities::{Context, Kind, Position, entity, read, table_read, write};
 use crate::error::Result;
+use crate::p4info::Object;
+use crate::proto::config;
 use crate::proto::p4;
 use crate::proto::p4::packet_replication_engine_entry::Type;
 use crate::proto::p4::update;
@@ -33,13 +36,13 @@ pub fn restore_updates(ctx: &mut Context) -> Result<Vec<p4::Update>> {
             Kind::ValueSetEntry(Default::default()),
         ),
     ];
-    let mut out = Vec::new();
+    let mut out = deletions(ctx)?;
     for (kind, filter) in everything {
         let mut found = Vec::new();
         let all = (&mut Position::default(), usize::MAX);
         read(ctx, &entity(filter), all, &mut found)?;
         for entity in found {
-            out.extend(restored(ctx, entity).map(|entity| with(kind, entity)));
+            out.extend(restored(ctx, kind, entity));
         }
     }
     for table_id in ctx.info.tables.keys().copied() {
@@ -65,22 +68,51 @@ fn with(kind: update::Type, entity: p4::Entity) -> p4::Update {
     }
 }
 
-/// An entity as it is to be written; `None`: there is nothing to say of it.
-fn restored(ctx: &mut Context, found: p4::Entity) -> Option<p4::Entity> {
+/// Of entries that the program brings and somebody has deleted: the new program may bring them, too.
+fn deletions(ctx: &Context) -> Result<Vec<p4::Update>> {
+    let preinitialized = |t: &&config::Table| t.has_initial_entries && !t.is_const_table;
+    let mut tables = ctx.info.tables.values().filter(preinitialized).peekable();
+    let mut out = Vec::new();
+    if tables.peek().is_none() {
+        return Ok(out);
+    }
+    let fresh = Pipeline::new(ctx.pipeline.program().clone());
+    for table in tables {
+        let (_, plan) = ctx.table(table.id())?;
+        for view in fresh.entries(plan.id) {
+            let (key, priority) = (&view.entry.key, view.entry.priority);
+            if ctx.pipeline.find_entry(plan.id, key, priority).is_err() {
+                let entry = table_read::key_entry(ctx, table, &view)?;
+                out.push(with(update::Type::Delete, entity(Kind::TableEntry(entry))));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// How an entity is to be written; `None`: there is nothing to say of it.
+fn restored(ctx: &mut Context, kind: update::Type, found: p4::Entity) -> Option<p4::Update> {
     match found.entity? {
-        // With its meter; the program brings its const entries itself.
-        Kind::TableEntry(entry) if entry.is_const => None,
         Kind::TableEntry(entry) => {
             let mut whole = table_read::snapshot(ctx, &entry)?;
             whole.counter_data = None;
-            Some(entity(Kind::TableEntry(whole)))
+            // The program brings its const entries itself, but not their meters.
+            match (entry.is_const, &whole.meter_config) {
+                (true, None) => None,
+                (true, Some(_)) => {
+                    let whole = entity(Kind::TableEntry(whole));
+                    Some(with(update::Type::Modify, whole))
+                }
+                (false, _) => Some(with(kind, entity(Kind::TableEntry(whole)))),
+            }
         }
         Kind::MeterEntry(meter) if meter.config.is_none() => None,
-        other => Some(entity(other)),
+        other => Some(with(kind, entity(other))),
     }
 }
 
-/// An entry that the new program brings itself is changed to what it was.
+/// An entry that the new program brings itself is changed to what it was, and one that it does not
+/// bring need not be deleted.
 pub fn restore(ctx: &mut Context, update: &p4::Update) -> Result<()> {
     match write(ctx, update) {
         Err(error) if error.code == Code::AlreadyExists => {
@@ -90,6 +122,11 @@ pub fn restore(ctx: &mut Context, update: &p4::Update) -> Result<()> {
             };
             write(ctx, &modify)
         }
+        Err(error) if error.code == Code::NotFound && is_deletion(update) => Ok(()),
         result => result,
     }
+}
+
+fn is_deletion(update: &p4::Update) -> bool {
+    update.r#type() == update::Type::Delete
 }

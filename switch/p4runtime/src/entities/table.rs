@@ -86,6 +86,15 @@ fn write_entry(
         Change::Insert => insert(ctx, table, plan, key, entry),
         Change::Modify => modify(ctx, table, plan, key, entry),
         Change::Delete => {
+            let found = ctx.pipeline.find_entry(plan.id, &key.fields, key.priority);
+            if ctx
+                .pipeline
+                .is_const_entry(plan.id, found.map_err(entry_error)?)
+            {
+                return Err(EntityError::permission_denied(
+                    "the entry is const in the P4 program: it cannot be deleted",
+                ));
+            }
             let deleted = ctx
                 .pipeline
                 .delete_entry(plan.id, &key.fields, key.priority);
@@ -130,6 +139,9 @@ fn modify(
     direct::check(plan, entry)?;
     // Without an action only the direct resources change.
     if let Some(action) = &entry.action {
+        if ctx.pipeline.is_const_entry(plan.id, id) {
+            return Err(const_entry());
+        }
         let notes = notes(table, entry)?;
         let (action, set) = decode_table_action(ctx, table, plan, action, Use::Entry)?;
         let installed = pipeline_entry(key, action, &notes);

@@ -174,18 +174,35 @@ fn check_set(
     if set.action_profile_actions.is_empty() {
         return Err(EntityError::invalid("the action set is empty"));
     }
-    // The selector hashes the fields that the program names.
-    if set.action_selection_mode() == ActionSelectionMode::Random {
-        return Err(EntityError::unimplemented(
-            "action_selection_mode RANDOM is not there; this selector hashes",
-        ));
+    // The selector hashes the fields that the program names; there is no other mode.
+    match ActionSelectionMode::try_from(set.action_selection_mode) {
+        Ok(ActionSelectionMode::DefaultModeDeterminedByActionSelector)
+        | Ok(ActionSelectionMode::Hash) => {}
+        Ok(ActionSelectionMode::Random) => {
+            return Err(EntityError::unimplemented(format!(
+                "action_selection_mode RANDOM (2): a v1model selector hashes; allowed: {MODES}"
+            )));
+        }
+        Err(_) => {
+            let mode = set.action_selection_mode;
+            return Err(EntityError::invalid(format!(
+                "action_selection_mode {mode}; allowed: {MODES}"
+            )));
+        }
     }
-    Ok(match set.size_semantics() {
-        SizeSemantics::SumOfMembers => Semantics::Members,
-        SizeSemantics::SumOfWeights => Semantics::Weights,
-        SizeSemantics::DefaultSizeDeterminedByActionSelector => Semantics::of(profile),
-    })
+    match SizeSemantics::try_from(set.size_semantics) {
+        Ok(SizeSemantics::SumOfMembers) => Ok(Semantics::Members),
+        Ok(SizeSemantics::SumOfWeights) => Ok(Semantics::Weights),
+        Ok(SizeSemantics::DefaultSizeDeterminedByActionSelector) => Ok(Semantics::of(profile)),
+        Err(_) => Err(EntityError::invalid(format!(
+            "size_semantics {}; allowed: DEFAULT_SIZE_DETERMINED_BY_ACTION_SELECTOR (0), \
+             SUM_OF_WEIGHTS (1), SUM_OF_MEMBERS (2)",
+            set.size_semantics
+        ))),
+    }
 }
+
+const MODES: &str = "DEFAULT_MODE_DETERMINED_BY_ACTION_SELECTOR (0), HASH (1)";
 
 fn watch_port(kind: Option<&WatchKind>) -> Result<Option<u32>> {
     #[allow(deprecated)]

@@ -5,7 +5,7 @@ use ebb_pipeline::{EntryId, TableId};
 
 use crate::entities::action::encode_action;
 use crate::entities::direct::{counter_data, meter_config, meter_counter_data};
-use crate::entities::matching::{FieldKey, encode_key};
+use crate::entities::matching::{FieldKey, decode_key, encode_key};
 use crate::entities::plan::TablePlan;
 use crate::entities::table::entry_key;
 use crate::entities::table_action::direct_action;
@@ -27,8 +27,9 @@ pub fn read(
     out: &mut Vec<p4::Entity>,
 ) -> Result<bool> {
     let info = ctx.info;
-    if filter.table_id != 0 {
-        info.table(filter.table_id)?;
+    match filter.table_id {
+        0 => check_wildcard(filter)?,
+        id => drop(info.table(id)?),
     }
     for (id, table) in info.tables.range(position.object..) {
         if filter.table_id != 0 && filter.table_id != *id {
@@ -58,12 +59,17 @@ fn read_table(
     if !wildcard {
         check_request(table, plan, filter)?;
     }
+    let any_priority = plan.needs_priority && filter.priority == 0;
     let push = |entry| entity(Kind::TableEntry(entry));
     if filter.is_default_action {
         out.push(push(default_entry(ctx, table, plan, filter)?));
         return Ok(true);
     }
-    if !wildcard && !filter.r#match.is_empty() {
+    let mut fields = None;
+    if !filter.r#match.is_empty() && any_priority {
+        // Entries of several priorities may have this match.
+        fields = Some(decode_key(&table.match_fields, &filter.r#match, ctx.names)?);
+    } else if !filter.r#match.is_empty() {
         let key = entry_key(table, plan, ctx.names, filter)?;
         let found = ctx.pipeline.find_entry(plan.id, &key.fields, key.priority);
         if let Ok(id) = found {
@@ -80,12 +86,36 @@ fn read_table(
             position.entry = Some(view.id);
             return Ok(false);
         }
+        if let Some(fields) = &fields
+            && *fields != FieldKey::from_pipeline(&table.match_fields, &view.entry.key)?
+        {
+            continue;
+        }
         let entry = table_entry(ctx, table, plan, &view, filter)?;
         if wildcard || selects(filter, &entry) {
             out.push(push(entry));
         }
     }
     Ok(true)
+}
+
+/// With table id 0 "no other filter can be used"; default entries and direct resources may be asked for.
+fn check_wildcard(filter: &p4::TableEntry) -> Result<()> {
+    #[allow(deprecated)]
+    let given = [
+        ("match", !filter.r#match.is_empty()),
+        ("action", filter.action.is_some()),
+        ("priority", filter.priority != 0),
+        ("controller_metadata", filter.controller_metadata != 0),
+        ("metadata", !filter.metadata.is_empty()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((field, _)) => Err(EntityError::invalid(format!(
+            "{field} is a filter within one table, but table_id is 0, which reads all of them; give the \
+             table's id"
+        ))),
+    }
 }
 
 fn selects(filter: &p4::TableEntry, entry: &p4::TableEntry) -> bool {

@@ -13,13 +13,25 @@ use crate::proto::p4;
 use crate::proto::p4::packet_replication_engine_entry::Type;
 use crate::proto::p4::update;
 
+/// Cells that are remembered beyond one for each update: a counter of a million cells, once.
+const MOST_KEPT: usize = 1 << 20;
+
 /// The results of all updates. After one that failed, none is in force.
 pub fn write_all_or_nothing(ctx: &mut Context, updates: &[p4::Update]) -> Vec<Result<()>> {
     let mut done = Vec::new();
+    let mut kept = 0;
     for (number, update) in updates.iter().enumerate() {
         // What there is must be looked at before it changes.
         let before = inverse(ctx, update);
-        let Err(error) = write(ctx, update) else {
+        kept += before.len();
+        let written = match kept > updates.len() + MOST_KEPT {
+            false => write(ctx, update),
+            true => Err(EntityError::unimplemented(format!(
+                "the batch changes more than {MOST_KEPT} cells by updates without index, too many to \
+                 be undone; use CONTINUE_ON_ERROR or several batches"
+            ))),
+        };
+        let Err(error) = written else {
             done.push(before);
             continue;
         };

@@ -1,5 +1,7 @@
 //! Parser value sets.
 
+use std::collections::BTreeSet;
+
 use crate::entities::matching::{FieldKey, decode_key, encode_key};
 use crate::entities::{Change, Context, Kind, entity, selected};
 use crate::error::{EntityError, Result};
@@ -17,11 +19,11 @@ pub fn write(ctx: &mut Context, change: Change, entry: &p4::ValueSetEntry) -> Re
             entry.members.len()
         ))));
     }
-    let mut keys = Vec::new();
+    let (mut keys, mut seen) = (Vec::new(), BTreeSet::new());
     for (i, member) in entry.members.iter().enumerate() {
         let place = |e: EntityError| place(e.at(format!("member {}", i + 1)));
         let key = decode_key(&set.r#match, &member.r#match, ctx.names).map_err(place)?;
-        if keys.contains(&key) {
+        if !seen.insert(key.clone()) {
             return Err(place(EntityError::already_exists("is listed twice")));
         }
         keys.push(key);

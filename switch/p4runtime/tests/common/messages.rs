@@ -12,11 +12,14 @@ pub const ROUTE: u32 = 43142405;
 pub const BRIDGE: u32 = 47281156;
 pub const ACL: u32 = 37519123;
 pub const WELL_KNOWN: u32 = 35477515;
+pub const PRESET: u32 = 39699581;
 pub const DROP: u32 = 25652968;
 pub const FORWARD: u32 = 29683729;
 pub const SET_NEXT_HOP: u32 = 23610595;
 pub const PERMIT: u32 = 32656341;
 pub const METER_IT: u32 = 18720968;
+pub const COLOUR_IT: u32 = 27432527;
+pub const TO_CPU: u32 = 30506512;
 pub const ECMP: u32 = 294941400;
 pub const PORT_IN: u32 = 318420407;
 pub const PORT_METER: u32 = 350933998;
@@ -96,6 +99,18 @@ pub fn acl(priority: i32, matches: Vec<p4::FieldMatch>) -> p4::TableEntry {
         r#match: matches,
         priority,
         action: direct(DROP, &[]),
+        ..Default::default()
+    }
+}
+
+/// An entry of the table that the program fills.
+pub fn preset(priority: i32, value: &[u8], mask: &[u8], action: u32) -> p4::TableEntry {
+    let matches = (mask != [0]).then(|| ternary(1, value, mask));
+    p4::TableEntry {
+        table_id: PRESET,
+        r#match: matches.into_iter().collect(),
+        priority,
+        action: direct(action, &[]),
         ..Default::default()
     }
 }

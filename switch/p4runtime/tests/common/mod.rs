@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ebb_p4runtime::proto::config::P4Info;
+use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
 use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
+use ebb_p4runtime::proto::p4::write_request::Atomicity;
 use ebb_p4runtime::proto::{p4, rpc};
 use ebb_p4runtime::{Device, Event, Job, Server, Switch, TraceRequest, TraceSink};
 use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline};
@@ -44,6 +46,16 @@ pub fn config() -> p4::ForwardingPipelineConfig {
         p4_device_config: JSON.to_vec(),
         cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie: 42 }),
     }
+}
+
+/// Changes the program of a config.
+pub fn change_json(
+    config: &mut p4::ForwardingPipelineConfig,
+    change: impl FnOnce(&mut serde_json::Value),
+) {
+    let mut program = serde_json::from_slice(&config.p4_device_config).unwrap();
+    change(&mut program);
+    config.p4_device_config = program.to_string().into_bytes();
 }
 
 /// A switch without ports and without a thread: jobs run where they are submitted.
@@ -206,15 +218,38 @@ impl Running {
         P4RuntimeClient::new(self.channel().await)
     }
 
-    /// A primary with the fixture loaded.
-    pub async fn ready(&self) -> Controller {
+    /// A primary, before any program is loaded.
+    pub async fn primary(&self) -> Controller {
         let mut controller = Controller::connect(self, 1).await;
         assert_eq!(controller.arbitration().await, Code::Ok);
         controller
-            .set_config(Action::VerifyAndCommit, Some(config()))
-            .await
-            .unwrap();
+    }
+
+    /// A primary with the fixture loaded.
+    pub async fn ready(&self) -> Controller {
+        self.ready_with(|_| {}).await
+    }
+
+    /// A primary with the fixture loaded, of which something is different.
+    pub async fn ready_with(
+        &self,
+        change: impl FnOnce(&mut p4::ForwardingPipelineConfig),
+    ) -> Controller {
+        let mut controller = self.primary().await;
+        controller.push(change).await.unwrap();
         controller
+    }
+
+    /// Looks at the pipeline, or changes it.
+    pub fn on_pipeline<R>(&self, f: impl FnOnce(&mut Pipeline) -> R) -> R {
+        f(self
+            .device
+            .switch
+            .lock()
+            .unwrap()
+            .pipeline
+            .as_mut()
+            .unwrap())
     }
 }
 
@@ -238,15 +273,19 @@ impl Controller {
 
     /// A stream on which nothing was said yet.
     pub async fn silent(server: &Running) -> Self {
+        Self::try_silent(server).await.unwrap()
+    }
+
+    pub async fn try_silent(server: &Running) -> Result<Self, Status> {
         let mut client = server.client().await;
         let (requests, receiver) = mpsc::channel(16);
         let responses = client.stream_channel(ReceiverStream::new(receiver));
-        Self {
-            responses: responses.await.unwrap().into_inner(),
+        Ok(Self {
+            responses: responses.await?.into_inner(),
             client,
             election: 0,
             requests,
-        }
+        })
     }
 
     pub async fn arbitrate(&mut self, device_id: u64, election: u64) {
@@ -260,9 +299,11 @@ impl Controller {
     }
 
     pub async fn send(&self, update: Request) {
-        let message = p4::StreamMessageRequest {
-            update: Some(update),
-        };
+        let update = Some(update);
+        self.send_raw(p4::StreamMessageRequest { update }).await;
+    }
+
+    pub async fn send_raw(&self, message: p4::StreamMessageRequest) {
         self.requests.send(message).await.unwrap();
     }
 
@@ -286,6 +327,14 @@ impl Controller {
         }
     }
 
+    /// The error of a stream message, which must come next.
+    pub async fn stream_error(&mut self) -> p4::StreamError {
+        match self.receive().await {
+            Update::Error(error) => error,
+            other => panic!("expected a stream error, got {other:?}"),
+        }
+    }
+
     pub async fn set_config(
         &mut self,
         action: Action,
@@ -304,11 +353,30 @@ impl Controller {
             .map(drop)
     }
 
+    /// Commits the fixture, of which something is different.
+    pub async fn push(
+        &mut self,
+        change: impl FnOnce(&mut p4::ForwardingPipelineConfig),
+    ) -> Result<(), Status> {
+        let mut config = config();
+        change(&mut config);
+        self.set_config(Action::VerifyAndCommit, Some(config)).await
+    }
+
     pub async fn write_all(&mut self, updates: Vec<p4::Update>) -> Result<(), Status> {
+        self.write_with(Atomicity::ContinueOnError, updates).await
+    }
+
+    pub async fn write_with(
+        &mut self,
+        atomicity: Atomicity,
+        updates: Vec<p4::Update>,
+    ) -> Result<(), Status> {
         let request = p4::WriteRequest {
             device_id: DEVICE_ID,
             election_id: Some(uint128(self.election)),
             updates,
+            atomicity: atomicity as i32,
             ..Default::default()
         };
         self.client.write(request).await.map(drop)
@@ -375,6 +443,16 @@ impl Controller {
 }
 
 impl Controller {
+    /// All entries of a table; of all tables for 0.
+    pub async fn read_table(&mut self, id: u32) -> Vec<p4::TableEntry> {
+        let entry = |entity| match entity {
+            Entity::TableEntry(entry) => entry,
+            other => panic!("expected table entries, got {other:?}"),
+        };
+        let entities = self.read(messages::table(id)).await.unwrap();
+        entities.into_iter().map(entry).collect()
+    }
+
     /// The only entity that a filter selects.
     pub async fn read_one(&mut self, filter: p4::entity::Entity) -> p4::entity::Entity {
         let mut found = self.read(filter).await.unwrap();
@@ -394,6 +472,12 @@ pub fn update(kind: p4::update::Type, entity: p4::entity::Entity) -> p4::Update 
 
 pub fn uint128(low: u64) -> p4::Uint128 {
     p4::Uint128 { high: 0, low }
+}
+
+/// The codes of a batch.
+pub fn codes(status: &Status) -> Vec<Code> {
+    let details = details(status).into_iter();
+    details.map(|e| Code::from(e.canonical_code)).collect()
 }
 
 /// The errors of a batch, from the status details.

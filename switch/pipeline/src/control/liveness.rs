@@ -2,7 +2,7 @@
 
 use crate::control::{ProtectedReplica, TableAction};
 use crate::profile::{GroupState, Resolved};
-use crate::{Pipeline, TableId};
+use crate::{Pipeline, ProfileId, TableId};
 
 impl Pipeline {
     /// A member of a group or of a one-shot set is not chosen while the port that it watches is
@@ -32,10 +32,12 @@ impl Pipeline {
             self.choose_replicas(group);
         }
         let watches = |watched: Option<u32>| watched == Some(port);
-        for profile in &mut self.state.profiles {
+        let down = self.state.ports_down.clone();
+        for profile in 0..self.state.profiles().len() {
+            let profile = self.state.change_profile(ProfileId(profile as u32));
             for group in profile.groups.values_mut() {
                 if group.group.members.iter().any(|m| watches(m.watch_port)) {
-                    *group = GroupState::new(group.group.clone(), &self.state.ports_down);
+                    *group = GroupState::new(group.group.clone(), &down);
                 }
             }
         }

@@ -67,7 +67,7 @@ impl Pipeline {
         call: ActionCall,
     ) -> Result<()> {
         let bound = self.bind_for_profile(profile, &call)?;
-        let p = &mut self.state.profiles[profile.index()];
+        let p = self.state.change_profile(profile);
         if p.members.contains_key(&member) {
             return Err(ControlError::exists(
                 "member",
@@ -92,7 +92,7 @@ impl Pipeline {
         call: ActionCall,
     ) -> Result<()> {
         let bound = self.bind_for_profile(profile, &call)?;
-        let p = &mut self.state.profiles[profile.index()];
+        let p = self.state.change_profile(profile);
         match p.members.get_mut(&member) {
             Some(m) => {
                 *m = Member { call, bound };
@@ -106,7 +106,7 @@ impl Pipeline {
     }
 
     pub fn delete_member(&mut self, profile: ProfileId, member: u32) -> Result<()> {
-        let p = &self.state.profiles[profile.index()];
+        let p = &self.state.profiles()[profile.index()];
         let name = format!("{}#{member}", p.spec.name);
         if !p.members.contains_key(&member) {
             return Err(ControlError::not_found("member", name));
@@ -128,12 +128,12 @@ impl Pipeline {
             name,
             |r| matches!(r, Resolved::Member(m) if *m == member),
         )?;
-        self.state.profiles[profile.index()].members.remove(&member);
+        self.state.change_profile(profile).members.remove(&member);
         Ok(())
     }
 
     pub fn members(&self, profile: ProfileId) -> impl Iterator<Item = (u32, &ActionCall)> + '_ {
-        self.state.profiles[profile.index()]
+        self.state.profiles()[profile.index()]
             .members
             .iter()
             .map(|(id, m)| (*id, &m.call))
@@ -141,24 +141,25 @@ impl Pipeline {
 
     pub fn insert_group(&mut self, profile: ProfileId, group: u32, value: Group) -> Result<()> {
         self.check_group(profile, group, &value)?;
-        let p = &mut self.state.profiles[profile.index()];
+        let value = GroupState::new(value, &self.state.ports_down);
+        let p = self.state.change_profile(profile);
         if p.groups.contains_key(&group) {
             return Err(ControlError::exists(
                 "group",
                 format!("{}#{group}", p.spec.name),
             ));
         }
-        p.groups
-            .insert(group, GroupState::new(value, &self.state.ports_down));
+        p.groups.insert(group, value);
         Ok(())
     }
 
     pub fn modify_group(&mut self, profile: ProfileId, group: u32, value: Group) -> Result<()> {
         self.check_group(profile, group, &value)?;
-        let p = &mut self.state.profiles[profile.index()];
+        let value = GroupState::new(value, &self.state.ports_down);
+        let p = self.state.change_profile(profile);
         match p.groups.get_mut(&group) {
             Some(g) => {
-                *g = GroupState::new(value, &self.state.ports_down);
+                *g = value;
                 Ok(())
             }
             None => Err(ControlError::not_found(
@@ -169,7 +170,7 @@ impl Pipeline {
     }
 
     pub fn delete_group(&mut self, profile: ProfileId, group: u32) -> Result<()> {
-        let p = &self.state.profiles[profile.index()];
+        let p = &self.state.profiles()[profile.index()];
         let name = format!("{}#{group}", p.spec.name);
         if !p.groups.contains_key(&group) {
             return Err(ControlError::not_found("group", name));
@@ -180,19 +181,19 @@ impl Pipeline {
             name,
             |r| matches!(r, Resolved::Group(g) if *g == group),
         )?;
-        self.state.profiles[profile.index()].groups.remove(&group);
+        self.state.change_profile(profile).groups.remove(&group);
         Ok(())
     }
 
     pub fn groups(&self, profile: ProfileId) -> impl Iterator<Item = (u32, &Group)> + '_ {
-        self.state.profiles[profile.index()]
+        self.state.profiles()[profile.index()]
             .groups
             .iter()
             .map(|(id, g)| (*id, &g.group))
     }
 
     fn bind_for_profile(&self, profile: ProfileId, call: &ActionCall) -> Result<BoundAction> {
-        let p = &self.state.profiles[profile.index()];
+        let p = &self.state.profiles()[profile.index()];
         self.check_action(&p.spec.actions, call.action, || {
             format!("action profile {}", p.spec.name)
         })?;
@@ -220,7 +221,7 @@ impl Pipeline {
     }
 
     fn check_group(&self, profile: ProfileId, group: u32, value: &Group) -> Result<()> {
-        let p = &self.state.profiles[profile.index()];
+        let p = &self.state.profiles()[profile.index()];
         let owner = format!("group {}#{group}", p.spec.name);
         if p.spec.selector.is_none() {
             return Err(ControlError::invalid(
@@ -278,7 +279,7 @@ impl Pipeline {
                 _ => wrong("it has no action profile; give an action"),
             };
         };
-        let p = &self.state.profiles[profile.index()];
+        let p = &self.state.profiles()[profile.index()];
         match action {
             TableAction::Direct(_) => {
                 wrong("it has an action profile; give a member, a group or an action set")
@@ -316,8 +317,7 @@ impl Pipeline {
             }
             buckets.extend(std::iter::repeat_n(bound, action.weight as usize));
         }
-        let sets = &mut self.state.profiles[profile.index()].sets;
-        Ok(Resolved::Set(sets.share(buckets)))
+        Ok(Resolved::Set(self.state.share_set(profile, buckets)))
     }
 }
 

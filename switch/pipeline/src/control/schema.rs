@@ -74,7 +74,7 @@ impl Pipeline {
 
     pub fn profile(&self, name: &str) -> Result<ProfileId> {
         self.state
-            .profiles
+            .profiles()
             .iter()
             .position(|p| p.spec.name == name)
             .map(|i| ProfileId(i as u32))
@@ -82,16 +82,16 @@ impl Pipeline {
     }
 
     pub fn profile_name(&self, profile: ProfileId) -> &str {
-        &self.state.profiles[profile.index()].spec.name
+        &self.state.profiles()[profile.index()].spec.name
     }
 
     /// Bound on the members or, with a selector, on the sum of weights.
     pub fn profile_size(&self, profile: ProfileId) -> u32 {
-        self.state.profiles[profile.index()].spec.max_size
+        self.state.profiles()[profile.index()].spec.max_size
     }
 
     pub fn profile_action(&self, profile: ProfileId, name: &str) -> Result<ActionId> {
-        self.action_among(&self.state.profiles[profile.index()].spec.actions, name)
+        self.action_among(&self.state.profiles()[profile.index()].spec.actions, name)
     }
 
     pub fn counter(&self, name: &str) -> Result<CounterId> {
@@ -111,12 +111,16 @@ impl Pipeline {
     }
 
     pub fn digest(&self, name: &str) -> Result<DigestId> {
-        self.program
-            .digests
-            .iter()
-            .position(|d| d.name == name)
-            .map(|i| DigestId(i as u32))
+        self.digests(name)
+            .next()
             .ok_or_else(|| ControlError::not_found("digest", name))
+    }
+
+    /// All learn lists of that name: a digest that is sent from several places may have one for each.
+    pub fn digests(&self, name: &str) -> impl Iterator<Item = DigestId> {
+        let all = self.program.digests.iter().enumerate();
+        all.filter(move |(_, d)| d.name == name)
+            .map(|(i, _)| DigestId(i as u32))
     }
 
     pub fn digest_name(&self, digest: DigestId) -> &str {

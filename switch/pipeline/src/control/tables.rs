@@ -44,6 +44,7 @@ impl Pipeline {
         let t = &mut self.state.tables[table.index()];
         check_timeout(t, &entry)?;
         let slot = t.find(&entry.key, entry.priority)?;
+        check_changeable(t, slot)?;
         t.hot[slot as usize].action = action;
         if let Some(e) = &mut t.entries[slot as usize] {
             e.set_extra(entry);
@@ -61,6 +62,7 @@ impl Pipeline {
         self.check_mutable(table)?;
         let t = &mut self.state.tables[table.index()];
         let slot = t.find(key, priority)?;
+        check_changeable(t, slot)?;
         t.remove(slot);
         Ok(EntryId(slot))
     }
@@ -219,6 +221,13 @@ impl Pipeline {
         meter.ok_or_else(|| no_entry(name, entry))
     }
 
+    /// Whether the entry is const in the program.
+    pub fn is_const_entry(&self, table: TableId, entry: EntryId) -> bool {
+        let entries = &self.state.tables[table.index()].entries;
+        let entry = entries.get(entry.index()).and_then(Option::as_ref);
+        entry.is_some_and(|e| e.is_const)
+    }
+
     /// Which entry has this key and priority.
     pub fn find_entry(&self, table: TableId, key: &[MatchKey], priority: i32) -> Result<EntryId> {
         let slot = self.state.tables[table.index()].find(key, priority)?;
@@ -280,6 +289,16 @@ impl Pipeline {
 
 fn no_entry(table: &str, entry: EntryId) -> ControlError {
     ControlError::not_found("table entry", format!("{table}#{}", entry.0))
+}
+
+/// A table that is not const may have entries that are.
+fn check_changeable(t: &Table, slot: u32) -> Result<()> {
+    match &t.entries[slot as usize] {
+        Some(e) if e.is_const => Err(ControlError::Const {
+            name: format!("this entry of table {}", t.spec.name),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn check_timeout(t: &Table, entry: &TableEntry) -> Result<()> {

@@ -182,7 +182,7 @@ pub struct TableInfo<'a> {
     pub profile: Option<crate::ids::ProfileId>,
     pub with_counter: bool,
     pub meter: Option<MeterUnit>,
-    /// Entries come from the program.
+    /// All entries come from the program, and stay.
     pub is_const: bool,
     pub support_timeout: bool,
     pub needs_priority: bool,

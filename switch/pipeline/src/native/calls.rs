@@ -26,7 +26,7 @@ use crate::stateful::{Counters, RegisterArray};
 pub(super) struct Context {
     /// The packet's words, as many as `Layout::initial` has.
     pub words: *mut u64,
-    pub frame: *mut u8,
+    pub frame: *const u8,
     pub frame_length: u64,
     pub drop_port: u64,
     /// What counters count.
@@ -39,8 +39,6 @@ pub(super) struct Context {
     pub machine: *mut (),
     /// Set by the parser.
     pub payload_at: u64,
-    /// What `park` keeps beside the frame, for it and `unpark` only.
-    pub kept: *mut u8,
 }
 
 pub(super) mod offset {
@@ -54,7 +52,6 @@ pub(super) mod offset {
     pub const REGISTERS: usize = std::mem::offset_of!(Context, registers);
     pub const VIEWS: usize = std::mem::offset_of!(Context, views);
     pub const PAYLOAD_AT: usize = std::mem::offset_of!(Context, payload_at);
-    pub const KEPT: usize = std::mem::offset_of!(Context, kept);
 }
 
 /// Results from here on are P4 errors, in their low half.
@@ -153,13 +150,13 @@ calls! {
     /// Table: the action, with 2^32 for a hit, and its data.
     fn apply(machine, table: usize) -> Pair {
         let entry = machine.find(table);
-        machine.state.tables.refresh(table, &machine.packet.words, entry);
+        machine.state.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.action_of(table, entry))
     } or Pair(u64::from(NO_ACTION), 0);
     /// Table, hash of its selector: as `apply`.
     fn select_member(machine, table: usize, hash: u64) -> Pair {
         let entry = machine.find(table);
-        machine.state.tables.refresh(table, &machine.packet.words, entry);
+        machine.state.refresh(table, &machine.packet.words, entry);
         outcome(entry, machine.member_of(table, entry, hash))
     } or Pair(u64::from(NO_ACTION), 0);
     /// Operation, bytes parsed so far: bytes parsed, or an error.

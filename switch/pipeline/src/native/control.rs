@@ -276,7 +276,7 @@ pub(super) fn has_circle(nodes: usize, start: Next, successors: impl Fn(u32) -> 
     false
 }
 
-pub(crate) fn successors(node: &Node) -> Vec<u32> {
+fn successors(node: &Node) -> Vec<u32> {
     let all: Vec<Next> = match node {
         Node::Condition {
             then, otherwise, ..

@@ -4,8 +4,7 @@
 //!  Program ──compile──► begin    parser, checksum verification            ┐
 //!                       ingress  tables, conditions, actions; measure     ├─ functions of a `Context`
 //!                       egress   the same                                 │
-//!                       deparse  checksum update, headers into bytes      │
-//!                       park, unpark                                      ┘
+//!                       deparse  checksum update, headers into bytes      ┘
 //!                          └──► calls.rs: tables, and everything rare, stays with the interpreter
 //! ```
 //!
@@ -31,14 +30,11 @@ mod control;
 mod deparser;
 mod expr;
 mod hash;
-mod parking;
 mod parser;
 mod rows;
 #[cfg(test)]
 mod tests;
 mod wire;
-
-use std::ptr::null_mut;
 
 use cranelift_codegen::ir::{Function, UserFuncName};
 use cranelift_codegen::settings::{self, Configurable};
@@ -47,12 +43,10 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId, Module, default_libcall_names};
 
 use crate::machine::Machine;
-use crate::parking::{KEPT_BYTES, Parking};
 use crate::program::{Next, Program};
 use calls::Context;
 pub(crate) use cells::Cells;
 use code::Code;
-pub(crate) use control::successors;
 pub(crate) use rows::{ActionSet, Tables};
 
 type Generated = unsafe extern "C" fn(*mut Context) -> u64;
@@ -64,8 +58,6 @@ pub(crate) struct Native {
     ingress: Option<Generated>,
     egress: Option<Generated>,
     deparse: Generated,
-    /// How packets wait; `None` if they do as they are.
-    parking: Option<(Generated, Generated)>,
     /// Owns the memory; `None` once it is dropped.
     module: Option<JITModule>,
 }
@@ -167,10 +159,6 @@ impl<'a> Compiler<'a> {
             let length = code.deparse();
             code.finish(length);
         })?;
-        let parking = match Parking::new(program) {
-            None => None,
-            Some(parking) => Some(self.parking(&parking)?),
-        };
         self.module
             .finalize_definitions()
             .map_err(|e| e.to_string())?;
@@ -184,7 +172,6 @@ impl<'a> Compiler<'a> {
             ingress: ingress.map(entry),
             egress: egress.map(entry),
             deparse: entry(deparse),
-            parking: parking.map(|(park, unpark)| (entry(park), entry(unpark))),
             module: Some(self.module),
         })
     }
@@ -198,18 +185,6 @@ impl<'a> Compiler<'a> {
             code.finish(header_bytes);
         })
         .map(Some)
-    }
-
-    fn parking(&mut self, parking: &Parking) -> Result<(FuncId, FuncId)> {
-        let park = self.function(|mut code| {
-            let done = code.park(parking);
-            code.finish(done);
-        })?;
-        let unpark = self.function(|mut code| {
-            let done = code.unpark(parking);
-            code.finish(done);
-        })?;
-        Ok((park, unpark))
     }
 
     fn function(&mut self, generate: impl FnOnce(Code)) -> Result<FuncId> {
@@ -232,7 +207,7 @@ impl<'a> Compiler<'a> {
 
 impl Machine<'_> {
     /// Runs generated code on the packet.
-    fn run_native(&mut self, function: Generated, kept: *mut u8) -> (u64, u64) {
+    fn run_native(&mut self, function: Generated) -> (u64, u64) {
         assert_eq!(
             self.packet.words.len(),
             self.program.layout.initial.len(),
@@ -240,7 +215,7 @@ impl Machine<'_> {
         );
         let mut context = Context {
             words: self.packet.words.as_mut_ptr(),
-            frame: self.packet.frame.as_mut_ptr(),
+            frame: self.packet.frame.as_ptr(),
             frame_length: self.packet.frame.len() as u64,
             drop_port: u64::from(self.state.drop_port),
             ingress_length: u64::from(self.packet.ingress_length),
@@ -248,8 +223,7 @@ impl Machine<'_> {
             counters: self.state.counters.as_mut_ptr(),
             registers: self.state.registers.arrays.as_mut_ptr(),
             machine: std::ptr::from_mut(self).cast(),
-            payload_at: self.packet.payload_at as u64,
-            kept,
+            payload_at: 0,
         };
         // SAFETY: the code belongs to this machine's program; see the module's documentation.
         let result = unsafe { function(&mut context) };
@@ -258,7 +232,7 @@ impl Machine<'_> {
 
     /// Parser and checksum verification: the P4 error, and whether the checksums are right.
     pub fn begin_native(&mut self, native: &Native) -> (u32, bool) {
-        let (result, payload_at) = self.run_native(native.begin, null_mut());
+        let (result, payload_at) = self.run_native(native.begin);
         self.packet.payload_at = payload_at as usize;
         (result as u32, result >> 32 != 0)
     }
@@ -281,28 +255,13 @@ impl Machine<'_> {
         if self.packet.requests.exit {
             self.measure();
         } else {
-            self.packet.header_bytes = self.run_native(function, null_mut()).0 as usize;
+            self.packet.header_bytes = self.run_native(function).0 as usize;
         }
         true
     }
 
     /// Updates checksums and writes the headers into the frame.
     pub fn deparse_native(&mut self, native: &Native) {
-        self.run_native(native.deparse, null_mut());
-    }
-
-    /// Puts the packet into its frame and `kept`; false if it cannot. Then nothing has changed.
-    pub fn park(&mut self, native: &Native, kept: &mut [u8; KEPT_BYTES]) -> bool {
-        let Some((park, _)) = native.parking else {
-            return false;
-        };
-        self.run_native(park, kept.as_mut_ptr()).0 != 0
-    }
-
-    /// The words that [`park`](Self::park) kept.
-    pub fn unpark(&mut self, native: &Native, kept: &mut [u8; KEPT_BYTES]) {
-        if let Some((_, unpark)) = native.parking {
-            self.run_native(unpark, kept.as_mut_ptr());
-        }
+        self.run_native(native.deparse);
     }
 }

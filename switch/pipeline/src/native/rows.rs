@@ -3,21 +3,24 @@
 //! ```text
 //!  Tables ─┬─ Table, Table, ..        entries, defaults: what the control plane sees
 //!          └─ View,  View,  ..  ─┬──► Row[key]      small keys: the action and its data for every key
-//!                                └──► Memo[hash]    other keys of a word: the keys of the latest packets, each
-//!                                                   with the choices of its entry, of which a selector takes one
+//!                                └──► Memo[hash]    other keys of a word: those of the latest packets, and of entries
+//!                                                   that have but one; each with the choices of its entry, of which
+//!                                                   a selector takes one
 //! ```
 //!
-//! Whoever takes a table to change it (`IndexMut`) takes its view away; the next packets ask the interpreter's
-//! lookup, which makes a new one.
+//! Whoever takes a table to change it (`IndexMut`), or its profile (`forget`), takes its view away; the next packets
+//! ask the interpreter's lookup, which makes a new one.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::ops::{Index, IndexMut};
 
 use super::calls::{HIT, NO_ACTION};
 use ebb_units::Instant;
 
-use crate::profile::{BoundAction, Resolved};
+use crate::ids::ProfileId;
+use crate::profile::{BoundAction, Profile, Resolved};
 use crate::stateful::Meter;
 use crate::table::{DirectMeter, Table, TableSpec, WordHasher};
 
@@ -52,7 +55,7 @@ impl From<Vec<Row>> for Choices {
     }
 }
 
-/// A one-shot set: actions of which a selector chooses one, each as often as its weight says.
+/// Actions of which a selector chooses one, each as often as its weight says: a one-shot set, or those of a group.
 #[derive(Debug)]
 pub(crate) struct ActionSet {
     actions: Box<[BoundAction]>,
@@ -94,6 +97,10 @@ const NO_KEY: u64 = u64::MAX;
 /// fat-tree with 1024 hosts all have a place then.
 const MEMO_BITS: std::ops::RangeInclusive<u32> = 8..=12;
 
+/// One in so many entries is asked for before all are remembered: tables that change all the time are not gone
+/// through for every packet.
+const ASKED_PART: usize = 16;
+
 /// Keys are multiplied by this for their hash, which is the upper bits: 2^64 / golden ratio.
 pub(super) const MEMO_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -107,10 +114,14 @@ pub(super) struct View {
     pub memos: *const Memo,
     /// The hash is what is left of the product.
     pub memo_shift: u64,
+    /// Packets that no memo was there for.
+    asked: usize,
     row_memory: Vec<Row>,
     memo_memory: Vec<Memo>,
     /// Of the entries that packets have hit and that are no one-shot sets; `None` is the default action.
     entries: HashMap<Option<u32>, Box<Choices>, BuildHasherDefault<WordHasher>>,
+    /// Of the members (false) and groups (true) that packets have hit.
+    chosen: HashMap<(bool, u32), Box<ActionSet>, BuildHasherDefault<WordHasher>>,
 }
 
 // SAFETY: the pointers are to memory that the same `Tables` owns; who has the one has the other.
@@ -182,9 +193,11 @@ impl Tables {
             rows: std::ptr::null(),
             memos: std::ptr::null(),
             memo_shift: 0,
+            asked: 0,
             row_memory: Vec::new(),
             memo_memory: Vec::new(),
             entries: HashMap::default(),
+            chosen: HashMap::default(),
         };
         Tables {
             views: tables.iter().map(view).collect(),
@@ -234,12 +247,30 @@ impl Tables {
     }
 
     /// Brings the view up to date, for a packet that hit an entry, or none.
-    pub(super) fn refresh(&mut self, table: usize, words: &[u64], entry: Option<u32>) {
+    pub fn refresh(
+        &mut self,
+        table: usize,
+        words: &[u64],
+        entry: Option<u32>,
+        profile: Option<&Profile>,
+    ) {
         let (table, view) = (&self.tables[table], &mut self.views[table]);
         match access(&table.spec) {
             Access::Rows(key) => view.lay_out(table, &key),
-            Access::Memos(key) => view.remember(table, words[key.at as usize] & key.mask, entry),
+            Access::Memos(key) => {
+                let key = words[key.at as usize] & key.mask;
+                view.remember((table, profile), key, entry);
+            }
             Access::Ask => {}
+        }
+    }
+
+    /// Members or groups of a profile are going to change.
+    pub fn forget(&mut self, profile: ProfileId) {
+        for (table, view) in self.tables.iter().zip(&mut self.views) {
+            if table.spec.profile == Some(profile) {
+                view.memos = std::ptr::null();
+            }
         }
     }
 }
@@ -258,27 +289,46 @@ impl View {
         self.rows = self.row_memory.as_ptr();
     }
 
-    fn remember(&mut self, table: &Table, key: u64, entry: Option<u32>) {
+    /// For a packet with this key. When so many were asked for that it pays, all other keys that are known to come
+    /// to one entry: in a large network most of them come seldom, to tables that are in no cache.
+    fn remember(&mut self, of: (&Table, Option<&Profile>), key: u64, entry: Option<u32>) {
+        let (table, _) = of;
+        let (least, most) = MEMO_BITS.into_inner();
         if self.memos.is_null() {
             let none = Memo {
                 key: NO_KEY,
                 choices: std::ptr::null(),
             };
-            let (least, most) = MEMO_BITS.into_inner();
             let places = (2 * table.len()).next_power_of_two();
             let bits = places.ilog2().clamp(least, most);
             self.memo_shift = u64::from(u64::BITS - bits);
             self.memo_memory.clear();
             self.memo_memory.resize(1 << bits, none);
             self.entries.clear();
+            self.chosen.clear();
             self.memos = self.memo_memory.as_ptr();
+            self.asked = 0;
         }
-        let choices = match table.action(entry) {
-            // Members and groups change without their table.
-            Some(Resolved::Member(_) | Resolved::Group(_)) => return,
-            Some(Resolved::Set(set)) if entry.is_some() => &set.choices,
-            action => self.choices_of(entry, action),
+        self.asked += 1;
+        if self.asked == 1 + table.len() / ASKED_PART && 2 * table.len() <= 1 << most {
+            for (key, entry) in table.whole_keys() {
+                self.note(of, key, Some(entry));
+            }
+        }
+        self.note(of, key, entry);
+    }
+
+    fn note(&mut self, (table, profile): (&Table, Option<&Profile>), key: u64, entry: Option<u32>) {
+        let action = table.action(entry);
+        let choices = match (action, profile) {
+            (Some(Resolved::Set(set)), _) if entry.is_some() => Some(&set.choices),
+            (Some(chosen @ (Resolved::Member(_) | Resolved::Group(_))), Some(profile)) => entry
+                .is_some()
+                .then(|| self.choices_among(profile, chosen))
+                .flatten(),
+            _ => Some(self.choices_of(entry, action)),
         };
+        let Some(choices) = choices else { return };
         if choices.count > 0 {
             let memo = Memo { key, choices };
             let place = (key.wrapping_mul(MEMO_FACTOR) >> self.memo_shift) as usize;
@@ -289,6 +339,22 @@ impl View {
             }
             memos[place] = memo;
         }
+    }
+
+    /// Those of a member or a group, for all entries that name it. `None`: it has none.
+    fn choices_among(&mut self, profile: &Profile, chosen: &Resolved) -> Option<&Choices> {
+        let key = match chosen {
+            Resolved::Member(member) => (false, *member),
+            Resolved::Group(group) => (true, *group),
+            Resolved::Action(_) | Resolved::Set(_) => return None,
+        };
+        let set = match self.chosen.entry(key) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                place.insert(Box::new(ActionSet::new(profile.actions_of(chosen)?)))
+            }
+        };
+        Some(&set.choices)
     }
 
     /// Those of an entry with one action, or of the default action.

@@ -8,6 +8,7 @@ use ebb_bmv2_json::Value;
 
 use super::{Checksum, DigestSpec, Emit, FieldList, Program, StandardMetadata, tables};
 use crate::action::{ActionCompiler, Names};
+use crate::bits::words_for;
 use crate::calculation::Calculation;
 use crate::control::MeterUnit;
 use crate::error::LoadError;
@@ -16,7 +17,7 @@ use crate::hash::Algorithm;
 use crate::layout::Layout;
 use crate::parser::{ErrorCodes, Parser, ParserLoader};
 use crate::state::{Blueprint, ValueSet};
-use crate::stateful::{ArraySpec, MAX_REGISTER_BITS};
+use crate::stateful::{ArraySpec, MAX_REGISTER_BITS, Meter};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -163,22 +164,26 @@ struct Arrays {
 impl Arrays {
     fn load(source: &json::Program) -> Result<Arrays> {
         let mut names = Names::default();
+        let mut memory = Memory::default();
         let mut counters = Vec::new();
         // Direct counters live in the entries of their table.
         for c in source.counter_arrays.iter().filter(|c| !c.is_direct) {
-            check_size("counter array", &c.name, c.size.unwrap_or(0))?;
+            memory.take(
+                "counter array",
+                &c.name,
+                (c.size.unwrap_or(0), size_of::<[u64; 2]>()),
+            )?;
             names.counters.insert(c.name.clone(), counters.len() as u32);
             counters.push(array(&c.name, c.size.unwrap_or(0)));
         }
         let mut meters = Vec::new();
         for m in source.meter_arrays.iter().filter(|m| !m.is_direct) {
-            check_size("meter array", &m.name, m.size)?;
+            memory.take("meter array", &m.name, (m.size, size_of::<Meter>()))?;
             names.meters.insert(m.name.clone(), meters.len() as u32);
             meters.push((array(&m.name, m.size), unit(m.unit)));
         }
         let mut registers = Vec::new();
         for r in &source.register_arrays {
-            check_size("register array", &r.name, r.size)?;
             if r.bitwidth > MAX_REGISTER_BITS {
                 return Err(LoadError::new(
                     format!("register array {}", r.name),
@@ -188,6 +193,8 @@ impl Arrays {
                     ),
                 ));
             }
+            let bytes = words_for(r.bitwidth) * size_of::<u64>();
+            memory.take("register array", &r.name, (r.size, bytes))?;
             names
                 .registers
                 .insert(r.name.clone(), registers.len() as u32);
@@ -207,17 +214,38 @@ fn array(name: &str, size: u32) -> ArraySpec {
     ArraySpec { name, size }
 }
 
-/// 64 Mi cells of the widest kind are some gigabytes; more is a mistake.
+/// More is a mistake.
 const MAX_CELLS: u32 = 1 << 26;
+/// Of all arrays together, in each switch that has the program.
+const MAX_BYTES: u64 = 4 << 30;
 
-fn check_size(kind: &str, name: &str, size: u32) -> Result<()> {
-    if size > MAX_CELLS {
-        return Err(LoadError::new(
-            format!("{kind} {name}"),
-            format!("it has {size} cells, at most {MAX_CELLS} are supported"),
-        ));
+/// What the arrays take.
+#[derive(Default)]
+struct Memory(u64);
+
+impl Memory {
+    fn take(&mut self, kind: &str, name: &str, (cells, bytes): (u32, usize)) -> Result<()> {
+        let place = || format!("{kind} {name}");
+        if cells > MAX_CELLS {
+            return Err(LoadError::new(
+                place(),
+                format!("it has {cells} cells, at most {MAX_CELLS} are supported"),
+            ));
+        }
+        self.0 += u64::from(cells) * bytes as u64;
+        if self.0 > MAX_BYTES {
+            return Err(LoadError::new(
+                place(),
+                format!(
+                    "with its {cells} cells of {bytes} bytes the arrays take {} MiB together, at most {} \
+                     MiB are supported",
+                    self.0 >> 20,
+                    MAX_BYTES >> 20
+                ),
+            ));
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 pub(super) fn unit(unit: json::MeterUnit) -> MeterUnit {
@@ -333,4 +361,28 @@ pub(super) fn add_calculation(
     calculations.push(calculation);
     algorithms.push(algorithm);
     calculations.len() as u32 - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_have_a_limit_each_and_together() {
+        let mut memory = Memory::default();
+        let one = memory.take("counter array", "a", (MAX_CELLS + 1, 16));
+        assert_eq!(
+            one.unwrap_err().to_string(),
+            "cannot load the BMv2 program: counter array a: it has 67108865 cells, at most 67108864 are supported"
+        );
+        for _ in 0..4 {
+            memory.take("counter array", "b", (MAX_CELLS, 16)).unwrap();
+        }
+        let all = memory.take("register array", "c", (1, 8)).unwrap_err();
+        assert_eq!(
+            all.to_string(),
+            "cannot load the BMv2 program: register array c: with its 1 cells of 8 bytes the arrays take 4096 MiB together, at most 4096 \
+             MiB are supported"
+        );
+    }
 }

@@ -156,7 +156,7 @@ impl Builder<'_> {
             table.program_default = Some(default);
         }
         if let Some(entries) = &source.entries {
-            self.const_entries(&mut table, entries)?;
+            self.initial_entries(&mut table, entries)?;
         }
         let number = self.tables.len() as u32;
         if self
@@ -287,7 +287,10 @@ impl Builder<'_> {
             with_counter: source.with_counters,
             meter,
             support_timeout: source.support_timeout,
-            is_const: source.entries.is_some(),
+            is_const: source
+                .entries
+                .as_ref()
+                .is_some_and(|e| e.iter().all(|e| e.is_const.is_none())),
             const_default_action: match default {
                 Some(d) if d.action_const => Some(self.action_by_id(d.action_id)?),
                 _ => None,
@@ -366,7 +369,7 @@ impl Builder<'_> {
         bind(self.actions, call).map_err(|e| LoadError::new("action data", e.to_string()))
     }
 
-    fn const_entries(&self, table: &mut Table, entries: &[json::Entry]) -> Result<()> {
+    fn initial_entries(&self, table: &mut Table, entries: &[json::Entry]) -> Result<()> {
         // Lower numbers win in the file, higher ones in P4Runtime.
         let lowest = entries.iter().filter_map(|e| e.priority).max().unwrap_or(0);
         for (i, e) in entries.iter().enumerate() {
@@ -392,8 +395,8 @@ impl Builder<'_> {
                 metadata: Vec::new(),
             };
             table
-                .insert(entry, action, Instant::ZERO, true)
-                .map_err(|e| LoadError::new(format!("const entry {i}"), e.to_string()))?;
+                .insert(entry, action, Instant::ZERO, e.is_const != Some(false))
+                .map_err(|e| LoadError::new(format!("entry {i}"), e.to_string()))?;
         }
         Ok(())
     }
@@ -413,7 +416,7 @@ fn fixed_action(table: &Table) -> Option<u32> {
 fn match_key(key: &EntryKey) -> Result<MatchKey> {
     let bytes = |hex: &HexStr| {
         hex.to_bytes()
-            .map_err(|e| LoadError::new("const entry", e.to_string()))
+            .map_err(|e| LoadError::new("entry", e.to_string()))
     };
     Ok(match key {
         EntryKey::Exact { key } => MatchKey::Exact(bytes(key)?),

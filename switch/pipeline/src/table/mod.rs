@@ -44,7 +44,7 @@ pub(crate) struct TableSpec {
     pub with_counter: bool,
     pub meter: Option<DirectMeter>,
     pub support_timeout: bool,
-    /// The entries come from the program.
+    /// All entries come from the program, and stay.
     pub is_const: bool,
     pub const_default_action: Option<ActionId>,
     pub const_default_entry: bool,
@@ -366,6 +366,21 @@ impl Table {
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.count as usize
+    }
+
+    /// Keys of one word that surely come to one entry: whole ones, where there are no priorities.
+    pub fn whole_keys(&self) -> impl Iterator<Item = (u64, u32)> {
+        let bits = match self.spec.key.as_slice() {
+            [field] if !self.spec.needs_priority => Some(field.slot.bits),
+            _ => None,
+        };
+        (0..).zip(&self.entries).filter_map(move |(slot, entry)| {
+            let key = &entry.as_ref()?.key;
+            match (&*key.value, &*key.mask) {
+                ([value], [mask]) if bits == Some(mask.count_ones()) => Some((*value, slot)),
+                _ => None,
+            }
+        })
     }
 
     /// The entry for a key of one word, if the table has keys.

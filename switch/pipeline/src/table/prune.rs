@@ -18,6 +18,8 @@ const MAX_VALUES: usize = 4096;
 pub(crate) struct Pruning {
     /// For every word of the key.
     words: Vec<Word>,
+    /// Words under which entries have masks, those with the fewest first: the quickest to ask.
+    order: Vec<usize>,
     entries: usize,
 }
 
@@ -31,6 +33,8 @@ struct Word {
 #[derive(Clone, Debug)]
 struct Masked {
     mask: u64,
+    /// Those with this mask, at least.
+    tuples: Candidates,
     /// From a value to its number.
     map: WordMap,
     values: Vec<Value>,
@@ -55,13 +59,17 @@ impl Pruning {
         for (word, (value, mask)) in self.words.iter_mut().zip(value.iter().zip(mask)) {
             word.insert(*value, *mask, tuple);
         }
+        self.order.clear();
+        let asked = |at: &usize| !self.words[*at].masks.is_empty();
+        self.order.extend((0..self.words.len()).filter(asked));
+        self.order.sort_by_key(|at| self.words[*at].masks.len());
     }
 
     pub fn remove(&mut self, value: &[u64], mask: &[u64]) {
         self.entries = self.entries.saturating_sub(1);
         if self.entries == 0 {
             // A new start for what is not counted.
-            self.words.clear();
+            *self = Pruning::default();
             return;
         }
         for (word, (value, mask)) in self.words.iter_mut().zip(value.iter().zip(mask)) {
@@ -71,17 +79,16 @@ impl Pruning {
         }
     }
 
+    /// How many values are looked up at most.
+    pub fn searches(&self) -> usize {
+        self.words.iter().map(|word| word.masks.len()).sum()
+    }
+
     #[inline]
     pub fn candidates(&self, key: &[u64]) -> Candidates {
         let mut candidates = Candidates::MAX;
-        for (word, key) in self.words.iter().zip(key) {
-            let mut here = word.any;
-            for masked in &word.masks {
-                if let Some(number) = masked.map.get(key & masked.mask) {
-                    here |= masked.values[number as usize].tuples;
-                }
-            }
-            candidates &= here;
+        for at in &self.order {
+            candidates &= self.words[*at].candidates(key[*at], candidates);
             if candidates == 0 {
                 break;
             }
@@ -96,6 +103,21 @@ impl Pruning {
 }
 
 impl Word {
+    /// Of the tuples `left`, those to which the word is right; others may be named too.
+    #[inline]
+    fn candidates(&self, word: u64, left: Candidates) -> Candidates {
+        let mut right = self.any;
+        for masked in &self.masks {
+            if masked.tuples & left & !right == 0 {
+                continue;
+            }
+            if let Some(number) = masked.map.get(word & masked.mask) {
+                right |= masked.values[number as usize].tuples;
+            }
+        }
+        right
+    }
+
     fn insert(&mut self, value: u64, mask: u64, tuple: u32) {
         if mask == 0 {
             self.any |= bit(tuple);
@@ -106,6 +128,7 @@ impl Word {
             None => {
                 self.masks.push(Masked {
                     mask,
+                    tuples: 0,
                     map: WordMap::default(),
                     values: Vec::new(),
                     free: Vec::new(),
@@ -115,6 +138,7 @@ impl Word {
             }
         };
         let masked = &mut self.masks[at];
+        masked.tuples |= bit(tuple);
         if !masked.is_full && masked.values.len() - masked.free.len() >= MAX_VALUES {
             masked.is_full = true;
             self.any |= masked.values.iter().fold(0, |all, v| all | v.tuples);

@@ -42,6 +42,8 @@ pub(crate) struct Tuples {
     rows: Vec<Row>,
     next_sequence: u64,
     pruning: Pruning,
+    /// Of `pruning`.
+    searches: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -92,18 +94,23 @@ impl Tuples {
             rows: Vec::new(),
             next_sequence: 0,
             pruning: Pruning::default(),
+            searches: 0,
         }
     }
 
-    /// How many hash lookups a miss costs.
-    pub fn len(&self) -> usize {
-        self.order.len()
+    /// How many hash lookups a miss costs, at most, unless tuples share bits.
+    pub fn searches(&self) -> usize {
+        match self.order.len() {
+            few @ ..=FEW_TUPLES => few,
+            _ => self.searches,
+        }
     }
 
     pub fn insert(&mut self, key: &CompiledKey, priority: i32, entry: u32) {
         let (value, mask) = place(key);
         let number = self.tuple(&mask);
         self.pruning.insert(&value, &mask, number);
+        self.searches = self.pruning.searches();
         let tuple = &mut self.tuples[number as usize];
         let sequence = self.next_sequence;
         self.next_sequence += 1;

@@ -1,0 +1,405 @@
+//! What several controllers of one switch may say: on their streams, in writes and in pushes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use arbitrary::{Result, Unstructured};
+use ebb_p4runtime::proto::config::P4Info;
+use ebb_p4runtime::proto::p4;
+use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
+use ebb_p4runtime::proto::p4::stream_message_request::Update as Say;
+use ebb_p4runtime::proto::p4::stream_message_response::Update as Hear;
+use ebb_p4runtime::{Device, Event, Job, Sessions, Switch, TraceRequest, TraceSink};
+use ebb_pipeline::{Digest, Pipeline};
+use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
+use ebb_units::Instant;
+use prost::Message;
+use prost_types::Any;
+use tokio::sync::mpsc::Sender;
+use tonic::{Code, Status};
+
+use crate::bytes::{number, popular};
+use crate::p4runtime::{Target, update};
+
+/// Messages of one input.
+const MOST_MESSAGES: usize = 60;
+const DEVICE_ID: u64 = 7;
+const ROLES: [&str; 3] = ["", "a", "b"];
+
+/// Controllers come, speak, write, push and go as the bytes say. There is one primary for each role at most:
+/// the one that the specification says; it alone may write and push, and everybody knows whether he is it.
+pub fn controllers(target: &Target, bytes: &[u8]) {
+    let mut input = Unstructured::new(bytes);
+    let device = Arc::new(Mutex::new(Plain::new()));
+    let mut all = Controllers {
+        target,
+        sessions: Sessions::new(Arc::new(Shared(device.clone()))).expect("a runtime"),
+        device,
+        roles: BTreeMap::new(),
+        streams: BTreeMap::new(),
+    };
+    for _ in 0..MOST_MESSAGES {
+        if input.is_empty() || all.step(&mut input).is_err() {
+            break;
+        }
+    }
+}
+
+/// What the specification says of a role ("Client Arbitration and Controller Replication").
+#[derive(Debug, Default)]
+struct Role {
+    highest: Option<u128>,
+    live: BTreeMap<u64, Option<u128>>,
+}
+
+impl Role {
+    fn primary(&self) -> Option<u64> {
+        let highest = Some(self.highest?);
+        let mut live = self.live.iter();
+        live.find(|(_, id)| **id == highest)
+            .map(|(stream, _)| *stream)
+    }
+}
+
+struct Controllers<'a> {
+    target: &'a Target,
+    sessions: Sessions,
+    device: Arc<Mutex<Plain>>,
+    roles: BTreeMap<&'static str, Role>,
+    /// With the role that each has, and whether it was told to be the primary.
+    streams: BTreeMap<u64, Option<(&'static str, bool)>>,
+}
+
+impl Controllers<'_> {
+    fn step(&mut self, input: &mut Unstructured) -> Result<()> {
+        match input.int_in_range(0..=11u8)? {
+            0 if self.streams.len() < 8 => {
+                let id = self.sessions.open().expect("few are open");
+                self.streams.insert(id, None);
+            }
+            0 | 1 => {
+                if let Some(id) = self.some_stream(input)? {
+                    self.sessions.close(id);
+                    self.gone(id);
+                }
+            }
+            2..=5 => self.arbitrate(input)?,
+            6 => self.speak(input)?,
+            7 => self.emit(input)?,
+            8 => self.push(input)?,
+            _ => self.write(input)?,
+        }
+        self.listen();
+        Ok(())
+    }
+
+    fn some_stream(&self, input: &mut Unstructured) -> Result<Option<u64>> {
+        let ids: Vec<u64> = self.streams.keys().copied().collect();
+        Ok(match ids.is_empty() {
+            true => None,
+            false => Some(*input.choose(&ids)?),
+        })
+    }
+
+    fn gone(&mut self, id: u64) {
+        if let Some(Some((role, _))) = self.streams.remove(&id)
+            && let Some(role) = self.roles.get_mut(role)
+        {
+            role.live.remove(&id);
+        }
+    }
+
+    fn arbitrate(&mut self, input: &mut Unstructured) -> Result<()> {
+        let Some(id) = self.some_stream(input)? else {
+            return Ok(());
+        };
+        let name = *input.choose(&ROLES)?;
+        let device_id = if input.ratio(1, 20)? { 9 } else { DEVICE_ID };
+        let election = election(input)?;
+        let garbled = input.ratio(1, 15)?;
+        let config = garbled.then(|| Any {
+            type_url: "type.googleapis.com/of.Somebody".into(),
+            value: vec![1, 2, 3],
+        });
+        let message = p4::MasterArbitrationUpdate {
+            device_id,
+            role: (!name.is_empty() || garbled).then(|| p4::Role {
+                name: name.into(),
+                config,
+                ..Default::default()
+            }),
+            election_id: election.map(uint128),
+            status: None,
+        };
+        let role = self.roles.get(name);
+        let used = |role: &Role| {
+            let mut others = role.live.iter().filter(|(other, _)| **other != id);
+            election.is_some() && others.any(|(_, other)| *other == election)
+        };
+        let known = self.streams[&id].map(|(role, _)| role);
+        let expected = match known {
+            Some(_) if device_id != DEVICE_ID => Some(Code::FailedPrecondition),
+            Some(current) if current != name => Some(Code::FailedPrecondition),
+            None if device_id != DEVICE_ID => Some(Code::NotFound),
+            _ if garbled || role.is_some_and(used) => Some(Code::InvalidArgument),
+            _ => None,
+        };
+        let said = self.say(id, Say::Arbitration(message));
+        assert_eq!(
+            said.err().map(|s| s.code()),
+            expected,
+            "{election:?} as '{name}'"
+        );
+        if expected.is_some() {
+            self.gone(id);
+            return Ok(());
+        }
+        let role = self.roles.entry(name).or_default();
+        role.live.insert(id, election);
+        role.highest = role.highest.max(election);
+        let before = self.streams[&id].is_some_and(|(_, primary)| primary);
+        self.streams.insert(id, Some((name, before)));
+        Ok(())
+    }
+
+    /// Anything else that a stream carries. Only a message without content ends it.
+    fn speak(&mut self, input: &mut Unstructured) -> Result<()> {
+        let Some(id) = self.some_stream(input)? else {
+            return Ok(());
+        };
+        let message = match input.int_in_range(0..=3u8)? {
+            0 => Some(Say::DigestAck(p4::DigestListAck {
+                digest_id: input.arbitrary()?,
+                list_id: popular(input)?,
+            })),
+            1 => Some(Say::Other(Any {
+                type_url: "x/y".into(),
+                value: input.arbitrary()?,
+            })),
+            2 if input.ratio(1, 4)? => None,
+            _ => {
+                let mut metadata = Vec::new();
+                for metadata_id in 1..=input.int_in_range(0..=3u32)? {
+                    let value = number(input, 9)?;
+                    metadata.push(p4::PacketMetadata { metadata_id, value });
+                }
+                Some(Say::Packet(p4::PacketOut {
+                    payload: input.arbitrary()?,
+                    metadata,
+                }))
+            }
+        };
+        let ends = message.is_none();
+        let message = p4::StreamMessageRequest { update: message };
+        let said = self.sessions.say(id, message);
+        assert_eq!(said.is_err(), ends, "{said:?}");
+        if ends {
+            self.gone(id);
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, id: u64, update: Say) -> std::result::Result<(), Status> {
+        let update = Some(update);
+        self.sessions.say(id, p4::StreamMessageRequest { update })
+    }
+
+    fn emit(&mut self, input: &mut Unstructured) -> Result<()> {
+        let event = match input.arbitrary()? {
+            true => Event::PacketIn(input.arbitrary()?),
+            false => {
+                let digest = {
+                    let device = lock(&self.device);
+                    device.pipeline.as_ref().map(|p| p.digest("learned_t"))
+                };
+                let Some(Ok(digest)) = digest else {
+                    return Ok(());
+                };
+                let values = vec![number(input, 48)?, number(input, 9)?];
+                Event::Digest(Digest { digest, values })
+            }
+        };
+        self.sessions.emit(event);
+        Ok(())
+    }
+
+    /// The code that a request of this role and election id gets before it is looked into.
+    fn expected(&self, role: &str, election: Option<u128>) -> Option<Code> {
+        match self.roles.get(role) {
+            None if !role.is_empty() => Some(Code::NotFound),
+            Some(r) if r.primary().is_some() && election == r.highest => None,
+            _ => Some(Code::PermissionDenied),
+        }
+    }
+
+    fn write(&mut self, input: &mut Unstructured) -> Result<()> {
+        let role = *input.choose(&ROLES)?;
+        let election = election(input)?;
+        let mut updates = Vec::new();
+        for _ in 0..input.int_in_range(0..=3u8)? {
+            updates.push(update(self.target, input)?);
+        }
+        let request = p4::WriteRequest {
+            device_id: DEVICE_ID,
+            role: role.into(),
+            election_id: election.map(uint128),
+            updates,
+            atomicity: input.int_in_range(-1..=3)?,
+            ..Default::default()
+        };
+        let wrong_value = !(0..=2).contains(&request.atomicity);
+        let has_program = lock(&self.device).pipeline.is_some();
+        let found = self.sessions.write(request).err().map(|s| s.code());
+        match self.expected(role, election) {
+            Some(code) => assert_eq!(found, Some(code), "a write of '{role}'"),
+            None if !has_program => assert_eq!(found, Some(Code::FailedPrecondition)),
+            None if wrong_value => assert_eq!(found, Some(Code::InvalidArgument)),
+            None => assert!(matches!(found, None | Some(Code::Unknown)), "{found:?}"),
+        }
+        Ok(())
+    }
+
+    /// The fixture, or what is left of it. What is refused does not reach the switch.
+    fn push(&mut self, input: &mut Unstructured) -> Result<()> {
+        let role = *input.choose(&ROLES)?;
+        let election = election(input)?;
+        let mut config = self.target.config().clone();
+        if input.ratio(2, 3)? {
+            let mut wire = config.p4info.take().unwrap_or_default().encode_to_vec();
+            for _ in 0..input.int_in_range(1..=4u8)? {
+                let at = input.choose_index(wire.len())?;
+                wire[at] = input.arbitrary()?;
+            }
+            config.p4info = P4Info::decode(wire.as_slice()).ok();
+        }
+        // The saved config would take the writes, and the model above has none.
+        let actions = [
+            Action::Verify,
+            Action::VerifyAndCommit,
+            Action::ReconcileAndCommit,
+        ];
+        let action = *input.choose(&actions)?;
+        let request = p4::SetForwardingPipelineConfigRequest {
+            device_id: DEVICE_ID,
+            role: role.into(),
+            election_id: election.map(uint128),
+            action: action as i32,
+            config: Some(config),
+            ..Default::default()
+        };
+        let installs = lock(&self.device).installs;
+        let found = self.sessions.push(request).err().map(|s| s.code());
+        if let Some(code) = self.expected(role, election) {
+            assert_eq!(found, Some(code), "a push of '{role}'");
+        } else {
+            assert!(
+                matches!(found, None | Some(Code::InvalidArgument)),
+                "{found:?}"
+            );
+        }
+        let done = found.is_none() && action != Action::Verify;
+        let now = lock(&self.device).installs;
+        assert_eq!(now, installs + usize::from(done));
+        Ok(())
+    }
+
+    /// Everybody hears what there is to hear, and knows afterwards whether he is the primary.
+    fn listen(&mut self) {
+        for (id, known) in &mut self.streams {
+            for message in self.sessions.heard(*id) {
+                let update = message.expect("the stream has not ended").update;
+                let Some(Hear::Arbitration(notice)) = update else {
+                    continue;
+                };
+                let (_, primary) = known.as_mut().expect("has a role");
+                *primary = notice.status.is_some_and(|s| s.code == Code::Ok as i32);
+            }
+            let Some((role, told)) = *known else { continue };
+            let is = self.roles[role].primary() == Some(*id);
+            assert_eq!(told, is, "whether {id} is the primary of '{role}'");
+        }
+    }
+}
+
+/// Ids that meet each other.
+fn election(input: &mut Unstructured) -> Result<Option<u128>> {
+    Ok(match input.int_in_range(0..=9u8)? {
+        0 => None,
+        1 => Some(input.arbitrary()?),
+        _ => Some(input.int_in_range(0..=4u128)?),
+    })
+}
+
+fn uint128(id: u128) -> p4::Uint128 {
+    p4::Uint128 {
+        high: (id >> 64) as u64,
+        low: id as u64,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("nothing has panicked")
+}
+
+/// A switch without ports.
+struct Plain {
+    pipeline: Option<Pipeline>,
+    traffic: TrafficManagerConfig,
+    installs: usize,
+}
+
+impl Plain {
+    fn new() -> Self {
+        Self {
+            pipeline: None,
+            traffic: TrafficManagerConfig::like_bmv2(1),
+            installs: 0,
+        }
+    }
+}
+
+impl Switch for Plain {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn pipeline(&mut self) -> Option<&mut Pipeline> {
+        self.pipeline.as_mut()
+    }
+    fn install(&mut self, pipeline: Pipeline) {
+        self.pipeline = Some(pipeline);
+        self.installs += 1;
+    }
+    fn packet_out(&mut self, _: Vec<u8>) {}
+    fn traffic_config(&self) -> &TrafficManagerConfig {
+        &self.traffic
+    }
+    fn set_traffic_config(
+        &mut self,
+        _: TrafficManagerConfig,
+    ) -> std::result::Result<(), ConfigError> {
+        Ok(())
+    }
+    fn traffic_statistics(&self) -> Vec<PortStatistics> {
+        Vec::new()
+    }
+    fn reset_traffic_statistics(&mut self) {}
+    fn other_drops(&self) -> Vec<(u16, String, Count)> {
+        Vec::new()
+    }
+    fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
+        false
+    }
+}
+
+/// Its jobs run at once.
+struct Shared(Arc<Mutex<Plain>>);
+
+impl Device for Shared {
+    fn id(&self) -> u64 {
+        DEVICE_ID
+    }
+    fn submit(&self, job: Job) {
+        job(&mut *lock(&self.0));
+    }
+    fn subscribe(&self, _: Sender<Event>) {}
+}

@@ -1,0 +1,138 @@
+//! Names that are unknown where they are used: why, and what to do.
+
+use std::cmp::Ordering;
+
+use super::{Checker, Entity};
+use crate::ast::{self, DeclarationKind as Kind};
+use crate::diagnostics::Diagnostic;
+use crate::preprocess;
+use crate::source::Span;
+
+/// Where a name that is unknown here is declared after all.
+enum Elsewhere<'a> {
+    /// The use is part of the declaration.
+    Around(Span),
+    Later(Span),
+    /// In a parser or control that the use is not part of.
+    Inside(&'a str, Span),
+}
+
+impl Checker<'_> {
+    /// Looks a name up and reports it if it does not exist.
+    pub(super) fn resolve(&self, name: &ast::Ident, global: bool, what: &str) -> Option<Entity> {
+        let found = self.lookup(&name.text, global);
+        if found.is_none() {
+            self.report(self.unknown_name(name, what));
+        }
+        found
+    }
+
+    fn unknown_name(&self, name: &ast::Ident, what: &str) -> Diagnostic {
+        let text = &name.text;
+        let error = |message: String| Diagnostic::error("unknown-name", name.span, message);
+        match elsewhere(self.declarations, name) {
+            Some(Elsewhere::Around(span)) => {
+                error(format!("`{text}` is not known inside of itself"))
+                    .label("used here")
+                    .note(span, "this is still being declared")
+                    .help("P4 has neither recursion nor loops of declarations")
+            }
+            Some(Elsewhere::Later(span)) => {
+                error(format!("`{text}` is used before its declaration"))
+                    .label("not declared here or above")
+                    .note(span, "declared here, later")
+                    .help("move the declaration up: P4 knows a name only from its declaration on")
+            }
+            Some(Elsewhere::Inside(owner, span)) => error(format!(
+                "`{text}` is declared inside of `{owner}`, and unknown here"
+            ))
+            .label("not declared here or above")
+            .note(span, "declared here")
+            .help("give it to the other block as a parameter, or declare it before both"),
+            None => {
+                let diagnostic = error(format!("there is no {what} `{text}`"))
+                    .label("not declared here or above");
+                let library = preprocess::library_with(text);
+                if library.is_some() && self.lookup("packet_in", true).is_none() {
+                    return diagnostic.help("begin the program with `#include <v1model.p4>`");
+                }
+                if is_state(self.declarations, name) {
+                    let help = format!("it is a state: go there by `transition {text};`");
+                    return diagnostic.help(help);
+                }
+                if let Some(help) = elsewhere_known(text) {
+                    return diagnostic.help(help);
+                }
+                let scopes = self.scopes.iter().flat_map(|s| s.names.keys());
+                diagnostic.suggest(text, scopes.map(String::as_str))
+            }
+        }
+    }
+}
+
+fn elsewhere<'a>(all: &'a [ast::Declaration], name: &ast::Ident) -> Option<Elsewhere<'a>> {
+    let here = all.iter().position(|d| contains(d.span, name.span))?;
+    let near = locals(&all[here]);
+    let use_of_near = near.iter().position(|d| contains(d.span, name.span));
+    if let Some(found) = among(near, use_of_near.unwrap_or(near.len()), name) {
+        return Some(found);
+    }
+    if let Some(found) = among(all, here, name) {
+        return Some(found);
+    }
+    let others = all.iter().enumerate().filter(|(i, _)| *i != here);
+    others.into_iter().find_map(|(_, outer)| {
+        let local = locals(outer).iter().find(|d| d.name.text == name.text)?;
+        Some(Elsewhere::Inside(&outer.name.text, local.name.span))
+    })
+}
+
+/// Among declarations of which number `here` has the use. Those above would be known, had they been right.
+fn among<'a>(
+    declarations: &[ast::Declaration],
+    here: usize,
+    name: &ast::Ident,
+) -> Option<Elsewhere<'a>> {
+    let found = (declarations.iter()).position(|d| d.name.text == name.text)?;
+    let span = declarations[found].name.span;
+    match found.cmp(&here) {
+        Ordering::Less => None,
+        Ordering::Equal => Some(Elsewhere::Around(span)),
+        Ordering::Greater => Some(Elsewhere::Later(span)),
+    }
+}
+
+/// What is declared in a parser or control.
+fn locals(d: &ast::Declaration) -> &[ast::Declaration] {
+    match &d.kind {
+        Kind::Control { body: Some(b), .. } => &b.locals,
+        Kind::Parser { body: Some(b), .. } => &b.locals,
+        _ => &[],
+    }
+}
+
+/// A state of the parser around the use.
+fn is_state(all: &[ast::Declaration], name: &ast::Ident) -> bool {
+    let around = all.iter().find(|d| contains(d.span, name.span));
+    match around.map(|d| &d.kind) {
+        Some(Kind::Parser { body: Some(b), .. }) => {
+            b.states.iter().any(|s| s.name.text == name.text)
+        }
+        _ => false,
+    }
+}
+
+/// What other languages, and P4_14, have under this name.
+fn elsewhere_known(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "drop" => "a packet is dropped by `mark_to_drop(standard_metadata)`",
+        "int8_t" | "int16_t" | "int32_t" | "int64_t" => "numbers have a width: int<8>, int<32>",
+        "uint8_t" | "uint16_t" | "uint32_t" | "uint64_t" | "byte" | "char" | "short" | "long"
+        | "unsigned" => "numbers have a width: bit<8>, bit<32>",
+        _ => return None,
+    })
+}
+
+fn contains(outer: Span, inner: Span) -> bool {
+    outer.file == inner.file && outer.start <= inner.start && inner.end <= outer.end
+}

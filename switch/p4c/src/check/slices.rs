@@ -1,0 +1,251 @@
+//! Slices: `base[high:low]`, and `base[low +: width]`, whose `low` may be known at run time only.
+//!
+//! ```text
+//! y = x[i +: 8];    ==>  y = (x >> i)[7:0];
+//! x[i +: 8] = y;    ==>  x = x & ~(0xff << i) | (bit<W>) y << i;
+//! ```
+//!
+//! Bits beyond the end of `x` are read as 0, and dropped when written.
+
+use num_traits::ToPrimitive;
+
+use super::Checker;
+use super::infer::cast_kind;
+use crate::ast::{self, BinaryOp, UnaryOp};
+use crate::diagnostics::Diagnostic;
+use crate::eval;
+use crate::ir::{Expr, ExprKind, StmtKind};
+use crate::source::Span;
+use crate::types::Type;
+
+/// Positions and widths beyond this exist in no type.
+const MAX_BITS: u32 = 1 << 16;
+
+impl Checker<'_> {
+    pub(super) fn slice(
+        &mut self,
+        base: &ast::Expr,
+        high: &ast::Expr,
+        low: &ast::Expr,
+        span: Span,
+    ) -> Expr {
+        let base = self.expr(base);
+        let high = self.size(high, MAX_BITS, "bit position");
+        let low = self.size(low, MAX_BITS, "bit position");
+        match (high, low) {
+            (Some(high), Some(low)) => self.fixed_slice(base, high, low, span),
+            _ => Expr::poison(span),
+        }
+    }
+
+    pub(super) fn slice_from(
+        &mut self,
+        base: &ast::Expr,
+        low: &ast::Expr,
+        width: &ast::Expr,
+        span: Span,
+    ) -> Expr {
+        let base = self.expr(base);
+        let low = self.expr(low);
+        let Some(width) = self.size(width, MAX_BITS, "width") else {
+            return Expr::poison(span);
+        };
+        if width == 0 {
+            self.error("bad-slice", span, "a slice has at least one bit");
+            return Expr::poison(span);
+        }
+        let Some(position) = low.as_int() else {
+            return self.run_time_slice(base, low, width, span);
+        };
+        match position.to_u32().filter(|p| *p <= MAX_BITS) {
+            Some(position) => self.fixed_slice(base, position + width - 1, position, span),
+            None => {
+                let message =
+                    format!("the bit position {position} is not between 0 and {MAX_BITS}");
+                self.error("bad-width", low.span, message);
+                Expr::poison(span)
+            }
+        }
+    }
+
+    fn fixed_slice(&mut self, base: Expr, high: u32, low: u32, span: Span) -> Expr {
+        let Some(base) = self.bits_of(base, span) else {
+            return Expr::poison(span);
+        };
+        let width = base.ty.width().unwrap_or(u32::MAX);
+        if high < low || high >= width {
+            let message = format!("[{high}:{low}] is not a slice of {width} bits");
+            self.report(
+                Diagnostic::error("bad-slice", span, message)
+                    .help(format!("the first number is the higher bit, below {width}")),
+            );
+            return Expr::poison(span);
+        }
+        let ty = Type::bit(high - low + 1);
+        if let Some(value) = base.as_int() {
+            return Expr::int(eval::wrap(&(value >> low), high - low + 1, false), ty, span);
+        }
+        Expr {
+            kind: ExprKind::Slice {
+                base: Box::new(base),
+                high,
+                low,
+            },
+            ty,
+            span,
+        }
+    }
+
+    fn run_time_slice(&mut self, base: Expr, low: Expr, width: u32, span: Span) -> Expr {
+        let Some(base) = self.bits_of(base, span) else {
+            return Expr::poison(span);
+        };
+        let Some(whole) = base.ty.width() else {
+            self.report(
+                Diagnostic::error(
+                    "unknown-width",
+                    base.span,
+                    "the width of the sliced value is not known",
+                )
+                .help("give the literal a width, such as 32w1"),
+            );
+            return Expr::poison(span);
+        };
+        if width > whole {
+            let message = format!("{width} bits cannot be taken out of {whole}");
+            self.error("bad-slice", span, message);
+            return Expr::poison(span);
+        }
+        // The sign must not be shifted in.
+        let unsigned = as_bits(base, whole);
+        let shifted = self.binary(BinaryOp::Shr, unsigned, low, span);
+        if shifted.ty.is_poison() {
+            return shifted;
+        }
+        Expr {
+            kind: ExprKind::Slice {
+                base: Box::new(shifted),
+                high: width - 1,
+                low: 0,
+            },
+            ty: Type::bit(width),
+            span,
+        }
+    }
+
+    /// What slices are taken out of: a number.
+    fn bits_of(&self, base: Expr, span: Span) -> Option<Expr> {
+        let base = match base.ty {
+            Type::Enum(ref e) if e.underlying.is_some() => {
+                let to = base.ty.stored().clone();
+                self.coerce(base, &to)
+            }
+            _ => base,
+        };
+        match &base.ty {
+            Type::Poison => None,
+            Type::Bits { .. } => Some(base),
+            Type::Int if base.as_int().is_some() => Some(base),
+            other => {
+                let message = format!("bits cannot be taken out of `{}`", self.show(other));
+                self.error("bad-slice", span, message);
+                None
+            }
+        }
+    }
+
+    /// `target = value` or `target op= value`, where `target` is a slice that starts at run time.
+    pub(super) fn assign_run_time_slice(
+        &mut self,
+        target: Expr,
+        op: Option<BinaryOp>,
+        value: Expr,
+        span: Span,
+    ) -> Option<StmtKind> {
+        let (place, low) = run_time_parts(&target)?;
+        let (place, low) = (place.clone(), low.clone());
+        if !self.check_lvalue(&place) {
+            return None;
+        }
+        for expr in [&place, &low] {
+            if !is_repeatable(expr) {
+                self.report(
+                    Diagnostic::error(
+                        "bad-slice",
+                        expr.span,
+                        "a slice to write to cannot be found by a call",
+                    )
+                    .help("assign the result of the call to a variable first"),
+                );
+                return None;
+            }
+        }
+        let value = match op {
+            Some(op) => self.binary(op, target.clone(), value, span),
+            None => value,
+        };
+        let value = self.coerce(value, &target.ty);
+        let (Some(width), Some(whole)) = (target.ty.width(), place.ty.width()) else {
+            return None;
+        };
+        let bits = Type::bit(whole);
+        let ones = Expr::int(eval::mask(width), bits.clone(), span);
+        let hole = self.binary(BinaryOp::Shl, ones, low.clone(), span);
+        let kept = self.unary(UnaryOp::Complement, hole, span);
+        let kept = self.binary(BinaryOp::BitAnd, as_bits(place.clone(), whole), kept, span);
+        let moved = self.binary(BinaryOp::Shl, cast(value, bits), low, span);
+        let result = self.binary(BinaryOp::BitOr, kept, moved, span);
+        let result = cast(result, place.ty.clone());
+        Some(StmtKind::Assign(place, result))
+    }
+}
+
+/// The place and the start of a slice that [`Checker::slice_from`] made for a start known at run time.
+fn run_time_parts(slice: &Expr) -> Option<(&Expr, &Expr)> {
+    let ExprKind::Slice { base, .. } = &slice.kind else {
+        return None;
+    };
+    let ExprKind::Binary(BinaryOp::Shr, whole, low) = &base.kind else {
+        return None;
+    };
+    match &whole.kind {
+        ExprKind::Cast(place) => Some((place, low)),
+        _ => Some((whole, low)),
+    }
+}
+
+/// The slice starts at a place known at run time only.
+pub(super) fn starts_at_run_time(written: &ast::Expr, checked: &Expr) -> bool {
+    matches!(written.kind, ast::ExprKind::SliceFrom { .. }) && run_time_parts(checked).is_some()
+}
+
+fn as_bits(number: Expr, width: u32) -> Expr {
+    cast(number, Type::bit(width))
+}
+
+fn cast(number: Expr, ty: Type) -> Expr {
+    if number.ty == ty || number.ty.is_poison() {
+        return number;
+    }
+    Expr {
+        span: number.span,
+        kind: cast_kind(number, &ty),
+        ty,
+    }
+}
+
+/// Two evaluations give the same and do nothing.
+fn is_repeatable(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Const(_) | ExprKind::Var(_) => true,
+        ExprKind::Field(inner, _)
+        | ExprKind::Slice { base: inner, .. }
+        | ExprKind::Cast(inner)
+        | ExprKind::StackNext(inner)
+        | ExprKind::StackLast(inner)
+        | ExprKind::StackLastIndex(inner)
+        | ExprKind::Unary(_, inner) => is_repeatable(inner),
+        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => is_repeatable(a) && is_repeatable(b),
+        _ => false,
+    }
+}

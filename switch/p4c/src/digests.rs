@@ -1,0 +1,114 @@
+//! How the digests of a program are called, in JSON and P4Info alike: the controller finds them by their name.
+
+use crate::annotations;
+use crate::elaborate::flat::{Branches, Flat, FlatKind, FlatStmt};
+use crate::source::Span;
+use crate::types::Type;
+
+/// Calls of `digest` that share a name.
+pub struct Digest {
+    pub name: String,
+    pub ty: Type,
+    calls: Vec<Span>,
+}
+
+/// A call of an extern function.
+pub struct ExternCall<'a> {
+    pub name: &'a str,
+    pub type_arg: Option<&'a Type>,
+    pub span: Span,
+}
+
+/// Calls with one type of a name share that name; others get a number.
+pub fn digests(flat: &Flat) -> Vec<Digest> {
+    let mut all: Vec<Digest> = Vec::new();
+    let mut numbered = 0;
+    for call in extern_calls(flat) {
+        let (true, Some(ty)) = (call.name == "digest", call.type_arg) else {
+            continue;
+        };
+        let named = name_of(ty);
+        let known = all.iter_mut().find(|d| match &named {
+            Some(name) => d.name == *name,
+            // An action stands in the program once, wherever it is called.
+            None => d.ty == *ty && d.calls.contains(&call.span),
+        });
+        if let Some(known) = known {
+            known.calls.push(call.span);
+            continue;
+        }
+        let name = named.unwrap_or_else(|| {
+            numbered += 1;
+            format!("digest_{}", numbered - 1)
+        });
+        all.push(Digest {
+            name,
+            ty: ty.clone(),
+            calls: vec![call.span],
+        });
+    }
+    all
+}
+
+/// The digest that this call sends.
+pub fn of_call<'a>(all: &'a [Digest], ty: &Type, span: Span) -> Option<&'a Digest> {
+    let named = name_of(ty);
+    all.iter().find(|d| match &named {
+        Some(name) => d.name == *name,
+        None => d.ty == *ty && d.calls.contains(&span),
+    })
+}
+
+fn name_of(ty: &Type) -> Option<String> {
+    match ty {
+        Type::Struct(s) if !s.name.is_empty() => {
+            Some(annotations::own_name(&s.name, &s.annotations))
+        }
+        _ => None,
+    }
+}
+
+/// In the controls in their order, then in the actions of tables.
+pub fn extern_calls(flat: &Flat) -> Vec<ExternCall<'_>> {
+    let controls = [
+        &flat.verify_checksum,
+        &flat.ingress,
+        &flat.egress,
+        &flat.compute_checksum,
+    ];
+    let bodies = controls.into_iter().map(|c| &c.body);
+    let mut found = Vec::new();
+    for body in bodies.chain(flat.actions.iter().map(|a| &a.body)) {
+        find(body, &mut found);
+    }
+    found
+}
+
+fn find<'a>(body: &'a [FlatStmt], found: &mut Vec<ExternCall<'a>>) {
+    for statement in body {
+        match &statement.kind {
+            FlatKind::Extern {
+                object: None,
+                name,
+                type_args,
+                ..
+            } => found.push(ExternCall {
+                name,
+                type_arg: type_args.first(),
+                span: statement.span,
+            }),
+            FlatKind::If(_, a, b) | FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {
+                find(a, found);
+                find(b, found);
+            }
+            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) | FlatKind::Loop(body) => {
+                find(body, found)
+            }
+            FlatKind::ApplyTable(_, Branches::Actions(arms, rest)) => {
+                arms.iter().for_each(|(_, body)| find(body, found));
+                find(rest, found);
+            }
+            _ => {}
+        }
+    }
+}

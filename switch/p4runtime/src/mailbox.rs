@@ -1,0 +1,122 @@
+//! What waits for one controller, bounded in messages and in bytes: one that does not read must not
+//! take the memory of the machine, whatever the size of the packets.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{Stream, StreamExt};
+use tonic::Status;
+
+use crate::proto::p4::StreamMessageResponse;
+
+pub type Outgoing = Result<StreamMessageResponse, Status>;
+
+/// Messages that wait for a slow controller. Beyond this, packets and digests are dropped; a
+/// controller that misses an arbitration notice would be wrong about its rights, so its stream ends.
+const MESSAGES: usize = 4096;
+/// Room for the error that ends the stream.
+const LAST_WORD: usize = 1;
+/// The same in bytes. A single message may be larger.
+const BYTES: usize = 16 << 20;
+
+pub struct Mailbox {
+    sender: mpsc::Sender<(usize, Outgoing)>,
+    waiting: Arc<AtomicUsize>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused {
+    Full,
+    /// Nobody reads any more.
+    Closed,
+}
+
+impl Mailbox {
+    /// And what the controller gets.
+    pub fn new() -> (Self, impl Stream<Item = Outgoing> + Send + Unpin) {
+        let (sender, receiver) = mpsc::channel(MESSAGES + LAST_WORD);
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let mailbox = Self {
+            sender,
+            waiting: waiting.clone(),
+        };
+        let taken = ReceiverStream::new(receiver).map(move |(bytes, message)| {
+            waiting.fetch_sub(bytes, Ordering::Relaxed);
+            message
+        });
+        (mailbox, taken)
+    }
+
+    pub fn try_send(&self, message: StreamMessageResponse) -> Result<(), Refused> {
+        let bytes = message.encoded_len();
+        let before = self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let full = self.sender.capacity() <= LAST_WORD || before > 0 && before + bytes > BYTES;
+        let sent = match full && !self.sender.is_closed() {
+            true => Err(Refused::Full),
+            false => self
+                .sender
+                .try_send((bytes, Ok(message)))
+                .map_err(|e| match e {
+                    mpsc::error::TrySendError::Full(_) => Refused::Full,
+                    mpsc::error::TrySendError::Closed(_) => Refused::Closed,
+                }),
+        };
+        if sent.is_err() {
+            self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        sent
+    }
+
+    /// Ends the stream with an error, after what waits.
+    pub fn fail(self, error: Status) {
+        let _ = self.sender.try_send((0, Err(error)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::p4::PacketIn;
+    use crate::proto::p4::stream_message_response::Update;
+
+    fn packet(bytes: usize) -> StreamMessageResponse {
+        let packet = PacketIn {
+            payload: vec![0; bytes],
+            ..Default::default()
+        };
+        StreamMessageResponse {
+            update: Some(Update::Packet(packet)),
+        }
+    }
+
+    #[tokio::test]
+    async fn it_is_full_by_messages_or_by_bytes_and_has_room_again_when_read() {
+        for (bytes, expected) in [(10, MESSAGES), (1 << 20, 15)] {
+            let (mailbox, mut taken) = Mailbox::new();
+            let sent = (0..).take_while(|_| mailbox.try_send(packet(bytes)).is_ok());
+            assert_eq!(sent.count(), expected);
+            assert_eq!(mailbox.try_send(packet(bytes)), Err(Refused::Full));
+            assert_eq!(taken.next().await.unwrap().unwrap(), packet(bytes));
+            assert_eq!(mailbox.try_send(packet(bytes)), Ok(()));
+            assert_eq!(mailbox.try_send(packet(bytes)), Err(Refused::Full));
+            // However full it is, the reason for its end comes.
+            mailbox.fail(Status::aborted("why"));
+            let last = taken.filter_map(Result::err).next().await;
+            assert_eq!(last.map(|status| status.code()), Some(tonic::Code::Aborted));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_beyond_the_bound_comes_alone() {
+        let (mailbox, mut taken) = Mailbox::new();
+        assert_eq!(mailbox.try_send(packet(2 * BYTES)), Ok(()));
+        assert_eq!(mailbox.try_send(packet(1)), Err(Refused::Full));
+        assert!(taken.next().await.is_some());
+        assert_eq!(mailbox.try_send(packet(1)), Ok(()));
+        drop(taken);
+        assert_eq!(mailbox.try_send(packet(1)), Err(Refused::Closed));
+    }
+}

@@ -1,0 +1,98 @@
+//! Controllers of one device without gRPC: what each says, one message after the other, and what it is
+//! told. For fuzzers and tests of what no order of messages may do.
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tokio::runtime::Runtime;
+use tokio_stream::Stream;
+use tonic::{Request, Status};
+
+use crate::arbitration::StreamId;
+use crate::device::{Device, Event};
+use crate::host::Host;
+use crate::mailbox::Outgoing;
+use crate::programs::Programs;
+use crate::proto::p4;
+use crate::proto::p4::p4_runtime_server::P4Runtime;
+use crate::service::Service;
+use crate::stream::{handle, handle_event, send_digest_lists};
+
+type Messages = Pin<Box<dyn Stream<Item = Outgoing> + Send>>;
+
+pub struct Sessions {
+    host: Arc<Host>,
+    service: Service,
+    streams: BTreeMap<StreamId, Messages>,
+    runtime: Runtime,
+}
+
+impl Sessions {
+    /// Programs are loaded without native code.
+    pub fn new(device: Arc<dyn Device>) -> std::io::Result<Self> {
+        let host = Host::new(device, Arc::new(Programs::new(true)));
+        Ok(Self {
+            service: Service::new(host.clone()),
+            host,
+            streams: BTreeMap::new(),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()?,
+        })
+    }
+
+    pub fn open(&mut self) -> Result<StreamId, Status> {
+        let (id, messages) = self.host.open_stream()?;
+        self.streams.insert(id, Box::pin(messages));
+        Ok(id)
+    }
+
+    /// An error ends the stream.
+    pub fn say(&mut self, id: StreamId, message: p4::StreamMessageRequest) -> Result<(), Status> {
+        let host = self.host.clone();
+        self.runtime.block_on(async {
+            let said = handle(&host, id, message).await;
+            if let Err(status) = &said {
+                host.close_stream(id, Some(status.clone())).await;
+            }
+            said
+        })
+    }
+
+    /// The controller goes.
+    pub fn close(&mut self, id: StreamId) {
+        self.streams.remove(&id);
+        self.runtime.block_on(self.host.close_stream(id, None));
+    }
+
+    /// What a controller was told since it was asked last.
+    pub fn heard(&mut self, id: StreamId) -> Vec<Outgoing> {
+        let mut heard = Vec::new();
+        let mut context = Context::from_waker(Waker::noop());
+        if let Some(stream) = self.streams.get_mut(&id) {
+            while let Poll::Ready(Some(message)) = stream.as_mut().poll_next(&mut context) {
+                heard.push(message);
+            }
+        }
+        heard
+    }
+
+    /// The data plane says something.
+    pub fn emit(&self, event: Event) {
+        self.runtime.block_on(handle_event(&self.host, event));
+        send_digest_lists(&self.host);
+    }
+
+    pub fn write(&self, request: p4::WriteRequest) -> Result<(), Status> {
+        let done = self.service.write(Request::new(request));
+        self.runtime.block_on(done).map(drop)
+    }
+
+    pub fn push(&self, request: p4::SetForwardingPipelineConfigRequest) -> Result<(), Status> {
+        let request = Request::new(request);
+        let done = self.service.set_forwarding_pipeline_config(request);
+        self.runtime.block_on(done).map(drop)
+    }
+}
