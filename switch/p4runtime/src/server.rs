@@ -42,19 +42,19 @@ const DRAIN: Duration = Duration::from_millis(500);
 #[derive(Debug, Error)]
 pub enum ServeError {
     #[error(
-        "cannot listen on {address}: {source}; \
+        "cannot listen on {address}: {reason}; \
          stop what uses the address or choose another one (--grpc-server-addr, or \
          grpc_server_addr and fabric_addr of the fabric file)"
     )]
     Bind {
         address: SocketAddr,
-        source: std::io::Error,
+        reason: std::io::Error,
     },
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error("the program that switch {index} is to start with cannot be loaded: {problem}")]
     Preload { index: usize, problem: String },
-    #[error("the gRPC server of {address} failed: {source}")]
+    #[error("the gRPC server of {address} failed")]
     Serve {
         address: SocketAddr,
         source: tonic::transport::Error,
@@ -183,7 +183,7 @@ fn bind(address: SocketAddr) -> Result<Endpoint, ServeError> {
         let bound = listener.local_addr()?;
         Ok((listener, bound))
     };
-    listen().map_err(|source| ServeError::Bind { address, source })
+    listen().map_err(|reason| ServeError::Bind { address, reason })
 }
 
 async fn is_true(mut stopped: watch::Receiver<bool>) {
@@ -193,7 +193,7 @@ async fn is_true(mut stopped: watch::Receiver<bool>) {
 
 fn incoming((listener, address): Endpoint) -> Result<TcpListenerStream, ServeError> {
     let listener = tokio::net::TcpListener::from_std(listener)
-        .map_err(|source| ServeError::Bind { address, source })?;
+        .map_err(|reason| ServeError::Bind { address, reason })?;
     Ok(TcpListenerStream::new(listener))
 }
 
