@@ -15,6 +15,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import finsy
@@ -43,6 +44,16 @@ NEXT_HOP = "02:00:00:00:00:09"
 class Program(enum.Enum):
     ROUTER = "router"
     FABRIC = "fabric"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What became of packets at one rate."""
+
+    sent: int
+    received: int
+    cpu_s: float
+    """Of the process between the veths."""
 
 
 class ForwardNet(Line):
@@ -95,8 +106,8 @@ class ForwardNet(Line):
                 raise InputError(f"{who.name} ended: {log.read_text().strip()}")
             yield
 
-    def load(self, frame_bytes: int, rate: int, seconds: float) -> tuple[int, int, float]:
-        """Packets sent and received, and the processor time of the process between."""
+    def load(self, frame_bytes: int, rate: int, seconds: float) -> Load:
+        """Packets of a length at a rate."""
         topology = _rack()
         first, second = topology.hosts
         cpu_s = process_cpu_s(self.pid)
@@ -108,7 +119,11 @@ class ForwardNet(Line):
         )
         time.sleep(SETTLE_SECONDS)
         received = self._arrived() - before
-        return json.loads(sent)["frames"], received, process_cpu_s(self.pid) - cpu_s
+        return Load(
+            sent=json.loads(sent)["frames"],
+            received=received,
+            cpu_s=process_cpu_s(self.pid) - cpu_s,
+        )
 
     def _arrived(self) -> int:
         """Frames that came to the second host."""

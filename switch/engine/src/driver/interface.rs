@@ -242,6 +242,10 @@ impl Host for Interface {
     fn poll_transmit(&mut self, _: Instant) -> Option<(Instant, Vec<u8>)> {
         None
     }
+
+    fn is_passive(&self) -> bool {
+        true
+    }
 }
 
 fn remedy(reason: &io::Error) -> &'static str {

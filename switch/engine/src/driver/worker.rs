@@ -5,9 +5,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use ebb_packet_io::{PollFd, wait};
+use ebb_packet_io::wait;
 use ebb_units::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 
 use super::clock::Clock;
 use super::exchange::Exchange;
@@ -163,26 +164,36 @@ impl<'a> Worker<'a> {
         if !patience.is_zero() {
             self.partition.flush_captures();
         }
-        let mut polled = [PollFd::readable(self.epoll.as_fd())];
-        wait(&mut polled, Some(patience.min(MAX_SLEEP).into()), None)?;
+        let mut events = [const { MaybeUninit::uninit() }; MAX_EVENTS];
+        let events = self.wait_for_events(patience.min(MAX_SLEEP), &mut events)?;
         if !self.coalesce.is_zero() {
             self.awake_since = self.clock.now();
         }
         if let Some(exchange) = &mut self.exchange {
             exchange.wake_up(self.partition, self.read_until);
         }
-        match polled[0].is_readable() {
-            true => self.note_events(),
-            false => Ok(()),
+        self.note_events(events)
+    }
+
+    /// Which descriptors have something; what does not fit is there the next time.
+    fn wait_for_events<'e>(
+        &self,
+        patience: Duration,
+        events: &'e mut [MaybeUninit<epoll::Event>],
+    ) -> io::Result<&'e [epoll::Event]> {
+        let patience = std::time::Duration::from(patience);
+        let timeout = Timespec {
+            tv_sec: patience.as_secs() as i64,
+            tv_nsec: patience.subsec_nanos().into(),
+        };
+        match epoll::wait(&self.epoll, events, Some(&timeout)) {
+            Ok((events, _)) => Ok(events),
+            Err(Errno::INTR) => Ok(&[]),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Learns which descriptors have something.
-    fn note_events(&mut self) -> io::Result<()> {
-        let now = Some(&Timespec::default());
-        let mut events = [const { MaybeUninit::uninit() }; MAX_EVENTS];
-        // What does not fit is there the next time.
-        let (events, _) = epoll::wait(&self.epoll, &mut events, now)?;
+    fn note_events(&mut self, events: &[epoll::Event]) -> io::Result<()> {
         for event in events {
             if event.data.u64() == WAKE {
                 self.commands.acknowledge();

@@ -15,6 +15,10 @@ pub trait Host: Send {
     fn next_wake(&self) -> Option<Instant>;
     /// A frame that starts to leave now, and when its last bit is out. `None`: nothing more now.
     fn poll_transmit(&mut self, now: Instant) -> Option<(Instant, Vec<u8>)>;
+    /// It sends nothing while the network runs, whatever it receives: its frames are injected in between.
+    fn is_passive(&self) -> bool {
+        false
+    }
     /// Exchanges the memory for frames. The nodes of one thread use one store in turn: then what one of them
     /// leaves in the caches serves the next.
     fn exchange_frames(&mut self, _frames: &mut Frames) {}

@@ -106,6 +106,11 @@ impl<H: Host> Node<H> {
         }
     }
 
+    /// A host that sends nothing while the network runs.
+    pub fn is_passive(&self) -> bool {
+        self.as_host().is_some_and(Host::is_passive)
+    }
+
     pub fn name(&self) -> &str {
         match &self.kind {
             Kind::Nobody => "",

@@ -27,7 +27,7 @@ pub(crate) struct Partition<H> {
     sent: Vec<Crossing>,
     /// Memory for the packets of all switches.
     pool: Pool,
-    /// No link between two of the nodes is faster.
+    /// No link between two of the nodes that may answer is faster.
     window: Duration,
     /// For each partition: no link to it is faster.
     lookahead: Vec<Duration>,
@@ -77,6 +77,11 @@ impl<H: Host> Partition<H> {
         for node in &self.nodes {
             for (port, link) in node.ports() {
                 let least = match link.to.partition == self.number {
+                    true if node.is_passive()
+                        || self.nodes[link.to.index as usize].is_passive() =>
+                    {
+                        continue;
+                    }
                     true => &mut self.window,
                     false => &mut self.lookahead[link.to.partition as usize],
                 };
@@ -181,7 +186,10 @@ impl<H: Host> Partition<H> {
     /// Puts what a node sent where it belongs.
     fn dispatch(&mut self) {
         let mut sent = std::mem::take(&mut self.sent);
-        self.prefetch_places(&sent);
+        // The wait for a single place overlaps with nothing.
+        if sent.len() > 1 {
+            self.prefetch_places(&sent);
+        }
         for crossing in sent.drain(..) {
             if crossing.to.partition == self.number {
                 self.place(crossing);
