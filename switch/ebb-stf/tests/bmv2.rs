@@ -3,6 +3,7 @@
 //! is not on PATH.
 
 use std::net::TcpListener;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -36,6 +37,15 @@ fn is_missing() -> bool {
     missing
 }
 
+/// Builds without nanomsg do not know the option; others would all take the same default address.
+fn has_notifications() -> bool {
+    let help = Command::new("simple_switch").arg("--help").output();
+    let help = help.expect("it starts");
+    [help.stdout, help.stderr]
+        .iter()
+        .any(|text| String::from_utf8_lossy(text).contains("--notifications-addr"))
+}
+
 /// A `simple_switch` that reads and writes pcap files in a folder of its own.
 struct Bmv2 {
     folder: PathBuf,
@@ -55,7 +65,9 @@ impl Bmv2 {
         let thrift = thrift.local_addr().expect("an address").port();
         let mut command = Command::new("simple_switch");
         command.args(["--use-files", "0", "--thrift-port", &thrift.to_string()]);
-        command.args(["--notifications-addr", "ipc://notifications.ipc"]);
+        if has_notifications() {
+            command.args(["--notifications-addr", "ipc://notifications.ipc"]);
+        }
         for port in PORTS {
             command.args(["-i", &format!("{port}@{port}")]);
         }
@@ -79,9 +91,11 @@ impl Bmv2 {
     }
 
     /// Waits for that many frames.
-    fn wait_for(&self, count: usize) -> Vec<Frame> {
+    fn wait_for(&mut self, count: usize) -> Vec<Frame> {
         let start = Instant::now();
         while self.output().len() < count && start.elapsed() < PATIENCE {
+            let ended = self.process.try_wait().expect("a child");
+            assert_eq!(ended, None, "simple_switch ended");
             thread::sleep(Duration::from_millis(20));
         }
         self.output()
@@ -200,7 +214,8 @@ fn a_false_assertion_ends_simple_switch() {
     }
     let mut bmv2 = Bmv2::start("assert", DIFFERENCES, &[(0, hex("04 00 00000000"))]);
     let status = bmv2.end().expect("it ends");
-    assert!(!status.success(), "{status}");
+    // Not what it does with arguments it does not know.
+    assert!(status.signal().is_some(), "{status}");
 }
 
 #[test]
