@@ -114,6 +114,11 @@ impl Calculation {
         }
     }
 
+    pub fn has_payload(&self) -> bool {
+        let is_payload = |input: &Input| matches!(input, Input::Payload);
+        self.inputs.iter().any(is_payload)
+    }
+
     /// Fields of invalid headers are left out, as on BMv2. Bits follow each other without padding.
     pub fn lay_out(&self, layout: &Layout, packet: &Packet, out: &mut Vec<u8>) {
         out.clear();

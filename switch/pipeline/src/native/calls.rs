@@ -186,6 +186,11 @@ calls! {
     fn calculate(machine, calculation: u32) -> u64 {
         machine.calculate(calculation)
     } or 0;
+    /// Where the payload begins, for checksums that are verified before the parser's function has returned.
+    fn set_payload_at(machine, at: usize) -> u64 {
+        machine.packet.payload_at = at;
+        0
+    } or 0;
     /// Calculation, bytes: their hash.
     fn hash(machine, calculation: u32, bytes: *const u8, length: usize) -> u64 {
         machine.hash(calculation, slice(bytes, length))

@@ -72,6 +72,11 @@ impl Code<'_, '_> {
         self.go_on_in(end);
         let at = self.b.use_var(at);
         self.store_context(offset::PAYLOAD_AT, at);
+        let calculations = &self.program.calculations;
+        let mut verified = self.program.verify.iter().map(|c| c.calculation as usize);
+        if verified.any(|c| calculations[c].has_payload()) {
+            self.call(calls::address::set_payload_at(), &[at]);
+        }
         error
     }
 
