@@ -38,9 +38,18 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
     run::run(built, options.report)
 }
 
+/// The code generator logs at level info all the code it makes.
+fn log_filter(level: LogLevel) -> tracing_subscriber::EnvFilter {
+    let directives = match level {
+        LogLevel::Trace | LogLevel::Debug => level.as_str().to_owned(),
+        _ => format!("{},cranelift_jit=off", level.as_str()),
+    };
+    tracing_subscriber::EnvFilter::new(directives)
+}
+
 fn start_log(level: LogLevel) {
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::new(level.as_str()))
+        .with_env_filter(log_filter(level))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
