@@ -5,7 +5,7 @@ use std::fmt;
 
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 
-use crate::source::{SourceMap, Span};
+use crate::source::{SourceFile, SourceMap, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -98,6 +98,9 @@ pub struct Diagnostics {
 
 impl Diagnostics {
     pub fn report(&self, diagnostic: Diagnostic) {
+        if diagnostic.severity == Severity::Error && self.too_many() {
+            return;
+        }
         let mut list = self.list.borrow_mut();
         // One cause is reported once per place, however many passes or instances meet it.
         let repeated = list
@@ -139,7 +142,8 @@ impl Diagnostics {
             let warnings = all - errors;
             let mut summary = Vec::new();
             if errors > 0 {
-                summary.push(plural(errors, "error"));
+                let more = if self.too_many() { " or more" } else { "" };
+                summary.push(plural(errors, "error") + more);
             }
             if warnings > 0 {
                 summary.push(plural(warnings, "warning"));
@@ -149,6 +153,16 @@ impl Diagnostics {
         }
         out
     }
+}
+
+/// No line that a person wrote is longer. miette panics where a label begins behind column 65535.
+const MAX_LINE_BYTES: usize = 2000;
+
+/// Whether a line that would be shown, or one beside it, is too long to be.
+fn has_long_line(file: &SourceFile, diagnostic: &Diagnostic) -> bool {
+    let notes = diagnostic.notes.iter().map(|(span, _)| *span);
+    let mut spans = diagnostic.span.into_iter().chain(notes);
+    spans.any(|span| file.longest_line_around(span) > MAX_LINE_BYTES)
 }
 
 /// Adapter that shows a [`Diagnostic`] through miette's source snippets.
@@ -224,10 +238,9 @@ fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, co
         }
         None => diagnostic.message.clone(),
     };
-    let source = diagnostic.span.map(|span| {
-        let file = sources.file(span.file);
-        NamedSource::new(&file.name, file.text.clone())
-    });
+    let source = diagnostic.span.map(|span| sources.file(span.file));
+    let source = source.filter(|file| !has_long_line(file, diagnostic));
+    let source = source.map(|file| NamedSource::new(&file.name, file.text.clone()));
     let theme = if color {
         GraphicalTheme::unicode()
     } else {
@@ -286,6 +299,33 @@ fn edit_distance(a: &str, b: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rendered(text: &str, starts: impl Iterator<Item = u32>) -> String {
+        let mut sources = SourceMap::default();
+        let file = sources.add("a.p4", text);
+        let diagnostics = Diagnostics::default();
+        for start in starts {
+            let end = start + 1;
+            let error = Diagnostic::error("code", Span { file, start, end }, "wrong");
+            diagnostics.report(error.help("do this"));
+        }
+        diagnostics.render(&sources, false)
+    }
+
+    #[test]
+    fn lines_that_no_person_wrote_are_not_shown() {
+        let text = format!("first\n{}x\nlast", " ".repeat(70_000));
+        let shown = "code\n\n  × a.p4:2:70001: wrong\n  help: do this\n1 error\n";
+        assert_eq!(rendered(&text, [70_006].into_iter()), shown);
+        assert!(rendered("first\nx", [6].into_iter()).contains("2 │ x"));
+    }
+
+    #[test]
+    fn there_is_an_end_to_errors() {
+        let text = rendered(&"x".repeat(80), 0..80);
+        assert_eq!(text.matches("wrong").count(), MAX_ERRORS);
+        assert!(text.ends_with("\n50 errors or more\n"));
+    }
 
     #[test]
     fn suggests_close_names_only() {

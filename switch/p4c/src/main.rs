@@ -47,11 +47,12 @@ fn compile(
     diagnostics: &Diagnostics,
 ) -> Option<Compiled> {
     let name = arguments.input.display().to_string();
-    let text = match std::fs::read_to_string(&arguments.input) {
+    let text = match read(arguments, &name) {
         Ok(text) => text,
-        Err(error) => {
-            let message = format!("cannot read `{name}`: {error}");
-            diagnostics.report(Diagnostic::global("input", message));
+        Err((problem, help)) => {
+            let mut diagnostic = Diagnostic::global("input", problem);
+            diagnostic.help = help;
+            diagnostics.report(diagnostic);
             return None;
         }
     };
@@ -65,6 +66,15 @@ fn compile(
         }
     };
     ebb_p4c::compile_with(&name, &text, &options, sources, diagnostics, &mut dump)
+}
+
+/// Or why there is none, and what to do.
+fn read(arguments: &Arguments, name: &str) -> Result<String, (String, Option<String>)> {
+    let bytes = std::fs::read(&arguments.input)
+        .map_err(|error| (format!("cannot read `{name}`: {error}"), None))?;
+    let found = preprocess::text(name.to_owned(), bytes);
+    let found = found.map_err(|missing| (missing.problem, Some(missing.help)))?;
+    Ok(found.text)
 }
 
 fn write_outputs(arguments: &Arguments, compiled: &Compiled) -> Result<(), String> {

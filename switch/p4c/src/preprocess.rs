@@ -3,6 +3,7 @@
 //! Working on tokens instead of text keeps every token's place in its original file. Tokens that come
 //! out of a macro carry the place where the macro was used, since that is the line the user wrote.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -13,13 +14,13 @@ use crate::source::{FileId, SourceMap, Span};
 mod condition;
 mod include;
 
-pub use include::library_with;
+pub use include::{library_with, text};
 
 /// Deep enough for any real program, shallow enough for the stack.
 const MAX_INCLUDE_DEPTH: usize = 64;
 const MAX_EXPANSION_DEPTH: usize = 200;
 /// Bounds the output of macros that double themselves.
-const MAX_TOKENS: usize = 4_000_000;
+const MAX_TOKENS: usize = if cfg!(test) { 10_000 } else { 4_000_000 };
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -53,6 +54,8 @@ pub struct Preprocessor<'a> {
     options: &'a Options,
     macros: HashMap<String, Macro>,
     output: Vec<Token>,
+    /// A limit was exceeded; what is left is neither expanded nor included, since it may double at every level.
+    exhausted: Cell<bool>,
 }
 
 /// Reads `file` (already in `sources`) and everything it includes. The result ends with `Eof`.
@@ -68,6 +71,7 @@ pub fn preprocess(
         options,
         macros: HashMap::new(),
         output: Vec::new(),
+        exhausted: Cell::new(false),
     };
     preprocessor.predefine();
     preprocessor.run_file(file, 0);
@@ -351,7 +355,11 @@ impl Preprocessor<'_> {
                 return;
             }
         };
+        if self.exhausted.get() {
+            return;
+        }
         if depth >= MAX_INCLUDE_DEPTH {
+            self.exhausted.set(true);
             let message = format!("includes are nested more than {MAX_INCLUDE_DEPTH} deep");
             self.diagnostics.report(
                 Diagnostic::error("include-depth", span, message)
@@ -399,7 +407,9 @@ impl Preprocessor<'_> {
                 });
                 continue;
             }
-            let usable = !hidden.contains(name) && hidden.len() < MAX_EXPANSION_DEPTH;
+            let usable = !hidden.contains(name)
+                && hidden.len() < MAX_EXPANSION_DEPTH
+                && !self.exhausted.get();
             let Some(definition) = self.macros.get(name).filter(|_| usable) else {
                 out.push(token.clone());
                 continue;
@@ -457,6 +467,7 @@ impl Preprocessor<'_> {
             let expanded = self.expand(&replaced, hidden);
             hidden.pop();
             if out.len() + expanded.len() + self.output.len() > MAX_TOKENS {
+                self.exhausted.set(true);
                 self.error(
                     "macro-too-large",
                     token.span,
@@ -552,6 +563,14 @@ mod tests {
             .map(|t| t.describe().trim_matches('`').replace("number ", ""))
             .collect();
         (words, diagnostics.list().iter().map(|d| d.code).collect())
+    }
+
+    #[test]
+    fn what_doubles_at_every_level_ends_with_one_error() {
+        let doubling = |n: u32| format!("#define M{} M{n} M{n} M{n} M{n}\n", n + 1);
+        let macros: String = (0..30).map(doubling).collect();
+        let (_, errors) = run(&format!("{macros}M30"));
+        assert_eq!(errors, ["macro-too-large"]);
     }
 
     #[test]

@@ -39,6 +39,21 @@ pub struct SourceFile {
     line_starts: Vec<u32>,
 }
 
+impl SourceFile {
+    /// In bytes, of the lines that a span is in and those beside them.
+    pub fn longest_line_around(&self, span: Span) -> usize {
+        let line = |at| self.line_starts.partition_point(|start| *start <= at);
+        let lines =
+            line(span.start).saturating_sub(2)..self.line_starts.len().min(line(span.end) + 1);
+        let end_of = |line| self.line_starts.get(line + 1).copied();
+        let length = |line: usize| {
+            let end = end_of(line).map_or(self.text.len(), |end| end as usize);
+            end - self.line_starts[line] as usize
+        };
+        lines.map(length).max().unwrap_or_default()
+    }
+}
+
 /// All files of one compilation.
 #[derive(Debug, Default)]
 pub struct SourceMap {
@@ -47,7 +62,11 @@ pub struct SourceMap {
 
 impl SourceMap {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
-        let text = text.into();
+        let mut text = text.into();
+        // Some editors put a byte order mark before the first character.
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
         let line_starts = std::iter::once(0)
             .chain(text.match_indices('\n').map(|(i, _)| i as u32 + 1))
             .collect();
@@ -114,5 +133,12 @@ mod tests {
         };
         assert_eq!(map.position(span), ("a.p4", 2, 2));
         assert_eq!(map.text(span), "d");
+    }
+
+    #[test]
+    fn byte_order_marks_are_no_text() {
+        let mut map = SourceMap::default();
+        let file = map.add("a.p4", "\u{feff}ab");
+        assert_eq!(map.file(file).text, "ab");
     }
 }

@@ -334,6 +334,9 @@ impl<'a> Parser<'a> {
             if self.at_end() {
                 return self.expected("`}`");
             }
+            if self.diagnostics.too_many() {
+                return Err(Failed);
+            }
             let start = self.pos;
             match item(self) {
                 Ok(item) => items.push(item),

@@ -1,9 +1,13 @@
 //! Statements.
 
 use super::{Failed, Parsed, Parser};
-use crate::ast::{BinaryOp, DeclarationKind, ExprKind, Statement, StatementKind, SwitchCase};
+use crate::ast::{BinaryOp, DeclarationKind, Expr, ExprKind, Statement, StatementKind, SwitchCase};
 use crate::diagnostics::Diagnostic;
 use crate::lex::Tok;
+use crate::source::Span;
+
+/// The stages behind the parser recurse into each `else`.
+const MAX_ELSE_IFS: usize = 1000;
 
 const ASSIGNMENTS: &[(&str, BinaryOp)] = &[
     ("+=", BinaryOp::Add),
@@ -137,22 +141,51 @@ impl Parser<'_> {
         Ok(StatementKind::Call(target))
     }
 
+    /// With the `else if`s that follow, which are no nesting to those who write them.
     fn if_statement(&mut self) -> Parsed<StatementKind> {
-        self.next();
-        self.expect("(")?;
-        let condition = self.expr()?;
-        self.expect(")")?;
-        let then = Box::new(self.statement()?);
-        let otherwise = if self.eat_word("else") {
-            Some(Box::new(self.statement()?))
-        } else {
-            None
-        };
+        let first = self.peek().span;
+        let (_, condition, then) = self.if_branch()?;
+        let mut branches = Vec::new();
+        let mut otherwise = None;
+        while self.eat_word("else") {
+            if !self.at_word("if") {
+                otherwise = Some(Box::new(self.statement()?));
+                break;
+            }
+            let branch = self.if_branch()?;
+            if branches.len() < MAX_ELSE_IFS {
+                branches.push(branch);
+            } else {
+                let message = format!("this `if` has more than {MAX_ELSE_IFS} `else if`");
+                let help = "a `switch` or a table with `const entries` decides between more";
+                self.report(Diagnostic::error("too-deep", first, message).help(help));
+            }
+        }
+        let end = self.last_span();
+        while let Some((start, condition, then)) = branches.pop() {
+            let kind = StatementKind::If {
+                condition,
+                then,
+                otherwise,
+            };
+            let span = start.to(end);
+            otherwise = Some(Box::new(Statement { kind, span }));
+        }
         Ok(StatementKind::If {
             condition,
             then,
             otherwise,
         })
+    }
+
+    /// `if (condition) statement`, with the place of the `if`.
+    fn if_branch(&mut self) -> Parsed<(Span, Expr, Box<Statement>)> {
+        let start = self.next().span;
+        self.expect("(")?;
+        let condition = self.expr()?;
+        self.expect(")")?;
+        let then = Box::new(self.statement()?);
+        Ok((start, condition, then))
     }
 
     fn switch_statement(&mut self) -> Parsed<StatementKind> {

@@ -89,6 +89,19 @@ fn deep_nesting_is_an_error_not_a_crash() {
 }
 
 #[test]
+fn else_ifs_are_no_nesting() {
+    let chain = |n| {
+        let else_ifs = "else if (x) {} ".repeat(n);
+        program(&format!(
+            "control c() {{ apply {{ if (x) {{}} {else_ifs}}} }}"
+        ))
+        .1
+    };
+    assert_eq!(chain(1000), [""; 0]);
+    assert_eq!(chain(5000), ["this `if` has more than 1000 `else if`"]);
+}
+
+#[test]
 fn names_are_strings() {
     let text = "@name(\"a\" ++ \"b\") const int X = 1; @name(4) const int Y = 1;";
     let (program, errors) = program(text);

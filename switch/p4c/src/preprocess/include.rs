@@ -99,7 +99,8 @@ pub fn find(
     })
 }
 
-fn text(name: String, bytes: Vec<u8>) -> Result<Found, Missing> {
+/// The text of a file that was read.
+pub fn text(name: String, bytes: Vec<u8>) -> Result<Found, Missing> {
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Found { name, text }),
         Err(error) => {
@@ -108,7 +109,7 @@ fn text(name: String, bytes: Vec<u8>) -> Result<Found, Missing> {
             let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
             Err(Missing {
                 code: "include-unreadable",
-                problem: format!("the include file `{name}` is not UTF-8 text"),
+                problem: format!("the file `{name}` is not UTF-8 text"),
                 help: format!(
                     "byte 0x{:02x} in its line {line} is no UTF-8; convert the file",
                     error.as_bytes()[valid]
