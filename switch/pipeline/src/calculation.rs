@@ -148,7 +148,8 @@ impl Calculation {
                 }
                 Input::Payload => {
                     writer.finish();
-                    out.extend_from_slice(packet.payload(out.len()));
+                    // Headers do not count against the limit of a truncation here, as on BMv2.
+                    out.extend_from_slice(packet.payload(0));
                     writer = BitWriter::new(out);
                 }
             }

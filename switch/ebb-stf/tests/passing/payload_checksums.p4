@@ -34,6 +34,9 @@ control ingress(inout headers_t hdr, inout metadata_t meta,
     apply {
         standard_metadata.egress_spec = 1;
         hdr.h.wrong = (bit<8>)standard_metadata.checksum_error;
+        if (hdr.h.value == 0x0103) {
+            truncate(3);
+        }
     }
 }
 
