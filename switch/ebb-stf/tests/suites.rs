@@ -54,6 +54,14 @@ fn verbose_shows_what_was_read() {
 }
 
 #[test]
+fn programs_for_other_architectures_only_are_no_success() {
+    let output = stf(&[], &[folder("failing/other-architecture.p4")]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("nothing was run: no program includes v1model.p4"));
+}
+
+#[test]
 fn kinds_of_failures_are_told_apart() {
     let output = stf(&[], &[folder("failing")]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,6 +1,6 @@
 //! The switch: a drop-in for `simple_switch_grpc` with a real traffic manager.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use ebb_switch::options::{LogLevel, Options};
@@ -16,7 +16,8 @@ fn main() -> ExitCode {
     match run_switch(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("ebb-switch: {error:#}");
+            // Nobody may be listening.
+            let _ = writeln!(std::io::stderr(), "ebb-switch: {error:#}");
             ExitCode::FAILURE
         }
     }

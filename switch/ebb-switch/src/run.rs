@@ -1,5 +1,6 @@
 //! Runs what was built until a signal, and reports.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 
@@ -82,10 +83,12 @@ fn print_report(network: &Network<Interface>, format: ReportFormat) -> Result<()
         .switches()
         .map(|(_, s)| SwitchReport::of(s))
         .collect();
-    match format {
-        ReportFormat::Table => eprint!("{}", drop_table(&reports)),
-        ReportFormat::Json => eprintln!("{}", serde_json::to_string(&reports)?),
-        ReportFormat::None => {}
-    }
+    let text = match format {
+        ReportFormat::Table => drop_table(&reports),
+        ReportFormat::Json => serde_json::to_string(&reports)? + "\n",
+        ReportFormat::None => String::new(),
+    };
+    // Nobody may be listening any more.
+    let _ = std::io::stderr().write_all(text.as_bytes());
     Ok(())
 }
