@@ -1,11 +1,13 @@
 //! Programs, and what may be said instead of one.
 
+use std::sync::Arc;
+
 use arbitrary::{Result, Unstructured};
 use ebb_bmv2_json::Program;
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
-use ebb_pipeline::Pipeline;
+use ebb_pipeline::{Pipeline, Program as Executor};
 use serde_json::Value;
 
 use crate::world::World;
@@ -24,6 +26,8 @@ pub struct Loaded {
     pub(crate) source: Program,
     /// What entries can be for.
     pub(crate) pipeline: Pipeline,
+    /// With native code, for the interpreter, and for its plain form. Compiled once, since that takes longer than an input.
+    executors: [Arc<Executor>; 3],
 }
 
 fn compile(name: &str, text: &str) -> Option<Program> {
@@ -46,18 +50,23 @@ impl Loaded {
     }
 
     fn new(source: Program) -> Loaded {
-        let pipeline = Pipeline::load_interpreted(&source).expect("a right program");
-        Loaded { source, pipeline }
+        let executors = [
+            Executor::load,
+            Executor::load_interpreted,
+            Executor::load_plain,
+        ]
+        .map(|load| load(&source).expect("a right program"));
+        Loaded {
+            pipeline: Pipeline::new(executors[1].clone()),
+            source,
+            executors,
+        }
     }
 
-    /// With native code, with the interpreter, and with its plain form.
+    /// A fresh switch for each executor.
     pub(crate) fn worlds(&self) -> [World; 3] {
-        [
-            Pipeline::load,
-            Pipeline::load_interpreted,
-            Pipeline::load_plain,
-        ]
-        .map(|load| World::new(load(&self.source).expect("it was loaded before")))
+        let fresh = |program: &Arc<Executor>| World::new(Pipeline::new(program.clone()));
+        self.executors.each_ref().map(fresh)
     }
 }
 
