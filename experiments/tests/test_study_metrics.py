@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ebb_experiments.study.claims import NotRunError, check, estimate, evaluate
+from ebb_experiments.study.figures import drawn_interval
 from ebb_experiments.study.metric_spec import Delay, Flows, Jobs, Network, Port
 from ebb_experiments.study.metrics import histogram_percentile, sample, spread, value
 from ebb_topologies.files import InputError
@@ -199,6 +200,12 @@ def test_a_ratio_is_of_the_means_and_has_an_interval() -> None:
     assert ratio.half_width is not None and ratio.half_width > 0
     same = evaluate('fct("a") / fct("b")', rows({"a": [2, 4], "b": [1, 2]}), ["fct"], {})
     assert (same.mean, same.half_width) == (pytest.approx(2), pytest.approx(0, abs=1e-9))
+
+
+def test_figures_show_intervals_from_three_trials_on() -> None:
+    assert drawn_interval(estimate([1.0, 3.0])) is None
+    three = estimate([1.0, 2.0, 3.0])
+    assert drawn_interval(three) == three.half_width == pytest.approx(2.4841, abs=1e-4)
 
 
 def test_a_seed_counts_if_all_trials_of_a_claim_have_it() -> None:

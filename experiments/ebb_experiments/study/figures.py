@@ -18,7 +18,7 @@ from matplotlib.figure import Figure as MplFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from ebb_experiments.study.arrivals import rates
-from ebb_experiments.study.claims import estimate
+from ebb_experiments.study.claims import Estimate, estimate
 from ebb_experiments.study.look import LOOKS, Look
 from ebb_experiments.study.metric_spec import Rates, Samples
 from ebb_experiments.study.metrics import Numbers, Row, depths, sample
@@ -45,6 +45,8 @@ PANEL_INCHES = (4.2, 3.1)
 DECADE = 10.0
 SHOWN_POINTS = 2_000
 """Of a curve."""
+DRAWN_TRIALS = 3
+"""So many give an interval that is drawn."""
 LABEL_WIDTH = 34
 """Characters as high as a panel."""
 
@@ -170,6 +172,12 @@ def _plain(axis: Any) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def drawn_interval(ours: Estimate) -> float | None:
+    """Half an interval. With two trials, where Student's factor is 12.7, the bar says hardly
+    anything and hides everything else; claims show the number."""
+    return ours.half_width if ours.trials >= DRAWN_TRIALS else None
+
+
 def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
     assert figure.x is not None
     axis = _axis(data, figure.x)
@@ -186,7 +194,7 @@ def _lines(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
                 ours = estimate(values)
                 xs.append(float(point) if numeric else index)
                 ys.append(ours.mean)
-                errors.append(ours.half_width or 0.0)
+                errors.append(drawn_interval(ours) or 0.0)
             if not xs:
                 continue
             label, line = _curve(figure, data, look, number, curve)
@@ -210,7 +218,7 @@ def _bars(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> Non
                 ours = estimate(values)
                 place.bar(
                     index + (number - (len(schemes) - 1) / 2) * width, ours.mean, width * 0.92,
-                    yerr=ours.half_width, color=look.colour, label=look.label, capsize=2,
+                    yerr=drawn_interval(ours), color=look.colour, label=look.label, capsize=2,
                     error_kw={"elinewidth": 0.9, "ecolor": "#555555"},
                 )  # fmt: skip
     place.set_xticks(range(len(points)), [_text(p) if figure.x else "" for p in points])
