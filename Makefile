@@ -116,7 +116,7 @@ report: build ## results/report: verdicts and figures of what has been run
 results: build ## docs/results: the same of the full sizes that have been run, to be committed
 	@$(EXPERIMENT) report --size full --markdown --out docs/results
 
-bench: build ## what agent, fabric and simulator achieve on this machine (seven minutes; docs/bench.md)
+bench: build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
 test: lint test-rust test-python test-ptf test-e2e ## every test
