@@ -10,7 +10,7 @@ use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::TrafficManagerConfig;
 use ebb_units::{Duration, Instant};
 
-use crate::port::Port;
+use crate::port::{Port, Received};
 
 /// simple_switch's without options.
 const DROP_PORT: u16 = 511;
@@ -24,12 +24,14 @@ pub type Traces = BTreeMap<u64, String>;
 pub struct Bench {
     simulation: Simulation<Port>,
     switch: NodeId,
-    ports: BTreeMap<u16, NodeId>,
+    /// By number.
+    ports: Vec<NodeId>,
+    received: Received,
 }
 
 impl Bench {
-    /// Other ports than these lead nowhere, as interfaces that simple_switch was not given.
-    pub fn new(pipeline: Pipeline, ports: impl IntoIterator<Item = u16>) -> Result<Self, String> {
+    /// Something is at every port that a frame can be sent to, so that none leaves unseen.
+    pub fn new(pipeline: Pipeline) -> Result<Self, String> {
         let options = SwitchOptions {
             name: "stf".into(),
             device_id: 0,
@@ -41,12 +43,10 @@ impl Bench {
         switch.install(pipeline);
         let mut simulation = Simulation::new();
         let switch = simulation.add_switch(switch);
-        let mut hosts = BTreeMap::new();
-        for port in ports {
-            if hosts.contains_key(&port) {
-                continue;
-            }
-            let host = simulation.add_host(Port::new(port));
+        let received = Received::default();
+        let mut ports = Vec::new();
+        for port in 0..DROP_PORT {
+            let host = simulation.add_host(Port::new(port, received.clone()));
             let ends = (
                 NodePort { node: switch, port },
                 NodePort {
@@ -57,12 +57,13 @@ impl Bench {
             simulation
                 .connect(ends.0, ends.1)
                 .map_err(|error| error.to_string())?;
-            hosts.insert(port, host);
+            ports.push(host);
         }
         Ok(Bench {
             simulation,
             switch,
-            ports: hosts,
+            ports,
+            received,
         })
     }
 
@@ -94,20 +95,20 @@ impl Bench {
         self.simulation.run_until(self.now() + time, |_, _| false);
     }
 
-    /// Sends a frame to a port and returns what leaves the switch, by port.
-    pub fn send(&mut self, port: u16, frame: Vec<u8>) -> Vec<(u16, Vec<u8>)> {
+    /// Sends a frame to a port and returns what leaves the switch, with the port.
+    pub fn send(&mut self, port: u16, frame: Vec<u8>) -> Result<Vec<(u16, Vec<u8>)>, String> {
+        let Some(host) = self.ports.get(usize::from(port)) else {
+            return Err(format!(
+                "there is no port {port}; the last one is {}",
+                DROP_PORT - 1
+            ));
+        };
         let now = self.now();
-        if let Some(host) = self.ports.get(&port) {
-            self.simulation
-                .with_host(*host, |host| host.send(now, frame));
-        }
+        self.simulation
+            .with_host(*host, |host| host.send(now, frame));
         self.wait(BETWEEN_PACKETS);
-        let mut sent = Vec::new();
-        for (port, host) in &self.ports {
-            let frames = self.simulation.with_host(*host, Port::take_received);
-            sent.extend(frames.unwrap_or_default().into_iter().map(|f| (*port, f)));
-        }
-        sent
+        let mut received = self.received.lock().map_err(|_| "a port has panicked")?;
+        Ok(std::mem::take(&mut received))
     }
 
     /// Gives access to the program's state at the present time.

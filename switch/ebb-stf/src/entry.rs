@@ -1,11 +1,11 @@
 //! Entries of an STF file as entries of the switch.
 
 use ebb_pipeline::control::{ActionCall, KeyFieldInfo, MatchKey, MatchKind, TableAction};
-use ebb_pipeline::{Pipeline, TableId};
+use ebb_pipeline::{ActionId, Pipeline, TableId};
 
 use crate::names;
 use crate::scan::Number;
-use crate::script::{Action, KeyValue};
+use crate::script::{Action, KeyValue, What};
 
 /// One match for every key field; what is not given matches everything, or is 0 where the field is
 /// exact.
@@ -33,6 +33,7 @@ fn key(field: &KeyFieldInfo<'_>, value: &KeyValue) -> Result<MatchKey, String> {
     let (number, prefix) = match value {
         KeyValue::Number(number) => (number, None),
         KeyValue::Prefix(number, bits) => (number, Some(*bits)),
+        KeyValue::Range(low, high) => return range(field, low, high),
     };
     match (field.kind, prefix) {
         (MatchKind::Lpm, prefix) => Ok(lpm(number, prefix, field.bits)),
@@ -49,6 +50,16 @@ fn key(field: &KeyFieldInfo<'_>, value: &KeyValue) -> Result<MatchKey, String> {
             high: number.value(),
         }),
     }
+}
+
+fn range(field: &KeyFieldInfo<'_>, low: &Number, high: &Number) -> Result<MatchKey, String> {
+    if field.kind != MatchKind::Range || low.has_wildcard() || high.has_wildcard() {
+        return Err(format!("key field {} is not matched by range", field.name));
+    }
+    Ok(MatchKey::Range {
+        low: low.value(),
+        high: high.value(),
+    })
 }
 
 fn ternary(number: &Number, bits: u32) -> MatchKey {
@@ -83,16 +94,30 @@ fn ones(bits: u32) -> Vec<u8> {
     ones
 }
 
-/// The action with its arguments in the order of the parameters.
-pub fn action(pipeline: &Pipeline, table: TableId, given: &Action) -> Result<TableAction, String> {
+/// What an entry of this table, or its default entry, is to do.
+pub fn table_action(
+    pipeline: &Pipeline,
+    table: TableId,
+    what: &What,
+) -> Result<TableAction, String> {
+    let given = match what {
+        What::Member(member) => return Ok(TableAction::Member(*member)),
+        What::Group(group) => return Ok(TableAction::Group(*group)),
+        What::Action(action) => action,
+    };
     let info = pipeline.table_info(table);
     let names = info.actions.iter().map(|id| pipeline.action_info(*id).name);
     let name = names::resolve("action", &given.name, names)
         .map_err(|problem| format!("table {}: {problem}", info.name))?;
-    let id = pipeline
-        .table_action(table, name)
-        .map_err(|error| error.to_string())?;
-    let parameters = pipeline.action_info(id).params;
+    let id = pipeline.table_action(table, name);
+    let id = id.map_err(|error| error.to_string())?;
+    Ok(TableAction::Direct(call(pipeline, id, given)?))
+}
+
+/// The action with its arguments in the order of the parameters.
+pub fn call(pipeline: &Pipeline, id: ActionId, given: &Action) -> Result<ActionCall, String> {
+    let info = pipeline.action_info(id);
+    let (name, parameters) = (info.name, info.params);
     if let Some((unknown, _)) = given
         .arguments
         .iter()
@@ -120,8 +145,8 @@ pub fn action(pipeline: &Pipeline, table: TableId, given: &Action) -> Result<Tab
             )),
         }
     });
-    Ok(TableAction::Direct(ActionCall {
+    Ok(ActionCall {
         action: id,
         params: values.collect::<Result<_, _>>()?,
-    }))
+    })
 }

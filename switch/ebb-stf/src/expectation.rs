@@ -110,6 +110,6 @@ fn pattern_text(pattern: &Pattern) -> String {
     text
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }

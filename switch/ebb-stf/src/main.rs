@@ -13,6 +13,7 @@ mod expectation;
 mod names;
 mod options;
 mod port;
+mod profile;
 mod program;
 mod replication;
 mod run;
@@ -26,11 +27,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use clap::Parser;
 
+use ebb_bmv2_json::Program;
 use options::Arguments;
-use run::Mode;
+use script::Statement;
 use suite::Pair;
 use verdict::{Outcome, Verdict};
 
@@ -39,7 +41,7 @@ const STACK_BYTES: usize = 256 << 20;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let result = match arguments.worker {
+    let result = match arguments.worker || arguments.print_frames {
         true => work(arguments),
         false => run_all(&arguments),
     };
@@ -125,18 +127,22 @@ fn tell(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// One test, in this process.
+/// One test, in this process: its verdict, or the frames that leave.
 fn work(arguments: Arguments) -> Result<bool> {
     let worker =
         std::thread::Builder::new()
             .stack_size(STACK_BYTES)
             .spawn(move || -> Result<()> {
                 let [pair] = &suite::find(&arguments.paths)?[..] else {
-                    bail!("--worker takes one program and one .stf file");
+                    bail!("one program and one .stf file are wanted here");
                 };
-                let verdict = judge(pair, &arguments);
-                tell(&serde_json::to_string(&verdict)?);
-                Ok(())
+                match arguments.print_frames {
+                    true => print_frames(pair, &arguments),
+                    false => {
+                        tell(&serde_json::to_string(&judge(pair, &arguments))?);
+                        Ok(())
+                    }
+                }
             })?;
     match worker.join() {
         Ok(result) => result.map(|()| true),
@@ -145,23 +151,32 @@ fn work(arguments: Arguments) -> Result<bool> {
     }
 }
 
-fn judge(pair: &Pair, arguments: &Arguments) -> Verdict {
-    let program = match arguments.compiler().program(&pair.program) {
-        Ok(program) => program,
-        Err(verdict) => return verdict,
-    };
-    let text = match std::fs::read(&pair.script) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) => {
-            let problem = format!("cannot read {}: {error}", pair.script.display());
-            return Verdict::new(Outcome::BadTest, problem);
-        }
-    };
-    let mode = Mode {
-        interpreted: arguments.interpreted,
-    };
-    match script::parse(&text) {
-        Ok(statements) => run::run(&program, &statements, mode),
-        Err(error) => Verdict::new(Outcome::BadTest, error.to_string()),
+fn print_frames(pair: &Pair, arguments: &Arguments) -> Result<()> {
+    let frames = read(pair, arguments)
+        .and_then(|(program, statements)| run::frames(&program, &statements, arguments.mode()))
+        .map_err(|verdict| anyhow!("{}", describe(pair, &verdict, true)))?;
+    let mut text = String::new();
+    for (number, port, frame) in frames {
+        text += &format!("{number} {port} {}\n", expectation::hex(&frame));
     }
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn judge(pair: &Pair, arguments: &Arguments) -> Verdict {
+    match read(pair, arguments) {
+        Ok((program, statements)) => run::run(&program, &statements, arguments.mode()),
+        Err(verdict) => verdict,
+    }
+}
+
+fn read(pair: &Pair, arguments: &Arguments) -> Result<(Program, Vec<Statement>), Verdict> {
+    let program = arguments.compiler().program(&pair.program)?;
+    let text = std::fs::read(&pair.script).map_err(|error| {
+        let problem = format!("cannot read {}: {error}", pair.script.display());
+        Verdict::new(Outcome::BadTest, problem)
+    })?;
+    let statements = script::parse(&String::from_utf8_lossy(&text))
+        .map_err(|error| Verdict::new(Outcome::BadTest, error.to_string()))?;
+    Ok((program, statements))
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 
 use crate::program::Compiler;
+use crate::run::Mode;
 
 /// Runs packet tests in p4c's STF format on the switch, in this process, under a virtual clock.
 ///
@@ -45,12 +46,23 @@ pub struct Arguments {
     #[arg(long)]
     pub interpreted: bool,
 
+    /// Compares nothing, but prints the frames that leave: for each a line with the number of the `packet` that it
+    /// is of (from 1), the port and the bytes. One test only.
+    #[arg(long, conflicts_with = "verbose")]
+    pub print_frames: bool,
+
     /// One test in this process; writes the verdict as JSON. For the processes that it starts itself.
     #[arg(long, hide = true)]
     pub worker: bool,
 }
 
 impl Arguments {
+    pub fn mode(&self) -> Mode {
+        Mode {
+            interpreted: self.interpreted,
+        }
+    }
+
     pub fn compiler(&self) -> Compiler {
         let define = |text: &String| match text.split_once('=') {
             Some((name, value)) => (name.into(), value.into()),

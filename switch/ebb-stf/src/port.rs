@@ -1,32 +1,33 @@
-//! The far end of a switch port: sends what it is given, keeps what it gets.
+//! The far end of a switch port: sends what it is given, and hands over what it gets.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 
 use ebb_engine::Host;
 use ebb_units::Instant;
 
+/// What has left the switch, at whatever port, in this order.
+pub type Received = Arc<Mutex<Vec<(u16, Vec<u8>)>>>;
+
 pub struct Port {
+    number: u16,
     name: String,
     outbox: VecDeque<(Instant, Vec<u8>)>,
-    received: Vec<Vec<u8>>,
+    received: Received,
 }
 
 impl Port {
-    pub fn new(number: u16) -> Self {
+    pub fn new(number: u16, received: Received) -> Self {
         Port {
+            number,
             name: format!("port {number}"),
             outbox: VecDeque::new(),
-            received: Vec::new(),
+            received,
         }
     }
 
     pub fn send(&mut self, now: Instant, frame: Vec<u8>) {
         self.outbox.push_back((now, frame));
-    }
-
-    /// What arrived since the last call, in order.
-    pub fn take_received(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.received)
     }
 }
 
@@ -36,7 +37,9 @@ impl Host for Port {
     }
 
     fn receive(&mut self, _now: Instant, frame: Vec<u8>) {
-        self.received.push(frame);
+        if let Ok(mut received) = self.received.lock() {
+            received.push((self.number, frame));
+        }
     }
 
     fn wake(&mut self, _now: Instant) {}

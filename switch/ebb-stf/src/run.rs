@@ -11,8 +11,9 @@ use crate::bench::Bench;
 use crate::entry;
 use crate::expectation::{Expected, Sent, compare};
 use crate::names;
+use crate::profile;
 use crate::replication::{Replication, Session};
-use crate::script::{Action, Command, KeyValue, Statement};
+use crate::script::{Command, KeyValue, Statement, What};
 use crate::state;
 use crate::verdict::{Outcome, Verdict};
 
@@ -27,7 +28,7 @@ pub struct Mode {
 }
 
 pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
-    let mut test = match Test::new(program, statements, mode) {
+    let mut test = match Test::new(program, mode) {
         Ok(test) => test,
         Err(verdict) => return verdict,
     };
@@ -41,6 +42,26 @@ pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
     verdict
 }
 
+/// Runs the commands and gives what leaves: the number of the packet that it is of (from 1), the port, the frame.
+pub fn frames(
+    program: &Program,
+    statements: &[Statement],
+    mode: Mode,
+) -> Result<Vec<(usize, u16, Vec<u8>)>, Verdict> {
+    let mut test = Test::new(program, mode)?;
+    test.all(statements)?;
+    let numbers: BTreeMap<usize, usize> = test.packets.iter().copied().zip(1..).collect();
+    let mut frames = Vec::new();
+    for (port, (_, sent)) in test.ports {
+        for sent in sent {
+            frames.push((numbers[&sent.cause], port, sent.frame));
+        }
+    }
+    // Stable: the order at each port stays.
+    frames.sort_by_key(|(number, ..)| *number);
+    Ok(frames)
+}
+
 /// Runs the test again, and tells what happened to the packets of these lines. The switch does the
 /// same again, only slower; so traces cost nothing where all is well.
 fn traces(
@@ -49,7 +70,7 @@ fn traces(
     mode: Mode,
     causes: &BTreeSet<usize>,
 ) -> Vec<String> {
-    let Ok(mut test) = Test::new(program, statements, mode) else {
+    let Ok(mut test) = Test::new(program, mode) else {
         return Vec::new();
     };
     let watched = test.bench.watch();
@@ -94,23 +115,15 @@ struct Test<'a> {
 }
 
 impl<'a> Test<'a> {
-    fn new(
-        program: &'a Program,
-        statements: &[Statement],
-        mode: Mode,
-    ) -> Result<Test<'a>, Verdict> {
+    fn new(program: &'a Program, mode: Mode) -> Result<Test<'a>, Verdict> {
         let loaded = match mode.interpreted {
             true => Pipeline::load_interpreted(program),
             false => Pipeline::load(program),
         };
         let pipeline =
             loaded.map_err(|error| Verdict::new(Outcome::LoadError, error.to_string()))?;
-        let ports = statements.iter().filter_map(|s| match &s.command {
-            Command::Packet { port, .. } | Command::Expect { port, .. } => Some(*port),
-            _ => None,
-        });
-        let bench = Bench::new(pipeline, ports)
-            .map_err(|problem| Verdict::new(Outcome::BadTest, problem))?;
+        let bench =
+            Bench::new(pipeline).map_err(|problem| Verdict::new(Outcome::BadTest, problem))?;
         Ok(Test {
             program,
             bench,
@@ -142,7 +155,7 @@ impl<'a> Test<'a> {
             Command::Packet { port, bytes } => {
                 self.last.clear();
                 self.packets.push(line);
-                for (port, frame) in self.bench.send(*port, bytes.clone()) {
+                for (port, frame) in self.bench.send(*port, bytes.clone())? {
                     self.last.push(port);
                     let sent = Sent { frame, cause: line };
                     self.ports.entry(port).or_default().1.push(sent);
@@ -164,10 +177,17 @@ impl<'a> Test<'a> {
                 table,
                 priority,
                 keys,
-                action,
+                what,
                 label,
-            } => self.add(table, *priority, keys, action, label.as_deref())?,
-            Command::SetDefault { table, action } => self.set_default(table, action)?,
+            } => self.add(table, *priority, keys, what, label.as_deref())?,
+            Command::SetDefault { table, what } => self.set_default(table, what.as_ref())?,
+            Command::MemberCreate { .. }
+            | Command::ProfileGroupCreate { .. }
+            | Command::MemberAddToGroup { .. } => {
+                let program = self.program;
+                self.bench
+                    .control(|pipeline, _| profile::run(program, pipeline, &statement.command))?;
+            }
             Command::RemoveAll => self.remove_all()?,
             Command::Remove { label } => self.remove(label)?,
             Command::MirroringAdd { .. }
@@ -198,7 +218,7 @@ impl<'a> Test<'a> {
         table: &str,
         priority: Option<i32>,
         keys: &[(String, KeyValue)],
-        action: &Action,
+        what: &What,
         label: Option<&str>,
     ) -> Result<(), String> {
         let labelled = self.bench.control(|pipeline, now| {
@@ -215,7 +235,7 @@ impl<'a> Test<'a> {
             let entry = TableEntry {
                 key: key.clone(),
                 priority,
-                action: entry::action(pipeline, id, action)?,
+                action: entry::table_action(pipeline, id, what)?,
                 idle_timeout: None,
                 metadata: Vec::new(),
             };
@@ -232,11 +252,11 @@ impl<'a> Test<'a> {
         Ok(())
     }
 
-    fn set_default(&mut self, table: &str, action: &Action) -> Result<(), String> {
+    fn set_default(&mut self, table: &str, what: Option<&What>) -> Result<(), String> {
         self.bench.control(|pipeline, _| {
             let id = find_table(pipeline, table)?;
-            let action = entry::action(pipeline, id, action)?;
-            told(pipeline.set_default_entry(id, Some(action)))
+            let action = what.map(|what| entry::table_action(pipeline, id, what));
+            told(pipeline.set_default_entry(id, action.transpose()?))
         })
     }
 

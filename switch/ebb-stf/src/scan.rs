@@ -98,8 +98,14 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
+    /// Without the comment, which begins at the first `#` that is not in quotes.
     pub fn new(text: &'a str) -> Self {
-        let text = text.split('#').next().unwrap_or_default();
+        let mut quoted = false;
+        let comment = text.find(|c| {
+            quoted ^= c == '"';
+            c == '#' && !quoted
+        });
+        let text = &text[..comment.unwrap_or(text.len())];
         Line { rest: text.trim() }
     }
 

@@ -40,13 +40,26 @@ pub enum Command {
         /// Greater wins.
         priority: Option<i32>,
         keys: Vec<(String, KeyValue)>,
-        action: Action,
+        what: What,
         /// By which `remove` and `check_counter` find the entry again.
         label: Option<String>,
     },
     SetDefault {
         table: String,
+        /// `None`: what the program says.
+        what: Option<What>,
+    },
+    MemberCreate {
+        profile: String,
         action: Action,
+    },
+    ProfileGroupCreate {
+        profile: String,
+    },
+    MemberAddToGroup {
+        profile: String,
+        member: u32,
+        group: u32,
     },
     RemoveAll,
     Remove {
@@ -126,6 +139,18 @@ pub enum Command {
 pub enum KeyValue {
     Number(Number),
     Prefix(Number, u32),
+    /// Both ends belong to it.
+    Range(Number, Number),
+}
+
+/// What a table does with a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    Action(Action),
+    /// Of its action profile.
+    Member(u32),
+    /// Of its action selector.
+    Group(u32),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -232,7 +257,8 @@ pub fn parse(text: &str) -> Result<Vec<Statement>, ScriptError> {
     Ok(statements)
 }
 
-const COMMANDS: &str = "packet, expect, no_packet, wait, add, setdefault, remove, check_counter, \
+const COMMANDS: &str = "packet, expect, no_packet, wait, add, setdefault, remove, \
+    act_prof_create_member, act_prof_create_group, act_prof_add_member_to_group, check_counter, \
     mirroring_add, mirroring_add_mc, mirroring_delete, mirroring_get, mc_mgrp_create, \
     mc_node_create, mc_node_update, mc_node_associate, counter_read, counter_write, \
     register_read, register_write, register_reset, meter_get_rates, meter_set_rates, \
@@ -253,7 +279,25 @@ fn command(word: &str, line: &mut Line<'_>) -> Result<Command, String> {
         "add" => add(line)?,
         "setdefault" => Command::SetDefault {
             table: line.path("a table")?,
+            what: match line.at_end() {
+                true => None,
+                false => {
+                    let name = line.path("an action")?;
+                    Some(what(name, line)?)
+                }
+            },
+        },
+        "act_prof_create_member" => Command::MemberCreate {
+            profile: line.path("an action profile")?,
             action: action(line)?,
+        },
+        "act_prof_create_group" => Command::ProfileGroupCreate {
+            profile: line.path("an action profile")?,
+        },
+        "act_prof_add_member_to_group" => Command::MemberAddToGroup {
+            profile: line.path("an action profile")?,
+            member: line.integer("a member")?,
+            group: line.integer("a group")?,
         },
         "remove" => match line.path("`all` or the label of an entry")?.as_str() {
             "all" | "ALL" => Command::RemoveAll,
@@ -334,7 +378,7 @@ fn command(word: &str, line: &mut Line<'_>) -> Result<Command, String> {
     })
 }
 
-/// `TABLE [PRIORITY] KEY:VALUE .. ACTION(NAME:VALUE, ..) [= LABEL]`
+/// `TABLE [PRIORITY] KEY:VALUE .. WHAT [= LABEL]`
 fn add(line: &mut Line<'_>) -> Result<Command, String> {
     let table = line.path("a table")?;
     let priority = match line.starts_with_digit() {
@@ -345,7 +389,7 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
     loop {
         let name = line.path("a key field or an action")?;
         if !line.eat(":") {
-            let action = arguments(name, line)?;
+            let what = what(name, line)?;
             let label = match line.eat("=") {
                 true => Some(line.path("a label")?),
                 false => None,
@@ -354,17 +398,29 @@ fn add(line: &mut Line<'_>) -> Result<Command, String> {
                 table,
                 priority,
                 keys,
-                action,
+                what,
                 label,
             });
         }
         let value = line.number("a value")?;
-        let value = match line.eat("/") {
-            true => KeyValue::Prefix(value, line.integer("a prefix length")?),
-            false => KeyValue::Number(value),
+        let value = if line.eat("/") {
+            KeyValue::Prefix(value, line.integer("a prefix length")?)
+        } else if line.eat("->") {
+            KeyValue::Range(value, line.number("the end of the range")?)
+        } else {
+            KeyValue::Number(value)
         };
         keys.push((name, value));
     }
+}
+
+/// `ACTION(NAME:VALUE, ..)`, `member N` or `group N`, of which the first word has been read.
+fn what(word: String, line: &mut Line<'_>) -> Result<What, String> {
+    Ok(match word.as_str() {
+        "member" if line.starts_with_digit() => What::Member(line.integer("a member")?),
+        "group" if line.starts_with_digit() => What::Group(line.integer("a group")?),
+        _ => What::Action(arguments(word, line)?),
+    })
 }
 
 fn action(line: &mut Line<'_>) -> Result<Action, String> {

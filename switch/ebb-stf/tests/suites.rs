@@ -100,7 +100,7 @@ fn kinds_of_failures_are_told_apart() {
     }
     assert!(
         text.ends_with(
-            "5 tests: 0 passed, failed: 1 mismatch, 1 compile error, 1 load error, 2 bad test; \
+            "6 tests: 0 passed, failed: 2 mismatch, 1 compile error, 1 load error, 2 bad test; \
              1 more are not for v1model\n"
         ),
         "{text}"
@@ -126,6 +126,35 @@ fn every_difference_is_shown() {
         assert!(text.contains(expected), "{expected} is not in\n{text}");
     }
     assert!(!text.contains("line 8:"), "{text}");
+}
+
+#[test]
+fn frames_are_seen_at_ports_that_the_script_does_not_name() {
+    let text = stdout(&stf(&["-v"], &[folder("failing/elsewhere.p4")]));
+    for expected in [
+        "line 5: a packet left at port 510",
+        "line 4: port 510: a packet left that nobody expects",
+        "line 6: port 300: a packet left that nobody expects",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    assert!(!text.contains("port 511"), "{text}");
+}
+
+#[test]
+fn frames_may_be_printed_instead_of_compared() {
+    let paths = [folder("failing/elsewhere.p4")];
+    let output = stf(&["--print-frames"], &paths);
+    assert_eq!(stdout(&output), "2 510 01FE\n3 300 012C\n");
+    assert!(output.status.success());
+
+    let output = stf(&["--print-frames"], &[folder("failing/unknown-table.p4")]);
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        text.contains("line 1: there is no table `nowhere`"),
+        "{text}"
+    );
 }
 
 #[test]
