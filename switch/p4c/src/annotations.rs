@@ -1,8 +1,9 @@
-//! Reading of annotation bodies.
+//! What annotations say. Their bodies are constants already (`check/annotations.rs`).
 
 use num_bigint::BigInt;
 
-use crate::ast::Annotation;
+use crate::eval::Value;
+use crate::ir::Annotation;
 use crate::lex::{Tok, Token};
 
 pub fn find<'a>(annotations: &'a [Annotation], name: &str) -> Option<&'a Annotation> {
@@ -13,17 +14,12 @@ pub fn has(annotations: &[Annotation], name: &str) -> bool {
     find(annotations, name).is_some()
 }
 
-/// The string of `@annotation("...")`; strings next to each other are joined as in C, and so are those with `++` between.
+/// The string of `@annotation("...")`.
 pub fn string(annotations: &[Annotation], name: &str) -> Option<String> {
-    let body = &find(annotations, name)?.body;
-    let strings = body.iter().map(|t| match &t.tok {
-        Tok::Str(text) => Some(text.as_str()),
-        Tok::Punct("++") => Some(""),
+    match &find(annotations, name)?.values.first()?.value {
+        Value::Str(text) => Some(text.clone()),
         _ => None,
-    });
-    strings
-        .collect::<Option<String>>()
-        .filter(|_| !body.is_empty())
+    }
 }
 
 /// How the controller knows a type or field: `@name`, or as the program does.
@@ -36,15 +32,17 @@ pub fn own_name(name: &str, list: &[Annotation]) -> String {
 
 /// The numbers of `@annotation(1, 2)`.
 pub fn numbers(annotations: &[Annotation], name: &str) -> Vec<BigInt> {
-    find(annotations, name).map_or_else(Vec::new, |a| {
-        a.body
-            .iter()
-            .filter_map(|t| match &t.tok {
-                Tok::Number { value, .. } => Some(value.clone()),
-                _ => None,
-            })
-            .collect()
-    })
+    let values = find(annotations, name).map_or(&[][..], |a| &a.values[..]);
+    let number = |value: &Value| match value {
+        Value::Int(number) => Some(number.clone()),
+        _ => None,
+    };
+    values.iter().filter_map(|v| number(&v.value)).collect()
+}
+
+/// The number of `@annotation(1)`.
+pub fn number(annotations: &[Annotation], name: &str) -> Option<u64> {
+    u64::try_from(numbers(annotations, name).first()?).ok()
 }
 
 /// The body as text, as P4Info lists unknown annotations.

@@ -3,9 +3,10 @@
 //! Variables, actions, tables and instances are numbered through the whole program, so that later
 //! stages never look at scopes.
 
-use crate::ast::Annotation;
+use crate::ast::Ident;
 pub use crate::ast::{BinaryOp, Direction, UnaryOp};
 use crate::eval::Value;
+use crate::lex::Token;
 use crate::source::Span;
 use crate::types::{Type, TypeVar};
 
@@ -40,6 +41,24 @@ pub struct Program {
     pub headers: Vec<std::rc::Rc<crate::types::StructType>>,
     /// Annotations of the package instance `main`.
     pub main: Option<InstanceId>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Annotation {
+    pub name: Ident,
+    /// As it is written: P4Info lists annotations that it has no field for.
+    pub body: Vec<Token>,
+    /// The body is in brackets: `@name[...]`.
+    pub structured: bool,
+    /// The body's constants; empty if the compiler does not know the annotation.
+    pub values: Vec<AnnotationValue>,
+}
+
+#[derive(Clone, Debug)]
+pub struct AnnotationValue {
+    /// Of `key = value`.
+    pub key: Option<String>,
+    pub value: Value,
 }
 
 #[derive(Clone, Debug)]
@@ -396,6 +415,27 @@ pub enum StmtKind {
     Continue,
     Return(Option<Expr>),
     Exit,
+}
+
+impl Annotation {
+    /// One that the compiler adds.
+    pub fn new(name: &str, values: Vec<AnnotationValue>, span: Span) -> Annotation {
+        Annotation {
+            name: Ident {
+                text: name.to_owned(),
+                span,
+            },
+            body: Vec::new(),
+            structured: false,
+            values,
+        }
+    }
+}
+
+impl AnnotationValue {
+    pub fn of(value: Value) -> AnnotationValue {
+        AnnotationValue { key: None, value }
+    }
 }
 
 impl Expr {

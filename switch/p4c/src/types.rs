@@ -5,9 +5,8 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
-use crate::ast::Annotation;
 pub use crate::ast::StructKind;
-use crate::ir::{BlockId, ExternId};
+use crate::ir::{Annotation, BlockId, ExternId};
 use crate::source::Span;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use ebb_bmv2_json as json;
-use ebb_bmv2_json::{Expression, Value};
+use ebb_bmv2_json::{Expression, FieldRef, Value};
 
 use crate::bits::{low_mask, words_for};
 use crate::error::LoadError;
 use crate::expr::{BinaryOp, Compiler, Condition, HeaderRef, Num, Number, UnionRef, Word};
 use crate::layout::{Layout, Slot};
+use crate::program::Place;
 use crate::trace::Source;
 
 #[derive(Debug)]
@@ -66,7 +67,7 @@ pub(crate) enum Primitive {
     Assert(Condition),
     Assume(Condition),
     Log(String, Vec<Number>),
-    MarkToDrop,
+    MarkToDrop(Dropping),
     SetValid(HeaderRef),
     SetInvalid(HeaderRef),
     Clone {
@@ -104,6 +105,13 @@ pub(crate) enum Primitive {
         value: Number,
     },
     Truncate(Number),
+}
+
+/// What `mark_to_drop` sets in the standard metadata that it is given, which may be a copy of the packet's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dropping {
+    pub egress_spec: Place,
+    pub mcast_grp: Option<Place>,
 }
 
 /// A header stack, or a stack of unions.
@@ -266,8 +274,8 @@ impl ActionCompiler<'_> {
             "assert" => Primitive::Assert(condition(0)?),
             "assume" => Primitive::Assume(condition(0)?),
             "log_msg" => self.log(&expr, p)?,
-            // The header that mark_to_drop names is always standard_metadata.
-            "mark_to_drop" | "drop" => Primitive::MarkToDrop,
+            "mark_to_drop" => Primitive::MarkToDrop(self.dropping(&header(0)?)?),
+            "drop" => Primitive::MarkToDrop(self.dropping_of_the_packet()?),
             "add_header" => Primitive::SetValid(header(0)?),
             "remove_header" => Primitive::SetInvalid(header(0)?),
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => Primitive::Clone {
@@ -323,6 +331,31 @@ impl ActionCompiler<'_> {
                     "this target has no such primitive",
                 ));
             }
+        })
+    }
+
+    fn dropping(&self, header: &HeaderRef) -> Result<Dropping> {
+        let HeaderRef::Fixed(header) = header else {
+            return Err(LoadError::new(
+                "argument 0",
+                "expected the standard metadata, found an element of a header stack",
+            ));
+        };
+        let header = self.layout.header_at(*header);
+        let place = |field: &str| Place::of(field, header.field(field)?.slot);
+        Ok(Dropping {
+            egress_spec: place("egress_spec")?,
+            mcast_grp: place("mcast_grp").ok(),
+        })
+    }
+
+    /// `drop` is the P4_14 form and names no header.
+    fn dropping_of_the_packet(&self) -> Result<Dropping> {
+        let spec = FieldRef::new("standard_metadata", "egress_spec");
+        let group = self.layout.known("intrinsic_metadata.mcast_grp");
+        Ok(Dropping {
+            egress_spec: Place::of("egress_spec", self.layout.slot(&spec)?)?,
+            mcast_grp: group.map(|slot| Place::of("mcast_grp", slot)).transpose()?,
         })
     }
 

@@ -121,12 +121,11 @@ impl Machine<'_> {
                 }
             }
             Primitive::Log(text, args) => self.log(text, args, data),
-            Primitive::MarkToDrop => {
-                let standard = &self.program.standard;
+            Primitive::MarkToDrop(to) => {
                 let words = &mut self.packet.words;
                 let port = u64::from(self.state.drop_port);
-                standard.egress_spec.set(words, port);
-                if let Some(group) = standard.mcast_grp {
+                to.egress_spec.set(words, port);
+                if let Some(group) = to.mcast_grp {
                     group.set(words, 0);
                 }
             }

@@ -56,6 +56,44 @@ fn the_drop_port_drops_in_ingress_and_in_egress() {
 }
 
 #[test]
+fn mark_to_drop_on_a_copy_of_the_metadata_is_about_the_copy() {
+    let f = frame(&[], 0, b"x");
+    let marked = call(
+        "mark_to_drop",
+        &[json!({"type": "header", "value": "copy"})],
+    );
+    let mut p = Fixture::new(&[to_port(5), marked.clone()], &[]).load();
+    assert_eq!(unicast(ingress(&mut p, &f)).0, 5);
+    let back = |name| set("standard_metadata", name, field("copy", name));
+    let mut p = Fixture::new(&[to_port(5), marked.clone(), back("egress_spec")], &[]).load();
+    assert!(matches!(
+        ingress(&mut p, &f).verdict,
+        IngressVerdict::Dropped(DropReason::IngressMarkToDrop)
+    ));
+    // The group of the copy is cleared, that of the packet stays.
+    let group = |header| set(header, "mcast_grp", hex(7));
+    let mut p = Fixture::new(
+        &[group("copy"), marked.clone(), back("mcast_grp"), to_port(5)],
+        &[],
+    );
+    assert_eq!(unicast(ingress(&mut p.load(), &f)).0, 5);
+    p = Fixture::new(&[group("standard_metadata"), marked], &[]);
+    let mut p = p.load();
+    p.insert_multicast_group(
+        7,
+        vec![Replica {
+            port: 1,
+            instance: 1,
+        }],
+    )
+    .unwrap();
+    assert!(matches!(
+        ingress(&mut p, &f).verdict,
+        IngressVerdict::Multicast { group: 7, .. }
+    ));
+}
+
+#[test]
 fn a_replica_goes_to_its_first_backup_whose_port_is_up() {
     let mut p = Fixture::new(&[to_port(1)], &[]).load();
     let at = |port| Replica { port, instance: 0 };

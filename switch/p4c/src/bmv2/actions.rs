@@ -128,7 +128,7 @@ impl Backend<'_> {
             .params
             .iter()
             .map(|p| json::ActionParameter {
-                name: p.name.clone(),
+                name: p.own_name(),
                 bitwidth: p.ty.width().unwrap_or(32),
             })
             .collect();

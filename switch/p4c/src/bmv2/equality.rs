@@ -29,6 +29,15 @@ impl Backend<'_> {
                 .unwrap_or(Json::Bool(true))
         };
         match &left.ty {
+            // An invalid header or union has no members to compare.
+            Type::Struct(_) if is_invalid(left) || is_invalid(right) => {
+                let valid = match (is_invalid(left), is_invalid(right)) {
+                    (true, true) => return Json::Bool(true),
+                    (true, false) => self.validity(right),
+                    _ => self.validity(left),
+                };
+                Json::unary("not", valid)
+            }
             // Two headers are equal if both are invalid, or both valid with equal fields.
             Type::Struct(s) if s.kind == StructKind::Header => {
                 let (l, r) = (self.validity(left), self.validity(right));
@@ -47,10 +56,13 @@ impl Backend<'_> {
     fn validity(&self, header: &Expr) -> Json {
         match header.kind {
             ExprKind::List(_) => Json::Bool(true),
-            ExprKind::InvalidHeader => Json::Bool(false),
             _ => self.is_valid(header),
         }
     }
+}
+
+fn is_invalid(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::InvalidHeader)
 }
 
 fn is_composite(ty: &Type) -> bool {

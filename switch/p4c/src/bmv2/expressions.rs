@@ -21,7 +21,6 @@ impl Backend<'_> {
             Some(Place::Stack(name)) => Json::HeaderStack(name),
             Some(Place::Union(name)) => Json::HeaderUnion(name),
             Some(Place::UnionStack(name)) => Json::HeaderUnionStack(name),
-            Some(Place::Standard) => Json::Header("standard_metadata".to_owned()),
             Some(Place::StackField(field)) => Json::StackField(field).wrapped(),
             Some(Place::StackLast(stack)) => {
                 let stack = Json::HeaderStack(stack);

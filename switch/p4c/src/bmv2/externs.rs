@@ -4,6 +4,7 @@ use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
+use super::layout::{Place, STANDARD};
 use super::{Backend, Stage, hex_value, leaves};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
@@ -126,10 +127,17 @@ impl Backend<'_> {
         out: &mut Vec<json::Primitive>,
     ) {
         let (op, parameters) = match (name, args) {
-            ("mark_to_drop", _) => (
-                "mark_to_drop",
-                vec![Json::Header("standard_metadata".into())],
-            ),
+            // v1model of before 2019 has it without argument.
+            ("mark_to_drop", []) => ("mark_to_drop", vec![Json::Header(STANDARD.to_owned())]),
+            ("mark_to_drop", [metadata]) => match self.place(metadata) {
+                Some(Place::HeaderGroup(header, path)) if path.is_empty() => {
+                    ("mark_to_drop", vec![Json::Header(header)])
+                }
+                _ => {
+                    let message = "BMv2 marks standard metadata only";
+                    return self.error("unsupported-target", metadata.span, message);
+                }
+            },
             ("random", [result, low, high]) => (
                 "modify_field_rng_uniform",
                 vec![

@@ -1,7 +1,8 @@
 //! Where variables live: header instances, stacks, and the fields of the `scalars` header.
 //!
 //! Headers keep the path of their field in the headers struct (`ipv4`, `inner.ipv4`, `tags[0]`). All
-//! scalars of the program's metadata and of local variables are fields of one metadata header.
+//! scalars of the program's metadata and of local variables are fields of one metadata header. Copies of the
+//! standard metadata are headers of their own, of the same type, since `mark_to_drop` takes a header.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +17,7 @@ use crate::types::{StructKind, StructType, Type};
 
 const SCALARS: &str = "scalars";
 const VARBIT_FIELD: &str = "value";
-const STANDARD: &str = "standard_metadata";
+pub(super) const STANDARD: &str = "standard_metadata";
 /// `scalars` and `standard_metadata` come first.
 const METADATA_HEADERS: u32 = 2;
 
@@ -47,9 +48,8 @@ pub(super) enum Place {
     UnionStack(String),
     /// Struct or tuple outside of headers, by path.
     Group(String),
-    /// Struct inside of a header: the header and the path in it.
+    /// Struct inside of a header, or standard metadata: the header and the path in it.
     HeaderGroup(String, String),
-    Standard,
     StackNext(String),
     StackLast(String),
     /// A field of the last element.
@@ -74,7 +74,10 @@ impl Backend<'_> {
         let var = self.vars[id].clone();
         match var.role {
             Role::ActionData(_) => {}
-            Role::Standard => self.declare_standard(&var.ty),
+            Role::Standard => {
+                self.layout.paths.insert(id, STANDARD.to_owned());
+                self.declare_standard(&var.ty);
+            }
             Role::Headers => {
                 self.layout.paths.insert(id, String::new());
                 self.declare(&var.ty, "", var.span);
@@ -105,6 +108,9 @@ impl Backend<'_> {
 
     fn declare(&mut self, ty: &Type, path: &str, span: Span) {
         match ty {
+            Type::Struct(_) if self.is_standard(ty) => {
+                self.add_header(path, STANDARD.to_owned(), true);
+            }
             Type::Struct(s) if s.kind == StructKind::Struct => {
                 for field in &s.fields {
                     self.declare(&field.ty, &join(path, &field.name), span);
@@ -136,15 +142,28 @@ impl Backend<'_> {
 
     fn declare_header(&mut self, s: &StructType, path: &str, span: Span) -> u32 {
         let header_type = self.header_type(s, span);
+        self.add_header(path, header_type, false)
+    }
+
+    fn add_header(&mut self, name: &str, header_type: String, metadata: bool) -> u32 {
         let id = self.layout.headers.len() as u32 + METADATA_HEADERS;
         self.layout.headers.push(json::Header {
-            name: path.to_owned(),
+            name: name.to_owned(),
             id,
             header_type,
-            metadata: false,
+            metadata,
             pi_omit: true,
         });
         id
+    }
+
+    /// The type that the architecture's standard metadata has.
+    fn is_standard(&self, ty: &Type) -> bool {
+        let own = self.vars.iter().find(|v| v.role == Role::Standard);
+        match (ty, own.map(|v| &v.ty)) {
+            (Type::Struct(s), Some(Type::Struct(own))) => s.name == own.name,
+            _ => false,
+        }
     }
 
     /// A varbit variable is the only field of a header of its own.
@@ -335,14 +354,12 @@ impl Backend<'_> {
                 let role = self.vars[*id].role;
                 match role {
                     Role::ActionData(i) => Some(Place::ActionData(i)),
-                    Role::Standard => Some(Place::Standard),
                     _ => self.at_path(&expr.ty, self.layout.paths.get(id)?.clone()),
                 }
             }
             ExprKind::Field(base, name) => match self.place(base)? {
                 Place::Group(path) => self.at_path(&expr.ty, join(&path, name)),
                 Place::Union(path) => Some(Place::Header(join(&path, name))),
-                Place::Standard => Some(Place::Field(json::FieldRef::new(STANDARD, name))),
                 Place::Header(header) => in_header(&expr.ty, header, name.clone()),
                 Place::HeaderGroup(header, path) => in_header(&expr.ty, header, join(&path, name)),
                 Place::StackLast(stack) => {
@@ -374,6 +391,7 @@ impl Backend<'_> {
 
     fn at_path(&self, ty: &Type, path: String) -> Option<Place> {
         Some(match ty {
+            Type::Struct(_) if self.is_standard(ty) => Place::HeaderGroup(path, String::new()),
             Type::Struct(s) => match s.kind {
                 StructKind::Struct => Place::Group(path),
                 StructKind::Header => Place::Header(path),

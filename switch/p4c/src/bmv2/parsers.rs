@@ -15,7 +15,7 @@ use num_bigint::BigInt;
 use num_traits::One;
 
 use super::layout::Place;
-use super::{Backend, Stage, hex, hex_value, leaves};
+use super::{Backend, Stage, hex, hex_value, leaves, members};
 use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
 use crate::ir::{Callee, Expr, ExprKind};
@@ -387,16 +387,26 @@ impl Backend<'_> {
         }
     }
 
+    /// All headers of a value become valid.
+    fn set_all_valid(&mut self, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+        match &value.ty {
+            Type::Struct(s) if s.kind == StructKind::Header => {
+                self.set_valid(value, true, span, out);
+            }
+            Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) => {
+                for member in members(value) {
+                    self.set_all_valid(&member, span, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// `target = packet.lookahead<T>()`, field by field.
     fn lookahead(&mut self, target: &Expr, span: Span) -> Vec<json::ParserOp> {
-        let mut ops = Vec::new();
-        if let Type::Struct(s) = &target.ty
-            && s.kind == StructKind::Header
-        {
-            let mut primitives = Vec::new();
-            self.set_valid(target, true, span, &mut primitives);
-            ops.extend(primitives.into_iter().map(to_parser_op));
-        }
+        let mut primitives = Vec::new();
+        self.set_all_valid(target, span, &mut primitives);
+        let mut ops: Vec<json::ParserOp> = primitives.into_iter().map(to_parser_op).collect();
         let mut offset = 0;
         for leaf in leaves(target) {
             let width = leaf.ty.width().unwrap_or(0);

@@ -44,6 +44,7 @@ impl Checker<'_> {
                 methods,
             } => self.extern_object(d, type_params, methods),
             Kind::ExternFunction(prototype) => {
+                self.annotations(&prototype.annotations);
                 let signature = self.scoped(|c| c.signature(prototype));
                 let id = self.program.extern_functions.len();
                 self.program.extern_functions.push(signature);
@@ -67,6 +68,7 @@ impl Checker<'_> {
                 type_params,
                 params,
             } => {
+                self.annotations(&d.annotations);
                 let signature = self.scoped(|c| {
                     let type_params = c.type_params(type_params);
                     Signature {
@@ -105,7 +107,7 @@ impl Checker<'_> {
                     name,
                     members: members.iter().map(|m| m.text.clone()).collect(),
                     underlying: None,
-                    annotations: d.annotations.clone(),
+                    annotations: self.annotations(&d.annotations),
                     span: d.name.span,
                 });
                 self.program.enums.push(e.clone());
@@ -136,13 +138,14 @@ impl Checker<'_> {
                     name,
                     members: members.iter().map(|(m, _)| m.text.clone()).collect(),
                     underlying: Some((underlying, values)),
-                    annotations: d.annotations.clone(),
+                    annotations: self.annotations(&d.annotations),
                     span: d.name.span,
                 });
                 self.program.enums.push(e.clone());
                 self.declare(&d.name, Entity::Type(Type::Enum(e)));
             }
             Kind::Error { members } => {
+                self.annotations(&d.annotations);
                 for member in members {
                     if self.program.errors.contains(&member.text) {
                         let message = format!("error `{}` is declared twice", member.text);
@@ -153,6 +156,7 @@ impl Checker<'_> {
                 }
             }
             Kind::MatchKind { members } => {
+                self.annotations(&d.annotations);
                 for member in members {
                     if self.match_kinds.contains(&member.text) {
                         let message = format!("match kind `{}` is declared twice", member.text);
@@ -163,6 +167,7 @@ impl Checker<'_> {
                 }
             }
             Kind::Typedef(ty) => {
+                self.annotations(&d.annotations);
                 let ty = self.ty(ty);
                 self.declare(&d.name, Entity::Type(ty));
             }
@@ -172,7 +177,7 @@ impl Checker<'_> {
                 let new = NewType {
                     name,
                     underlying,
-                    annotations: d.annotations.clone(),
+                    annotations: self.annotations(&d.annotations),
                 };
                 self.declare(&d.name, Entity::Type(Type::New(Rc::new(new))));
             }
@@ -212,7 +217,7 @@ impl Checker<'_> {
                 .map(|f| FieldType {
                     name: f.name.text.clone(),
                     ty: c.ty(&f.ty),
-                    annotations: f.annotations.clone(),
+                    annotations: c.annotations(&f.annotations),
                 })
                 .collect();
             (vars, fields)
@@ -222,7 +227,7 @@ impl Checker<'_> {
             name: d.name.text.clone(),
             args: vars.iter().cloned().map(Type::Var).collect(),
             fields,
-            annotations: d.annotations.clone(),
+            annotations: self.annotations(&d.annotations),
             span: d.name.span,
         });
         self.check_fields(&Type::Struct(ty.clone()), d.name.span);
@@ -237,6 +242,7 @@ impl Checker<'_> {
     }
 
     fn constant(&mut self, d: &ast::Declaration) {
+        self.annotations(&d.annotations);
         let Kind::Const { ty, value } = &d.kind else {
             return;
         };
@@ -284,10 +290,11 @@ impl Checker<'_> {
         };
         self.check_top_level(construct.what, d.span);
         let is_package = matches!(construct.what, Constructed::Package(_));
+        let annotations = self.annotations(&d.annotations);
         let id = self.program.instances.len();
         self.program.instances.push(Instance {
             name: d.name.text.clone(),
-            annotations: d.annotations.clone(),
+            annotations,
             construct,
             ty,
             span: d.name.span,
@@ -314,7 +321,7 @@ impl Checker<'_> {
                     ty,
                     direction: p.direction,
                     default,
-                    annotations: p.annotations.clone(),
+                    annotations: self.annotations(&p.annotations),
                     span: p.name.span,
                 };
                 self.check_default(&param);
@@ -348,6 +355,7 @@ impl Checker<'_> {
         type_params: &[ast::Ident],
         methods: &[ast::Prototype],
     ) {
+        self.annotations(&d.annotations);
         // The name is known inside, so that methods can mention their own type.
         let id = self.program.externs.len();
         self.program.externs.push(ExternType {
@@ -361,6 +369,7 @@ impl Checker<'_> {
         self.scoped(|c| {
             c.program.externs[id].type_params = c.type_params(type_params);
             for method in methods {
+                c.annotations(&method.annotations);
                 let signature = c.scoped(|c| c.signature(method));
                 let extern_type = &mut c.program.externs[id];
                 if method.is_constructor {
@@ -378,6 +387,7 @@ impl Checker<'_> {
         prototype: &ast::Prototype,
         body: &[ast::Statement],
     ) {
+        self.annotations(&d.annotations);
         let (signature, body) = self.scoped(|c| {
             let signature = c.signature(prototype);
             c.declare_params(&prototype.params, &signature.params);
@@ -433,10 +443,11 @@ impl Checker<'_> {
             }
             seen_data |= param.direction == Direction::None;
         }
+        let annotations = self.annotations(&d.annotations);
         let id = self.program.actions.len();
         self.program.actions.push(Action {
             name: d.name.text.clone(),
-            annotations: d.annotations.clone(),
+            annotations,
             params,
             body,
             span: d.name.span,
@@ -476,6 +487,7 @@ impl Checker<'_> {
         self.scopes.push(super::Scope::default());
         let signature = self.block_signature(&d.name, type_params, params);
         let block = self.add_block(BlockKind::Control, signature.clone());
+        let annotations = self.annotations(&d.annotations);
         let Some(body) = body else {
             self.scopes.pop();
             self.declare(&d.name, Entity::Block(block));
@@ -495,7 +507,7 @@ impl Checker<'_> {
         let id = self.program.controls.len();
         self.program.controls.push(Control {
             name: d.name.text.clone(),
-            annotations: d.annotations.clone(),
+            annotations,
             params: signature.params,
             constructor_params,
             instances: locals.instances,
@@ -545,9 +557,10 @@ impl Checker<'_> {
                         ));
                     }
                     let size = self.expr(size);
+                    let annotations = self.annotations(&d.annotations);
                     self.program.value_sets.push(ValueSet {
                         name: d.name.text.clone(),
-                        annotations: d.annotations.clone(),
+                        annotations,
                         ty,
                         size,
                         span: d.name.span,
@@ -584,6 +597,7 @@ impl Checker<'_> {
         self.scopes.push(super::Scope::default());
         let signature = self.block_signature(&d.name, type_params, params);
         let block = self.add_block(BlockKind::Parser, signature.clone());
+        self.annotations(&d.annotations);
         let Some(body) = body else {
             self.scopes.pop();
             self.declare(&d.name, Entity::Block(block));
@@ -656,6 +670,7 @@ impl Checker<'_> {
     }
 
     fn state(&mut self, state: &ast::State, all: &[ast::State]) -> State {
+        self.annotations(&state.annotations);
         self.scoped(|c| {
             let body = c.statements(&state.body);
             let transition = match &state.transition {

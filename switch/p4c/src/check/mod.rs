@@ -3,6 +3,7 @@
 //! Wrong parts become `Poison`, which fits everywhere, so that checking goes on and one mistake is
 //! reported once.
 
+mod annotations;
 mod arguments;
 mod calls;
 mod declarations;

@@ -93,12 +93,7 @@ impl Checker<'_> {
 
     fn check_lookahead(&self, ty: Option<&Type>, span: Span) {
         let Some(ty) = ty else { return };
-        let fixed = match ty.stored() {
-            Type::Poison | Type::Var(_) => true,
-            Type::Struct(s) => s.fields.iter().all(|f| !is_varbit(&f.ty)),
-            ty => ty.width().is_some() && !is_varbit(ty),
-        };
-        if !fixed {
+        if !has_fixed_size(ty) {
             let message = format!("`{}` has no fixed size to look ahead for", self.show(ty));
             self.error("bad-extract", span, message);
         }
@@ -408,6 +403,19 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+}
+
+/// A type variable will be checked where it is known.
+fn has_fixed_size(ty: &Type) -> bool {
+    match ty.stored() {
+        Type::Poison | Type::Var(_) => true,
+        Type::Struct(s) if s.kind == StructKind::Union => false,
+        Type::Struct(s) => s.fields.iter().all(|f| has_fixed_size(&f.ty)),
+        Type::Tuple(items) => items.iter().all(has_fixed_size),
+        Type::Stack(element, _) => has_fixed_size(element),
+        // Enums and errors without representation have no bits that a packet could hold.
+        ty => matches!(ty, Type::Bool | Type::Bits { .. }),
     }
 }
 

@@ -44,7 +44,7 @@ impl Checker<'_> {
                 StmtKind::If(condition, then, otherwise)
             }
             StatementKind::Block { annotations, body } => StmtKind::Block {
-                atomic: crate::annotations::has(annotations, "atomic"),
+                atomic: crate::annotations::has(&self.annotations(annotations), "atomic"),
                 body: self.block(body),
             },
             StatementKind::Switch { subject, cases } => self.switch(subject, cases, span)?,
@@ -93,6 +93,7 @@ impl Checker<'_> {
 
     /// A constant or variable inside of a block, parser or control.
     pub(super) fn local(&mut self, declaration: &ast::Declaration) -> Option<Stmt> {
+        self.annotations(&declaration.annotations);
         let (ty, init, is_const) = match &declaration.kind {
             DeclarationKind::Const { ty, value } => (ty, Some(value), true),
             DeclarationKind::Variable { ty, init } => (ty, init.as_ref(), false),

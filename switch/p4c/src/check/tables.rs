@@ -8,8 +8,10 @@ use super::{Checker, Entity};
 use crate::annotations;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
 use crate::diagnostics::Diagnostic;
+use crate::eval::Value;
 use crate::ir::{
-    ActionCall, ActionRef, Entry, Expr, ExprKind, Instance, Key, Param, Priority, Signature, Table,
+    ActionCall, ActionRef, Annotation, AnnotationValue, Entry, Expr, ExprKind, Instance, Key,
+    Param, Priority, Signature, Table,
 };
 use crate::source::Span;
 use crate::types::Type;
@@ -22,7 +24,7 @@ impl Checker<'_> {
     ) -> Option<Table> {
         let mut table = Table {
             name: declaration.name.text.clone(),
-            annotations: declaration.annotations.clone(),
+            annotations: self.annotations(&declaration.annotations),
             key: Vec::new(),
             actions: Vec::new(),
             default_action: None,
@@ -66,7 +68,8 @@ impl Checker<'_> {
             return None;
         }
         for property in properties {
-            self.table_property(&mut table, property);
+            let annotations = self.annotations(&property.annotations);
+            self.table_property(&mut table, property, annotations);
         }
         if table.default_action.is_none()
             && !properties.iter().any(|p| p.name.text == "default_action")
@@ -78,7 +81,12 @@ impl Checker<'_> {
         Some(table)
     }
 
-    fn table_property(&mut self, table: &mut Table, property: &ast::TableProperty) {
+    fn table_property(
+        &mut self,
+        table: &mut Table,
+        property: &ast::TableProperty,
+        annotations: Vec<Annotation>,
+    ) {
         let name = property.name.text.as_str();
         match (&property.value, name) {
             (Property::Key(_) | Property::Actions(_), _) => {}
@@ -99,8 +107,7 @@ impl Checker<'_> {
             }
             (Property::Expression(value), "largest_priority_wins") => {
                 let value = self.expr_of(value, &Type::Bool);
-                table.largest_priority_wins =
-                    value.as_value() != Some(&crate::eval::Value::Bool(false));
+                table.largest_priority_wins = value.as_value() != Some(&Value::Bool(false));
             }
             (Property::Expression(value), "priority_delta") => {
                 if let Some(delta) = self.constant_int(value) {
@@ -114,17 +121,23 @@ impl Checker<'_> {
             }
             (Property::Expression(value), "support_timeout") => {
                 let value = self.expr_of(value, &Type::Bool);
-                table.support_timeout = value.as_value() == Some(&crate::eval::Value::Bool(true));
+                table.support_timeout = value.as_value() == Some(&Value::Bool(true));
             }
             (Property::Expression(value), "implementation") => {
-                table.implementation =
-                    self.extern_property(property, value, &["action_profile", "action_selector"]);
+                table.implementation = self.extern_property(
+                    property,
+                    annotations,
+                    value,
+                    &["action_profile", "action_selector"],
+                );
             }
             (Property::Expression(value), "counters") => {
-                table.counters = self.extern_property(property, value, &["direct_counter"]);
+                table.counters =
+                    self.extern_property(property, annotations, value, &["direct_counter"]);
             }
             (Property::Expression(value), "meters") => {
-                table.meters = self.extern_property(property, value, &["direct_meter"]);
+                table.meters =
+                    self.extern_property(property, annotations, value, &["direct_meter"]);
             }
             (Property::Expression(_), other) => {
                 let known = [
@@ -153,6 +166,7 @@ impl Checker<'_> {
     fn extern_property(
         &mut self,
         property: &ast::TableProperty,
+        annotations: Vec<Annotation>,
         value: &ast::Expr,
         allowed: &[&str],
     ) -> Option<Expr> {
@@ -160,7 +174,7 @@ impl Checker<'_> {
         match &checked.ty {
             Type::Poison => None,
             Type::Extern(id, _) if allowed.contains(&self.program.externs[*id].name.as_str()) => {
-                Some(self.named_object(property, checked))
+                Some(self.named_object(property, annotations, checked))
             }
             other => {
                 let message = format!(
@@ -176,31 +190,20 @@ impl Checker<'_> {
 
     /// `implementation = action_profile(32);` declares an object on the spot. Its control-plane name is
     /// the `@name` of the property, and not prefixed.
-    fn named_object(&mut self, property: &ast::TableProperty, value: Expr) -> Expr {
+    fn named_object(
+        &mut self,
+        property: &ast::TableProperty,
+        mut annotations: Vec<Annotation>,
+        value: Expr,
+    ) -> Expr {
         let ExprKind::Construct(construct) = value.kind else {
             return value;
         };
-        let name = annotations::string(&property.annotations, "name")
-            .unwrap_or_else(|| property.name.text.clone());
-        let absolute = crate::lex::Token {
-            tok: crate::lex::Tok::Str(format!(".{name}")),
-            span: value.span,
-            starts_line: false,
-            joint: false,
-        };
-        let annotation = ast::Annotation {
-            name: ast::Ident {
-                text: "name".to_owned(),
-                span: value.span,
-            },
-            body: vec![absolute],
-            structured: false,
-        };
-        let others = property
-            .annotations
-            .iter()
-            .filter(|a| a.name.text != "name");
-        let annotations = std::iter::once(annotation).chain(others.cloned()).collect();
+        let name =
+            annotations::string(&annotations, "name").unwrap_or_else(|| property.name.text.clone());
+        let absolute = AnnotationValue::of(Value::Str(format!(".{name}")));
+        annotations.retain(|a| a.name.text != "name");
+        annotations.push(Annotation::new("name", vec![absolute], value.span));
         let id = self.program.instances.len();
         self.program.instances.push(Instance {
             name,
@@ -243,13 +246,14 @@ impl Checker<'_> {
             self.error("bad-key-type", expr.span, message);
             return None;
         }
-        let name = annotations::string(&element.annotations, "name")
+        let annotations = self.annotations(&element.annotations);
+        let name = annotations::string(&annotations, "name")
             .or_else(|| written_name(&element.expr, Some(&expr)));
         Some(Key {
             expr,
             match_kind: kind.text.clone(),
             name,
-            annotations: element.annotations.clone(),
+            annotations,
         })
     }
 
@@ -290,7 +294,7 @@ impl Checker<'_> {
         Some(ActionRef {
             action,
             args,
-            annotations: reference.annotations.clone(),
+            annotations: self.annotations(&reference.annotations),
             span: reference.expr.span,
         })
     }
@@ -386,12 +390,10 @@ impl Checker<'_> {
         let keys: Vec<Type> = table.key.iter().map(|k| k.expr.ty.clone()).collect();
         let keyset = self.keyset(&entry.keyset, &keys, entry.span)?;
         let action = self.action_call(table, &entry.action)?;
+        let annotations = self.annotations(&entry.annotations);
         let priority = match &entry.priority {
             Some(priority) => Some(Priority::Table(self.constant_int(priority)?.to_u64()?)),
-            None => annotations::numbers(&entry.annotations, "priority")
-                .first()
-                .and_then(ToPrimitive::to_u64)
-                .map(Priority::Bmv2),
+            None => annotations::number(&annotations, "priority").map(Priority::Bmv2),
         };
         Some(Entry {
             keyset,
@@ -490,13 +492,6 @@ fn any_value(ty: &Type, span: Span) -> Expr {
     }
 }
 
-fn default_only(span: Span) -> Vec<ast::Annotation> {
-    vec![ast::Annotation {
-        name: ast::Ident {
-            text: "defaultonly".into(),
-            span,
-        },
-        body: Vec::new(),
-        structured: false,
-    }]
+fn default_only(span: Span) -> Vec<Annotation> {
+    vec![Annotation::new("defaultonly", Vec::new(), span)]
 }

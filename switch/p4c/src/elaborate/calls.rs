@@ -493,7 +493,7 @@ pub(super) fn is_stable_place(expr: &Expr) -> bool {
 /// Cannot change at all.
 fn is_fixed(expr: &Expr) -> bool {
     match &expr.kind {
-        ExprKind::Const(_) | ExprKind::Instance(_) | ExprKind::InvalidHeader => true,
+        ExprKind::Const(_) | ExprKind::Instance(_) => true,
         ExprKind::List(items) => items.iter().all(is_fixed),
         _ => false,
     }

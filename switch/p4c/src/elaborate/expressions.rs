@@ -346,6 +346,12 @@ impl Elaborator<'_> {
         match &call.callee {
             Callee::IsValid(header) => {
                 let header = self.expr(header, env, out);
+                // Literals know it.
+                match header.kind {
+                    ExprKind::InvalidHeader => return Expr::bool(false, span),
+                    ExprKind::List(_) => return Expr::bool(true, span),
+                    _ => {}
+                }
                 Expr {
                     kind: ExprKind::Call(Box::new(Call {
                         callee: Callee::IsValid(header),
@@ -412,6 +418,10 @@ pub(super) fn member(base: Expr, name: &str, ty: Type, span: Span) -> Expr {
         && let Some(item) = items.get(i)
     {
         return item.clone();
+    }
+    // Any value would do.
+    if matches!(base.kind, ExprKind::InvalidHeader) {
+        return default_value(&ty, span);
     }
     Expr {
         kind: ExprKind::Field(Box::new(base), name.to_owned()),

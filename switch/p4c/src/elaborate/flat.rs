@@ -4,8 +4,8 @@
 //! [`Flat::vars`], instances are numbers of [`Flat::objects`], and the only calls left inside of
 //! expressions are `isValid` and `lookahead` (the latter only as the whole right side of an assignment).
 
-use crate::ast::Annotation;
-use crate::ir::{ActionId, ControlId, Expr, Priority, TableId};
+use crate::annotations;
+use crate::ir::{ActionId, Annotation, ControlId, Expr, Priority, TableId};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -90,6 +90,13 @@ pub struct ActionParam {
     pub name: String,
     pub ty: Type,
     pub annotations: Vec<Annotation>,
+}
+
+impl ActionParam {
+    /// How the control plane knows it.
+    pub fn own_name(&self) -> String {
+        annotations::string(&self.annotations, "name").unwrap_or_else(|| self.name.clone())
+    }
 }
 
 #[derive(Debug)]

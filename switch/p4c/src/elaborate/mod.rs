@@ -24,9 +24,8 @@ use std::rc::Rc;
 use flat::{Flat, FlatControl, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
 
 use crate::annotations;
-use crate::ast::Annotation;
 use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::ir::{Constructed, Expr, ExprKind, InstanceId, Param, Program, VarId};
+use crate::ir::{Annotation, Constructed, Expr, ExprKind, InstanceId, Param, Program, VarId};
 use crate::source::Span;
 use crate::types::{Type, TypeVar};
 

@@ -11,19 +11,25 @@ use std::collections::HashMap;
 use num_traits::ToPrimitive;
 
 use crate::annotations;
-use crate::ast::Annotation;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::digests::{self, Digest};
 use crate::elaborate::flat::{ActionParam, Flat, FlatTable};
 use crate::eval::Value;
-use crate::ir::{Expr, Program};
-use crate::lex::Tok;
+use crate::ir::{Annotation, Expr, Program};
 use crate::source::Span;
 use crate::types::{StructType, Type};
 use ids::{Kind, Symbols};
 use message::{Message, Node};
 use notes::Owner;
 use typespec::{TypeInfo, bytes};
+
+/// Of `@pkginfo`, in the order of P4Info's fields; the architecture comes third.
+const PACKAGE_PROPERTIES: [&str; 5] = ["name", "version", "organization", "contact", "url"];
+const PLATFORM_PROPERTIES: [&str; 3] = [
+    "multicast_group_table_size",
+    "multicast_group_table_total_replicas",
+    "multicast_group_table_max_replicas_per_entry",
+];
 
 struct Builder<'a> {
     program: &'a Program,
@@ -212,9 +218,7 @@ impl Builder<'_> {
     }
 
     fn symbol(&mut self, kind: Kind, name: &str, annotations: &[Annotation], span: Span) {
-        let id = annotations::numbers(annotations, "id")
-            .first()
-            .and_then(ToPrimitive::to_u32);
+        let id = annotations::number(annotations, "id").and_then(|id| id.to_u32());
         if let Err(bad) = self.symbols.add(kind, name, id) {
             let place = annotations::find(annotations, "id").map_or(span, |a| a.name.span);
             let message = format!(
@@ -256,19 +260,38 @@ impl Builder<'_> {
             .program
             .main
             .map_or(empty, |id| &self.program.instances[id].annotations);
-        for name in ["name", "version"] {
+        self.check_keys(main, "pkginfo", &PACKAGE_PROPERTIES);
+        self.check_keys(main, "platform_property", &PLATFORM_PROPERTIES);
+        let (before, after) = PACKAGE_PROPERTIES.split_at(2);
+        for name in before {
             package_property(&mut package, main, name);
         }
         package.text("arch", "v1model");
-        for name in ["organization", "contact", "url"] {
+        for name in after {
             package_property(&mut package, main, name);
         }
         let told = ["pkginfo", "platform_property"];
-        notes::add_except(&mut package, main, Owner::Object, &told, self.diagnostics);
+        notes::add_except(&mut package, main, Owner::Object, &told);
         if let Some(limits) = platform_properties(main) {
             package.message("platform_properties", limits);
         }
         package
+    }
+
+    /// Keys that P4Info has no field for.
+    fn check_keys(&self, list: &[Annotation], name: &str, known: &[&'static str]) {
+        let Some(annotation) = annotations::find(list, name) else {
+            return;
+        };
+        let keys = annotation.values.iter().filter_map(|v| v.key.as_deref());
+        for key in keys.filter(|key| !known.contains(key)) {
+            let message = format!("P4Info has no `{key}` for @{name}; it is ignored");
+            let known = known.iter().copied();
+            self.diagnostics.report(
+                Diagnostic::warning("unknown-property", annotation.name.span, message)
+                    .suggest(key, known),
+            );
+        }
     }
 
     fn preamble(&self, kind: Kind, name: &str, annotations: &[Annotation]) -> Message {
@@ -286,8 +309,7 @@ impl Builder<'_> {
         let mut taken: Vec<u64> = Vec::new();
         let mut chosen = Vec::new();
         for list in items {
-            let id = annotations::numbers(list, "id");
-            let id = id.first().and_then(ToPrimitive::to_u64);
+            let id = annotations::number(list, "id");
             if let (Some(id), Some(annotation)) = (id, annotations::find(list, "id")) {
                 if id == 0 || id > u32::MAX.into() || taken.contains(&id) {
                     let message = format!("@id({id}) is taken, or not between 1 and {}", u32::MAX);
@@ -319,7 +341,7 @@ impl Builder<'_> {
     }
 
     fn note(&self, out: &mut Message, annotations: &[Annotation]) {
-        notes::add(out, annotations, Owner::Object, self.diagnostics);
+        notes::add(out, annotations, Owner::Object);
     }
 
     fn table(&mut self, table: &FlatTable) -> Message {
@@ -341,12 +363,7 @@ impl Builder<'_> {
             field
                 .number("id", id)
                 .text("name", key.name.clone().unwrap_or_default());
-            notes::add(
-                &mut field,
-                &key.annotations,
-                Owner::MatchField,
-                self.diagnostics,
-            );
+            notes::add(&mut field, &key.annotations, Owner::MatchField);
             // Errors have no width that a controller could know.
             if let Some(width) = width.filter(|_| key.expr.ty != Type::Error) {
                 field.number("bitwidth", width);
@@ -438,7 +455,7 @@ impl Builder<'_> {
         for (param, id) in action.params.iter().zip(ids) {
             let (type_name, width) = self.types.scalar(&param.ty, &self.program.errors);
             let mut message = Message::default();
-            message.number("id", id).text("name", param_name(param));
+            message.number("id", id).text("name", param.own_name());
             self.note(&mut message, &param.annotations);
             if let Some(width) = width {
                 message.number("bitwidth", width);
@@ -451,10 +468,6 @@ impl Builder<'_> {
         out.repeated("params", params);
         out
     }
-}
-
-fn param_name(param: &ActionParam) -> String {
-    annotations::string(&param.annotations, "name").unwrap_or_else(|| param.name.clone())
 }
 
 fn named(name: &str) -> Message {
@@ -484,37 +497,26 @@ fn constant_bytes(expr: &Expr) -> Option<Vec<u8>> {
 
 /// `@pkginfo(name = "value")`
 fn package_property(package: &mut Message, list: &[Annotation], name: &'static str) {
-    for annotation in list.iter().filter(|a| a.name.text == "pkginfo") {
-        for window in annotation.body.windows(3) {
-            if let [key, equals, value] = window
-                && key.is_word(name)
-                && equals.is("=")
-                && let Tok::Str(text) = &value.tok
-            {
-                package.text(name, text.clone());
-            }
-        }
+    if let Some(Value::Str(text)) = setting(list, "pkginfo", name) {
+        package.text(name, text.clone());
     }
 }
 
 /// `@platform_property(name = number)`
 fn platform_properties(list: &[Annotation]) -> Option<Message> {
-    let annotation = annotations::find(list, "platform_property")?;
+    annotations::find(list, "platform_property")?;
     let mut limits = Message::default();
-    for name in [
-        "multicast_group_table_size",
-        "multicast_group_table_total_replicas",
-        "multicast_group_table_max_replicas_per_entry",
-    ] {
-        for window in annotation.body.windows(3) {
-            if let [key, equals, value] = window
-                && key.is_word(name)
-                && equals.is("=")
-                && let Tok::Number { value, .. } = &value.tok
-            {
-                limits.number(name, value.to_u64()?);
-            }
+    for name in PLATFORM_PROPERTIES {
+        if let Some(Value::Int(number)) = setting(list, "platform_property", name) {
+            limits.number(name, number.to_u64()?);
         }
     }
     Some(limits)
+}
+
+/// The value of `key` in `@annotation(key = value)`.
+fn setting<'a>(list: &'a [Annotation], annotation: &str, key: &str) -> Option<&'a Value> {
+    let values = &annotations::find(list, annotation)?.values;
+    let found = values.iter().find(|v| v.key.as_deref() == Some(key))?;
+    Some(&found.value)
 }

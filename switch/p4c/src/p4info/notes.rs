@@ -1,15 +1,11 @@
 //! Annotations, structured annotations and documentation of an object.
 
-use num_bigint::BigInt;
+use num_traits::ToPrimitive;
 
 use super::message::{Message, Node};
 use crate::annotations;
-use crate::ast::{Annotation, Expr, ExprKind};
-use crate::diagnostics::{Diagnostic, Diagnostics};
-use crate::eval::{self, Value};
-use crate::lex::{Tok, Token};
-use crate::parse::Parser;
-use crate::types::Type;
+use crate::eval::Value;
+use crate::ir::Annotation;
 
 /// Annotations that P4Info expresses otherwise.
 const CONSUMED: &[&str] = &["name", "id", "hidden", "brief", "description"];
@@ -25,18 +21,12 @@ pub enum Owner {
 }
 
 /// Adds what the annotations say to the preamble or field of an object.
-pub fn add(out: &mut Message, list: &[Annotation], owner: Owner, diagnostics: &Diagnostics) {
-    add_except(out, list, owner, &[], diagnostics);
+pub fn add(out: &mut Message, list: &[Annotation], owner: Owner) {
+    add_except(out, list, owner, &[]);
 }
 
 /// As [`add`], without some that are told elsewhere.
-pub fn add_except(
-    out: &mut Message,
-    list: &[Annotation],
-    owner: Owner,
-    except: &[&str],
-    diagnostics: &Diagnostics,
-) {
+pub fn add_except(out: &mut Message, list: &[Annotation], owner: Owner, except: &[&str]) {
     let consumed = match owner {
         Owner::Object | Owner::PacketField => CONSUMED,
         Owner::MatchField => CONSUMED_OF_FIELDS,
@@ -62,14 +52,7 @@ pub fn add_except(
     }
     let structured = structured
         .into_iter()
-        .filter_map(|a| match structure(a) {
-            Some(message) => Some(Node::Message(message)),
-            None => {
-                let message = "an annotation in brackets holds constants, or `key = constant` with different keys";
-                diagnostics.report(Diagnostic::error("bad-annotation", a.name.span, message));
-                None
-            }
-        })
+        .map(|a| Node::Message(structure(a)))
         .collect();
     out.repeated("structured_annotations", structured);
 }
@@ -85,84 +68,50 @@ fn documentation(list: &[Annotation]) -> Option<Message> {
     (!doc.0.is_empty()).then_some(doc)
 }
 
-/// `@name[1, true]` or `@name[key = "value"]`; `None` if it is neither.
-fn structure(annotation: &Annotation) -> Option<Message> {
+/// `@name[1, true]` or `@name[key = "value"]`
+fn structure(annotation: &Annotation) -> Message {
     let mut out = Message::default();
     out.text("name", annotation.name.text.clone());
-    let mut tokens = annotation.body.clone();
-    if tokens.is_empty() {
-        return Some(out);
-    }
-    let is_pair = matches!(tokens[0].tok, Tok::Ident(_)) && tokens.get(1)?.is("=");
-    tokens.push(Token {
-        tok: Tok::Eof,
-        span: annotation.name.span,
-        starts_line: true,
-        joint: false,
-    });
-    // What cannot be parsed is reported once, as one annotation.
-    let silent = Diagnostics::default();
-    let mut parser = Parser::new(&tokens, &silent);
-    let mut nodes = Vec::new();
-    for (key, value) in parser.annotation_values(is_pair).ok()? {
-        let value = scalar(&evaluate(&value)?)?;
-        nodes.push(Node::Message(match key {
-            None => value,
+    let nodes: Vec<Node> = annotation
+        .values
+        .iter()
+        .map(|v| match &v.key {
+            None => Node::Message(scalar(&v.value)),
             Some(key) => {
                 let mut pair = Message::default();
-                pair.text("key", key.text).message("value", value);
-                pair
+                pair.text("key", key.clone())
+                    .message("value", scalar(&v.value));
+                Node::Message(pair)
             }
-        }));
-    }
+        })
+        .collect();
     let mut values = Message::default();
-    let keys = nodes.iter().filter_map(|node| match node {
-        Node::Message(message) => message.0.first(),
-        _ => None,
-    });
-    let keys: Vec<_> = keys.collect();
-    let repeated = |(i, key)| keys[..i].contains(key);
-    if is_pair && keys.iter().enumerate().any(repeated) {
-        return None;
+    match annotation.values.first() {
+        None => {}
+        Some(first) if first.key.is_some() => {
+            values.repeated("kv_pairs", nodes);
+            out.message("kv_pair_list", values);
+        }
+        Some(_) => {
+            values.repeated("expressions", nodes);
+            out.message("expression_list", values);
+        }
     }
-    if is_pair {
-        values.repeated("kv_pairs", nodes);
-        out.message("kv_pair_list", values);
-    } else {
-        values.repeated("expressions", nodes);
-        out.message("expression_list", values);
-    }
-    Some(out)
+    out
 }
 
-fn scalar(value: &Value) -> Option<Message> {
+fn scalar(value: &Value) -> Message {
     let mut out = Message::default();
     match value {
-        Value::Int(number) => out.add("int64_value", Node::Signed(i64::try_from(number).ok()?)),
-        Value::Bool(value) => out.add("bool_value", Node::Bool(*value)),
-        Value::Str(text) => out.text("string_value", text.clone()),
-        _ => return None,
-    };
-    Some(out)
-}
-
-/// Constants without names; those of the program are known as macros here.
-fn evaluate(expr: &Expr) -> Option<Value> {
-    match &expr.kind {
-        ExprKind::Number { value, .. } => Some(Value::Int(value.clone())),
-        ExprKind::Bool(value) => Some(Value::Bool(*value)),
-        ExprKind::Str(text) => Some(Value::Str(text.clone())),
-        ExprKind::Unary(op, operand) => eval::unary(*op, &evaluate(operand)?, &Type::Int),
-        ExprKind::Binary(op, left, right) => {
-            let (left, right) = (evaluate(left)?, evaluate(right)?);
-            eval::binary(*op, &left, &right, &Type::Int, 0)?.ok()
+        Value::Int(number) => {
+            out.add("int64_value", Node::Signed(number.to_i64().unwrap_or(0)));
         }
-        _ => None,
+        Value::Bool(value) => {
+            out.add("bool_value", Node::Bool(*value));
+        }
+        Value::Str(text) | Value::Error(text) | Value::Member(text) => {
+            out.text("string_value", text.clone());
+        }
     }
-}
-
-/// The first number of an annotation.
-pub fn number(list: &[Annotation], name: &str) -> Option<u64> {
-    let numbers: Vec<BigInt> = annotations::numbers(list, name);
-    u64::try_from(numbers.first()?).ok()
+    out
 }

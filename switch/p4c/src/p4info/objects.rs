@@ -7,10 +7,10 @@ use super::message::{Message, Node};
 use super::notes::{self, Owner};
 use super::{Builder, named};
 use crate::annotations::{self, own_name};
-use crate::ast::Annotation;
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::Object;
 use crate::eval::Value;
+use crate::ir::Annotation;
 use crate::types::{FieldType, Type};
 
 /// The P4Info kind of an extern type.
@@ -120,8 +120,9 @@ impl Builder<'_> {
                 out.flag("with_selector", object.extern_name == "action_selector");
                 out.number("size", size());
                 if object.extern_name == "action_selector" {
-                    selector_limits(&mut out, &object.annotations);
+                    self.selector_limits(&mut out, object);
                 }
+                self.check_selector(object);
             }
             Kind::Register => {
                 let ty = object.type_args.first()?;
@@ -169,6 +170,57 @@ impl Builder<'_> {
         }
     }
 
+    fn selector_limits(&self, out: &mut Message, object: &Object) {
+        let list = &object.annotations;
+        if let Some(limit) = annotations::number(list, "max_group_size") {
+            out.number("max_group_size", limit);
+        }
+        match size_semantics(object).as_deref() {
+            Some("sum_of_weights") => {
+                out.message("sum_of_weights", Message::default());
+            }
+            Some("sum_of_members") => {
+                let mut members = Message::default();
+                if let Some(limit) = annotations::number(list, "max_member_weight") {
+                    members.number("max_member_weight", limit);
+                }
+                out.message("sum_of_members", members);
+            }
+            Some(other) => {
+                let place = annotations::find(list, "selector_size_semantics");
+                let span = place.map_or(object.span, |a| a.name.span);
+                let message = format!(
+                    "the semantics of sizes are sum_of_weights or sum_of_members, not `{other}`"
+                );
+                self.diagnostics
+                    .report(Diagnostic::error("bad-annotation", span, message));
+            }
+            None => {}
+        }
+    }
+
+    /// Sizes of groups where there are no groups, or none that they are for.
+    fn check_selector(&self, object: &Object) {
+        let is_selector = object.extern_name == "action_selector";
+        let of_members = size_semantics(object).as_deref() == Some("sum_of_members");
+        for annotation in &object.annotations {
+            let name = annotation.name.text.as_str();
+            let why = if SELECTOR_SIZES.contains(&name) && !is_selector {
+                "an action profile has no groups"
+            } else if name == "max_member_weight" && !of_members {
+                "it is for @selector_size_semantics(\"sum_of_members\")"
+            } else {
+                continue;
+            };
+            let message = format!("@{name} is ignored: {why}");
+            self.diagnostics.report(Diagnostic::warning(
+                "ignored-annotation",
+                annotation.name.span,
+                message,
+            ));
+        }
+    }
+
     fn controller_header(&mut self, header: &crate::types::StructType) -> Message {
         let name =
             annotations::string(&header.annotations, "controller_header").unwrap_or_default();
@@ -186,12 +238,7 @@ impl Builder<'_> {
             let mut message = Message::default();
             message.number("id", id);
             message.text("name", field.name.clone());
-            notes::add(
-                &mut message,
-                &field.annotations,
-                Owner::PacketField,
-                self.diagnostics,
-            );
+            notes::add(&mut message, &field.annotations, Owner::PacketField);
             if let Some(width) = width {
                 message.number("bitwidth", width);
             }
@@ -234,7 +281,7 @@ impl Builder<'_> {
             // A field of a value set matches exactly unless @match says otherwise.
             let by_annotation = field
                 .and_then(|f| annotations::find(&f.annotations, "match"))
-                .and_then(|a| super::match_type(&annotations::text(&a.body)));
+                .map(|a| self.match_of_value_set(a));
             message.add("match_type", Node::Symbol(by_annotation.unwrap_or("EXACT")));
             if let Some(name) = type_name {
                 message.message("type_name", named(&name));
@@ -244,6 +291,27 @@ impl Builder<'_> {
         out.repeated("match", matches);
         out.number("size", value_set.size);
         out
+    }
+}
+
+impl Builder<'_> {
+    /// BMv2 compares value sets with all bits, whatever the controller is told.
+    fn match_of_value_set(&self, annotation: &Annotation) -> &'static str {
+        let Some(Value::Member(kind)) = annotation.values.first().map(|v| &v.value) else {
+            return "EXACT";
+        };
+        let span = annotation.name.span;
+        if kind != "exact" {
+            let message = format!("BMv2's value sets match exactly, not by {kind}");
+            self.diagnostics
+                .report(Diagnostic::warning("ignored-annotation", span, message));
+        }
+        super::match_type(kind).unwrap_or_else(|| {
+            let message = format!("a value set does not match by `{kind}`");
+            self.diagnostics
+                .report(Diagnostic::error("bad-annotation", span, message));
+            "EXACT"
+        })
     }
 }
 
@@ -266,24 +334,9 @@ fn meter_type(annotation: &str) -> Option<&'static str> {
     })
 }
 
-fn selector_limits(out: &mut Message, list: &[Annotation]) {
-    if let Some(limit) = notes::number(list, "max_group_size") {
-        out.number("max_group_size", limit);
-    }
-    let semantics = annotations::string(list, "selector_size_semantics");
-    match semantics.map(|s| s.to_ascii_lowercase()).as_deref() {
-        Some("sum_of_weights") => {
-            out.message("sum_of_weights", Message::default());
-        }
-        Some("sum_of_members") => {
-            let mut members = Message::default();
-            if let Some(limit) = notes::number(list, "max_member_weight") {
-                members.number("max_member_weight", limit);
-            }
-            out.message("sum_of_members", members);
-        }
-        _ => {}
-    }
+fn size_semantics(object: &Object) -> Option<String> {
+    let text = annotations::string(&object.annotations, "selector_size_semantics")?;
+    Some(text.to_ascii_lowercase())
 }
 
 /// A struct in a header counts as its fields, with its name in front.

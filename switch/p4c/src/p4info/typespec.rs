@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use num_bigint::BigInt;
+use num_traits::ToPrimitive;
 
 use super::message::{Message, Node};
 use super::notes::{self, Owner};
 use crate::annotations::{self, own_name};
-use crate::diagnostics::Diagnostics;
-use crate::eval;
-use crate::lex::Tok;
+use crate::eval::{self, Value};
 use crate::types::{NewType, StructKind, Type};
 
 /// The user's types that the program's control-plane objects mention.
@@ -192,8 +191,8 @@ impl TypeInfo {
                 info.message("translated_type", translated);
             }
         }
-        let (told, silent) = (["p4runtime_translation"], Diagnostics::default());
-        notes::add_except(&mut info, &n.annotations, Owner::Object, &told, &silent);
+        let told = ["p4runtime_translation"];
+        notes::add_except(&mut info, &n.annotations, Owner::Object, &told);
         self.new_types.insert(name, info);
     }
 }
@@ -259,17 +258,13 @@ pub fn bytes(value: &BigInt, width: u32) -> Vec<u8> {
 
 /// `@p4runtime_translation("uri", 32)`, `(..., bit<32>)` or `(..., string)`
 fn translation(n: &NewType) -> Option<Translation> {
-    let body = &annotations::find(&n.annotations, "p4runtime_translation")?.body;
-    let uri = body.iter().find_map(|t| match &t.tok {
-        Tok::Str(text) => Some(text.clone()),
-        _ => None,
-    })?;
-    if body.iter().any(|t| t.is_word("string")) {
-        return Some(Translation::Text { uri });
-    }
-    let width = body.iter().find_map(|t| match &t.tok {
-        Tok::Number { value, .. } => u64::try_from(value).ok(),
-        _ => None,
-    })?;
-    Some(Translation::Bits { uri, width })
+    let values = &annotations::find(&n.annotations, "p4runtime_translation")?.values;
+    let uri = annotations::string(&n.annotations, "p4runtime_translation")?;
+    Some(match values.get(1).map(|v| &v.value) {
+        Some(Value::Int(width)) => Translation::Bits {
+            uri,
+            width: width.to_u64()?,
+        },
+        _ => Translation::Text { uri },
+    })
 }

@@ -13,7 +13,6 @@ mod types;
 
 use std::collections::HashSet;
 
-use crate::annotations;
 use crate::ast::{Annotation, Ident, Program};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::lex::{Tok, Token};
@@ -353,40 +352,38 @@ impl<'a> Parser<'a> {
         let mut list = Vec::new();
         while self.at("@") {
             self.next();
-            let name = self.member_name()?;
+            let mut name = self.member_name()?;
             let mut body = Vec::new();
-            let structured = self.at("[");
-            if name.text == "pragma" {
-                // The old form ends with its line.
+            let is_pragma = name.text == "pragma";
+            let structured = self.at("[") && !is_pragma;
+            if is_pragma {
+                // The old form has the name next, and ends with its line.
+                name = self.member_name()?;
                 while !self.peek().starts_line && !self.at_end() {
                     body.push(self.next().clone());
                 }
             } else if self.at("(") || self.at("[") {
                 body = self.balanced()?;
             }
-            let annotation = Annotation {
+            list.push(Annotation {
                 name,
                 body,
                 structured,
-            };
-            if annotation.name.text == "name"
-                && annotations::string(std::slice::from_ref(&annotation), "name").is_none()
-            {
-                self.report(
-                    Diagnostic::error(
-                        "bad-annotation",
-                        annotation.name.span,
-                        "@name needs a string",
-                    )
-                    .help("write @name(\"...\")"),
-                );
-            }
-            list.push(annotation);
+            });
         }
         Ok(list)
     }
 
-    /// The body of a structured annotation: `value, ..` or `key = value, ..`.
+    /// A type and nothing else.
+    pub(crate) fn whole_type(&mut self) -> Parsed<crate::ast::Type> {
+        let ty = self.ty()?;
+        match self.at_end() {
+            true => Ok(ty),
+            false => self.expected("the end of the type"),
+        }
+    }
+
+    /// The body of an annotation: `value, ..` or `key = value, ..`.
     pub(crate) fn annotation_values(
         &mut self,
         with_keys: bool,

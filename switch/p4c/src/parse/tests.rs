@@ -100,12 +100,3 @@ fn else_ifs_are_no_nesting() {
     assert_eq!(chain(1000), [""; 0]);
     assert_eq!(chain(5000), ["this `if` has more than 1000 `else if`"]);
 }
-
-#[test]
-fn names_are_strings() {
-    let text = "@name(\"a\" ++ \"b\") const int X = 1; @name(4) const int Y = 1;";
-    let (program, errors) = program(text);
-    assert_eq!(errors, ["@name needs a string"]);
-    let name = crate::annotations::string(&program.declarations[0].annotations, "name");
-    assert_eq!(name.as_deref(), Some("ab"));
-}

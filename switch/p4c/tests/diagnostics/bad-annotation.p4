@@ -11,7 +11,7 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
 control V(inout headers hdr, inout metadata meta) { apply { } }
 control I(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) {
     @single_rate_two_color @two_rate_three_color meter(4, MeterType.bytes) m;
-    @limits[soft = meta.x]
+    @limits[soft = 1]
     table t {
         key = { meta.x: exact; }
         actions = { NoAction; }

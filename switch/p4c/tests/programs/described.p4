@@ -4,13 +4,24 @@
 
 #define OWNER "fabric"
 
+// What annotations are told may have names.
+const string PREFIX = "in";
+const bit<32> GROUP = 16;
+const bit<32> WIDTH = 32;
+
+enum bit<16> Numbers {
+    pad = 7,
+    weight = 100
+}
+
 @custom("of the type")
+@p4runtime_translation("port", bit<WIDTH>)
 type bit<9> PortId_t;
 type PortId_t Uplink_t;
 
 struct origin_t {
     bit<9> port;
-    @id(7)
+    @id(Numbers.pad)
     bit<7> pad;
 }
 
@@ -56,19 +67,19 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
 }
 
 control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
-    @max_group_size(16)
+    @max_group_size(GROUP)
     @selector_size_semantics("sum_of_members")
-    @max_member_weight(100)
+    @max_member_weight(Numbers.weight)
     action_selector(HashAlgorithm.crc16, 128, 16) by_members;
 
     @description("Sends the packet.")
-    action forward(@brief("output port") bit<9> port, @custom(1, "x") Uplink_t uplink) {
+    action forward(@brief("output port") @name("output") bit<9> port, @custom(1, "x") Uplink_t uplink) {
         standard.egress_spec = port;
         meta.uplink = uplink;
     }
 
     @brief("routes") @description("One for each destination.")
-    @owner[OWNER, 2 * 3, true]
+    @owner[OWNER, WIDTH + 1, true]
     @restriction("
         a != 0 -> \"x\";
     ")
@@ -91,19 +102,28 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         }
         implementation = by_members;
     }
+    table by_priority {
+        key = { hdr.pairs[0].a: ternary; }
+        actions = { NoAction; }
+        const entries = {
+            1 &&& 3: NoAction() @priority(WIDTH);
+            2 &&& 3: NoAction() @priority(WIDTH / 2);
+        }
+    }
     table inline_selector {
         key = {
             hdr.pairs[0].a: exact;
             hdr.pairs[0].b: selector;
         }
         actions = { NoAction; }
-        @name("inline") @max_group_size(8) @selector_size_semantics("SUM_OF_WEIGHTS")
+        @name(PREFIX ++ "line") @max_group_size(8) @selector_size_semantics("SUM_OF_WEIGHTS")
         implementation = action_selector(HashAlgorithm.crc32, 64, 8);
     }
 
     apply {
         meta.last_port = 0;
         routes.apply();
+        by_priority.apply();
         inline_selector.apply();
     }
 }
@@ -122,7 +142,7 @@ control Deparse(packet_out packet, in headers_t hdr) {
     }
 }
 
-@pkginfo(name = "described", version = "1")
+@pkginfo(name = "de" ++ "scribed", version = "1")
 @brief("A program to be described")
-@platform_property(multicast_group_table_size = 10, multicast_group_table_total_replicas = 20)
+@platform_property(multicast_group_table_size = WIDTH - 22, multicast_group_table_total_replicas = 20)
 V1Switch(Parse(), Checksum(), FromPort(), ToPort(), Checksum(), Deparse()) main;

@@ -86,12 +86,10 @@ impl Code<'_, '_> {
             ) => {
                 self.assign(*slot, word, data);
             }
-            Primitive::MarkToDrop => {
-                let standard = &self.program.standard;
-                let (spec, group) = (standard.egress_spec, standard.mcast_grp);
+            Primitive::MarkToDrop(to) => {
                 let port = self.load_context(calls::offset::DROP_PORT);
-                self.set_place(spec, port);
-                if let Some(group) = group {
+                self.set_place(to.egress_spec, port);
+                if let Some(group) = to.mcast_grp {
                     self.set_word_to(group.at, 0);
                 }
             }

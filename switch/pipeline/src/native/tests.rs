@@ -98,7 +98,8 @@ fn primitive(at: usize, params: bool) -> impl Strategy<Value = Value> {
         1 => (any_field(), 0u64..300).prop_map(|(to, n)| call("modify_field_rng_uniform", &[to, hex(3), hex(n)])),
         1 => number(params).prop_map(|n| call("assert", &[expr("d2b", Value::Null, n)])),
         1 => Just(call("exit", &[])),
-        1 => Just(call("mark_to_drop", &[json!({"type": "header", "value": "standard_metadata"})])),
+        1 => prop::sample::select(vec!["standard_metadata", "copy"])
+            .prop_map(move |h| call("mark_to_drop", &[header(h)])),
     ]
 }
 

@@ -201,6 +201,22 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// `name` is the field's, for the error if it is too wide.
+    pub fn of(name: &str, slot: Slot) -> Result<Place, LoadError> {
+        match slot {
+            Slot {
+                at, words: 1, bits, ..
+            } => Ok(Place {
+                at,
+                mask: low_mask(bits),
+            }),
+            _ => Err(LoadError::new(
+                name,
+                format!("it has {} bits, v1model's has at most 64", slot.bits),
+            )),
+        }
+    }
+
     #[inline]
     pub fn set(self, words: &mut [u64], value: u64) {
         words[self.at as usize] = value & self.mask;
@@ -214,18 +230,9 @@ impl Place {
 
 impl StandardMetadata {
     fn load(layout: &Layout) -> Result<StandardMetadata, LoadError> {
-        let known = |name: &str| match layout.known(name) {
-            None => Ok(None),
-            Some(Slot {
-                at, words: 1, bits, ..
-            }) => Ok(Some(Place {
-                at,
-                mask: low_mask(bits),
-            })),
-            Some(slot) => Err(LoadError::new(
-                name,
-                format!("it has {} bits, v1model's has at most 64", slot.bits),
-            )),
+        let known = |name: &str| {
+            let slot = layout.known(name);
+            slot.map(|slot| Place::of(name, slot)).transpose()
         };
         let standard = |field: &str| known(&format!("standard_metadata.{field}"));
         let required = |field: &str| {

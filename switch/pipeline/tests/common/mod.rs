@@ -65,7 +65,8 @@ impl Fixture {
                 header("h", 2, "h_t", false),
                 header("s[0]", 3, "x_t", false),
                 header("s[1]", 4, "x_t", false),
-                header("s[2]", 5, "x_t", false)
+                header("s[2]", 5, "x_t", false),
+                header("copy", 6, "standard_metadata", true)
             ],
             "header_stacks": [{"name": "s", "id": 0, "header_type": "x_t", "size": 3, "header_ids": [3, 4, 5]}],
             "field_lists": [{"id": 1, "name": "keep", "elements": [field("scalars", "a")]}],
