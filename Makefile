@@ -145,6 +145,7 @@ lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies controller/ebb_controller experiments/ebb_experiments
 	@MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests
+	@MYPYPATH=tools $(PYTHON) -m mypy tools/compare
 
 clean: ## remove everything that was built (not .venv, not target/)
 	rm -rf $(BUILD) results $(PROTO_MODULES:=*)

@@ -1,0 +1,229 @@
+"""Terms of numbers in a normal form: two spellings of one computation give one term.
+
+Normalised: constants are folded; a mask of k ones and a cast to k bits are both `trunc(k)`, which
+is dropped where the value has no more bits; `trunc` makes inner truncations of as many bits
+superfluous; subtraction is addition of the negative; sums, products and bitwise operations have no
+order; `(x >> a) >> b` is `x >> (a + b)`, and a truncation moves out of a shift to the right; `!=`,
+`>`, `>=` and `<=` are `==` and `<`; a one-bit comparison with 0 is the negation of one with 1.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+from .diagrams import Diagrams, Node, Term
+
+_COMMUTATIVE: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+}
+
+
+def number_of(term: Term) -> int | None:
+    """The value of a constant."""
+    if term.op == "const":
+        value = term.args[0]
+        assert isinstance(value, int)
+        return value
+    return None
+
+
+def _parts(term: Term) -> tuple[Term, ...]:
+    return tuple(a for a in term.args if isinstance(a, Term))
+
+
+@dataclass
+class Arithmetic:
+    """Operations on terms. Numbers are those of BMv2's expressions: unbounded, cut by `trunc`."""
+
+    d: Diagrams
+
+    def width(self, term: Term) -> int | None:
+        """So many bits hold the value, which is not negative; `None` if it may be any number."""
+        op, args = term.op, term.args
+        if op == "const":
+            number = number_of(term)
+            assert number is not None
+            return number.bit_length() if number >= 0 else None
+        if op in ("field", "trunc", "undefined", "argument", "lookahead"):
+            width = args[1] if op in ("field", "argument", "lookahead") else args[0]
+            return width if isinstance(width, int) else None
+        widths = [self.width(a) for a in _parts(term)]
+        if op == ">>" and widths[0] is not None:
+            by = number_of(_parts(term)[1])
+            return None if by is None else max(0, widths[0] - by)
+        if op == "<<" and widths[0] is not None:
+            by = number_of(_parts(term)[1])
+            return None if by is None else widths[0] + by
+        if op == "&":
+            known = [w for w in widths if w is not None]
+            return min(known) if known else None
+        if op in ("|", "^") and None not in widths:
+            return max(w for w in widths if w is not None)
+        return None
+
+    def truncated(self, bits: int, term: Term) -> Term:
+        """`term` modulo 2^bits."""
+        number = number_of(term)
+        if number is not None:
+            return self.d.const(number % (1 << bits))
+        width = self.width(term)
+        if width is not None and width <= bits:
+            return term
+        inner = self._inside(bits, term)
+        number = number_of(inner)
+        if number is not None:
+            return self.d.const(number % (1 << bits))
+        width = self.width(inner)
+        if width is not None and width <= bits:
+            return inner
+        return self.d.term("trunc", bits, inner)
+
+    def _inside(self, bits: int, term: Term) -> Term:
+        """A term that is equal modulo 2^bits, without what only higher bits depend on."""
+        number = number_of(term)
+        if number is not None:
+            return self.d.const(number % (1 << bits))
+        if term.op in ("trunc", "signed"):
+            kept, inner = term.args
+            assert isinstance(kept, int) and isinstance(inner, Term)
+            return self._inside(bits, inner) if kept >= bits else term
+        if term.op in _COMMUTATIVE or term.op in ("negative", "~"):
+            return self.apply(term.op, *(self._inside(bits, a) for a in _parts(term)), bits=bits)
+        if term.op == "<<":
+            value, by = _parts(term)
+            return self.apply("<<", self._inside(bits, value), by)
+        return term
+
+    def as_signed(self, bits: int, term: Term) -> Term:
+        """`term` as a number of `bits` bits in two's complement."""
+        number = number_of(term)
+        if number is not None:
+            number %= 1 << bits
+            return self.d.const(number - (1 << bits) if number >> (bits - 1) else number)
+        inner = self._inside(bits, term)
+        if inner.op == "signed" and inner.args[0] == bits:
+            return inner
+        return self.d.term("signed", bits, inner)
+
+    def apply(self, op: str, *args: Term, bits: int | None = None) -> Term:
+        """A number from numbers; with `bits` only the lowest bits of the result are asked for."""
+        numbers = [number_of(a) for a in args]
+        known = [n for n in numbers if n is not None]
+        if op == "-":
+            return self.apply("+", args[0], self.apply("negative", args[1], bits=bits), bits=bits)
+        if op == "negative":
+            if known:
+                return self.d.const(-known[0] if bits is None else -known[0] % (1 << bits))
+            (inner,) = args
+            return _parts(inner)[0] if inner.op == "negative" else self.d.term("negative", inner)
+        if op == "~":
+            return self.d.const(~known[0]) if known else self.d.term("~", *args)
+        if op in _COMMUTATIVE:
+            return self._unordered(op, args, bits)
+        if op in ("<<", ">>"):
+            return self._shifted(op, *args)
+        return self.d.term(op, *args)
+
+    def _unordered(self, op: str, args: tuple[Term, ...], bits: int | None) -> Term:
+        flat: list[Term] = []
+        constant: int | None = None
+        fold = _COMMUTATIVE[op]
+        pending = list(args)
+        while pending:
+            arg = pending.pop()
+            number = number_of(arg)
+            if number is not None:
+                constant = number if constant is None else fold(constant, number)
+            elif arg.op == op:
+                pending.extend(_parts(arg))
+            else:
+                flat.append(arg)
+        if constant is not None and bits is not None:
+            constant %= 1 << bits
+        if op in ("&", "*") and constant == 0:
+            return self.d.const(0)
+        all_ones = bits is not None and constant == (1 << bits) - 1
+        neutral = (constant == 0 and op in "+|^") or (constant == 1 and op == "*")
+        if op == "&" and constant is not None and not all_ones and _is_mask(constant):
+            rest = self._unordered("&", tuple(flat), bits)
+            return self.truncated(constant.bit_length(), rest)
+        if constant is not None and not neutral and not (op == "&" and all_ones):
+            flat.append(self.d.const(constant))
+        if op in "&|":
+            flat = list(dict.fromkeys(flat))
+        if not flat:
+            return self.d.const(constant or 0)
+        if len(flat) == 1:
+            return flat[0]
+        return self.d.term(op, *sorted(flat, key=id))
+
+    def _shifted(self, op: str, value: Term, by: Term) -> Term:
+        distance, number = number_of(by), number_of(value)
+        if distance is None:
+            return self.d.term(op, value, by)
+        if distance == 0:
+            return value
+        if number is not None:
+            return self.d.const(number << distance if op == "<<" else number >> distance)
+        if op == ">>":
+            width = self.width(value)
+            if width is not None and width <= distance:
+                return self.d.const(0)
+            if value.op == "trunc":
+                bits, inner = value.args
+                assert isinstance(bits, int) and isinstance(inner, Term)
+                return self.truncated(bits - distance, self._shifted(">>", inner, by))
+        if value.op == op:
+            inner, before = _parts(value)
+            distance_before = number_of(before)
+            if distance_before is not None:
+                return self._shifted(op, inner, self.d.const(distance + distance_before))
+        return self.d.term(op, value, by)
+
+    def equal(self, a: Term, b: Term) -> Node:
+        left, right = number_of(a), number_of(b)
+        if a is b:
+            return self.d.true
+        if left is not None and right is not None:
+            return self.d.true if left == right else self.d.false
+        if left is not None or (right is None and id(a) > id(b)):
+            a, b, right = b, a, left
+        width = self.width(a)
+        if right is not None and width is not None:
+            if right < 0 or right.bit_length() > width:
+                return self.d.false
+            if width == 1 and right == 0:
+                return self.d.negated(self.d.condition(self.d.term("==", a, self.d.const(1))))
+        return self.d.condition(self.d.term("==", a, b))
+
+    def less(self, a: Term, b: Term) -> Node:
+        left, right = number_of(a), number_of(b)
+        if a is b:
+            return self.d.false
+        if left is not None and right is not None:
+            return self.d.true if left < right else self.d.false
+        if left == 0 and self.width(b) is not None:
+            return self.d.negated(self.equal(b, self.d.const(0)))
+        if right == 0 and self.width(a) is not None:
+            return self.d.false
+        if right == 1 and self.width(a) is not None:
+            return self.equal(a, self.d.const(0))
+        return self.d.condition(self.d.term("<", a, b))
+
+    def true_if(self, term: Term) -> Node:
+        """Whether a number is not 0."""
+        return self.d.negated(self.equal(term, self.d.const(0)))
+
+    def all_equal(self, pairs: list[tuple[Node, Node]]) -> Node:
+        return reduce(self.d.both, (self.d.lift(self.equal, a, b) for a, b in pairs), self.d.true)
+
+
+def _is_mask(number: int) -> bool:
+    return number > 0 and number & (number + 1) == 0

@@ -1,0 +1,245 @@
+"""What a parser does to a packet: both parsers run side by side, from state to state.
+
+States that go on without a choice are one with their successor, so splitting and merging them does
+not count, and neither do names. A pair of states is compared again while the locals that lead into
+it differ, at most `VISITS` times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .diagrams import Diagrams, Node, Term
+from .machine import Machine, NotCompared
+from .pipelines import differing
+from .program import Json, Program
+
+VISITS = 40
+NO_MATCH = "(no match)"
+"""What comes after a choice that no transition matches: an error."""
+
+
+class ParserMachine(Machine):
+    def __init__(self, program: Program, parser: Json, diagrams: Diagrams) -> None:
+        super().__init__(program, diagrams)
+        self.states: Json = {s["name"]: s for s in parser["parse_states"]}
+        self.extracted: dict[str, int] = {}
+        """How often each header was extracted."""
+        self.used: dict[str, int] = {}
+        """How many elements of each stack were extracted."""
+
+    def next_index(self, stack: str) -> Node:
+        self.used.setdefault(stack, 0)
+        return self.d.number(self.used[stack])
+
+    def snapshot(self) -> tuple[dict[str, Node], dict[str, int], dict[str, int]]:
+        return dict(self.state), dict(self.extracted), dict(self.used)
+
+    def restore(self, saved: tuple[dict[str, Node], dict[str, int], dict[str, int]]) -> None:
+        state, extracted, used = saved
+        self.state, self.extracted, self.used = dict(state), dict(extracted), dict(used)
+
+    def locals(self) -> tuple[tuple[str, Node], ...]:
+        local = [(n, v) for n, v in self.state.items() if n.startswith("local.")]
+        return tuple(sorted(local, key=lambda item: item[0]))
+
+    def block(self, name: str | None) -> str | None:
+        """Runs states from `name` to one that chooses, or to the end; returns where it stopped."""
+        passed: set[str] = set()
+        while name is not None:
+            state = self.states[name]
+            for op in state["parser_ops"]:
+                self.parse(op)
+            transitions = state["transitions"]
+            if state.get("transition_key") or len(transitions) != 1:
+                return name
+            if name in passed:
+                raise NotCompared(f"the parser state {name} leads to itself")
+            passed.add(name)
+            name = transitions[0]["next_state"]
+        return None
+
+    def parse(self, op: Json) -> None:
+        kind, parameters = op["op"], op["parameters"]
+        if kind in ("extract", "extract_VL"):
+            length = self.value(parameters[1]) if kind == "extract_VL" else self.d.number(0)
+            self.extract(parameters[0], length)
+        elif kind == "set":
+            self.assign(parameters[0], self.value(parameters[1]))
+        elif kind == "verify":
+            holds = self.true_if(self.value(parameters[0]))
+            checked = self.d.choose(holds, self.d.number(1), self.d.number(0))
+            if checked is not self.d.true:
+                self.note("packet", "verify", checked, self.value(parameters[1]))
+        elif kind in ("advance", "shift"):
+            distance = self.value(parameters[0]) if isinstance(parameters[0], dict) else None
+            if distance is None:
+                distance = self.d.number(8 * parameters[0])
+            self.note("packet", "advance", distance)
+        elif kind == "primitive":
+            self.run([parameters[0]])
+        else:
+            raise NotCompared(f"the parser operation {kind}")
+
+    def extract(self, target: Any, length: Node) -> None:
+        kind, name = target["type"], target["value"]
+        if kind == "stack":
+            number = self.used.setdefault(name, 0)
+            elements = self.program.elements(name)
+            self.used[name] = number + 1
+            if number >= len(elements):
+                self.note("packet", "overflow", self.text(self.program.header(name)))
+                return
+            name = elements[number]
+        elif kind != "regular":
+            raise NotCompared(f"extraction to a {kind}")
+        plain = self.program.header(name)
+        self.note("packet", "extract", self.text(plain), length)
+        count = self.extracted[plain] = self.extracted.get(plain, 0) + 1
+        for field in self.program.fields(name):
+            variable = self.program.variable(name, field.name)
+            label = f"{variable}#{count}"
+            self.state[variable] = self.initial(label, field.width, field.signed)
+        self.make_valid(name, self.d.true, self.d.true)
+
+    def key_width(self, key: Json) -> int:
+        value = key["value"]
+        if key["type"] == "lookahead":
+            return int(value[1])
+        if key["type"] == "field":
+            width = self.program.field(value[0], value[1]).width
+        elif key["type"] == "stack_field":
+            width = self.program.field(self.program.elements(value[0])[0], value[1]).width
+        else:
+            raise NotCompared(f"a key that is a {key['type']}")
+        if width is None:
+            raise NotCompared("a varbit as key")
+        return width
+
+    def choice(self, name: str | None) -> tuple[Node, list[str | None]]:
+        """Which of the successors listed comes next: a diagram of their numbers."""
+        if name is None:
+            return self.d.leaf(self.d.term("go", 0)), [None]
+        state = self.states[name]
+        keys = [(self.value(k), self.key_width(k)) for k in state["transition_key"]]
+        followers: list[str | None] = [t["next_state"] for t in state["transitions"]]
+        result = self.d.leaf(self.d.term("go", len(followers)))
+        for number, transition in reversed(list(enumerate(state["transitions"]))):
+            here = self.d.leaf(self.d.term("go", number))
+            result = self.d.choose(self.taken(transition, keys), here, result)
+        return result, [*followers, NO_MATCH]
+
+    def taken(self, transition: Json, keys: list[tuple[Node, int]]) -> Node:
+        kind = transition.get("type") or (
+            "default" if transition["value"] == "default" else "hexstr"
+        )
+        if kind == "default":
+            return self.d.true
+        if kind == "parse_vset":
+            under = self.text(str(transition.get("mask")))
+            member = self.d.make(
+                "member", self.text(transition["value"]), under, *(k for k, _ in keys)
+            )
+            return self.true_if(member)
+        value = int(transition["value"], 16)
+        given = transition.get("mask")
+        mask = None if given is None else int(given, 16)
+        result = self.d.true
+        for key, width in reversed(keys):
+            room = 8 * ((width + 7) // 8)
+            expected, value = value & ((1 << room) - 1), value >> room
+            if mask is not None:
+                wanted, mask = mask & ((1 << width) - 1), mask >> room
+                key = self.masked(key, wanted)
+                expected &= wanted
+            equal = self.d.lift(self.math.equal, key, self.d.number(expected))
+            result = self.d.both(result, equal)
+        return result
+
+    def masked(self, key: Node, mask: int) -> Node:
+        return self.d.lift(lambda t: self.d.leaf(self.math.apply("&", t, self.d.const(mask))), key)
+
+
+@dataclass
+class Difference:
+    where: str
+    left: str
+    right: str
+
+
+def show_way(way: list[tuple[Term, bool]]) -> str:
+    return ", ".join(f"{'' if holds else 'not '}{term}" for term, holds in way) or "always"
+
+
+class Comparison:
+    """Both parsers; `differences` is what was found."""
+
+    def __init__(
+        self, left: Program, right: Program, parsers: tuple[Json, Json], diagrams: Diagrams
+    ) -> None:
+        self.d = diagrams
+        self.left = ParserMachine(left, parsers[0], diagrams)
+        self.right = ParserMachine(right, parsers[1], diagrams)
+        self.differences: list[Difference] = []
+        self.visits: dict[tuple[str | None, str | None], set[object]] = {}
+        for machine in (self.left, self.right):
+            machine.fill()
+        self.work = [(parsers[0]["init_state"], parsers[1]["init_state"], *self.saved(), "start")]
+        while self.work and len(self.differences) < 20:
+            self.step(*self.work.pop())
+
+    def saved(self) -> tuple[Any, Any]:
+        return self.left.snapshot(), self.right.snapshot()
+
+    def step(self, a: str | None, b: str | None, before_a: Any, before_b: Any, how: str) -> None:
+        self.left.restore(before_a)
+        self.right.restore(before_b)
+        environment = (
+            self.left.locals(),
+            self.right.locals(),
+            tuple(sorted(self.left.used.items())),
+            tuple(sorted(self.right.used.items())),
+        )
+        seen = self.visits.setdefault((a, b), set())
+        if environment in seen or len(seen) >= VISITS:
+            return
+        seen.add(environment)
+        if NO_MATCH in (a, b):
+            if a != b:
+                self.differences.append(Difference(f"after {how}", str(a), str(b)))
+            return
+        a, b = self.left.block(a), self.right.block(b)
+        if not self.same_state(a, b, how):
+            return
+        for machine in (self.left, self.right):
+            machine.state.pop("packet", None)
+        if a is None and b is None:
+            return
+        choice_a, followers_a = self.left.choice(a)
+        choice_b, followers_b = self.right.choice(b)
+        after = self.saved()
+        for left, right, way in self.d.pairs(choice_a, choice_b):
+            next_a, next_b = (
+                followers[number]
+                for followers, number in ((followers_a, left.args[0]), (followers_b, right.args[0]))
+                if isinstance(number, int)
+            )
+            self.work.append((next_a, next_b, *after, f"{a}: {show_way(way)}"))
+
+    def same_state(self, a: str | None, b: str | None, how: str) -> bool:
+        names = [n for n in self.left.state | self.right.state if not n.startswith("local.")]
+        found = False
+        for name in names:
+            different = differing(self.d, self.left.history(name), self.right.history(name))
+            if different:
+                found = True
+                x, y, way = different
+                self.differences.append(
+                    Difference(
+                        f"{name} at {a or 'end'}/{b or 'end'} after {how} if {show_way(way)}",
+                        str(x),
+                        str(y),
+                    )
+                )
+        return not found

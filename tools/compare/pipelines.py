@@ -1,0 +1,187 @@
+"""What a pipeline does to a packet: its tables, conditions and actions run on symbols.
+
+Tables without a key whose one action is constant are code that the compiler put somewhere; their
+number, names and order do not count. What counts is, for every other table, when it is applied and
+with which key, and for every variable and object what is in it at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .diagrams import Diagrams, Node, Term
+from .machine import Machine, NotCompared
+from .program import Json, Program
+
+
+def is_code(table: Json) -> bool:
+    """Whether a table is statements that the compiler put into one."""
+    default = table.get("default_entry") or {}
+    return (
+        not table["key"]
+        and len(table["actions"]) == 1
+        and bool(default.get("action_const"))
+        and bool(default.get("action_entry_const"))
+        and not table.get("with_counters")
+        and not table.get("direct_meters")
+    )
+
+
+def successors(node: Json) -> list[str | None]:
+    if "expression" in node:
+        return [node["true_next"], node["false_next"]]
+    if "next_node" in node:
+        return [node["next_node"]]
+    return [*node["next_tables"].values(), node.get("base_default_next")]
+
+
+class Execution:
+    """One pipeline, run from its first node to all its ends."""
+
+    def __init__(
+        self, program: Program, pipeline: Json, diagrams: Diagrams, visible: set[str]
+    ) -> None:
+        self.machine = Machine(program, diagrams)
+        self.d = diagrams
+        self.program = program
+        self.visible = visible
+        self.nodes: Json = {
+            n["name"]: n
+            for group in ("tables", "conditionals", "action_calls")
+            for n in pipeline.get(group, [])
+        }
+        self.reached: dict[str, Node] = {}
+        self.machine.fill()
+        first = pipeline["init_table"]
+        if first is not None:
+            self.reached[first] = diagrams.true
+            for name in self.order(first):
+                self.visit(self.nodes[name], self.reached.get(name, diagrams.false))
+        self.state = self.machine.state
+        self.state["exit"] = self.machine.stopped
+
+    def order(self, first: str) -> list[str]:
+        """Every node behind those that lead to it."""
+        done: list[str] = []
+        state: dict[str, int] = {}
+        stack = [(first, False)]
+        while stack:
+            name, left = stack.pop()
+            if left:
+                state[name] = 2
+                done.append(name)
+                continue
+            if state.get(name) == 2:
+                continue
+            if state.get(name) == 1:
+                raise NotCompared(f"a circle of tables at {name}")
+            state[name] = 1
+            stack.append((name, True))
+            for follower in successors(self.nodes[name]):
+                if follower is not None and state.get(follower) != 2:
+                    if state.get(follower) == 1:
+                        raise NotCompared(f"a circle of tables at {follower}")
+                    stack.append((follower, False))
+        return done[::-1]
+
+    def go(self, follower: str | None, way: Node) -> None:
+        if follower is not None:
+            way = self.d.both(way, self.d.negated(self.machine.stopped))
+            before = self.reached.get(follower, self.d.false)
+            self.reached[follower] = self.d.either(before, way)
+
+    def visit(self, node: Json, way: Node) -> None:
+        if way is self.d.false:
+            return
+        self.machine.way = way
+        if "expression" in node:
+            holds = self.machine.true_if(self.machine.value(node["expression"]))
+            self.go(node["true_next"], self.d.both(way, holds))
+            self.go(node["false_next"], self.d.both(way, self.d.negated(holds)))
+        elif "next_node" in node:
+            self.machine.run(self.program.actions[node["action_id"]]["primitives"])
+            self.go(node["next_node"], way)
+        elif node["name"] not in self.visible:
+            self.code(node, way)
+        else:
+            self.table(node, way)
+
+    def code(self, table: Json, way: Node) -> None:
+        default = table["default_entry"]
+        action = self.program.actions[default["action_id"]]
+        self.machine.arguments = [
+            self.d.number(int(v, 16)) for v in default.get("action_data") or []
+        ]
+        self.machine.run(action["primitives"])
+        follower = table["next_tables"].get(
+            action["name"], table["next_tables"].get("__MISS__", table.get("base_default_next"))
+        )
+        self.go(follower, way)
+
+    def table(self, table: Json, way: Node) -> None:
+        name = table["name"]
+        keys = []
+        for key in table["key"]:
+            target = key["target"]
+            header, field = (target, "$valid$") if isinstance(target, str) else target
+            keys.append(self.machine.get(header, field))
+        self.machine.note(f"table {name}", "applied", *keys)
+        hit = self.d.condition(self.d.term("hit", name)) if table["key"] else self.d.false
+        direct = table.get("direct_meters")
+        if direct:
+            self.direct_meter(direct)
+        for action, chosen in self.outcomes(table):
+            here = self.d.both(way, chosen)
+            self.machine.way = here
+            self.machine.arguments = [
+                self.d.leaf(self.d.term("argument", f"{name} {action['name']} {i}", p["bitwidth"]))
+                for i, p in enumerate(action["runtime_data"])
+            ]
+            self.machine.run(action["primitives"])
+            followers = table["next_tables"]
+            if "__HIT__" in followers:
+                self.go(followers["__HIT__"], self.d.both(here, hit))
+                self.go(followers["__MISS__"], self.d.both(here, self.d.negated(hit)))
+            else:
+                self.go(followers.get(action["name"], table.get("base_default_next")), here)
+
+    def direct_meter(self, name: str) -> None:
+        """A direct meter writes its colour when its table is applied."""
+        meter = next(m for m in self.program.json["meter_arrays"] if m["name"] == name)
+        target = meter.get("result_target")
+        if target:
+            colour = self.d.leaf(self.d.term("colour", name))
+            self.machine.set(target[0], target[1], colour)
+
+    def outcomes(self, table: Json) -> Iterator[tuple[Json, Node]]:
+        """The actions of a table, and when each is what the table chose."""
+        actions = {i: self.program.actions[i] for i in table["action_ids"]}
+        default = table.get("default_entry") or {}
+        if not table["key"] and default.get("action_const") and not table.get("entries"):
+            yield actions[default["action_id"]], self.d.true
+            return
+        ordered = sorted(actions.values(), key=lambda a: a["name"])
+        rest = self.d.true
+        for action in ordered[:-1]:
+            chosen = self.d.condition(self.d.term("chosen", table["name"], action["name"]))
+            yield action, self.d.both(rest, chosen)
+            rest = self.d.both(rest, self.d.negated(chosen))
+        if ordered:
+            yield ordered[-1], rest
+
+
+def compatible(a: Term, b: Term) -> bool:
+    """Whether two values are one; what nobody defined may be anything."""
+    return a is b or "undefined" in (a.op, b.op)
+
+
+def differing(
+    diagrams: Diagrams, left: Node, right: Node
+) -> tuple[Term, Term, list[tuple[Term, bool]]] | None:
+    """Two different values that the diagrams have together, and how one gets there."""
+    if left is right:
+        return None
+    for a, b, way in diagrams.pairs(left, right):
+        if not compatible(a, b):
+            return a, b, way
+    return None

@@ -1,0 +1,377 @@
+"""Compares two programs section by section.
+
+What is declared (header layouts, tables, arrays, ..) is compared by name; what runs (parser,
+pipelines, deparser, checksums) on symbols, see `machine`. Not compared: source positions, numeric
+ids and order of declarations, names of generated actions, tables, conditions, calculations and
+locals, `force_arith`, padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from . import parsers
+from .diagrams import Diagrams, TooLarge
+from .machine import Machine, NotCompared
+from .parsers import show_way
+from .pipelines import Execution, differing, is_code
+from .program import METADATA, Json, Program, plain
+
+
+@dataclass(frozen=True)
+class Difference:
+    section: str
+    path: str
+    left: str
+    right: str
+
+
+@dataclass
+class Result:
+    differences: list[Difference] = field(default_factory=list)
+    not_compared: list[tuple[str, str]] = field(default_factory=list)
+    """Section, and why."""
+
+
+Fields = dict[str, Any]
+"""What a section declares: path to value."""
+
+
+def header_layouts(p: Program) -> Fields:
+    result: Fields = {}
+    for name, header in p.headers.items():
+        if name == "scalars":
+            for kind in p.fields(name):
+                if kind.name.startswith(METADATA):
+                    where = p.variable(name, kind.name)
+                    result[where] = (kind.width, kind.signed)
+            continue
+        where = p.header(name)
+        layout = [(f.name, f.width, f.signed) for f in p.fields(name) if not _padding(f.name)]
+        result[where] = layout
+        result[f"{where} metadata"] = header["metadata"]
+        result[f"{where} max_length"] = p.types[header["header_type"]].get("max_length")
+    return result
+
+
+def _padding(name: str) -> bool:
+    return name.startswith("_padding")
+
+
+def stacks(p: Program) -> Fields:
+    result: Fields = {}
+    for name in p.stacks:
+        result[plain(name)] = [p.header(e) for e in p.elements(name)]
+    return result
+
+
+def unions(p: Program) -> Fields:
+    result: Fields = {p.header(u): [p.header(m) for m in p.members(u)] for u in p.unions}
+    for stack in p.json.get("header_union_stacks", []):
+        result[plain(stack["name"])] = stack["size"]
+    return result
+
+
+def errors(p: Program) -> Fields:
+    return {name: number for name, number, *_ in p.json.get("errors", [])}
+
+
+def enums(p: Program) -> Fields:
+    return {
+        f"{e['name']}.{name}": number
+        for e in p.json.get("enums", [])
+        for name, number in e["entries"]
+    }
+
+
+def _named(group: str, *keys: str) -> Callable[[Program], Fields]:
+    def collect(p: Program) -> Fields:
+        return {
+            f"{item['name']}.{key}": item.get(key) for item in p.json.get(group, []) for key in keys
+        }
+
+    return collect
+
+
+def meters(p: Program) -> Fields:
+    result = _named("meter_arrays", "is_direct", "size", "rate_count", "type", "binding")(p)
+    for meter in p.json.get("meter_arrays", []):
+        target = meter.get("result_target")
+        if target and not p.is_local(*target):
+            result[f"{meter['name']}.result_target"] = p.variable(*target)
+    return result
+
+
+def counters(p: Program) -> Fields:
+    result: Fields = {}
+    for counter in p.json.get("counter_arrays", []):
+        result[counter["name"]] = {
+            "direct": bool(counter.get("is_direct")),
+            "size": None if counter.get("is_direct") else counter.get("size"),
+            "binding": counter.get("binding"),
+        }
+    return result
+
+
+def reference(p: Program, json: Any) -> str:
+    """A field or constant of a list."""
+    if json["type"] == "field":
+        return p.variable(*json["value"])
+    if json["type"] == "hexstr":
+        return f"{int(json['value'], 16)} ({json.get('bitwidth')} bits)"
+    if json["type"] == "header":
+        return p.header(json["value"])
+    return f"{json['type']} {json['value']}"
+
+
+def learn_lists(p: Program) -> Fields:
+    return {
+        learned["name"]: (learned["id"], [reference(p, e) for e in learned["elements"]])
+        for learned in p.json.get("learn_lists", [])
+    }
+
+
+def field_lists(p: Program) -> Fields:
+    return {
+        str(listed["id"]): sorted(reference(p, e) for e in listed["elements"])
+        for listed in p.json.get("field_lists", [])
+        if listed["elements"]
+    }
+
+
+def deparsers(p: Program) -> Fields:
+    return {d["name"]: [plain_element(p, name) for name in d["order"]] for d in p.json["deparsers"]}
+
+
+def plain_element(p: Program, name: str) -> str:
+    return p.header(name) if name in p.headers else plain(name)
+
+
+def visible_tables(p: Program, pipeline: str) -> dict[str, Json]:
+    """The tables of a pipeline that are not code only."""
+    (found,) = (x for x in p.json["pipelines"] if x["name"] == pipeline)
+    return {t["name"]: t for t in found["tables"]}
+
+
+def table(p: Program, t: Json) -> Fields:
+    actions = {i: p.actions[i] for i in t["action_ids"]}
+    default = t.get("default_entry") or {}
+    result: Fields = {
+        "match_type": t["match_type"],
+        "type": t["type"],
+        "max_size": t.get("max_size"),
+        "with_counters": bool(t.get("with_counters")),
+        "support_timeout": bool(t.get("support_timeout")),
+        "direct_meters": t.get("direct_meters"),
+        "action_profile": t.get("action_profile"),
+        "actions": sorted(a["name"] for a in actions.values()),
+        "keys": [
+            (k["match_type"], k.get("name"), None if not k.get("mask") else int(k["mask"], 16))
+            for k in t["key"]
+        ],
+    }
+    for action in actions.values():
+        result[f"action {action['name']}"] = [
+            (d["name"], d["bitwidth"]) for d in action["runtime_data"]
+        ]
+    if default:
+        chosen = p.actions[default["action_id"]]["name"]
+        result["default action"] = chosen
+        result["default const"] = bool(default.get("action_const"))
+        result["default arguments"] = [int(v, 16) for v in default.get("action_data") or []]
+        result["default arguments const"] = bool(default.get("action_entry_const"))
+    for number, entry in enumerate(t.get("entries") or []):
+        chosen = p.actions[entry["action_entry"]["action_id"]]["name"]
+        result[f"entry {number}"] = (
+            [_entry_key(k) for k in entry["match_key"]],
+            chosen,
+            [int(v, 16) for v in entry["action_entry"]["action_data"]],
+        )
+        result[f"entry {number} priority"] = entry.get("priority")
+        result[f"entry {number} const"] = bool(entry.get("is_const", True))
+    return result
+
+
+def _entry_key(json: Json) -> tuple[Any, ...]:
+    """A key of an entry as numbers."""
+    if json["match_type"] == "valid":
+        return ("valid", json["key"])
+    return (
+        json["match_type"],
+        *(
+            int(v, 16) if isinstance(v, str) else v
+            for k, v in sorted(json.items())
+            if k not in ("match_type", "source_info")
+        ),
+    )
+
+
+def action_profiles(p: Program) -> Fields:
+    result: Fields = {}
+    for pipeline in p.json["pipelines"]:
+        for profile in pipeline.get("action_profiles", []):
+            selector = profile.get("selector")
+            result[f"{profile['name']}.max_size"] = profile["max_size"]
+            result[f"{profile['name']}.selector"] = selector and (
+                selector["algo"],
+                [selector_input(p, i) for i in selector["input"]],
+            )
+    return result
+
+
+def selector_input(p: Program, json: Any) -> str:
+    """An input of a selector; one that the compiler computed into a local is only that."""
+    if json["type"] == "field" and p.is_local(*json["value"]):
+        return "a local"
+    return reference(p, json)
+
+
+DECLARED: dict[str, Callable[[Program], Fields]] = {
+    "version": lambda p: {"version": p.json.get("__meta__", {}).get("version")},
+    "headers": header_layouts,
+    "header stacks": stacks,
+    "header unions": unions,
+    "errors": errors,
+    "enums": enums,
+    "value sets": _named("parse_vsets", "compressed_bitwidth", "max_size"),
+    "registers": _named("register_arrays", "size", "bitwidth"),
+    "counters": counters,
+    "meters": meters,
+    "learn lists": learn_lists,
+    "field lists": field_lists,
+    "deparsers": deparsers,
+    "action profiles": action_profiles,
+    "extern instances": _named("extern_instances", "type", "attribute_values"),
+    "field aliases": lambda p: {
+        alias: p.variable(*target) for alias, target in p.json.get("field_aliases", [])
+    },
+}
+SECTIONS = [*DECLARED, "tables", "parsers", "ingress", "egress", "checksums", "deparser code"]
+
+
+def compare_fields(
+    section: str, left: Fields, right: Fields, prefix: str = ""
+) -> Iterable[Difference]:
+    for key in {**left, **right}:
+        a, b = left.get(key, "missing"), right.get(key, "missing")
+        if a != b:
+            yield Difference(section, prefix + key, str(a), str(b))
+
+
+class Comparison:
+    def __init__(self, left: Program, right: Program, limit: int = 400_000) -> None:
+        self.left, self.right, self.limit = left, right, limit
+        self.result = Result()
+        for section, collect in DECLARED.items():
+            self.add(compare_fields(section, collect(left), collect(right)))
+        for pipeline in ("ingress", "egress"):
+            visible = self.tables(pipeline)
+            self.attempt(pipeline, partial(self.pipeline, pipeline, visible))
+        self.attempt("parsers", self.parser)
+        self.attempt("checksums", self.checksums)
+        self.attempt("deparser code", self.deparser_code)
+
+    def add(self, differences: Iterable[Difference]) -> None:
+        self.result.differences.extend(differences)
+
+    def attempt(self, section: str, compare: Callable[[Diagrams], Iterable[Difference]]) -> None:
+        try:
+            self.add(compare(Diagrams(self.limit)))
+        except (NotCompared, TooLarge) as why:
+            self.result.not_compared.append((section, str(why)))
+
+    def tables(self, pipeline: str) -> set[str]:
+        """Compares tables; returns the names of those that are more than code."""
+        tables = [visible_tables(p, pipeline) for p in (self.left, self.right)]
+        common = tables[0].keys() & tables[1].keys()
+        shown = {n for n in common if not all(is_code(t[n]) for t in tables)}
+        for side in (0, 1):
+            for name, found in tables[side].items():
+                if name not in common and not is_code(found):
+                    shown.add(name)
+                    values = ("there", "missing") if side == 0 else ("missing", "there")
+                    self.add([Difference("tables", f"{pipeline} {name}", *values)])
+        for name in sorted(common & shown):
+            fields = table(self.left, tables[0][name]), table(self.right, tables[1][name])
+            self.add(compare_fields("tables", *fields, f"{pipeline} {name} "))
+        return shown
+
+    def pipeline(self, name: str, visible: set[str], d: Diagrams) -> Iterable[Difference]:
+        sides = [
+            Execution(p, next(x for x in p.json["pipelines"] if x["name"] == name), d, visible)
+            for p in (self.left, self.right)
+        ]
+        return self.machines(d, name, sides[0].machine, sides[1].machine)
+
+    def machines(
+        self, d: Diagrams, section: str, left: Machine, right: Machine
+    ) -> Iterable[Difference]:
+        """What two machines have in variables that outlive them."""
+        for variable in left.state | right.state:
+            if variable.startswith("local."):
+                continue
+            if variable not in left.state and " " not in variable and "." in variable:
+                continue  # A field that only one program declares: the section of headers says so.
+            if variable not in right.state and " " not in variable and "." in variable:
+                continue
+            found = differing(d, left.history(variable), right.history(variable))
+            if found:
+                a, b, way = found
+                where = f"{variable} if {show_way(way)}"
+                yield Difference(section, where, str(a), str(b))
+
+    def parser(self, d: Diagrams) -> Iterable[Difference]:
+        pair = self.left.json["parsers"][0], self.right.json["parsers"][0]
+        for found in parsers.Comparison(self.left, self.right, pair, d).differences:
+            yield Difference("parsers", found.where, found.left, found.right)
+
+    def checksums(self, d: Diagrams) -> Iterable[Difference]:
+        left, right = (self.computed(Machine(p, d)) for p in (self.left, self.right))
+        return compare_fields("checksums", left, right)
+
+    def computed(self, machine: Machine) -> Fields:
+        """Checksums in order: what is computed of what, for which field and when."""
+        result: Fields = {}
+        for number, json in enumerate(machine.program.json["checksums"]):
+            algorithm, inputs = machine.inputs(json["calculation"])
+            condition = json.get("if_cond")
+            when = machine.true_if(machine.value(condition)) if condition else machine.d.true
+            if when is machine.d.false:
+                continue
+            result[f"checksum {number}"] = Checksum(
+                machine.program.variable(*json["target"]),
+                algorithm,
+                bool(json.get("verify", True)),
+                bool(json.get("update", True)),
+                tuple(str(i.term) for i in inputs),
+                when,
+            )
+        return result
+
+    def deparser_code(self, d: Diagrams) -> Iterable[Difference]:
+        machines = []
+        for program in (self.left, self.right):
+            machine = Machine(program, d)
+            machine.fill()
+            for deparser in program.json["deparsers"]:
+                machine.run(deparser.get("primitives") or [])
+            machines.append(machine)
+        return self.machines(d, "deparser code", *machines)
+
+
+@dataclass(frozen=True)
+class Checksum:
+    target: str
+    algorithm: str
+    verified: bool
+    updated: bool
+    inputs: tuple[str, ...]
+    when: object
+    """A diagram: equal conditions are one object."""
+
+
+def compare(left: Program, right: Program, limit: int = 400_000) -> Result:
+    return Comparison(left, right, limit).result

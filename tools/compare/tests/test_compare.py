@@ -1,0 +1,329 @@
+"""What two files may differ in, and what they may not."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from compare import cli
+from compare.arithmetic import Arithmetic
+from compare.diagrams import Diagrams, Term
+from compare.program import Program, plain
+from compare.sections import Result, compare
+from compare.tests.build import (
+    Json,
+    action,
+    assign,
+    code,
+    condition,
+    extract,
+    field,
+    number,
+    op,
+    program,
+    state,
+    table,
+    transition,
+)
+
+
+def compared(left: Json, right: Json) -> Result:
+    return compare(Program(left), Program(right))
+
+
+def places(left: Json, right: Json) -> set[str]:
+    result = compared(left, right)
+    assert not result.not_compared
+    return {d.section for d in result.differences}
+
+
+def test_equal_diagrams_are_one_whatever_order_their_conditions_have() -> None:
+    d = Diagrams()
+    a, b = d.condition(d.term("a")), d.condition(d.term("b"))
+    one, two = d.number(1), d.number(2)
+    first = d.choose(a, d.choose(b, one, two), two)
+    second = d.choose(b, d.choose(a, one, two), two)
+    assert first is second
+
+
+def test_ways_on_which_a_value_is_two_numbers_do_not_count() -> None:
+    d = Diagrams()
+    math = Arithmetic(d)
+    x = d.term("field", "x", 8)
+    is_1, is_2 = math.equal(x, d.const(1)), math.equal(x, d.const(2))
+    left = d.choose(is_1, d.number(7), d.choose(is_2, d.number(8), d.number(9)))
+    right = d.choose(is_2, d.number(8), d.choose(is_1, d.number(7), d.number(9)))
+    assert left is not right
+    assert all(a is b for a, b, _ in d.pairs(left, right))
+
+
+def test_one_computation_has_one_term() -> None:
+    d = Diagrams()
+    m = Arithmetic(d)
+    x, y = d.term("field", "x", 8), d.term("field", "y", 8)
+
+    def plus(*args: Term) -> Term:
+        return m.apply("+", *args)
+
+    # 8-bit subtraction, as such and as an addition of 255.
+    assert m.truncated(8, m.apply("-", x, d.const(1))) is m.truncated(8, plus(x, d.const(255)))
+    # An inner mask of as many bits as the result has.
+    inner = m.apply("&", plus(x, y), d.const(0xFF))
+    assert m.truncated(8, plus(inner, y)) is m.truncated(8, plus(plus(y, x), y))
+    # x[7:4], shifted then masked, and masked with no effect.
+    high = m.apply(">>", x, d.const(4))
+    assert m.apply("&", high, d.const(15)) is high
+    assert m.truncated(8, x) is x
+    # A mask that cuts is none that does not.
+    assert m.truncated(4, x) is not x
+    assert m.truncated(8, plus(x, y)) is not m.truncated(8, plus(x, d.const(1)))
+
+
+def test_comparisons_have_one_form() -> None:
+    d = Diagrams()
+    m = Arithmetic(d)
+    bit = d.term("field", "bit", 1)
+    assert m.equal(bit, d.const(0)) is d.negated(m.equal(bit, d.const(1)))
+    x = d.term("field", "x", 8)
+    assert m.less(d.const(0), x) is d.negated(m.equal(x, d.const(0)))
+    assert m.equal(x, d.const(256)) is d.false
+
+
+def test_names_of_nested_fields() -> None:
+    assert plain("outer.inner.x") == "outer_inner_x"
+    assert plain("_outer_inner_x12") == "outer_inner_x"
+    assert plain("x1") == "x1"
+
+
+def two_steps() -> Json:
+    """tmp = h.a + 1; h.b = tmp, in two code tables."""
+    first = action(0, "m1", assign("scalars", "tmp", op("+", field("h", "a"), number(1))))
+    second = action(1, "m2", assign("h", "b", field("scalars", "tmp")))
+    return program(
+        [first, second],
+        [code("tbl_m1", first, "tbl_m2"), code("tbl_m2", second, None)],
+        first="tbl_m1",
+        scalars=[("tmp", 8)],
+    )
+
+
+def test_code_may_be_cut_in_other_pieces_and_use_other_locals() -> None:
+    value = op("&", op("+", number(1), field("h", "a")), number(0xFF))
+    only = action(0, "act", assign("h", "b", value))
+    other = program([only], [code("tbl_act", only, None)], first="tbl_act")
+    assert places(two_steps(), other) == set()
+
+
+def test_another_value_is_found_with_both_terms() -> None:
+    only = action(0, "act", assign("h", "b", op("+", field("h", "a"), number(2))))
+    other = program([only], [code("tbl_act", only, None)], first="tbl_act")
+    (found,) = compared(two_steps(), other).differences
+    assert (found.section, found.path) == ("ingress", "h.b if always")
+    assert found.left != found.right and "h.a" in found.left
+
+
+def guarded(first: Json, second: Json) -> Json:
+    """if (first && second) h.b = 1, as two conditions."""
+    set_b = action(0, "act", assign("h", "b", number(1)))
+    return program(
+        [set_b],
+        [code("tbl_act", set_b, None)],
+        [condition("n0", first, "n1", None), condition("n1", second, "tbl_act", None)],
+        first="n0",
+    )
+
+
+def test_conditions_may_be_asked_in_any_order() -> None:
+    a = op("==", field("h", "a"), number(1))
+    b = op("<", field("h", "c"), number(9))
+    assert places(guarded(a, b), guarded(b, a)) == set()
+    together = guarded(op("and", b, a), op("not", None, op("not", None, b)))
+    assert places(guarded(a, b), together) == set()
+    weaker = op("<=", field("h", "c"), number(9))
+    assert places(guarded(a, b), guarded(a, weaker)) == {"ingress"}
+
+
+def lookup(key: str = "a", kind: str = "exact", size: int = 1024, data: int = 8) -> Json:
+    set_b = action(
+        0,
+        "I.set",
+        assign("h", "b", {"type": "runtime_data", "value": 0}),
+        data=(("v", data),),
+    )
+    nothing = action(1, "NoAction")
+    made = table("I.t", [("h", key, kind)], [set_b, nothing], {}, None)
+    made["max_size"] = size
+    return program([set_b, nothing], [made], first="I.t")
+
+
+@pytest.mark.parametrize(
+    ("other", "where"),
+    [
+        (lookup(key="b"), {"tables", "ingress"}),
+        (lookup(kind="ternary"), {"tables"}),
+        (lookup(size=64), {"tables"}),
+        (lookup(data=7), {"tables", "ingress"}),
+    ],
+)
+def test_what_the_control_plane_sees_of_a_table_counts(other: Json, where: set[str]) -> None:
+    assert places(lookup(), copy.deepcopy(lookup())) == set()
+    assert places(lookup(), other) == where
+
+
+def test_entries_and_the_default_count() -> None:
+    entry = {
+        "match_key": [{"match_type": "exact", "key": "0x01"}],
+        "action_entry": {"action_id": 0, "action_data": ["0x2"]},
+        "priority": 1,
+    }
+    one, two, three = lookup(), lookup(), lookup()
+    one["pipelines"][0]["tables"][0]["entries"] = [entry]
+    two["pipelines"][0]["tables"][0]["entries"] = [
+        {**entry, "match_key": [{"match_type": "exact", "key": "0x1"}]}
+    ]
+    three["pipelines"][0]["tables"][0]["default_entry"]["action_const"] = True
+    assert places(one, two) == set()
+    assert places(one, lookup()) == {"tables"}
+    assert places(lookup(), three) == {"tables"}
+
+
+def registers(*writes: tuple[str, int]) -> Json:
+    steps = [
+        {
+            "op": "register_write",
+            "parameters": [{"type": "register_array", "value": r}, number(0), number(v)],
+        }
+        for r, v in writes
+    ]
+    only = action(0, "act", *steps)
+    made = program([only], [code("tbl_act", only, None)], first="tbl_act")
+    made["register_arrays"].append({"name": "s", "id": 1, "size": 4, "bitwidth": 8})
+    return made
+
+
+def test_the_order_of_effects_counts_on_one_object_only() -> None:
+    assert places(registers(("r", 1), ("s", 2)), registers(("s", 2), ("r", 1))) == set()
+    assert places(registers(("r", 1), ("r", 2)), registers(("r", 2), ("r", 1))) == {"ingress"}
+    assert places(registers(("r", 1)), registers()) == {"ingress"}
+
+
+def test_a_loop_is_run_as_often_as_it_goes_round() -> None:
+    i = field("scalars", "i")
+    loop = action(
+        0,
+        "act",
+        assign("scalars", "i", number(0)),
+        {"op": "_jump_if_zero", "parameters": [op("<", i, number(3)), number(5)]},
+        assign("h", "a", op("+", field("h", "a"), i)),
+        assign("scalars", "i", op("+", i, number(1))),
+        {"op": "_jump", "parameters": [number(1)]},
+    )
+    flat = action(0, "act", assign("h", "a", op("+", field("h", "a"), number(3))))
+    made = [
+        program([a], [code("tbl", a, None)], first="tbl", scalars=[("i", 8)]) for a in (loop, flat)
+    ]
+    assert places(*made) == set()
+    endless = copy.deepcopy(made[0])
+    endless["actions"][0]["primitives"][3]["parameters"][1] = i
+    assert compared(endless, made[1]).not_compared
+
+
+def parser(*states: Json) -> Json:
+    return program(states=list(states))
+
+
+def test_parser_states_may_be_split_and_renamed() -> None:
+    whole = parser(
+        state(
+            "start",
+            [extract("h")],
+            [field("h", "a")],
+            transition(1, "more"),
+            transition(None, None),
+        ),
+        state(
+            "more",
+            [{"op": "set", "parameters": [field("h", "b"), number(5)]}],
+            [],
+            transition(None, None),
+        ),
+    )
+    split = parser(
+        state("begin", [], [], transition(None, "get")),
+        state("get", [extract("h")], [field("h", "a")], transition(1, "x"), transition(None, None)),
+        state(
+            "x",
+            [{"op": "set", "parameters": [field("h", "b"), number(5)]}],
+            [],
+            transition(None, "y"),
+        ),
+        state("y", [], [], transition(None, None)),
+    )
+    assert places(whole, split) == set()
+    other = copy.deepcopy(split)
+    other["parsers"][0]["parse_states"][1]["transitions"][0]["value"] = "0x2"
+    assert places(whole, other) == {"parsers"}
+
+
+def test_masks_of_transitions() -> None:
+    def masked(value: int, mask: int | None) -> Json:
+        return parser(
+            state(
+                "start",
+                [extract("h")],
+                [field("h", "a")],
+                transition(value, "x", mask),
+                transition(None, None),
+            ),
+            state("x", [extract("h")], [], transition(None, None)),
+        )
+
+    assert places(masked(1, None), masked(1, 0xFF)) == set()
+    assert places(masked(0x11, 0x0F), masked(0x21, 0x0F)) == set()
+    assert places(masked(1, None), masked(1, 0x0F)) == {"parsers"}
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left, right, broken = (tmp_path / n for n in ("l.json", "r.json", "b.json"))
+    left.write_text(json.dumps(lookup()))
+    right.write_text(json.dumps(lookup(size=64)))
+    broken.write_text("{}")
+    assert cli.main([str(left), str(left)]) == 0
+    assert cli.main([str(left), str(right)]) == 1
+    assert "max_size" in capsys.readouterr().out
+    assert cli.main([str(left), str(broken)]) == 2
+    assert "b.json" in capsys.readouterr().err
+
+
+def test_a_missing_compiler_is_a_visible_skip(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = tmp_path / "list"
+    programs.write_text("a.p4\t-I x\n")
+    assert cli.main(["--programs", str(programs), "--left", "sh", "--right", "no-such-p4c"]) == 2
+    assert capsys.readouterr().out == "skipped: no-such-p4c is not on PATH\n"
+
+
+def test_the_runner_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compilers that copy a file of their own beside the program, or refuse."""
+    for side, size in (("left", 1024), ("right", 64)):
+        (tmp_path / f"same.p4.{side}").write_text(json.dumps(lookup()))
+        (tmp_path / f"other.p4.{side}").write_text(json.dumps(lookup(size=size)))
+        compiler = tmp_path / side
+        compiler.write_text(f'#!/bin/sh\n[ "$1" = -o ] && cp "$3.{side}" "$2"\n')
+        compiler.chmod(0o755)
+    (tmp_path / "one.p4.left").write_text(json.dumps(lookup()))
+    programs, report = tmp_path / "list", tmp_path / "report"
+    programs.write_text("".join(f"{tmp_path / n}.p4\t\n" for n in ("same", "other", "one", "none")))
+    options = ["--programs", str(programs), "--report", str(report), "--jobs", "1"]
+    sides = ["--left", str(tmp_path / "left"), "--right", str(tmp_path / "right")]
+    assert cli.main([*options, *sides]) == 1
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "4 programs: 1 equal, 1 different, 1 left only, 1 refused"
+    assert [line.split() for line in lines if line.startswith("tables")] == [
+        ["tables", "1", "1", "0"]
+    ]
+    assert "I.t max_size" in report.read_text()
