@@ -86,6 +86,9 @@ pub struct DirectoryArgs {
     /// Directory for what arrives; made if it is not there
     #[arg(long)]
     pub dir: Option<PathBuf>,
+    /// Let what arrives replace files of the same names; without it such objects are refused
+    #[arg(long, requires = "dir")]
+    pub overwrite: bool,
     /// Directory whose files other hosts may fetch
     #[arg(long, value_name = "DIR")]
     pub serve: Option<PathBuf>,
@@ -154,9 +157,12 @@ pub struct FetchArgs {
     /// The server, IP or IP:PORT; from several at once with scdp
     #[arg(long, value_name = "HOST", num_args = 1.., required = true)]
     pub from: Vec<Host>,
-    /// File to write, `-` for stdout; by default one of the object's name
+    /// File to write or replace, `-` for stdout; by default a new one of the object's name
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file of the object's name
+    #[arg(long, conflicts_with = "output")]
+    pub overwrite: bool,
     /// 0 (normal) to 7 (most urgent)
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=7))]
     pub priority: u8,

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 
 use crate::api::message::{self, Operation};
 use crate::cli::FetchArgs;
-use crate::objects::{Temporary, open_directory};
+use crate::objects::{Existing, Temporary, open_directory};
 use crate::output::Output;
 use crate::send::follow;
 use crate::session::{self, Needs};
@@ -41,6 +41,7 @@ pub fn run(args: &FetchArgs) -> anyhow::Result<bool> {
         from: args.from.clone(),
         priority: args.priority,
         timeout_ms: Some((args.timeout * 1000.0) as u64),
+        overwrite: args.overwrite,
         progress: output.wants_progress(),
     };
     let descriptor = match &mut destination {
@@ -59,7 +60,7 @@ pub fn run(args: &FetchArgs) -> anyhow::Result<bool> {
         follow(&mut client, &args.name, &output)
     })?;
     if good && let Destination::File(temporary, name) = destination {
-        temporary.keep(&name)?;
+        temporary.keep(&name, Existing::Replace)?;
     }
     Ok(good)
 }
@@ -79,6 +80,6 @@ fn destination(output: Option<&Path>) -> anyhow::Result<Destination> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     let directory = Arc::new(open_directory(parent.unwrap_or(Path::new(".")))?);
     let unique = format!("fetch-{}", std::process::id());
-    let temporary = Temporary::create(directory, &name, &unique)?;
+    let temporary = Temporary::create(directory, &unique)?;
     Ok(Destination::File(temporary, name))
 }

@@ -21,6 +21,7 @@ mod output;
 mod pace;
 mod params;
 mod port_lock;
+mod printable;
 mod receive;
 mod record;
 mod runtime;
@@ -69,8 +70,11 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
+            let text = format!("{error:#}");
+            // Some have several lines of their own; those of peers are escaped where they come in.
+            let lines: Vec<_> = text.lines().map(printable::printable).collect();
             // A closed stderr must not turn an error into a panic.
-            let _ = writeln!(std::io::stderr(), "ebb-agent: {error:#}");
+            let _ = writeln!(std::io::stderr(), "ebb-agent: {}", lines.join("\n"));
             ExitCode::from(2)
         }
     }

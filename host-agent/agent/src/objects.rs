@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use ebb_transport::object::ObjectSource;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::io::Errno;
 
 use crate::file_lock::try_lock;
+use crate::printable::printable;
 
 /// A file to be sent, read piece by piece.
 pub struct FileSource {
@@ -40,7 +42,6 @@ impl FileSource {
         // Opening a FIFO would wait for a writer.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        use rustix::io::Errno;
         if is_temporary(name) {
             return Err(OpenError::NotThere);
         }
@@ -88,6 +89,31 @@ fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }
 
+/// What becomes of a file that is there already under the name of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Existing {
+    /// It stays, and the object is refused.
+    Keep,
+    Replace,
+}
+
+/// Whether a file may have the name that a peer chose. No leading dot: `ls` and shell patterns do
+/// not look behind it, while shells and other programs read what is there as settings. And nothing
+/// that does not print: whoever lists the directory would send it to a terminal.
+pub fn check_file_name(name: &str) -> Result<(), String> {
+    let shown = printable(name);
+    let why = if name.starts_with('.') {
+        "has a leading dot"
+    } else if shown != name {
+        "has characters that do not print"
+    } else {
+        return Ok(());
+    };
+    Err(format!(
+        "`{shown}` is refused: no file whose name {why} is received into a directory"
+    ))
+}
+
 /// A file that disappears unless it is kept. It is locked while its receiver lives.
 pub struct Temporary {
     file: File,
@@ -96,13 +122,8 @@ pub struct Temporary {
 }
 
 impl Temporary {
-    /// For the object `name`, under a name made of `unique` until it is kept.
-    pub fn create(dir: Arc<OwnedFd>, name: &str, unique: &str) -> anyhow::Result<Self> {
-        anyhow::ensure!(
-            !is_temporary(name),
-            "`{}` is refused: names with {TEMPORARY_PREFIX} are for temporary files",
-            name.escape_debug()
-        );
+    /// Under a name made of `unique` until it is kept.
+    pub fn create(dir: Arc<OwnedFd>, unique: &str) -> anyhow::Result<Self> {
         let path = format!("{TEMPORARY_PREFIX}{unique}{TEMPORARY_SUFFIX}");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(0o666);
@@ -122,10 +143,42 @@ impl Temporary {
         &mut self.file
     }
 
-    /// Gives the file its name; an older one of that name is replaced.
-    pub fn keep(self, name: &str) -> anyhow::Result<()> {
-        rustix::fs::renameat(&self.dir, &self.path, &self.dir, name)
-            .with_context(|| format!("cannot rename to `{name}`"))
+    /// Gives the file its name. A symbolic link of that name is a file that is there, whatever it
+    /// points to.
+    pub fn keep(self, name: &str, existing: Existing) -> anyhow::Result<()> {
+        let (dir, path) = (&self.dir, &self.path);
+        match existing {
+            Existing::Replace => rustix::fs::renameat(dir, path, dir, name),
+            Existing::Keep => rename_to_new(dir, path, name),
+        }
+        .map_err(|errno| match errno {
+            Errno::EXIST => anyhow::anyhow!("`{}` {}", printable(name), IS_THERE),
+            _ => anyhow::Error::from(io::Error::from(errno))
+                .context(format!("cannot rename to `{}`", printable(name))),
+        })
+    }
+}
+
+const IS_THERE: &str = "is there already, and nothing is overwritten unless `--overwrite` says so";
+
+/// Renames, in one step, unless the new name is taken.
+fn rename_to_new(dir: &OwnedFd, path: &str, name: &str) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(dir, path, dir, name, RenameFlags::NOREPLACE) {
+        // A file system that cannot do that (NFS, some of FUSE) can make a second name.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::linkat(dir, path, dir, name, AtFlags::empty())
+        }
+        result => result,
+    }
+}
+
+/// Fails if a file of that name is there, so that nothing is received in vain. The last word is
+/// that of [`Temporary::keep`].
+pub fn check_free(dir: &OwnedFd, name: &str) -> anyhow::Result<()> {
+    match rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => anyhow::bail!("`{}` {}", printable(name), IS_THERE),
+        // Whatever else is wrong with the name shows when the file gets it.
+        Err(_) => Ok(()),
     }
 }
 
@@ -165,9 +218,11 @@ pub fn remove_leftovers(dir: &Path) -> io::Result<()> {
         {
             continue;
         }
-        // One that vanishes meanwhile, or is somebody's, is none of ours.
-        if let Ok(file) = File::open(entry.path())
-            && try_lock(&file).unwrap_or(false)
+        // One that vanishes meanwhile, or is somebody's, is none of ours; nor is what a symbolic
+        // link that took its place points to.
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        if let Ok(file) = rustix::fs::open(entry.path(), flags, Mode::empty())
+            && try_lock(&File::from(file)).unwrap_or(false)
         {
             let _ = std::fs::remove_file(entry.path());
         }
@@ -221,14 +276,65 @@ mod tests {
     #[test]
     fn a_file_has_its_name_only_when_it_is_kept() {
         let dir = Dir::new("keep");
-        let mut kept = Temporary::create(dir.open(), "a", "1").unwrap();
-        let dropped = Temporary::create(dir.open(), "b", "2").unwrap();
+        let mut kept = Temporary::create(dir.open(), "1").unwrap();
+        let dropped = Temporary::create(dir.open(), "2").unwrap();
         kept.file().write_all(b"content").unwrap();
         assert_eq!(dir.names(), [".ebb-1.part", ".ebb-2.part"]);
-        kept.keep("a").unwrap();
+        kept.keep("a", Existing::Keep).unwrap();
         drop(dropped);
         assert_eq!(dir.names(), ["a"]);
-        assert!(Temporary::create(dir.open(), ".ebb-x", "3").is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_there_stays_unless_it_may_be_replaced() {
+        let dir = Dir::new("existing");
+        let outside = Dir::new("existing-outside");
+        let target = outside.0.join("target");
+        for path in [dir.0.join("a"), target.clone()] {
+            std::fs::write(path, "precious").unwrap();
+        }
+        std::os::unix::fs::symlink(&target, dir.0.join("link")).unwrap();
+        std::os::unix::fs::symlink(outside.0.join("none"), dir.0.join("dangling")).unwrap();
+        let keep = |name: &str, existing| {
+            let mut temporary = Temporary::create(dir.open(), "1").unwrap();
+            temporary.file().write_all(b"new").unwrap();
+            temporary.keep(name, existing)
+        };
+        for name in ["a", "link", "dangling"] {
+            for error in [
+                keep(name, Existing::Keep).unwrap_err(),
+                check_free(&dir.open(), name).unwrap_err(),
+            ] {
+                assert!(error.to_string().contains("is there already"), "{error}");
+            }
+        }
+        assert_eq!(std::fs::read(dir.0.join("a")).unwrap(), b"precious");
+        // The link is replaced, not what it points to.
+        for name in ["a", "link", "dangling"] {
+            keep(name, Existing::Replace).unwrap();
+            assert_eq!(std::fs::read(dir.0.join(name)).unwrap(), b"new");
+        }
+        assert_eq!(std::fs::read(&target).unwrap(), b"precious");
+        assert_eq!(outside.names(), ["target"]);
+        assert_eq!(dir.names(), ["a", "dangling", "link"]);
+        check_free(&dir.open(), "b").unwrap();
+        keep("b", Existing::Keep).unwrap();
+    }
+
+    #[test]
+    fn no_object_gets_a_name_that_hides_or_does_not_print() {
+        for name in [".bashrc", ".ebb-1.part", "..", ".", ".\u{1b}]0;x"] {
+            let error = check_file_name(name).unwrap_err();
+            assert!(error.contains("leading dot"), "{error}");
+            assert!(!error.contains('\u{1b}'), "{error}");
+        }
+        for name in ["a\u{1b}[2J", "a\nb", "txt.\u{202e}exe", "\u{9b}"] {
+            let error = check_file_name(name).unwrap_err();
+            assert!(error.contains("do not print"), "{error}");
+        }
+        for name in ["a.b", "Übung 1.txt", "-rf", "日本"] {
+            check_file_name(name).unwrap();
+        }
     }
 
     #[test]
@@ -237,11 +343,18 @@ mod tests {
         for name in [".ebb-old.part", ".ebb-kept", "x.part", "precious"] {
             std::fs::write(dir.0.join(name), "x").unwrap();
         }
-        let open = Temporary::create(dir.open(), "a", "1").unwrap();
+        std::os::unix::fs::symlink("precious", dir.0.join(".ebb-link.part")).unwrap();
+        let open = Temporary::create(dir.open(), "1").unwrap();
         remove_leftovers(&dir.0).unwrap();
         assert_eq!(
             dir.names(),
-            [".ebb-1.part", ".ebb-kept", "precious", "x.part"]
+            [
+                ".ebb-1.part",
+                ".ebb-kept",
+                ".ebb-link.part",
+                "precious",
+                "x.part"
+            ]
         );
         drop(open);
     }

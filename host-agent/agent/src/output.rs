@@ -11,6 +11,7 @@ use ebb_transport::Scheme;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::Value;
 
+use crate::printable::printable;
 use crate::record;
 
 pub struct Output {
@@ -83,7 +84,7 @@ impl Output {
         if let Some(total) = total_bytes {
             bar.set_length(total);
         }
-        bar.set_message(name.to_owned());
+        bar.set_message(printable(name).into_owned());
         bar.set_position(done_bytes);
     }
 
@@ -100,10 +101,12 @@ impl Output {
 
     /// A transfer without a flow has failed.
     pub fn failed(&self, name: &str, reason: &str) {
+        let (name, reason) = (printable(name), printable(reason));
         let _ = writeln!(std::io::stderr(), "ebb-agent: {name}: {reason}");
     }
 
     fn print(&self, line: String) {
+        let line = printable(&line);
         let print = || {
             if self.to_stderr {
                 let _ = writeln!(std::io::stderr(), "{line}");

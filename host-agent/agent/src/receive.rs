@@ -18,6 +18,7 @@ use crate::session::{self, Needs};
 /// The directories of a receiver.
 struct Directories {
     receive: Option<OwnedFd>,
+    overwrite: bool,
     serve: Option<OwnedFd>,
 }
 
@@ -33,6 +34,7 @@ impl Directories {
         let open = |path: &Option<std::path::PathBuf>| path.as_deref().map(open_directory);
         Ok(Directories {
             receive: open(&args.dir).transpose()?,
+            overwrite: args.overwrite,
             serve: open(&args.serve).transpose()?,
         })
     }
@@ -119,6 +121,7 @@ fn listen(
         scheme,
         port,
         into: directory.map_or(Into::Discard, |_| Into::Directory),
+        overwrite: directories.overwrite,
         announce: false,
         progress: output.wants_progress(),
     };

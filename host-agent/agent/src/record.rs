@@ -11,6 +11,8 @@ use ebb_transport::{FlowRecord, Scheme};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::printable::printable_json;
+
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Line<'a> {
@@ -55,7 +57,7 @@ pub fn print_ready(scheme: Scheme, local: SocketAddrV4) {
 }
 
 pub fn print_flow(record: &Value) {
-    print_line(flow_line(record));
+    print_line(to_text(&Line::Flow { record }));
 }
 
 /// Any other line.
@@ -65,7 +67,7 @@ pub fn print_json(line: &Value) {
 
 /// The line of a flow.
 pub fn flow_line(record: &Value) -> String {
-    to_text(&Line::Flow { record })
+    printable_json(&to_text(&Line::Flow { record })).into_owned()
 }
 
 /// Waits until all lines are written, for a bounded time: a reader that has stopped reading must
@@ -115,5 +117,5 @@ fn print_line(text: String) {
         std::thread::spawn(move || write_all(&orders));
         sender
     });
-    let _ = lines.send(Order::Write(text));
+    let _ = lines.send(Order::Write(printable_json(&text).into_owned()));
 }

@@ -37,6 +37,8 @@ pub struct Transports {
     closing: Vec<(Scheme, u16)>,
     /// When to look at those.
     look_at: Instant,
+    /// The application confirms what arrived whole.
+    holds: bool,
 }
 
 struct Slot {
@@ -65,6 +67,15 @@ impl Transports {
             changed: false,
             closing: Vec::new(),
             look_at: Instant::ZERO,
+            holds: false,
+        }
+    }
+
+    /// For all transports: see [`Transport::hold_confirmations`].
+    pub fn hold_confirmations(&mut self) {
+        self.holds = true;
+        for slot in &mut self.slots {
+            slot.transport.hold_confirmations();
         }
     }
 
@@ -82,7 +93,10 @@ impl Transports {
             (lock.range.first, lock.range.last),
             self.seed.wrapping_add(scheme as u64),
         );
-        let transport = transport.map_err(anyhow::Error::msg)?;
+        let mut transport = transport.map_err(anyhow::Error::msg)?;
+        if self.holds {
+            transport.hold_confirmations();
+        }
         self.slots.push(Slot {
             scheme,
             transport,

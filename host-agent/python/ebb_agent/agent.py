@@ -115,6 +115,7 @@ class Agent:
         hosts: Hosts,
         *,
         into: Destination | None = None,
+        overwrite: bool = False,
         scheme: str = DEFAULT_SCHEME,
         priority: int = 0,
         timeout: float | None = None,
@@ -122,8 +123,9 @@ class Agent:
         """Gets the object `name` from one host, or from several at once (only scdp).
 
         Without `into` it comes back as bytes. With a path it is in that file when this returns; in
-        a file of its name, if `into` is a directory. An open file, pipe or socket gets the
-        content as it arrives. Errors as for `send`.
+        a file of its name, if `into` is a directory, where no file is replaced without
+        `overwrite`. An open file, pipe or socket gets the content as it arrives. Errors as for
+        `send`.
         """
         target = Target(into)
         try:
@@ -131,6 +133,7 @@ class Agent:
                 name,
                 hosts,
                 target.descriptor,
+                overwrite=overwrite,
                 scheme=scheme,
                 priority=priority,
                 answer_timeout=timeout,
@@ -146,6 +149,7 @@ class Agent:
         hosts: Hosts,
         into: int,
         *,
+        overwrite: bool = False,
         scheme: str = DEFAULT_SCHEME,
         priority: int = 0,
         answer_timeout: float | None = None,
@@ -160,6 +164,8 @@ class Agent:
             "priority": priority,
             "progress": progress,
         }
+        if overwrite:
+            fields["overwrite"] = True
         if answer_timeout is not None:
             fields["timeout_ms"] = max(1, int(answer_timeout * 1000))
         return self._start("fetch", fields, into)

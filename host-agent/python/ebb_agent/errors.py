@@ -1,8 +1,10 @@
-"""What can go wrong. Messages are those of the daemon."""
+"""What can go wrong. Messages are those of the daemon, fit to be printed: they may quote peers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from ebb_agent.printable import printable
 
 if TYPE_CHECKING:
     from ebb_agent.transfer import Flow
@@ -10,6 +12,9 @@ if TYPE_CHECKING:
 
 class AgentError(Exception):
     """Every error of this package."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class AgentGoneError(AgentError):

@@ -8,7 +8,7 @@ import queue
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ebb_agent.content import Destination, Target
 from ebb_agent.errors import AgentGoneError, TimedOutError
@@ -41,12 +41,15 @@ class IncomingObject:
         finally:
             target.close()
 
-    def save(self, into: Destination, timeout: float | None = None) -> None:
+    def save(
+        self, into: Destination, timeout: float | None = None, *, overwrite: bool = False
+    ) -> None:
         """Takes it into a file, which appears when it is complete; into a file of its name, if
-        `into` is a directory; or into an open file, pipe or socket."""
+        `into` is a directory, where no file is replaced without `overwrite`; or into an open file,
+        pipe or socket."""
         target = Target(into)
         try:
-            self._accept(target.descriptor)
+            self._accept(target.descriptor, overwrite)
             self.transfer.wait(timeout)
             target.keep()
         finally:
@@ -72,8 +75,11 @@ class IncomingObject:
         """The sender is told that it is not wanted."""
         self._agent.call("refuse", {"transfer": self.transfer.number, "reason": reason})
 
-    def _accept(self, descriptor: int | None) -> None:
-        self._agent.call("accept", {"transfer": self.transfer.number}, descriptor)
+    def _accept(self, descriptor: int | None, overwrite: bool = False) -> None:
+        fields: dict[str, Any] = {"transfer": self.transfer.number}
+        if overwrite:
+            fields["overwrite"] = True
+        self._agent.call("accept", fields, descriptor)
 
 
 class IncomingStream(io.FileIO):

@@ -92,6 +92,30 @@ def test_nobody_is_there(tmp_path: Path) -> None:
         Agent(tmp_path / "nothing.sock")
 
 
+def test_text_of_a_peer_does_not_reach_a_terminal_as_it_is(daemon: FakeDaemon) -> None:
+    # Title of the window, lines, C1, direction of writing.
+    text = "no `\x1b]0;owned\x07\r\n\x9b2J\u202ex` here"
+    shown = "no `\\u{1b}]0;owned\\u{7}\\u{d}\\u{a}\\u{9b}2J\\u{202e}x` here"
+
+    def script(request: Request, _: int | None) -> list[dict[str, Any]]:
+        if request["op"] == "offer":
+            return [{"id": request["id"], "error": {"code": "in-use", "message": text}}]
+        ended = flow(3) | {"name": text, "reason": text}
+        return [{"id": request["id"], "ok": {"transfer": 3}}, ended, end(3, text)]
+
+    daemon.script = script
+    with Agent(daemon.path) as agent:
+        with pytest.raises(TransferError) as failed:
+            agent.send(b"bytes", "10.0.0.3", name="x", timeout=SECONDS)
+        with pytest.raises(RequestError) as refused:
+            agent.offer("x", b"bytes")
+    assert str(failed.value) == str(refused.value) == shown
+    (found,) = failed.value.flows
+    # As data it is what it was; shown it is not.
+    assert found.name == text
+    assert repr(found).isprintable()
+
+
 def test_bytes_go_as_a_descriptor(daemon: FakeDaemon) -> None:
     seen = []
 

@@ -106,25 +106,16 @@ impl EnvelopeHeader {
     /// Reads the content once for its hash.
     pub fn of(name: &str, content: &dyn ObjectSource) -> Result<Self, EnvelopeError> {
         EnvelopeHeader::check_name(name)?;
-        let mut hash = Sha256::new();
-        let mut buf = vec![0; 256 << 10];
-        let mut offset = 0;
-        while offset < content.len() {
-            let n = (content.len() - offset).min(buf.len() as u64) as usize;
-            content
-                .read_at(offset, &mut buf[..n])
-                .map_err(|error| EnvelopeError::Read {
-                    offset,
-                    error: error.to_string(),
-                })?;
-            hash.update(&buf[..n]);
-            offset += n as u64;
+        let mut hash = ContentHash::default();
+        loop {
+            if let Some(sha256) = hash.read_on(content, u64::MAX)? {
+                return Ok(EnvelopeHeader {
+                    name: name.to_owned(),
+                    content_bytes: content.len(),
+                    sha256,
+                });
+            }
         }
-        Ok(EnvelopeHeader {
-            name: name.to_owned(),
-            content_bytes: content.len(),
-            sha256: hash.finalize().into(),
-        })
     }
 
     /// Looks at the first bytes of an envelope. `None`: more of them are needed.
@@ -167,6 +158,38 @@ impl EnvelopeHeader {
         out.extend_from_slice(&self.sha256);
         out.extend_from_slice(self.name.as_bytes());
         Ok(out)
+    }
+}
+
+/// The hash of a content, a part at a time, so that several can be made in turns.
+#[derive(Default)]
+pub struct ContentHash {
+    hash: Sha256,
+    offset: u64,
+}
+
+impl ContentHash {
+    /// Reads up to `most` bytes more. The hash, if that was the end.
+    pub fn read_on(
+        &mut self,
+        content: &dyn ObjectSource,
+        most: u64,
+    ) -> Result<Option<[u8; 32]>, EnvelopeError> {
+        let end = content.len().min(self.offset.saturating_add(most));
+        let mut buf = vec![0; (end - self.offset).min(256 << 10) as usize];
+        while self.offset < end {
+            let n = (end - self.offset).min(buf.len() as u64) as usize;
+            content
+                .read_at(self.offset, &mut buf[..n])
+                .map_err(|error| EnvelopeError::Read {
+                    offset: self.offset,
+                    error: error.to_string(),
+                })?;
+            self.hash.update(&buf[..n]);
+            self.offset += n as u64;
+        }
+        let is_all = self.offset == content.len();
+        Ok(is_all.then(|| self.hash.finalize_reset().into()))
     }
 }
 

@@ -63,6 +63,16 @@ pub trait Transport {
     /// confirmed the last bytes tells the peer that they were of no use.
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str);
 
+    /// From now on the peer of a flow that arrived whole is told so only when the application has
+    /// called [`confirm`](Self::confirm). Until then the peer waits, however long that takes, and
+    /// [`abort`](Self::abort) still tells it that the object was of no use. Without this call peers
+    /// are told at once.
+    fn hold_confirmations(&mut self) {}
+
+    /// The application has done with what a flow brought whole: its peer may know. Of no effect on
+    /// any other flow.
+    fn confirm(&mut self, _now: Instant, _flow: FlowId) {}
+
     /// A complete IPv4 packet arrived.
     fn handle_packet(&mut self, now: Instant, packet: &[u8]);
 
@@ -195,7 +205,8 @@ pub enum Event {
     Heard { flow: FlowId, peer: Ipv4Addr },
     /// The next bytes of the stream, in order and without gaps.
     Delivered { flow: FlowId, bytes: Vec<u8> },
-    /// Sender: the peer has confirmed everything. Receiver: everything has been delivered.
+    /// Sender: the peer has confirmed everything. Receiver: everything has been delivered; with
+    /// [`Transport::hold_confirmations`] the peer does not know yet.
     Finished { flow: FlowId, record: FlowRecord },
     /// A receiver that kept the others of its group waiting goes on as a flow of its own, which
     /// ends with an event of its own.

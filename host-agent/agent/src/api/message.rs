@@ -22,7 +22,7 @@ pub enum Operation {
     Send(Send),
     Listen(Listen),
     Unlisten(ListenerId),
-    Accept(TransferId),
+    Accept(Accept),
     Refuse(Refuse),
     Fetch(Fetch),
     Offer(Offer),
@@ -54,6 +54,15 @@ pub struct ListenerId {
 #[serde(deny_unknown_fields)]
 pub struct TransferId {
     pub transfer: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Accept {
+    pub transfer: u64,
+    /// Of a directory: a file that is there already is replaced; else the transfer fails.
+    #[serde(default)]
+    pub overwrite: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -169,6 +178,9 @@ pub struct Listen {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     pub into: Into,
+    /// With [`Into::Directory`]: a file that is there already is replaced; else the object is refused.
+    #[serde(default)]
+    pub overwrite: bool,
     /// Tell of every object when it begins to arrive; with [`Into::Ask`] that is always so.
     #[serde(default)]
     pub announce: bool,
@@ -196,6 +208,9 @@ pub struct Fetch {
     /// How long the first byte may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// Of a directory: a file that is there already is replaced; else the fetch fails.
+    #[serde(default)]
+    pub overwrite: bool,
     #[serde(default)]
     pub progress: bool,
 }

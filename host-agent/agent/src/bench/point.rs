@@ -189,6 +189,7 @@ impl<'a> Bench<'a> {
                 from: vec![self.host],
                 priority: self.args.priority,
                 timeout_ms: None,
+                overwrite: false,
                 progress: false,
             }),
             None => Operation::Send(Send {

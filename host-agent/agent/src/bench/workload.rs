@@ -127,6 +127,7 @@ impl<'a> Run<'a> {
             greeting["address"]
         );
         let listen = Listen {
+            overwrite: false,
             scheme,
             port: None,
             into: Into::Discard,
@@ -215,6 +216,7 @@ impl<'a> Run<'a> {
                     from: self.addresses(&transfer.sources),
                     priority: transfer.priority,
                     timeout_ms: Some(self.args.patience_ns / 1_000_000),
+                    overwrite: false,
                     progress: false,
                 };
                 (Operation::Fetch(fetch), Asked::Start(transfer.id))

@@ -20,6 +20,7 @@ use super::sink::Target;
 use super::timers::Timer;
 use super::transfers::{Fetching, Flow, Incoming, Kind, Stage, TransferId, Wanted};
 use crate::api::message::{Error, ErrorCode, Fetch};
+use crate::printable::printable;
 use crate::transports::Transports;
 
 /// Time for the first byte: the server may have to hash its file first.
@@ -44,7 +45,7 @@ impl Service {
         EnvelopeHeader::check_name(&fetch.name)
             .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
         open(transports, fetch.scheme)?;
-        let target = self.target(descriptor);
+        let target = self.target(descriptor, fetch.overwrite);
         let hosts = fetch.from.iter().map(|host| host.address).collect();
         let (scheme, progress, name) = (fetch.scheme, fetch.progress, fetch.name.clone());
         let what = Wanted::Fetch(fetch, target);
@@ -219,7 +220,8 @@ impl Service {
         if header.name != fetching.name {
             return Err(format!(
                 "`{}` was asked for and `{}` came",
-                fetching.name, header.name
+                printable(&fetching.name),
+                printable(&header.name)
             ));
         }
         fetching.answered = true;
@@ -293,7 +295,7 @@ impl Service {
         if let Some(transfer) = self.transfers.get_mut(&id) {
             transfer.flows.remove(&flow);
         }
-        let reason = format!("refuses: {}", refusal.message);
+        let reason = format!("refuses: {}", printable(&refusal.message));
         self.lose_server(now, id, peer, &reason, transport);
     }
 }

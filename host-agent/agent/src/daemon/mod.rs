@@ -19,6 +19,7 @@ mod sink;
 mod sinks;
 mod timers;
 mod transfers;
+mod turns;
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;

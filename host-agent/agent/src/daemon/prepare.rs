@@ -1,22 +1,33 @@
 //! What takes long before a transfer can start, in threads of its own: to open and hash a source
-//! of many GB, and to have an address resolved.
+//! of many GB, and to have an address resolved. Objects are hashed a part at a time, those of all
+//! clients in turns ([`super::turns`]), so that nobody's huge ones hold up another's small one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ebb_transport::object::{Envelope, EnvelopeHeader, GeneratedSource, ObjectSource};
+use ebb_transport::object::{
+    ContentHash, Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource, ObjectSource,
+};
 
+use super::clients::ClientId;
+use super::turns::Turns;
 use super::{Command, Mailbox};
 use crate::api::message::{Error, ErrorCode, Generate};
 use crate::next_hop::NextHops;
 use crate::objects::{FileSource, OpenError};
+use crate::printable::printable;
 
 const THREADS: usize = 4;
+/// Of them one client has at most so many, as what it waits for may be a disk or a network that does
+/// not answer.
+const THREADS_OF_ONE: usize = THREADS - 1;
+/// Bytes of one object that are hashed before others have their turn: some ms.
+const PART_BYTES: u64 = 1 << 20;
 /// Hashes that are remembered.
 const MAX_KNOWN: usize = 1024;
 
@@ -34,9 +45,10 @@ pub enum Source {
 }
 
 /// Something to prepare.
-pub struct Task {
+pub(super) struct Task {
     /// Comes back with the result.
     pub ticket: u64,
+    pub owner: Owner,
     pub name: String,
     pub source: Source,
     /// Hosts that have to be reachable; one of them, if there is nothing to send.
@@ -57,31 +69,72 @@ enum Version {
     Generated(u64, u64),
 }
 
-#[derive(Default)]
+/// Of what has been sent before.
+type Hashes = BTreeMap<Version, [u8; 32]>;
+
+/// For whom something is prepared; for what other hosts fetch, who offers it.
+type Owner = Option<ClientId>;
+
+/// What the threads share.
 struct Shared {
-    tasks: Mutex<VecDeque<Task>>,
-    changed: Condvar,
+    turns: Turns<Owner, Work>,
     known: Mutex<Hashes>,
 }
 
-/// Of what has been sent before.
-type Hashes = BTreeMap<Version, [u8; 32]>;
+enum Work {
+    New(Task),
+    Hashing(Box<Hashing>),
+}
+
+/// An object whose hash is being made.
+struct Hashing {
+    task: Task,
+    content: Arc<dyn ObjectSource>,
+    version: Option<Version>,
+    hash: ContentHash,
+}
+
+/// What a step of the work has come to.
+enum Step {
+    Done(u64, Prepared),
+    Goes(Work),
+}
 
 pub struct Preparer(Arc<Shared>);
 
 impl Preparer {
     pub fn start(hops: &NextHops, mailbox: &Mailbox) -> io::Result<Self> {
-        let shared = Arc::new(Shared::default());
+        let (hops, mailbox) = (hops.clone(), mailbox.clone());
+        Self::start_with(
+            move |host| hops.resolve(host).map(|_| ()),
+            move |ticket, result| mailbox.send(Command::Prepared { ticket, result }),
+        )
+    }
+
+    /// `resolve` looks a host up, `tell` takes the results with their tickets.
+    fn start_with(
+        resolve: impl Fn(Ipv4Addr) -> anyhow::Result<()> + Clone + Send + 'static,
+        tell: impl Fn(u64, Prepared) + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            turns: Turns::new(THREADS_OF_ONE),
+            known: Mutex::default(),
+        });
         for index in 0..THREADS {
-            let (shared, hops, mailbox) = (shared.clone(), hops.clone(), mailbox.clone());
+            let (shared, resolve, tell) = (shared.clone(), resolve.clone(), tell.clone());
             std::thread::Builder::new()
                 .name(format!("prepare-{index}"))
                 .spawn(move || {
                     loop {
-                        let task = next(&shared);
-                        let (ticket, hops) = (task.ticket, &hops);
-                        let result = prepare(task, hops, &shared.known);
-                        mailbox.send(Command::Prepared { ticket, result });
+                        let (owner, work) = shared.turns.take();
+                        let rest = match step(work, &resolve, &shared.known) {
+                            Step::Done(ticket, result) => {
+                                tell(ticket, result);
+                                None
+                            }
+                            Step::Goes(work) => Some(work),
+                        };
+                        shared.turns.give_back(owner, rest);
                     }
                 })?;
         }
@@ -89,79 +142,132 @@ impl Preparer {
     }
 
     pub fn submit(&self, task: Task) {
-        let tasks = self.0.tasks.lock();
-        tasks
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(task);
-        self.0.changed.notify_one();
+        self.0.turns.push(task.owner, Work::New(task));
     }
 }
 
-fn next(shared: &Shared) -> Task {
-    let mut tasks = shared.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        if let Some(task) = tasks.pop_front() {
-            return task;
-        }
-        let woken = shared.changed.wait(tasks);
-        tasks = woken.unwrap_or_else(PoisonError::into_inner);
+fn step(
+    work: Work,
+    resolve: &impl Fn(Ipv4Addr) -> anyhow::Result<()>,
+    known: &Mutex<Hashes>,
+) -> Step {
+    match work {
+        Work::New(task) => begin(task, resolve, known),
+        Work::Hashing(hashing) => go_on(hashing, known),
     }
 }
 
-fn prepare(task: Task, hops: &NextHops, known: &Mutex<Hashes>) -> Prepared {
-    let io = |error: &dyn std::fmt::Display| {
-        Error::new(
-            ErrorCode::Io,
-            format!("cannot send `{}`: {error}", task.name.escape_debug()),
-        )
+fn cannot_send(name: &str, error: &dyn std::fmt::Display) -> Error {
+    let message = format!("cannot send `{}`: {error}", printable(name));
+    Error::new(ErrorCode::Io, message)
+}
+
+/// Looks the hosts up and opens the object. One whose hash is known is done.
+fn begin(
+    mut task: Task,
+    resolve: &impl Fn(Ipv4Addr) -> anyhow::Result<()>,
+    known: &Mutex<Hashes>,
+) -> Step {
+    let ticket = task.ticket;
+    let source = std::mem::replace(&mut task.source, Source::None);
+    let opened = check_hosts(&task, &source, resolve).and_then(|()| open(&task, source));
+    let (content, version) = match opened {
+        Err(error) => return Step::Done(ticket, Err(error)),
+        Ok(Opened::Prepared(envelope)) => return Step::Done(ticket, Ok(envelope)),
+        Ok(Opened::Content(content, version)) => (content, version),
     };
-    let resolved = task.hosts.iter().map(|host| hops.resolve(*host));
-    let (reachable, unreachable): (Vec<_>, Vec<_>) = resolved.partition(Result::is_ok);
-    let is_fetch = matches!(task.source, Source::None);
-    if let Some(Err(error)) = unreachable.into_iter().next()
-        && (!is_fetch || reachable.is_empty())
-    {
-        return Err(Error::new(ErrorCode::Io, format!("{error:#}")));
+    let hash = version.and_then(|version| lock(known).get(&version).copied());
+    match hash {
+        Some(sha256) => Step::Done(ticket, envelope(&task.name, sha256, content)),
+        None => Step::Goes(Work::Hashing(Box::new(Hashing {
+            task,
+            content,
+            version,
+            hash: ContentHash::default(),
+        }))),
     }
-    let (content, version): (Arc<dyn ObjectSource>, _) = match task.source {
-        Source::None => return Ok(None),
-        Source::Ready(envelope) => return Ok(Some(envelope)),
+}
+
+/// Hashes the next part.
+fn go_on(mut hashing: Box<Hashing>, known: &Mutex<Hashes>) -> Step {
+    let Hashing {
+        task,
+        content,
+        version,
+        hash,
+    } = &mut *hashing;
+    if task.cancelled.load(Ordering::Relaxed) {
+        return Step::Done(task.ticket, Err(cannot_send(&task.name, &"cancelled")));
+    }
+    match hash.read_on(&**content, PART_BYTES) {
+        Err(error) => Step::Done(task.ticket, Err(cannot_send(&task.name, &error))),
+        Ok(None) => Step::Goes(Work::Hashing(hashing)),
+        Ok(Some(sha256)) => {
+            if let Some(version) = *version {
+                let mut known = lock(known);
+                while known.len() >= MAX_KNOWN {
+                    known.pop_first();
+                }
+                known.insert(version, sha256);
+            }
+            Step::Done(task.ticket, envelope(&task.name, sha256, content.clone()))
+        }
+    }
+}
+
+fn envelope(name: &str, sha256: [u8; 32], content: Arc<dyn ObjectSource>) -> Prepared {
+    let header = EnvelopeHeader {
+        name: name.to_owned(),
+        content_bytes: content.len(),
+        sha256,
+    };
+    Envelope::with_header(header, content)
+        .map(|envelope| Some(Arc::new(envelope)))
+        .map_err(|error: EnvelopeError| cannot_send(name, &error))
+}
+
+/// All hosts of something to send have to be reachable; one of those that something is fetched from.
+fn check_hosts(
+    task: &Task,
+    source: &Source,
+    resolve: &impl Fn(Ipv4Addr) -> anyhow::Result<()>,
+) -> Result<(), Error> {
+    let resolved = task.hosts.iter().map(|host| resolve(*host));
+    let (reachable, unreachable): (Vec<_>, Vec<_>) = resolved.partition(Result::is_ok);
+    let one_is_enough = matches!(source, Source::None) && !reachable.is_empty();
+    match unreachable.into_iter().next() {
+        Some(Err(error)) if !one_is_enough => Err(Error::new(ErrorCode::Io, format!("{error:#}"))),
+        _ => Ok(()),
+    }
+}
+
+/// What there is to hash.
+enum Opened {
+    /// Nothing.
+    Prepared(Option<Arc<Envelope>>),
+    Content(Arc<dyn ObjectSource>, Option<Version>),
+}
+
+fn open(task: &Task, source: Source) -> Result<Opened, Error> {
+    let io = |error: &dyn std::fmt::Display| cannot_send(&task.name, error);
+    Ok(match source {
+        Source::None => Opened::Prepared(None),
+        Source::Ready(envelope) => Opened::Prepared(Some(envelope)),
         Source::Generated(Generate { bytes, seed }) => {
             let version = Version::Generated(bytes, seed);
-            (Arc::new(GeneratedSource { seed, bytes }), Some(version))
+            Opened::Content(Arc::new(GeneratedSource { seed, bytes }), Some(version))
         }
         // The application may write to it again at any time.
         Source::Descriptor(descriptor) => {
             let source = FileSource::new(descriptor).map_err(|error| io(&format!("{error:#}")))?;
-            (Arc::new(source), None)
+            Opened::Content(Arc::new(source), None)
         }
         Source::Directories(directories) => {
             let source = open_in(&directories, &task.name)?;
             let version = source.version().map_err(|error| io(&error))?;
-            (Arc::new(source), Some(version))
+            Opened::Content(Arc::new(source), Some(version))
         }
-    };
-    let hash = version.and_then(|version| lock(known).get(&version).copied());
-    let envelope = match hash {
-        Some(sha256) => {
-            let header = EnvelopeHeader {
-                name: task.name.clone(),
-                content_bytes: content.len(),
-                sha256,
-            };
-            Envelope::with_header(header, content)
-        }
-        None => hash_all(&task.name, content, task.cancelled),
-    };
-    let envelope = envelope.map_err(|error| io(&error))?;
-    if let Some(version) = version {
-        let mut known = lock(known);
-        while known.len() >= MAX_KNOWN {
-            known.pop_first();
-        }
-        known.insert(version, envelope.header().sha256);
-    }
-    Ok(Some(Arc::new(envelope)))
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -174,38 +280,13 @@ fn open_in(directories: &[Arc<OwnedFd>], name: &str) -> Result<FileSource, Error
             Ok(source) => return Ok(source),
             Err(OpenError::NotThere) => {}
             Err(OpenError::Io(error)) => {
-                let message = format!("cannot read `{name}`: {error}");
+                let message = format!("cannot read `{}`: {error}", printable(name));
                 return Err(Error::new(ErrorCode::Io, message));
             }
         }
     }
-    let message = format!("there is no object `{name}` here");
+    let message = format!("there is no object `{}` here", printable(name));
     Err(Error::new(ErrorCode::Unknown, message))
-}
-
-fn hash_all(
-    name: &str,
-    content: Arc<dyn ObjectSource>,
-    cancelled: Arc<AtomicBool>,
-) -> Result<Envelope, ebb_transport::object::EnvelopeError> {
-    let header = EnvelopeHeader::of(name, &Cancellable(&*content, cancelled))?;
-    Envelope::with_header(header, content)
-}
-
-/// Ends with an error when nobody wants it any more.
-struct Cancellable<'a>(&'a dyn ObjectSource, Arc<AtomicBool>);
-
-impl ObjectSource for Cancellable<'_> {
-    fn len(&self) -> u64 {
-        self.0.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        if self.1.load(Ordering::Relaxed) {
-            return Err(io::Error::other("cancelled"));
-        }
-        self.0.read_at(offset, buf)
-    }
 }
 
 impl FileSource {
@@ -219,5 +300,78 @@ impl FileSource {
             ns(metadata.mtime(), metadata.mtime_nsec()),
             ns(metadata.ctime(), metadata.ctime_nsec()),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Longer than a busy machine takes for a part of each of some objects.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn task(owner: Owner, ticket: u64, bytes: u64, cancelled: &Arc<AtomicBool>) -> Task {
+        Task {
+            ticket,
+            owner,
+            name: format!("object-{ticket}"),
+            source: Source::Generated(Generate { bytes, seed: 0 }),
+            hosts: Vec::new(),
+            cancelled: cancelled.clone(),
+        }
+    }
+
+    #[test]
+    fn huge_objects_of_one_client_hold_up_neither_others_nor_its_own_small_ones() {
+        let (sender, results) = mpsc::channel();
+        let tell = move |ticket, result: Prepared| {
+            let _ = sender.send((ticket, result.is_ok()));
+        };
+        let preparer = Preparer::start_with(|_| Ok(()), tell).unwrap();
+        let cancelled = Arc::<AtomicBool>::default();
+        // A year of hashing.
+        let huge = 1 << 55;
+        for ticket in 0..2 * THREADS as u64 {
+            preparer.submit(task(Some(1), ticket, huge, &cancelled));
+        }
+        for (ticket, owner) in [(100, Some(2)), (101, None), (102, Some(1))] {
+            preparer.submit(task(owner, ticket, 100, &cancelled));
+            assert_eq!(results.recv_timeout(PATIENCE), Ok((ticket, true)));
+        }
+        cancelled.store(true, Ordering::Relaxed);
+        let mut ended: Vec<u64> = (0..2 * THREADS)
+            .map(|_| results.recv_timeout(PATIENCE).unwrap())
+            .map(|(ticket, good)| {
+                assert!(!good);
+                ticket
+            })
+            .collect();
+        ended.sort_unstable();
+        assert_eq!(ended, Vec::from_iter(0..2 * THREADS as u64));
+    }
+
+    #[test]
+    fn hosts_that_do_not_answer_take_one_client_and_no_other() {
+        let (sender, results) = mpsc::channel();
+        let tell = move |ticket, _: Prepared| {
+            let _ = sender.send(ticket);
+        };
+        let resolve = |host: Ipv4Addr| {
+            if host == Ipv4Addr::UNSPECIFIED {
+                std::thread::park_timeout(PATIENCE * 2);
+            }
+            Ok(())
+        };
+        let preparer = Preparer::start_with(resolve, tell).unwrap();
+        let cancelled = Arc::default();
+        for ticket in 0..2 * THREADS as u64 {
+            let mut stuck = task(Some(1), ticket, 1, &cancelled);
+            stuck.hosts = vec![Ipv4Addr::UNSPECIFIED];
+            preparer.submit(stuck);
+        }
+        preparer.submit(task(Some(2), 100, 1, &cancelled));
+        assert_eq!(results.recv_timeout(PATIENCE), Ok(100));
     }
 }

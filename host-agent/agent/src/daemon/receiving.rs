@@ -2,8 +2,6 @@
 
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::sync_channel;
-use std::time::Duration as Wait;
 
 use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{FlowId, FlowRecord, Scheme, Status, StreamHead, Transport};
@@ -14,19 +12,15 @@ use super::Command;
 use super::clients::ClientId;
 use super::service::Service;
 use super::sink::Target;
-use super::sinks::{SinkId, Sinks, Update, Verdict};
+use super::sinks::{SinkId, Sinks, Update};
 use super::timers::Timer;
 use super::transfers::{Flow, Incoming, Kind, Receiving, Stage, TransferId};
-use crate::api::message::{Error, ErrorCode, Event, Into};
+use crate::api::message::{Accept, Error, ErrorCode, Event, Into};
+use crate::objects::check_file_name;
 use crate::transports::Transports;
 
 /// How long an application may think about an object that was announced.
 const DECISION_PATIENCE: Duration = Duration::from_millis(30_000);
-/// How long the engine waits for the verdict on an object that has been delivered, so that a sender
-/// can still be told that it was of no use. Usually it is there after some ten microseconds. If it
-/// is not, the disk is slow, and nothing is waited for until `SLOW_DISK` has passed.
-const VERDICT_PATIENCE: Wait = Wait::from_millis(50);
-const SLOW_DISK: Duration = Duration::from_millis(1_000);
 /// Packets delivered between two looks at the buffers that are done with.
 const RECYCLE_INTERVAL: u64 = 32;
 
@@ -113,6 +107,7 @@ impl Service {
                     Err(error) => transport.abort(now, key.1, &error.to_string()),
                 }
             }
+            Stage::Refused(..) => transport.recycle(bytes),
             Stage::Request(_) | Stage::Refusal(_) => {
                 transport.abort(now, key.1, "the stream goes on after its end");
             }
@@ -137,10 +132,19 @@ impl Service {
             Some(listener) => self.target_of_listener(listener),
             None => self.target_of_fetch(transfer, &header),
         };
+        // A name that no file may have is refused before its content comes.
+        let target = target.and_then(|target| match &target {
+            Target::Directory { .. } => check_file_name(&header.name).map(|()| target),
+            _ => Ok(target),
+        });
         let target = match target {
             Ok(target) => target,
             Err(reason) => {
                 transport.abort(now, flow, &reason);
+                // All of it may have come already: then its end follows.
+                if let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&(scheme, flow)) {
+                    incoming.stage = Stage::Refused(header, reason);
+                }
                 return;
             }
         };
@@ -185,6 +189,7 @@ impl Service {
             (Into::Directory, Some(dir)) => Target::Directory {
                 dir: dir.clone(),
                 unique,
+                existing: listener.existing,
             },
             (Into::Ask, _) => Target::Undecided,
             _ => Target::Discard,
@@ -218,11 +223,12 @@ impl Service {
     pub(super) fn accept(
         &mut self,
         client: ClientId,
-        transfer: TransferId,
+        accept: &Accept,
         descriptor: Option<OwnedFd>,
     ) -> Result<Value, Error> {
+        let transfer = accept.transfer;
         self.own_undecided(client, transfer)?;
-        let target = self.target(descriptor);
+        let target = self.target(descriptor, accept.overwrite);
         let mut flows = self.flows.values_mut();
         let object = flows.find_map(|flow| match flow {
             Flow::Incoming(incoming) if incoming.transfer == Some(transfer) => {
@@ -271,7 +277,7 @@ impl Service {
         transport: &mut dyn Transport,
     ) {
         match self.flows.get_mut(&key) {
-            None => {}
+            None => transport.abort(now, key.1, "nobody waits for it any more"),
             Some(Flow::Outgoing(outgoing)) => {
                 let (transfer, header) = (outgoing.transfer, outgoing.header.clone());
                 self.flows.remove(&key);
@@ -284,9 +290,9 @@ impl Service {
             }
             Some(Flow::Incoming(incoming)) => match &mut incoming.stage {
                 Stage::Object(object) => {
+                    // The sink says what becomes of it; then the sender hears that too.
                     object.delivered = Some(Box::new(record));
-                    let sink = object.sink;
-                    self.wait_for_verdict(now, key, sink, transport);
+                    self.sinks.end(object.sink);
                 }
                 Stage::Request(request) => {
                     let request = Command::Requested {
@@ -295,13 +301,19 @@ impl Service {
                         peer: *incoming.peer.ip(),
                     };
                     self.flows.remove(&key);
+                    transport.confirm(now, key.1);
                     self.mailbox.send(request);
                 }
                 Stage::Refusal(refusal) => {
                     let (refusal, peer) = (refusal.clone(), *incoming.peer.ip());
                     let transfer = incoming.transfer;
                     self.flows.remove(&key);
+                    transport.confirm(now, key.1);
                     self.fetch_refused(now, transfer, key.1, peer, &refusal, transport);
+                }
+                Stage::Refused(_, reason) => {
+                    let record = failed_record(record, reason);
+                    self.end_incoming(key, None, record);
                 }
                 Stage::Head(_) => {
                     let reason = "the stream ended before it said what it is";
@@ -309,30 +321,6 @@ impl Service {
                     self.end_incoming(key, None, failed_record(record, reason));
                 }
             },
-        }
-    }
-
-    /// The sink usually answers at once. If it does not, its update comes later.
-    fn wait_for_verdict(
-        &mut self,
-        now: Instant,
-        key: (Scheme, FlowId),
-        sink: SinkId,
-        transport: &mut dyn Transport,
-    ) {
-        let (answer, verdict) = sync_channel(1);
-        self.sinks.end(sink, answer);
-        if now < self.no_verdicts_until {
-            return;
-        }
-        match verdict.recv_timeout(VERDICT_PATIENCE) {
-            Ok(Verdict::Done) => self.written(key),
-            Ok(Verdict::Failed(reason)) => {
-                transport.abort(now, key.1, &reason);
-                self.fail_delivered(key.0, key.1, &reason, Some(false));
-            }
-            Ok(Verdict::Checked) => {}
-            Err(_) => self.no_verdicts_until = now + SLOW_DISK,
         }
     }
 
@@ -396,12 +384,15 @@ impl Service {
         let Some(Flow::Incoming(incoming)) = self.flows.remove(&key) else {
             return;
         };
-        let mut header = None;
-        if let Stage::Object(object) = incoming.stage {
-            self.by_sink.remove(&object.sink);
-            self.sinks.drop_sink(object.sink);
-            header = Some(object.header);
-        }
+        let header = match incoming.stage {
+            Stage::Object(object) => {
+                self.by_sink.remove(&object.sink);
+                self.sinks.drop_sink(object.sink);
+                Some(object.header)
+            }
+            Stage::Refused(header, _) => Some(header),
+            _ => None,
+        };
         if incoming.transfer.is_none() {
             tracing::debug!("a flow nobody waited for ended: {:?}", record.status);
         }
@@ -424,7 +415,10 @@ impl Service {
         };
         match update {
             Update::Drained => transport.set_paused(now, flow, false),
-            Update::Done => self.written((scheme, flow)),
+            Update::Done => {
+                transport.confirm(now, flow);
+                self.written((scheme, flow));
+            }
             Update::Failed(reason) => {
                 transport.abort(now, flow, &reason);
                 self.fail_delivered(scheme, flow, &reason, Some(false));

@@ -140,6 +140,7 @@ impl Service {
         );
         self.preparer.submit(Task {
             ticket,
+            owner: preparation.client,
             name: preparation.name,
             source: preparation.source,
             hosts: preparation.hosts,

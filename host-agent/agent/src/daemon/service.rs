@@ -1,5 +1,5 @@
 //! The engine's side of the API: all that clients have asked for. Runs in the engine's thread, so
-//! nothing here waits for anybody, but for a sink's verdict at the end of a flow, and then not long.
+//! nothing here waits for anybody.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -25,7 +25,7 @@ use super::transfers::{Flow, Kind, Listener, Stage, Transfer, TransferId};
 use super::{Command, Mailbox};
 use crate::api::VERSION;
 use crate::api::message::{self, Error, ErrorCode, Into, Operation, Outcome, Reply, Request};
-use crate::objects::is_directory;
+use crate::objects::{Existing, is_directory};
 use crate::runtime::{Application, Runtime};
 use crate::transports::Transports;
 
@@ -93,13 +93,13 @@ pub struct Service {
     /// Buffers on their way back to a transport.
     pub(super) returned: Vec<Vec<u8>>,
     pub(super) deliveries: u64,
-    /// The sinks are slow: the engine waits for none of them.
-    pub(super) no_verdicts_until: Instant,
 }
 
 impl Service {
     pub fn start(runtime: &mut Runtime, lifetime: Lifetime) -> std::io::Result<Self> {
         let (mailbox, inbox) = Mailbox::new(runtime.waker());
+        // A sender hears "finished" when its object is where it was to go.
+        runtime.transports().hold_confirmations();
         Ok(Service {
             sinks: Sinks::start(mailbox.clone())?,
             preparer: Preparer::start(&runtime.hops(), &mailbox)?,
@@ -125,7 +125,6 @@ impl Service {
             stopping: false,
             returned: Vec::new(),
             deliveries: 0,
-            no_verdicts_until: Instant::ZERO,
         })
     }
 
@@ -240,9 +239,7 @@ impl Service {
                 self.end_listener(now, listener, transports);
                 Ok(Some(json!({})))
             }
-            Operation::Accept(message::TransferId { transfer }) => {
-                self.accept(client, transfer, descriptor).map(Some)
-            }
+            Operation::Accept(accept) => self.accept(client, &accept, descriptor).map(Some),
             Operation::Refuse(message::Refuse { transfer, reason }) => {
                 self.own_undecided(client, transfer)?;
                 self.cancel(now, transfer, &format!("refused: {reason}"), transports);
@@ -322,6 +319,7 @@ impl Service {
                 port,
                 into: listen.into,
                 directory,
+                existing: existing(listen.overwrite),
                 announce: listen.announce,
                 progress: listen.progress,
             },
@@ -535,8 +533,9 @@ impl Service {
         })
     }
 
-    /// Where content goes that comes with a descriptor, or none.
-    pub(super) fn target(&mut self, descriptor: Option<OwnedFd>) -> Target {
+    /// Where content goes that comes with a descriptor, or none. In a directory a file that is
+    /// there is replaced only with `overwrite`.
+    pub(super) fn target(&mut self, descriptor: Option<OwnedFd>, overwrite: bool) -> Target {
         match descriptor {
             None => Target::Discard,
             Some(directory) if is_directory(&directory) => {
@@ -544,6 +543,7 @@ impl Service {
                 Target::Directory {
                     dir: Arc::new(directory),
                     unique,
+                    existing: existing(overwrite),
                 }
             }
             Some(descriptor) => Target::Descriptor(descriptor),
@@ -554,6 +554,13 @@ impl Service {
     pub(super) fn unique(&mut self) -> String {
         let id = self.next_id();
         format!("{}-{}-{id}", self.address, std::process::id())
+    }
+}
+
+fn existing(overwrite: bool) -> Existing {
+    match overwrite {
+        true => Existing::Replace,
+        false => Existing::Keep,
     }
 }
 

@@ -22,6 +22,7 @@ use super::service::{Offered, Service};
 use super::transfers::{Flow, Kind, TransferId, Wanted};
 use crate::api::message::{Error, ErrorCode, Offer};
 use crate::objects::is_directory;
+use crate::printable::printable;
 use crate::transports::Transports;
 
 /// Objects on their way, or being prepared, to one address because it asked for them.
@@ -62,7 +63,7 @@ impl Service {
 
     fn check_offered(&self, name: &str) -> Result<(), Error> {
         if self.offers.contains_key(name) {
-            let message = format!("`{}` is offered already", name.escape_debug());
+            let message = format!("`{}` is offered already", printable(name));
             return Err(Error::new(ErrorCode::InUse, message));
         }
         Ok(())
@@ -94,7 +95,7 @@ impl Service {
                 Ok(json!({}))
             }
             _ => {
-                let message = format!("this client offers no `{}`", name.escape_debug());
+                let message = format!("this client offers no `{}`", printable(name));
                 Err(Error::new(ErrorCode::Unknown, message))
             }
         }
@@ -278,7 +279,7 @@ impl Service {
                 Ok((*owner, Source::Directories(directories)))
             }
             None => {
-                let message = format!("there is no object `{}` here", name.escape_debug());
+                let message = format!("there is no object `{}` here", printable(name));
                 Err((RefusalCode::Unknown, message))
             }
         }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use ebb_transport::object::EnvelopeReader;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::objects::{Temporary, is_stream};
+use crate::objects::{Existing, Temporary, check_file_name, check_free, is_stream};
 
 /// What is to become of the content.
 pub enum Target {
@@ -20,7 +20,11 @@ pub enum Target {
     Discard,
     /// A file of its name in this directory; `unique` keeps the temporary names of concurrent
     /// flows apart.
-    Directory { dir: Arc<OwnedFd>, unique: String },
+    Directory {
+        dir: Arc<OwnedFd>,
+        unique: String,
+        existing: Existing,
+    },
     /// A file, pipe or socket of the application.
     Descriptor(OwnedFd),
 }
@@ -31,8 +35,9 @@ enum Output {
     Directory {
         dir: Arc<OwnedFd>,
         unique: String,
+        existing: Existing,
     },
-    Temporary(Temporary),
+    Temporary(Temporary, Existing),
     File(File),
     /// Writes to it never wait.
     Stream(OwnedFd),
@@ -52,7 +57,15 @@ fn output(target: Target) -> Output {
     match target {
         Target::Undecided => Output::Undecided,
         Target::Discard => Output::Discard,
-        Target::Directory { dir, unique } => Output::Directory { dir, unique },
+        Target::Directory {
+            dir,
+            unique,
+            existing,
+        } => Output::Directory {
+            dir,
+            unique,
+            existing,
+        },
         Target::Descriptor(descriptor) if is_stream(&descriptor) => Output::Stream(descriptor),
         Target::Descriptor(descriptor) => Output::File(File::from(descriptor)),
     }
@@ -116,7 +129,7 @@ impl Sink {
             let rest = &buffer[*from..];
             match &mut self.output {
                 Output::Undecided | Output::Directory { .. } | Output::Discard => {}
-                Output::Temporary(temporary) => temporary.file().write_all(rest)?,
+                Output::Temporary(temporary, _) => temporary.file().write_all(rest)?,
                 Output::File(file) => file.write_all(rest)?,
                 Output::Stream(stream) => {
                     while *from < buffer.len() {
@@ -139,11 +152,19 @@ impl Sink {
 
     /// The temporary file is made when the name is known.
     fn open_temporary(&mut self) -> anyhow::Result<()> {
-        if let Output::Directory { dir, unique } = &self.output
+        if let Output::Directory {
+            dir,
+            unique,
+            existing,
+        } = &self.output
             && !self.name.is_empty()
         {
-            let temporary = Temporary::create(dir.clone(), &self.name, unique)?;
-            self.output = Output::Temporary(temporary);
+            check_file_name(&self.name).map_err(anyhow::Error::msg)?;
+            if *existing == Existing::Keep {
+                check_free(dir, &self.name)?;
+            }
+            let temporary = Temporary::create(dir.clone(), unique)?;
+            self.output = Output::Temporary(temporary, *existing);
         }
         Ok(())
     }
@@ -156,7 +177,7 @@ impl Sink {
     /// Gives the file its name.
     pub fn keep(self) -> anyhow::Result<()> {
         match self.output {
-            Output::Temporary(temporary) => temporary.keep(&self.name),
+            Output::Temporary(temporary, existing) => temporary.keep(&self.name, existing),
             _ => Ok(()),
         }
     }

@@ -49,22 +49,11 @@ pub enum Update {
     Done,
 }
 
-/// The answer to the end of a stream, for an engine that waits for a moment. An [`Update`] tells
-/// the same to one that does not.
-pub enum Verdict {
-    /// It is written.
-    Done,
-    /// It is right, and waits to be written.
-    Checked,
-    /// It is wrong, or cannot be written.
-    Failed(String),
-}
-
 enum Order {
     Open(SinkId, Arc<Backlog>, Target),
     Data(SinkId, Vec<u8>),
     Decide(SinkId, Target),
-    End(SinkId, SyncSender<Verdict>),
+    End(SinkId),
     Drop(SinkId),
     /// Everything before this is done.
     Settle(SyncSender<()>),
@@ -165,9 +154,9 @@ impl Sinks {
         self.urgent(sink, Order::Decide(sink, target));
     }
 
-    /// The stream has ended. The verdict goes to `answer` if that has room for it.
-    pub fn end(&self, sink: SinkId, answer: SyncSender<Verdict>) {
-        self.urgent(sink, Order::End(sink, answer));
+    /// The stream has ended: [`Update::Done`] or [`Update::Failed`] follows.
+    pub fn end(&self, sink: SinkId) {
+        self.urgent(sink, Order::End(sink));
     }
 
     /// The flow has failed: nothing of it stays.
@@ -290,7 +279,7 @@ impl Worker {
                     self.touch(id);
                 }
             }
-            Order::End(id, answer) => self.end(id, &answer),
+            Order::End(id) => self.end(id),
             Order::Drop(id) => self.close(id),
             Order::Settle(done) => {
                 let _ = done.send(());
@@ -329,7 +318,7 @@ impl Worker {
         }
     }
 
-    fn end(&mut self, id: SinkId, answer: &SyncSender<Verdict>) {
+    fn end(&mut self, id: SinkId) {
         // What arrived before the end is written first.
         if self.touched.contains(&id) {
             self.touched.retain(|touched| *touched != id);
@@ -338,27 +327,9 @@ impl Worker {
         let Some(open) = self.open.get_mut(&id) else {
             return;
         };
-        let checked = open.sink.end();
-        let verdict = match checked {
-            Err(error) => {
-                self.close(id);
-                Verdict::Failed(format!("{error:#}"))
-            }
-            Ok(()) if open.sink.is_complete() => match self.keep(id) {
-                Ok(()) => Verdict::Done,
-                Err(error) => Verdict::Failed(format!("{error:#}")),
-            },
-            Ok(()) => Verdict::Checked,
-        };
-        let update = match &verdict {
-            Verdict::Done => Some(Update::Done),
-            Verdict::Failed(reason) => Some(Update::Failed(reason.clone())),
-            Verdict::Checked => None,
-        };
-        // The engine may have stopped waiting for the answer: it is told in any case.
-        let _ = answer.try_send(verdict);
-        if let Some(update) = update {
-            self.tell(id, update);
+        match open.sink.end() {
+            Err(error) => self.fail(id, &error),
+            Ok(()) => self.finish_if_complete(id),
         }
     }
 

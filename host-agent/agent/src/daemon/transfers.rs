@@ -12,6 +12,7 @@ use ebb_units::Instant;
 use super::clients::ClientId;
 use super::sinks::{Backlog, SinkId};
 use crate::api::message::{Ending, Event, Fetch, Host, Into, Send};
+use crate::objects::Existing;
 use crate::record::flow_fields;
 
 use super::service::Service;
@@ -117,6 +118,8 @@ pub enum Stage {
     /// The first bytes, which do not say yet what it is.
     Head(Vec<u8>),
     Object(Receiving),
+    /// An object that nobody takes, and why; its sender is told.
+    Refused(EnvelopeHeader, String),
     Request(FetchRequest),
     Refusal(Refusal),
 }
@@ -137,6 +140,7 @@ pub struct Listener {
     pub port: u16,
     pub into: Into,
     pub directory: Option<Arc<std::os::fd::OwnedFd>>,
+    pub existing: Existing,
     pub announce: bool,
     pub progress: bool,
 }

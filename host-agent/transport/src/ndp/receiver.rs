@@ -36,6 +36,9 @@ pub struct Receiver {
     counters: Counters,
 }
 
+/// In an ACK: everything is here, but it is not confirmed yet. Ask again later.
+pub const HELD: EbbFlags = EbbFlags::RETRANSMIT;
+
 /// An ACK or NACK of packet `number`.
 pub fn acknowledgment(packet_type: PacketType, number: u32) -> EbbHeader {
     header_of(packet_type, number)
@@ -217,6 +220,13 @@ impl ReceiverSession for Receiver {
 
     fn counters(&mut self) -> &mut Counters {
         &mut self.counters
+    }
+
+    fn answer_held(&self, late: &EbbHeader) -> Option<EbbHeader> {
+        Some(EbbHeader {
+            flags: HELD,
+            ..acknowledgment(PacketType::Ack, number_of(late))
+        })
     }
 
     fn closing(&self) -> EbbHeader {

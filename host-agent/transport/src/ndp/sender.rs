@@ -8,6 +8,7 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::flight::{Flight, Place};
 use super::number::{header_of, number_of};
+use super::receiver::HELD;
 use super::{Ndp, NdpParams};
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Ending, Retry, Returned, Scheme, SenderSession, StreamShape};
@@ -47,6 +48,8 @@ pub struct Sender {
     verified: bool,
     /// Packets sent since one was acknowledged.
     futile: u64,
+    /// The receiver has everything and will confirm it later.
+    held: bool,
     retry: Retry,
     last_sent: Instant,
     ending: Option<Ending>,
@@ -84,6 +87,7 @@ impl Sender {
             probes: 0,
             verified: false,
             futile: 0,
+            held: false,
             retry: Retry::new(now, Ndp::retry(params)),
             last_sent: now,
             ending: None,
@@ -196,7 +200,12 @@ impl SenderSession for Sender {
             PacketType::Pull => self.handle_pull(header.pull),
             PacketType::Ack if number < self.flight.next() => {
                 self.counters.acks += 1;
-                self.handle_ack(number);
+                self.held = header.flags.contains(HELD);
+                if self.held {
+                    self.futile = 0;
+                } else {
+                    self.handle_ack(number);
+                }
             }
             PacketType::Nack if number < self.flight.next() => self.handle_nack(number),
             _ => {
@@ -301,6 +310,10 @@ impl SenderSession for Sender {
             return None;
         }
         match self.flight.oldest() {
+            // It waits for its application, and answers when it is asked.
+            Some((sent, _)) if self.held && self.retry.silent() == 0 => {
+                Some(sent + self.retry.longest_interval())
+            }
             Some((sent, _)) => Some(self.retry.deadline(sent)),
             // It is our turn, and only the NIC that is busy.
             None if self.can_send() => None,

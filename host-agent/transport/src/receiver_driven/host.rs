@@ -131,6 +131,10 @@ pub struct Host<S: Scheme> {
     /// By sender and session id, with the sender's place in `Open::peers`. Expected ones too.
     pub(super) receivers_by_key: BTreeMap<SessionKey, (FlowId, usize)>,
     pub(super) expected: BTreeMap<FlowId, Expected>,
+    /// Whether the application says when peers are told that everything arrived.
+    holds: bool,
+    /// What will tell them: of the receivers whose end has been reported and not been confirmed.
+    pub(super) held: BTreeMap<FlowId, Vec<(Path, EbbHeader)>>,
     /// Local ports in use, by peer.
     pub(super) ports: BTreeSet<(SocketAddrV4, u16)>,
     pub(super) tombstones: Tombstones,
@@ -172,6 +176,8 @@ impl<S: Scheme> Host<S> {
             receivers: BTreeMap::new(),
             receivers_by_key: BTreeMap::new(),
             expected: BTreeMap::new(),
+            holds: false,
+            held: BTreeMap::new(),
             ports: BTreeSet::new(),
             control: VecDeque::new(),
             ready: VecDeque::new(),
@@ -231,7 +237,9 @@ impl<S: Scheme> Host<S> {
     }
 
     pub(super) fn pause_receiver(&mut self, now: Instant, flow: FlowId, paused: bool) {
-        if let Some(open) = self.receivers.get_mut(&flow) {
+        if let Some(open) = self.receivers.get_mut(&flow)
+            && !self.held.contains_key(&flow)
+        {
             open.state.set_paused(now, paused, &mut self.out);
             self.after_receiver(now, flow);
         }
@@ -297,19 +305,34 @@ impl<S: Scheme> Host<S> {
 
     /// To be called after every call into a receiver session.
     pub(super) fn after_receiver(&mut self, now: Instant, flow: FlowId) {
+        if self.held.contains_key(&flow) {
+            return;
+        }
         let Some(open) = self.receivers.get_mut(&flow) else {
             return;
         };
         let out = &mut self.out;
+        let ending = open.state.ending();
         let answers = out.control.drain(..);
-        self.control
-            .extend(answers.map(|header| (flow, open.path_of(&header), header)));
+        let answers = answers.map(|header| (open.path_of(&header), header));
+        let is_held = self.holds && ending == Some(Ending::Finished);
+        if is_held {
+            // What a session says when it ends is what confirms it.
+            self.held.insert(flow, answers.collect());
+        } else {
+            let answers = answers.map(|(path, header)| (flow, path, header));
+            self.control.extend(answers);
+        }
         self.jobs.extend(out.jobs.drain(..));
         let delivered = out.delivered.drain(..);
         self.events
             .extend(delivered.map(|bytes| Event::Delivered { flow, bytes }));
         let pulls = std::mem::take(&mut out.pulls);
-        if let Some(ending) = open.state.ending() {
+        if is_held {
+            self.hold_receiver(now, flow);
+            return;
+        }
+        if let Some(ending) = ending {
             let reset = matches!(ending, Ending::Failed(_)).then_some(ResetReason::GaveUp);
             self.end_receiver(now, flow, ending, reset);
             return;
@@ -368,6 +391,39 @@ impl<S: Scheme> Host<S> {
         self.report(flow, finished, record);
     }
 
+    /// Everything has been delivered, and the application is told. The session stays until it says
+    /// what became of that; only its peer, by asking, makes it do anything.
+    fn hold_receiver(&mut self, now: Instant, flow: FlowId) {
+        let Some(mut open) = self.receivers.remove(&flow) else {
+            return;
+        };
+        self.timers.set(open.timer, flow, None);
+        self.pulls.remove(flow);
+        self.report_receiver(now, flow, &mut open, Ending::Finished);
+        self.receivers.insert(flow, open);
+    }
+
+    fn report_receiver(
+        &mut self,
+        now: Instant,
+        flow: FlowId,
+        open: &mut Open<S::Receiver>,
+        ending: Ending,
+    ) {
+        let counters = *open.state.counters();
+        open.state.release(&mut self.out.buffers);
+        let peers = open.peers.iter().zip(open.state.sources());
+        let senders = peers
+            .map(|(&peer, source)| SenderSummary { peer, ..source })
+            .collect();
+        let about = (open.path, open.started, open.stream_bytes);
+        let finished = ending == Ending::Finished;
+        let mut record = self.record(now, Role::Receiver, about, (counters, None), ending);
+        record.senders = senders;
+        self.report(flow, finished, record);
+    }
+
+    /// Ends a receiver, and reports that unless it is held.
     pub(super) fn end_receiver(
         &mut self,
         now: Instant,
@@ -404,17 +460,9 @@ impl<S: Scheme> Host<S> {
             };
             self.tombstones.insert(now, key, stone);
         }
-        let counters = *open.state.counters();
-        open.state.release(&mut self.out.buffers);
-        let peers = open.peers.iter().zip(open.state.sources());
-        let senders = peers
-            .map(|(&peer, source)| SenderSummary { peer, ..source })
-            .collect();
-        let about = (open.path, open.started, open.stream_bytes);
-        let finished = ending == Ending::Finished;
-        let mut record = self.record(now, Role::Receiver, about, (counters, None), ending);
-        record.senders = senders;
-        self.report(flow, finished, record);
+        if self.held.remove(&flow).is_none() {
+            self.report_receiver(now, flow, &mut open, ending);
+        }
     }
 
     fn report(&mut self, flow: FlowId, finished: bool, record: FlowRecord) {
@@ -625,6 +673,19 @@ impl<S: Scheme> Transport for Host<S> {
         }
     }
 
+    fn hold_confirmations(&mut self) {
+        self.holds = true;
+    }
+
+    fn confirm(&mut self, now: Instant, flow: FlowId) {
+        if let Some(answers) = self.held.get_mut(&flow) {
+            let answers = std::mem::take(answers).into_iter();
+            self.control
+                .extend(answers.map(|(path, header)| (flow, path, header)));
+            self.end_receiver(now, flow, Ending::Finished, None);
+        }
+    }
+
     fn expect(&mut self, now: Instant, request: ExpectRequest) -> Result<FlowId, SendError> {
         self.expect_session(now, request)
     }
@@ -733,7 +794,8 @@ impl<S: Scheme> Transport for Host<S> {
         match result {
             JobResult::Decode(result) => {
                 let flow = result.flow();
-                let Some(open) = self.receivers.get_mut(&flow) else {
+                let open = self.receivers.get_mut(&flow);
+                let Some(open) = open.filter(|_| !self.held.contains_key(&flow)) else {
                     result.release(&mut self.out.buffers);
                     return;
                 };

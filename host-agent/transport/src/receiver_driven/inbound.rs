@@ -100,6 +100,13 @@ impl<S: Scheme> Host<S> {
             self.stray.unknown_session += 1;
             return;
         }
+        if self.held.contains_key(&flow) {
+            if let Some(answer) = open.state.answer_held(header) {
+                self.control
+                    .push_back((flow, open.path_of(&answer), answer));
+            }
+            return;
+        }
         // Nothing is known of an expected session until its first packet arrives.
         open.priority.get_or_insert(header.priority);
         open.state
@@ -251,6 +258,7 @@ impl<S: Scheme> Host<S> {
                 // The others stay.
                 self.lose_sender(now, flow, index, ResetReason::describe(header.symbol));
             } else {
+                // Of one that is held there is nobody left to be told.
                 self.end_receiver(now, flow, ending, None);
             }
         } else {

@@ -165,6 +165,9 @@ pub trait ReceiverSession {
     fn sources(&self) -> Vec<SenderSummary> {
         Vec::new()
     }
+    /// Of a session that has everything, while the application has not said yet what it makes of
+    /// it: what answers a packet of a sender that asks. It confirms nothing, but shows that we live.
+    fn answer_held(&self, late: &EbbHeader) -> Option<EbbHeader>;
     /// Of a finished session: what answers a late packet. The host remembers it for a while.
     fn closing(&self) -> EbbHeader;
 }

@@ -497,6 +497,21 @@ impl ReceiverSession for Receiver {
         .collect()
     }
 
+    /// A pull that asks for nothing.
+    fn answer_held(&self, late: &EbbHeader) -> Option<EbbHeader> {
+        let gift =
+            late.flags.contains(EbbFlags::MULTICAST) && self.membership == Membership::Detached;
+        let asks = late.flags.contains(EbbFlags::RETRANSMIT) && !gift;
+        let index = self.from(late);
+        let supplier = self.suppliers.get(index).filter(|_| asks)?;
+        let pull = EbbHeader {
+            flags: EbbFlags::FIN,
+            pull: supplier.counter(),
+            ..EbbHeader::new(PacketType::Pull, 0, 0)
+        };
+        Some(self.addressed(index, pull))
+    }
+
     /// A pull that asks for nothing of a block that does not exist: everything is there.
     fn closing(&self) -> EbbHeader {
         let counter = match &self.suppliers[..] {

@@ -75,6 +75,8 @@ pub struct TcpEndpoint {
     params: Arc<TcpParams>,
     pacer: Option<Pacer<FlowId, PacedPacket>>,
     listening: BTreeSet<u16>,
+    /// Whether the application says when peers are told that everything arrived.
+    holds: bool,
     flows: BTreeMap<FlowId, Flow>,
     /// Own port and peer name a connection.
     by_address: BTreeMap<(u16, SocketAddrV4), FlowId>,
@@ -123,6 +125,7 @@ impl TcpEndpoint {
             params: Arc::new(params),
             pacer: pacer.map(|pacer| Pacer::new(pacer, rng.random())),
             listening: BTreeSet::new(),
+            holds: false,
             flows: BTreeMap::new(),
             by_address: BTreeMap::new(),
             half_open: BTreeSet::new(),
@@ -286,6 +289,7 @@ impl TcpEndpoint {
         } else {
             self.params.dscp
         };
+        flow.holds = self.holds;
         let id = self.insert(now, flow);
         self.half_open.insert(id);
     }
@@ -472,6 +476,21 @@ impl Transport for TcpEndpoint {
 
     fn recycle(&mut self, buffer: Vec<u8>) {
         self.buffers.put(buffer);
+    }
+
+    fn hold_confirmations(&mut self) {
+        self.holds = true;
+    }
+
+    fn confirm(&mut self, now: Instant, flow: FlowId) {
+        if let Some(receiver) = self.flows.get_mut(&flow)
+            && receiver.ending == Ending::Reported
+            && receiver.holds
+        {
+            receiver.holds = false;
+            receiver.connection.close();
+            self.after_input(now, flow);
+        }
     }
 
     fn abort(&mut self, now: Instant, flow: FlowId, reason: &str) {

@@ -39,6 +39,8 @@ pub(super) struct Flow {
     pub(super) dscp: u8,
     /// The application takes no more bytes: they stay in the receive buffer, and the window shuts.
     pub(super) paused: bool,
+    /// Of a receiver: its FIN, which confirms the object, waits for the application.
+    pub(super) holds: bool,
 }
 
 impl Flow {
@@ -64,6 +66,7 @@ impl Flow {
             timer_slot: 0,
             dscp: 0,
             paused: false,
+            holds: false,
         }
     }
 
@@ -159,7 +162,9 @@ impl Flow {
             self.ending = Ending::Reported;
             let record = self.record(scheme, finished_at, Status::Finished);
             events.push_back(Event::Finished { flow: id, record });
-            self.connection.close();
+            if !self.holds {
+                self.connection.close();
+            }
         }
     }
 

@@ -1,0 +1,120 @@
+//! Work that several threads do for several owners, in turns: whoever has waited longest since its
+//! last turn is next, and nobody has all threads.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+pub struct Turns<Owner, Work> {
+    /// What one owner may have taken at a time.
+    most: usize,
+    /// Those who have work waiting or taken, next one first.
+    owners: Mutex<VecDeque<OwnWork<Owner, Work>>>,
+    changed: Condvar,
+}
+
+struct OwnWork<Owner, Work> {
+    owner: Owner,
+    waiting: VecDeque<Work>,
+    taken: usize,
+}
+
+impl<Owner: Copy + Eq, Work> Turns<Owner, Work> {
+    pub fn new(most: usize) -> Self {
+        Turns {
+            most,
+            owners: Mutex::new(VecDeque::new()),
+            changed: Condvar::new(),
+        }
+    }
+
+    pub fn push(&self, owner: Owner, work: Work) {
+        let mut owners = self.lock();
+        match owners.iter_mut().find(|own| own.owner == owner) {
+            Some(own) => own.waiting.push_back(work),
+            None => owners.push_back(OwnWork {
+                owner,
+                waiting: VecDeque::from([work]),
+                taken: 0,
+            }),
+        }
+        self.changed.notify_one();
+    }
+
+    /// Waits for something to do. [`give_back`](Self::give_back) follows.
+    pub fn take(&self) -> (Owner, Work) {
+        let mut owners = self.lock();
+        loop {
+            let may = |own: &OwnWork<Owner, Work>| own.taken < self.most && !own.waiting.is_empty();
+            if let Some(index) = owners.iter().position(may)
+                && let Some(mut own) = owners.remove(index)
+                && let Some(work) = own.waiting.pop_front()
+            {
+                own.taken += 1;
+                let owner = own.owner;
+                owners.push_back(own);
+                return (owner, work);
+            }
+            let woken = self.changed.wait(owners);
+            owners = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What was taken is done, or `rest` of it is left for another turn.
+    pub fn give_back(&self, owner: Owner, rest: Option<Work>) {
+        let mut owners = self.lock();
+        let Some(index) = owners.iter().position(|own| own.owner == owner) else {
+            return;
+        };
+        let own = &mut owners[index];
+        own.taken -= 1;
+        own.waiting.extend(rest);
+        if own.taken == 0 && own.waiting.is_empty() {
+            owners.remove(index);
+        }
+        // Whoever waits may have been kept from it by the limit.
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<OwnWork<Owner, Work>>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_have_turns_and_their_own_work_is_in_order() {
+        let turns = Turns::new(2);
+        for work in [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)] {
+            turns.push(work.0, work);
+        }
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            let (owner, work) = turns.take();
+            order.push(work.1);
+            turns.give_back(owner, None);
+        }
+        assert_eq!(order, [1, 4, 5, 2, 6, 3]);
+        assert!(turns.lock().is_empty());
+    }
+
+    #[test]
+    fn one_owner_has_no_more_than_its_share_at_a_time() {
+        let turns = Turns::new(2);
+        for work in 0..4 {
+            turns.push("a", work);
+        }
+        assert_eq!(turns.take().1, 0);
+        assert_eq!(turns.take().1, 1);
+        turns.push("b", 10);
+        assert_eq!(turns.take(), ("b", 10));
+        turns.give_back("a", Some(0));
+        assert_eq!(turns.take().1, 2);
+        turns.give_back("a", None);
+        assert_eq!(turns.take().1, 3);
+        turns.give_back("a", None);
+        assert_eq!(turns.take().1, 0);
+    }
+}

@@ -1,0 +1,117 @@
+//! Text of peers, made fit for a terminal or a log.
+//!
+//! Names of objects, refusals and reasons come from whoever sends packets. Written as they are they
+//! could move the cursor, rename a window or forge a line (control characters of C0 and C1), or show
+//! other text than is there (characters that change the direction of writing, or have no width).
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// `text` in which whatever does not print is written as `\u{1b}`. What has been through it once
+/// stays as it is: a message may quote another one.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if text.chars().all(prints) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if prints(c) {
+            out.push(c);
+        } else {
+            out.extend(c.escape_unicode());
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// The same for JSON, in which the escapes of JSON say it: what is read is what was written.
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    if json.chars().all(prints) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if prints(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            // A String takes everything.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// What `char::escape_debug` leaves alone prints, and so do the characters that it escapes for the
+/// sake of Rust's syntax, and accents.
+fn prints(c: char) -> bool {
+    match c {
+        '\'' | '"' | '\\' => true,
+        // Escaped where they stand alone; behind a letter they print.
+        '\u{300}'..='\u{36f}' => true,
+        _ => c.escape_debug().len() == 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Title of the window, lines, C1, direction, no width, separators of lines, tags, no character.
+    const HOSTILE: [char; 16] = [
+        '\u{1b}',
+        '\r',
+        '\n',
+        '\t',
+        '\u{7f}',
+        '\u{85}',
+        '\u{9b}',
+        '\u{9d}',
+        '\u{202e}',
+        '\u{2066}',
+        '\u{200f}',
+        '\u{61c}',
+        '\u{200b}',
+        '\u{2028}',
+        '\u{feff}',
+        '\u{e0041}',
+    ];
+
+    #[test]
+    fn nothing_of_a_peer_reaches_a_terminal_as_a_command() {
+        assert_eq!(
+            printable("\u{1b}]0;title\u{7}\r\n\u{9b}31m\u{202e}fdp"),
+            "\\u{1b}]0;title\\u{7}\\u{d}\\u{a}\\u{9b}31m\\u{202e}fdp"
+        );
+        for c in HOSTILE {
+            let text = printable(&format!("a{c}b")).into_owned();
+            assert_eq!(text, format!("a\\u{{{:x}}}b", c as u32));
+        }
+    }
+
+    #[test]
+    fn what_prints_stays() {
+        for text in [
+            "",
+            r"C:\a",
+            "model-3.bin",
+            "it's \"x\"",
+            "Übung 日本 e\u{301} 🦀",
+        ] {
+            assert!(matches!(printable(text), Cow::Borrowed(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn json_reads_back_as_it_was() {
+        for c in HOSTILE.into_iter().chain(['a', '\\', '"', 'é', '🦀']) {
+            let value = serde_json::json!({"name": format!("x{c}y")});
+            let text = value.to_string();
+            let shown = printable_json(&text);
+            assert!(shown.chars().all(prints), "{shown}");
+            let back: serde_json::Value = serde_json::from_str(&shown).unwrap();
+            assert_eq!(back, value);
+        }
+    }
+}

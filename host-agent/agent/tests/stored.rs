@@ -1,0 +1,157 @@
+//! What a sender is told is what became of its object, and what a peer names harms nobody. Among
+//! three hosts; needs root, and says so if it skips.
+
+#[allow(dead_code)] // of these helpers, some are for the other tests
+mod bridge;
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use bridge::{Hosts, Running, names, stderr};
+use common::record;
+
+const SCHEMES: [&str; 6] = ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"];
+
+fn generate(hosts: &Hosts, options: &str, to: &str) -> std::process::Output {
+    let args = format!("send --generate 700 {options} {to}");
+    hosts.agent("a", &args).output().unwrap()
+}
+
+#[test]
+fn a_sender_hears_that_its_object_was_not_stored() {
+    let Some(hosts) = Hosts::new() else { return };
+    for scheme in SCHEMES {
+        let dir = hosts.make_dir(scheme);
+        std::fs::write(dir.join("taken"), "precious").unwrap();
+        std::os::unix::fs::symlink("elsewhere", dir.join("link")).unwrap();
+        let args = format!("recv --scheme {scheme} --dir {}", dir.display());
+        let mut receiver = Running::ready(hosts.agent("b", &args), 1);
+        for (name, why) in [
+            (".bashrc", "leading dot"),
+            (".ebb-x", "leading dot"),
+            ("taken", "is there already"),
+            ("link", "is there already"),
+        ] {
+            let output = generate(
+                &hosts,
+                &format!("--scheme {scheme} --name {name}"),
+                "10.0.0.3",
+            );
+            let sent = record(&output);
+            assert_eq!(sent["status"], "failed", "{scheme} {name}: {sent}");
+            assert_eq!(output.status.code(), Some(1), "{scheme} {name}");
+            let received = receiver.line();
+            assert_eq!(received["status"], "failed", "{scheme}: {received}");
+            let reason = received["reason"].as_str().unwrap();
+            assert!(reason.contains(why), "{scheme}: {reason}");
+        }
+        assert_eq!(std::fs::read(dir.join("taken")).unwrap(), b"precious");
+        assert_eq!(names(&dir), ["link", "taken"]);
+    }
+}
+
+#[test]
+fn with_overwrite_files_are_replaced() {
+    let Some(hosts) = Hosts::new() else { return };
+    let dir = hosts.make_dir("received");
+    std::fs::write(dir.join("taken"), "old").unwrap();
+    let outside = hosts.dir.join("outside");
+    std::fs::write(&outside, "precious").unwrap();
+    std::os::unix::fs::symlink(&outside, dir.join("link")).unwrap();
+    let args = format!("recv --scheme ndp --overwrite --dir {}", dir.display());
+    let mut receiver = Running::ready(hosts.agent("b", &args), 1);
+    for name in ["taken", "link"] {
+        let output = generate(&hosts, &format!("--scheme ndp --name {name}"), "10.0.0.3");
+        assert!(output.status.success(), "{}", record(&output));
+        assert_eq!(receiver.line()["status"], "finished");
+        assert_eq!(std::fs::metadata(dir.join(name)).unwrap().len(), 700);
+    }
+    assert_eq!(std::fs::read(&outside).unwrap(), b"precious");
+}
+
+#[test]
+fn a_group_hears_of_the_one_that_could_not_store() {
+    let Some(hosts) = Hosts::new() else { return };
+    let dirs = ["b", "c"].map(|side| hosts.make_dir(side));
+    std::fs::write(dirs[1].join("object"), "precious").unwrap();
+    let mut receivers = ["b", "c"].map(|side| {
+        let dir = hosts.dir.join(side);
+        let args = format!("recv --dir {}", dir.display());
+        Running::ready(hosts.agent(side, &args), 1)
+    });
+    let output = generate(&hosts, "--name object", "10.0.0.3 10.0.0.4");
+    let sent = record(&output);
+    assert_eq!(output.status.code(), Some(1), "{sent}");
+    assert_eq!(sent["receivers_finished"], 1, "{sent}");
+    assert!(
+        sent["reason"].as_str().unwrap().contains("10.0.0.4"),
+        "{sent}"
+    );
+    let ends = receivers
+        .each_mut()
+        .map(|receiver| receiver.line()["status"].clone());
+    assert_eq!(ends, ["finished", "failed"]);
+    assert_eq!(
+        std::fs::metadata(dirs[0].join("object")).unwrap().len(),
+        700
+    );
+    assert_eq!(std::fs::read(dirs[1].join("object")).unwrap(), b"precious");
+}
+
+/// The reader of a pipe takes longer than any engine would wait, and then goes.
+#[test]
+fn a_server_hears_that_nobody_took_what_was_fetched() {
+    let Some(hosts) = Hosts::new() else { return };
+    let served = hosts.make_dir("served");
+    // More than a pipe holds, and less than what stops a flow.
+    std::fs::write(served.join("object"), vec![7; 300_000]).unwrap();
+    for scheme in SCHEMES {
+        let serve = format!("recv --scheme {scheme} --serve {}", served.display());
+        let mut server = Running::ready(hosts.agent("b", &serve), 1);
+        let fetch = format!("fetch object --scheme {scheme} --from 10.0.0.3 -o -");
+        let mut fetching = hosts.agent("a", &fetch).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        drop(fetching.stdout.take());
+        assert!(!fetching.wait().unwrap().success());
+        let sent = server.line();
+        assert_eq!(sent["role"], "sender", "{scheme}: {sent}");
+        assert_eq!(sent["status"], "failed", "{scheme}: {sent}");
+    }
+}
+
+#[test]
+fn text_of_a_peer_is_never_written_as_it_is() {
+    let Some(hosts) = Hosts::new() else { return };
+    // Title of the window, lines, C1, direction of writing.
+    let name = "\u{1b}]0;owned\u{7}\r\n\u{9b}2J\u{202e}x";
+    let clean = |text: &[u8]| {
+        let text = std::str::from_utf8(text).unwrap();
+        for bad in ['\u{1b}', '\u{7}', '\r', '\u{9b}', '\u{202e}'] {
+            assert!(!text.contains(bad), "{}", text.escape_debug());
+        }
+    };
+    let mut receiver = Running::ready(hosts.agent("b", "recv --scheme ndp"), 1);
+    let mut send = hosts.agent("a", "send --scheme ndp --generate 700 10.0.0.3");
+    let output = send.args(["--name", name]).output().unwrap();
+    assert!(output.status.success());
+    clean(&output.stdout);
+    assert_eq!(record(&output)["name"], name);
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut receiver.lines, &mut line).unwrap();
+    clean(line.as_bytes());
+    let received: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(received["name"], name);
+    // The refusal of a server quotes it.
+    let mut fetch = hosts.agent("a", "fetch --scheme ndp --from 10.0.0.3 -o none");
+    let output = fetch.args(["--", name]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    clean(&output.stderr);
+    clean(&output.stdout);
+    assert!(
+        stderr(&output).contains(r"\u{1b}]0;owned"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!Path::new(&hosts.dir).join("none").exists());
+}
