@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use bridge::{Hosts, Running, names, stderr, wait_until};
 use common::{record, run, write_random};
+use ebb_test_needs::Need;
 
-#[test]
 fn one_object_goes_to_several_hosts() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let content = write_random(&hosts.dir.join("file.bin"), 500_000);
     let receivers = ["b", "c"].map(|side| {
         let dir = hosts.make_dir(side);
@@ -41,9 +41,8 @@ fn one_object_goes_to_several_hosts() {
     assert!(receivers.into_iter().all(Running::end));
 }
 
-#[test]
 fn an_object_is_fetched_from_one_host_or_several() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let served = hosts.make_dir("served");
     let content = write_random(&served.join("file.bin"), 2_000_000);
     let server = format!("recv --serve {}", served.display());
@@ -91,9 +90,8 @@ fn an_object_is_fetched_from_one_host_or_several() {
 }
 
 /// One has no such object, one is not there, one dies meanwhile: the other sends all of it.
-#[test]
 fn a_server_that_does_not_send_is_done_without() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let with = hosts.make_dir("with");
     let content = write_random(&with.join("file.bin"), 3_000_000);
     let without = hosts.make_dir("without");
@@ -147,9 +145,8 @@ fn a_server_that_does_not_send_is_done_without() {
     assert_eq!(names(&received), ["large.bin"]);
 }
 
-#[test]
 fn servers_that_disagree_or_die_fail_the_fetch() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let mut servers = Vec::new();
     for (side, byte) in [("b", 0u8), ("c", 1)] {
         let dir = hosts.make_dir(side);
@@ -182,9 +179,8 @@ fn servers_that_disagree_or_die_fail_the_fetch() {
     assert!(names(&received).is_empty());
 }
 
-#[test]
 fn both_sides_hear_of_a_full_disk_and_of_a_wrong_hash() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let small = hosts.make_dir("small");
     let _mounted = SmallDisk::mount(&small);
     let file = hosts.dir.join("file.bin");
@@ -244,9 +240,8 @@ impl Drop for SmallDisk<'_> {
     }
 }
 
-#[test]
 fn commands_use_the_daemon_of_their_host() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let received = hosts.make_dir("received");
     let mut daemon = Running::ready(hosts.agent("b", "run"), 6);
     let _other = Running::ready(hosts.agent("a", "run"), 6);
@@ -304,9 +299,8 @@ fn resident_bytes(pid: u32) -> u64 {
     kib << 10
 }
 
-#[test]
 fn a_reader_that_sleeps_costs_no_memory() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let served = hosts.make_dir("served");
     let size = 60_000_000;
     let file = std::fs::File::create(served.join("large")).unwrap();
@@ -331,4 +325,16 @@ fn a_reader_that_sleeps_costs_no_memory() {
         assert_eq!((part.len() + rest.len()) as u64, size, "{scheme}");
         assert!(fetching.end(), "{scheme}");
     }
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        one_object_goes_to_several_hosts,
+        an_object_is_fetched_from_one_host_or_several,
+        a_server_that_does_not_send_is_done_without,
+        servers_that_disagree_or_die_fail_the_fetch,
+        both_sides_hear_of_a_full_disk_and_of_a_wrong_hash,
+        commands_use_the_daemon_of_their_host,
+        a_reader_that_sleeps_costs_no_memory,
+    ],
 }

@@ -1,4 +1,4 @@
-//! How the engine takes what happens to a host, between two hosts. Needs root; says so if it skips.
+//! How the engine takes what happens to a host, between two hosts. Needs root.
 
 mod common;
 #[allow(dead_code)] // of these helpers, some are for the other tests
@@ -7,12 +7,12 @@ mod hosts;
 use std::time::{Duration, Instant};
 
 use common::{ip, record};
+use ebb_test_needs::Need;
 use hosts::Hosts;
 
 /// Trims, losses, copies, late and damaged packets, in both directions at once.
-#[test]
 fn objects_survive_every_fault() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let rates =
         r#"{"trim": 0.02, "drop": 0.005, "duplicate": 0.01, "reorder": 0.01, "corrupt": 0.005}"#;
     let faults = format!(r#"{{"seed": 7, "leaving": {rates}, "arriving": {rates}}}"#);
@@ -36,9 +36,8 @@ fn objects_survive_every_fault() {
     }
 }
 
-#[test]
 fn a_deleted_interface_ends_the_agents_with_a_record_and_a_reason() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let dir = hosts.dir.join("received");
     let mut receiving = hosts.receive(&format!("--scheme ndp --dir {}", dir.display()));
     let sender = hosts
@@ -60,10 +59,9 @@ fn a_deleted_interface_ends_the_agents_with_a_record_and_a_reason() {
     assert!(hosts.received().is_empty(), "{:?}", hosts.received());
 }
 
-#[test]
 fn many_flows_end_at_once_when_their_receiver_is_told_to() {
     const FLOWS: usize = 20;
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     for scheme in ["scdp", "dctcp"] {
         let dir = hosts.dir.join("received");
         let receiving = hosts.receive(&format!("--scheme {scheme} --dir {}", dir.display()));
@@ -89,9 +87,8 @@ fn many_flows_end_at_once_when_their_receiver_is_told_to() {
 }
 
 /// Engines that look only every millisecond still keep to the rate, since the NIC makes up for it.
-#[test]
 fn objects_arrive_at_engines_that_rarely_look() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let engine = r#""engine": {"coalesce_microseconds": 1000}"#;
     let nic = r#""nic": {"rate_bps": 50000000, "catch_up_packets": 16}"#;
     std::fs::write(
@@ -110,4 +107,13 @@ fn objects_arrive_at_engines_that_rarely_look() {
         let mbps = 24e9 / records[0]["duration_ns"].as_f64().unwrap();
         eprintln!("{scheme}: {mbps:.1} Mbit/s");
     }
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        objects_survive_every_fault,
+        a_deleted_interface_ends_the_agents_with_a_record_and_a_reason,
+        many_flows_end_at_once_when_their_receiver_is_told_to,
+        objects_arrive_at_engines_that_rarely_look,
+    ],
 }

@@ -1,6 +1,6 @@
 //! What a server sends to an address that others name as theirs, counted on the wire, and what its
 //! owner can still get.
-//! Needs root; says so if it skips.
+//! Needs root.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_packet_io::{PacketSocket, ReceiveBuffers, SocketOptions};
+use ebb_test_needs::Need;
 use ebb_transport::{FetchRequest, Scheme, SendRequest, Suite};
 use ebb_units::Instant;
 use ebb_wire::{EbbHeader, EthernetHeader, Ipv4Header, PacketType};
@@ -86,9 +87,8 @@ fn watch(socket: &PacketSocket, time: Duration) -> (Vec<usize>, Vec<usize>) {
     (payloads, others)
 }
 
-#[test]
 fn forged_requests_earn_a_window_and_headers() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let served = hosts.dir.join("served");
     std::fs::create_dir(&served).unwrap();
     let content = common::write_random(&served.join("large.bin"), 1_000_000);
@@ -172,4 +172,10 @@ fn forged_requests_earn_a_window_and_headers() {
         let most = HEADERS * (1 + refusals.len());
         assert!((HEADERS..=most).contains(&headers), "{scheme} {headers}");
     }
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        forged_requests_earn_a_window_and_headers,
+    ],
 }

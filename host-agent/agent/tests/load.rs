@@ -1,4 +1,4 @@
-//! A load from host to host is counted packet by packet. Needs root; says so if it skips.
+//! A load from host to host is counted packet by packet. Needs root.
 
 mod common;
 #[allow(dead_code)] // a receiver of transfers is none of ours
@@ -7,6 +7,7 @@ mod hosts;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
+use ebb_test_needs::Need;
 use serde_json::Value;
 
 use common::AGENT;
@@ -38,9 +39,8 @@ fn told<'a>(lines: &'a [Value], direction: &str) -> &'a Value {
     line
 }
 
-#[test]
 fn every_packet_of_both_directions_is_counted() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     // Patience for a machine that does other things meanwhile: all packets leave.
     // Both listen before either sends.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -82,9 +82,8 @@ fn every_packet_of_both_directions_is_counted() {
 }
 
 /// Packets by hand, as other programs can make them: bash sends each as one UDP datagram.
-#[test]
 fn what_is_lost_late_or_comes_twice_is_told() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let mut sink = command(&hosts, "b", "sink --count 1").spawn().unwrap();
     let mut out = BufReader::new(sink.stdout.take().unwrap());
     let mut line = String::new();
@@ -129,13 +128,20 @@ fn what_is_lost_late_or_comes_twice_is_told() {
     assert_eq!(lines.last().unwrap()["ignored"], 1, "{lines:?}");
 }
 
-#[test]
 fn a_packet_that_does_not_fit_is_refused_before_anything_is_sent() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let output = command(&hosts, "a", "load 10.0.0.3 --packet-bytes 1501")
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("1501") && error.contains("1500"), "{error}");
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        every_packet_of_both_directions_is_counted,
+        what_is_lost_late_or_comes_twice_is_told,
+        a_packet_that_does_not_fit_is_refused_before_anything_is_sent,
+    ],
 }

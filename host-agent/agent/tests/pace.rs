@@ -1,4 +1,4 @@
-//! `ebb-agent pace` between a host and a network. Needs root; says so if it skips.
+//! `ebb-agent pace` between a host and a network. Needs root.
 //!
 //! ```text
 //!  {name}-h: 10.0.0.1 eth1 ──veth── in {name}-p: ebb-agent pace out ──veth── left {name}-m: marker right ──veth── eth1 {name}-n: 10.0.0.2
@@ -21,6 +21,7 @@ use ebb_packet_io::{
     Audience, MAX_OFFLOADED_FRAME_BYTES, Offload, OutgoingFrame, PacketSocket, PollFd,
     ReceiveBuffers, SocketOptions, wait,
 };
+use ebb_test_needs::Need;
 use ebb_wire::checksum::internet_checksum;
 use ebb_wire::{
     Ecn, EthernetHeader, Ipv4Header, MacAddress, Protocol, TcpFlags, TcpHeader, TcpOptions,
@@ -46,13 +47,8 @@ struct Network {
 }
 
 impl Network {
-    /// `None` without root.
-    fn new() -> Option<Self> {
+    fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: needs root for network namespaces");
-            return None;
-        }
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let network = Network {
             name: format!("packetio-{}-{count}", std::process::id()),
@@ -77,7 +73,7 @@ impl Network {
         }
         ip(&format!("-n {n}-h address add 10.0.0.1/24 dev eth1"));
         ip(&format!("-n {n}-n address add 10.0.0.2/24 dev eth1"));
-        Some(network)
+        network
     }
 
     fn run(&self, part: &str, command: &str) {
@@ -347,12 +343,9 @@ fn overtaken(seen: &[Seen], port: u16) -> usize {
     overtaken
 }
 
-#[test]
 fn a_kernel_flow_is_paced_after_an_echo_and_others_are_not() {
     const BURSTS: usize = 60;
-    let Some(network) = Network::new() else {
-        return;
-    };
+    let network = Network::new();
     let mut pace = network.pace();
     let marker = Marker::start(&network);
     let receivers = [receiver(&network, MARKED), receiver(&network, UNMARKED)];
@@ -393,11 +386,8 @@ fn a_kernel_flow_is_paced_after_an_echo_and_others_are_not() {
     assert_eq!(report["dropped_fifo_full"], 0, "{report}");
 }
 
-#[test]
 fn what_is_not_tcp_passes_in_both_directions() {
-    let Some(network) = Network::new() else {
-        return;
-    };
+    let network = Network::new();
     let pace = network.pace();
     let marker = Marker::start(&network);
     let bind = |part, address| {
@@ -462,11 +452,8 @@ fn segment(leaves: bool, flags: TcpFlags, seq: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-#[test]
 fn the_end_lets_out_what_waits_in_order() {
-    let Some(network) = Network::new() else {
-        return;
-    };
+    let network = Network::new();
     let pace = network.pace();
     let (host, net) = (network.socket("h", "eth1"), network.socket("m", "left"));
     let echo = segment(false, TcpFlags::ACK | TcpFlags::ECE, 1, &[]);
@@ -506,7 +493,6 @@ fn the_end_lets_out_what_waits_in_order() {
     assert_eq!(report["backlog_bytes"], 0);
 }
 
-#[test]
 fn an_interface_that_does_not_exist_is_named() {
     let output = Command::new(AGENT)
         .args(["pace", "--inside", "packetio-x", "--outside", "packetio-y"])
@@ -516,4 +502,15 @@ fn an_interface_that_does_not_exist_is_named() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("`packetio-x`"), "{error}");
     assert_eq!(error.lines().count(), 1);
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        a_kernel_flow_is_paced_after_an_echo_and_others_are_not,
+        what_is_not_tcp_passes_in_both_directions,
+        the_end_lets_out_what_waits_in_order,
+    ],
+    Need::Nothing => [
+        an_interface_that_does_not_exist_is_named,
+    ],
 }

@@ -1,4 +1,4 @@
-//! What the commands do, between two hosts. Needs root; says so if it skips.
+//! What the commands do, between two hosts. Needs root.
 
 mod common;
 mod hosts;
@@ -6,12 +6,12 @@ mod hosts;
 use std::time::{Duration, Instant};
 
 use common::{AGENT, ip, record, write_random};
+use ebb_test_needs::Need;
 use hosts::Hosts;
 use std::process::Command;
 
-#[test]
 fn a_file_arrives_over_every_scheme() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let file = hosts.dir.join("file.bin");
     let content = write_random(&file, 1_000_000);
     for scheme in ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"] {
@@ -40,9 +40,8 @@ fn a_file_arrives_over_every_scheme() {
 }
 
 /// The frames go to the group's MAC address, and the pulls come back by unicast.
-#[test]
 fn an_object_arrives_at_a_group() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let receiving = hosts.receive("--scheme scdp --count 1");
     let args = "send --group 239.0.0.1 --scheme scdp --generate 1000000 10.0.0.3:7000";
     let output = hosts.agent("a", args).output().unwrap();
@@ -61,9 +60,8 @@ fn an_object_arrives_at_a_group() {
     assert!(text.contains("no one-to-many flows"), "{text}");
 }
 
-#[test]
 fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     for scheme in ["ndp", "scdp"] {
         let dir = hosts.dir.join("received");
         let receiving = hosts.receive(&format!("--scheme {scheme} --dir {}", dir.display()));
@@ -89,9 +87,8 @@ fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
     }
 }
 
-#[test]
 fn a_file_that_shrinks_while_it_is_sent_fails_the_flow() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let file = hosts.dir.join("file.bin");
     let dir = hosts.dir.join("received");
     for scheme in ["ndp", "scdp", "dctcp"] {
@@ -118,9 +115,8 @@ fn a_file_that_shrinks_while_it_is_sent_fails_the_flow() {
     }
 }
 
-#[test]
 fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let dir = hosts.dir.join("received");
     let args = format!("--scheme ndp --dir {}", dir.display());
     let mut receiving = hosts.receive(&args);
@@ -144,9 +140,8 @@ fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
     drop(next);
 }
 
-#[test]
 fn a_receiver_outlives_its_link() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let n = &hosts.name;
     for scheme in ["ndp", "dctcp"] {
         let dir = hosts.dir.join("received");
@@ -172,9 +167,8 @@ fn a_receiver_outlives_its_link() {
     }
 }
 
-#[test]
 fn nobody_has_to_read_the_records() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let mut receiving = hosts.receive("--scheme ndp --count 60");
     // More lines than a pipe of 16 pages holds would take long: a smaller one.
     // SAFETY: no pointers; the descriptor is open.
@@ -199,9 +193,8 @@ fn nobody_has_to_read_the_records() {
     }
 }
 
-#[test]
 fn a_sender_without_receiver_gives_up() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     for scheme in ["ndp", "scdp"] {
         let output = hosts.send(&format!("--scheme {scheme} --generate 1000"));
         assert_eq!(output.status.code(), Some(1));
@@ -214,9 +207,8 @@ fn a_sender_without_receiver_gives_up() {
     }
 }
 
-#[test]
 fn what_cannot_work_is_said_in_one_line() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let mut outputs = Vec::new();
     let first = hosts.receive("--scheme ndp");
     let second = hosts
@@ -243,4 +235,18 @@ fn what_cannot_work_is_said_in_one_line() {
         assert!(text.contains(expected), "`{text}` lacks `{expected}`");
         assert_eq!(text.lines().count(), 1, "{text}");
     }
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        a_file_arrives_over_every_scheme,
+        an_object_arrives_at_a_group,
+        a_stopped_receiver_fails_the_sender_and_leaves_no_file,
+        a_file_that_shrinks_while_it_is_sent_fails_the_flow,
+        a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up,
+        a_receiver_outlives_its_link,
+        nobody_has_to_read_the_records,
+        a_sender_without_receiver_gives_up,
+        what_cannot_work_is_said_in_one_line,
+    ],
 }

@@ -1,5 +1,5 @@
 //! `ebb-agent bench` in network namespaces: one per host, and one with the bridge that joins them.
-//! Needs root; says so if it skips.
+//! Needs root.
 
 mod common;
 
@@ -10,6 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{AGENT, ip, sandbox};
+use ebb_test_needs::Need;
 use serde_json::Value;
 
 const HOSTS: usize = 4;
@@ -21,9 +22,8 @@ struct Hosts {
 }
 
 impl Hosts {
-    /// `None` without root.
-    fn new() -> Option<Self> {
-        let (name, dir) = sandbox("ebbw")?;
+    fn new() -> Self {
+        let (name, dir) = sandbox("ebbw");
         let hosts = Hosts { name, dir };
         let n = &hosts.name;
         ip(&format!("netns add {n}"));
@@ -51,7 +51,7 @@ impl Hosts {
         }
         hosts.write("hosts.toml", &list);
         hosts.write("params.json", r#"{"nic": {"rate_bps": 50000000}}"#);
-        Some(hosts)
+        hosts
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -213,9 +213,8 @@ fn check(transfers: &[Value], printed: &[Vec<Value>]) {
     }
 }
 
-#[test]
 fn an_incast_a_permutation_and_a_search_run_as_planned() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     hosts.write(
         "ndp.toml",
         r#"
@@ -256,9 +255,8 @@ fn an_incast_a_permutation_and_a_search_run_as_planned() {
     assert_eq!(jobs, 12 + 10 + 6);
 }
 
-#[test]
 fn storage_is_written_in_all_three_ways_and_read_from_all_replicas() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let traffic = |mode: &str| {
         format!(
             "[[traffic]]\nname = '{mode}'\ncount = 4\nsize = {{ type = 'fixed', bytes = 200_000 }}
@@ -277,9 +275,8 @@ fn storage_is_written_in_all_three_ways_and_read_from_all_replicas() {
     check(&transfers, &hosts.run("scdp.toml", "scdp"));
 }
 
-#[test]
 fn from_host_to_host_and_back() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     hosts.write("object.bin", &"x".repeat(300_000));
     let common = "--scheme dctcp --params params.json";
     let mut server = hosts.agent(2, &format!("recv {common} --serve ."));
@@ -305,9 +302,8 @@ fn from_host_to_host_and_back() {
 }
 
 /// A thousand objects of 10 kB at a time from two hosts to one, whose agent checks every hash.
-#[test]
 fn a_thousand_sessions_at_a_time() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     hosts.write("params.json", r#"{"nic": {"rate_bps": 100000000}}"#);
     for scheme in ["ndp", "scdp", "dctcp"] {
         let common = format!("--scheme {scheme} --params params.json");
@@ -345,9 +341,8 @@ fn wait_for_service(hosts: &Hosts, common: &str) {
     }
 }
 
-#[test]
 fn what_cannot_work_is_told_before_anything_is_sent() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     hosts.write(
         "write.toml",
         "[[traffic]]\nname = 'w'\npattern = { type = 'storage-write', placement = 'any' }
@@ -375,4 +370,14 @@ fn what_cannot_work_is_told_before_anything_is_sent() {
         assert!(errors.contains(expected), "`{errors}` lacks `{expected}`");
         assert!(output.stdout.is_empty());
     }
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        an_incast_a_permutation_and_a_search_run_as_planned,
+        storage_is_written_in_all_three_ways_and_read_from_all_replicas,
+        from_host_to_host_and_back,
+        a_thousand_sessions_at_a_time,
+        what_cannot_work_is_told_before_anything_is_sent,
+    ],
 }

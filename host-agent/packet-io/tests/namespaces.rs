@@ -1,4 +1,4 @@
-//! Two ends of a veth in a network namespace of their own. Needs root; says so if it skips.
+//! Two ends of a veth in a network namespace of their own. Needs root.
 
 mod common;
 
@@ -10,6 +10,7 @@ use ebb_packet_io::{
     Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, Offload, OutgoingFrame, PacketSocket, PollFd,
     PortOffset, ReceiveBuffers, SendError, SocketOptions, interface_index, wait,
 };
+use ebb_test_needs::Need;
 
 /// An IPv4 packet with `words` options of 4 bytes.
 fn packet(protocol: u8, options: u8, port_at: usize, port: u16) -> Vec<u8> {
@@ -39,9 +40,8 @@ fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, count: usize) ->
     frames
 }
 
-#[test]
 fn frames_arrive_whole_and_in_order_in_several_batches() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let frames: Vec<_> = (0..200_u8)
         .map(|i| frame(60 + 7 * usize::from(i), i))
@@ -57,9 +57,8 @@ fn frames_arrive_whole_and_in_order_in_several_batches() {
     assert!(a.receive_batch(&mut buffers).unwrap().is_empty());
 }
 
-#[test]
 fn who_is_not_promiscuous_hears_groups_but_no_foreign_address() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let a = open("va", &SocketOptions::default());
     let b = open("vb", &SocketOptions::default());
     let mut group = frame(60, 1);
@@ -69,9 +68,8 @@ fn who_is_not_promiscuous_hears_groups_but_no_foreign_address() {
     assert_eq!(receive(&b, &mut buffers, 1), [group]);
 }
 
-#[test]
 fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let a = open("va", &everyone());
     let filter = Filter::new()
         .or(6, PortOffset::TCP, 7002..=7005)
@@ -118,9 +116,8 @@ fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
     assert!(receive(&b, &mut buffers, 1).is_empty());
 }
 
-#[test]
 fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let filter = Filter::new().or(17, PortOffset::UDP, 9..=9).keeping(60);
     let options = SocketOptions {
         filter: Some(filter),
@@ -137,9 +134,8 @@ fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
     assert_eq!(batch.too_long, 0);
 }
 
-#[test]
 fn the_filter_can_look_at_bits_beside_the_port() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let a = open("va", &everyone());
     let filter = Filter::new()
         .or_if(
@@ -177,9 +173,8 @@ fn the_filter_can_look_at_bits_beside_the_port() {
     assert_eq!(receive(&b, &mut buffers, 4), good);
 }
 
-#[test]
 fn a_vlan_tag_is_where_the_sender_put_it() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let mut tagged = frame(90, 5);
     tagged[12..18].copy_from_slice(&[0x81, 0x00, 0x20, 0x07, 0x88, 0xb5]);
@@ -188,9 +183,8 @@ fn a_vlan_tag_is_where_the_sender_put_it() {
     assert_eq!(receive(&b, &mut buffers, 1), [tagged]);
 }
 
-#[test]
 fn frames_have_the_time_of_their_arrival() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let now = || {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -209,9 +203,8 @@ fn frames_have_the_time_of_their_arrival() {
     assert!((before..=after).contains(&at), "{before} {at} {after}");
 }
 
-#[test]
 fn a_frame_beyond_the_slot_is_counted_and_the_next_one_good() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     send(&a, &[frame(60, 1), frame(1000, 2), frame(61, 3)]);
     let mut buffers = ReceiveBuffers::new(8, 200);
@@ -222,9 +215,8 @@ fn a_frame_beyond_the_slot_is_counted_and_the_next_one_good() {
     assert_eq!(lengths, [60, 61]);
 }
 
-#[test]
 fn an_error_belongs_to_the_first_frame() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let frames = [frame(60, 1), frame(3000, 2), frame(60, 3)];
     let slices = |from: usize| frames[from..].iter().map(Vec::as_slice);
@@ -239,9 +231,8 @@ fn an_error_belongs_to_the_first_frame() {
     assert_eq!(receive(&b, &mut buffers, 2), [frame(60, 1), frame(60, 3)]);
 }
 
-#[test]
 fn down_is_reported_and_up_works_again_but_deleted_is_for_ever() {
-    let Some(veth) = Veth::new() else { return };
+    let veth = Veth::new();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
     veth.ip("link set vb down");
@@ -269,9 +260,8 @@ fn down_is_reported_and_up_works_again_but_deleted_is_for_ever() {
     assert!(!b.interface_exists(), "another interface of the same name");
 }
 
-#[test]
 fn what_overflows_the_socket_buffer_is_counted() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let a = open("va", &everyone());
     let options = SocketOptions {
         buffer_bytes: 8192,
@@ -286,9 +276,8 @@ fn what_overflows_the_socket_buffer_is_counted() {
     assert_eq!(b.take_kernel_drops().unwrap(), 0);
 }
 
-#[test]
 fn offloads_need_a_socket_that_knows_them() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let with = SocketOptions {
         offloads: true,
         ..everyone()
@@ -330,8 +319,27 @@ fn checksum_missing(b: &PacketSocket) -> Offload {
     offload
 }
 
-#[test]
 fn an_interface_that_does_not_exist_is_an_error() {
     let error = interface_index("packetio-none").unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        frames_arrive_whole_and_in_order_in_several_batches,
+        who_is_not_promiscuous_hears_groups_but_no_foreign_address,
+        the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else,
+        a_filter_that_keeps_the_headers_tells_how_long_the_frame_was,
+        the_filter_can_look_at_bits_beside_the_port,
+        a_vlan_tag_is_where_the_sender_put_it,
+        frames_have_the_time_of_their_arrival,
+        a_frame_beyond_the_slot_is_counted_and_the_next_one_good,
+        an_error_belongs_to_the_first_frame,
+        down_is_reported_and_up_works_again_but_deleted_is_for_ever,
+        what_overflows_the_socket_buffer_is_counted,
+        offloads_need_a_socket_that_knows_them,
+    ],
+    Need::Nothing => [
+        an_interface_that_does_not_exist_is_an_error,
+    ],
 }

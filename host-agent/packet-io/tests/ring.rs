@@ -1,4 +1,4 @@
-//! A mapped ring at one end of a veth. Needs root; says so if it skips.
+//! A mapped ring at one end of a veth. Needs root.
 
 mod common;
 
@@ -9,6 +9,7 @@ use common::{PATIENCE, Veth, everyone, frame, open, send};
 use ebb_packet_io::{
     PacketSocket, PollFd, RING_SLOT_BYTES, ReceiveRing, Received, SocketOptions, wait,
 };
+use ebb_test_needs::Need;
 
 const RING_BYTES: usize = 1 << 16;
 const SLOTS: usize = RING_BYTES / RING_SLOT_BYTES;
@@ -36,9 +37,8 @@ fn receive(socket: &PacketSocket, ring: &mut ReceiveRing, count: usize) -> Vec<V
     frames
 }
 
-#[test]
 fn frames_arrive_whole_and_in_order_while_the_ring_goes_round() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b, mut ring) = ends();
     for round in 0..5 {
         let frames: Vec<_> = (0..20_u8)
@@ -55,9 +55,8 @@ fn frames_arrive_whole_and_in_order_while_the_ring_goes_round() {
     assert_eq!(nothing, drained);
 }
 
-#[test]
 fn a_frame_longer_than_a_slot_keeps_its_place() {
-    let Some(veth) = Veth::new() else { return };
+    let veth = Veth::new();
     veth.ip("link set va mtu 9000");
     veth.ip("link set vb mtu 9000");
     let (a, b, mut ring) = ends();
@@ -69,9 +68,8 @@ fn a_frame_longer_than_a_slot_keeps_its_place() {
     assert!(received == frames);
 }
 
-#[test]
 fn long_frames_that_find_the_queue_full_are_counted_and_those_after_them_good() {
-    let Some(veth) = Veth::new() else { return };
+    let veth = Veth::new();
     veth.ip("link set va mtu 9000");
     veth.ip("link set vb mtu 9000");
     let a = open("va", &everyone());
@@ -96,9 +94,8 @@ fn long_frames_that_find_the_queue_full_are_counted_and_those_after_them_good() 
     assert_eq!(lengths.last(), Some(&60));
 }
 
-#[test]
 fn a_vlan_tag_is_where_the_sender_put_it_and_the_time_is_that_of_arrival() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b, mut ring) = ends();
     let mut tagged = frame(90, 5);
     tagged[12..18].copy_from_slice(&[0x81, 0x00, 0x20, 0x07, 0x88, 0xb5]);
@@ -121,9 +118,8 @@ fn a_vlan_tag_is_where_the_sender_put_it_and_the_time_is_that_of_arrival() {
     assert_eq!(seen, 1);
 }
 
-#[test]
 fn what_overflows_the_ring_is_counted_and_what_comes_later_arrives() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let (a, b, mut ring) = ends();
     send(&a, &vec![frame(1400, 1); SLOTS + 10]);
     assert_eq!(receive(&b, &mut ring, SLOTS + 10).len(), SLOTS);
@@ -132,9 +128,8 @@ fn what_overflows_the_ring_is_counted_and_what_comes_later_arrives() {
     assert_eq!(receive(&b, &mut ring, 1), [frame(60, 2)]);
 }
 
-#[test]
 fn it_outlives_an_interface_that_is_down_for_a_while() {
-    let Some(veth) = Veth::new() else { return };
+    let veth = Veth::new();
     let (a, b, mut ring) = ends();
     veth.ip("link set vb down");
     let error = b.take_error().unwrap().unwrap();
@@ -144,13 +139,24 @@ fn it_outlives_an_interface_that_is_down_for_a_while() {
     assert_eq!(receive(&b, &mut ring, 1), [frame(60, 2)]);
 }
 
-#[test]
 fn a_socket_with_offloads_has_none() {
-    let Some(_veth) = Veth::new() else { return };
+    let _veth = Veth::new();
     let options = SocketOptions {
         offloads: true,
         ..everyone()
     };
     let error = ReceiveRing::map(&open("vb", &options), RING_BYTES).err();
     assert_eq!(error.unwrap().raw_os_error(), Some(libc::EINVAL));
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        frames_arrive_whole_and_in_order_while_the_ring_goes_round,
+        a_frame_longer_than_a_slot_keeps_its_place,
+        long_frames_that_find_the_queue_full_are_counted_and_those_after_them_good,
+        a_vlan_tag_is_where_the_sender_put_it_and_the_time_is_that_of_arrival,
+        what_overflows_the_ring_is_counted_and_what_comes_later_arrives,
+        it_outlives_an_interface_that_is_down_for_a_while,
+        a_socket_with_offloads_has_none,
+    ],
 }

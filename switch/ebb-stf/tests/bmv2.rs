@@ -1,6 +1,6 @@
 //! Where docs/targets.md says that BMv2 does otherwise: `tests/bmv2/differences.p4` on our switch (`.stf`) and on
-//! `simple_switch` (`.bmv2`: the same commands, without `*`, `$` and more). What needs `simple_switch` is skipped where it
-//! is not on PATH.
+//! `simple_switch` (`.bmv2`: the same commands, without `*`, `$` and more). What needs `simple_switch` is ignored where
+//! it is not on PATH.
 
 use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
@@ -11,6 +11,7 @@ use std::{fs, thread};
 
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::source::SourceMap;
+use ebb_test_needs::Need;
 
 /// Enough for a process to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,19 +23,6 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/bmv2")
         .join(name)
-}
-
-fn is_missing() -> bool {
-    let missing = Command::new("simple_switch")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_err();
-    if missing {
-        eprintln!("skipped: simple_switch is not on PATH");
-    }
-    missing
 }
 
 /// Builds without nanomsg do not know the option; others would all take the same default address.
@@ -181,7 +169,6 @@ fn script(text: &str) -> (Vec<Frame>, Vec<Frame>) {
     (of("packet "), of("expect "))
 }
 
-#[test]
 fn our_switch() {
     let output = Command::new(env!("CARGO_BIN_EXE_ebb-stf"))
         .arg(file("differences.p4"))
@@ -191,11 +178,7 @@ fn our_switch() {
     assert_eq!(text, "1 tests: 1 passed\n");
 }
 
-#[test]
 fn simple_switch() {
-    if is_missing() {
-        return;
-    }
     let text = fs::read_to_string(file("differences.bmv2")).expect("a file");
     let (packets, expected) = script(&text);
     let output = Bmv2::start("script", DIFFERENCES, &packets).wait_for(expected.len());
@@ -207,22 +190,14 @@ fn simple_switch() {
     assert_eq!(sorted(output), sorted(expected));
 }
 
-#[test]
 fn a_false_assertion_ends_simple_switch() {
-    if is_missing() {
-        return;
-    }
     let mut bmv2 = Bmv2::start("assert", DIFFERENCES, &[(0, hex("04 00 00000000"))]);
     let status = bmv2.end().expect("it ends");
     // Not what it does with arguments it does not know.
     assert!(status.signal().is_some(), "{status}");
 }
 
-#[test]
 fn random_numbers_of_simple_switch_differ_from_run_to_run() {
-    if is_missing() {
-        return;
-    }
     let [first, second] = ["random-1", "random-2"].map(|test| {
         let output = Bmv2::start(test, DIFFERENCES, &[(0, hex("05 00 00000000"))]).wait_for(1);
         assert_eq!(output.len(), 1);
@@ -231,8 +206,7 @@ fn random_numbers_of_simple_switch_differ_from_run_to_run() {
     assert_ne!(first, second);
 }
 
-#[test]
-fn registers_wider_than_ours() {
+fn registers_wider_than_ours_are_refused() {
     let output = Command::new(env!("CARGO_BIN_EXE_ebb-stf"))
         .arg(file("wide.p4"))
         .output()
@@ -240,10 +214,23 @@ fn registers_wider_than_ours() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.starts_with("load error"), "{text}");
     assert!(text.contains("200 bits, at most 127"), "{text}");
-    if is_missing() {
-        return;
-    }
+}
+
+fn simple_switch_has_registers_of_200_bits() {
     let packets = [(0, hex("07 00")), (0, hex("08 00"))];
     let output = Bmv2::start("wide", "wide.p4", &packets).wait_for(2);
     assert_eq!(output, [(1, hex("07 00")), (1, hex("08 07"))]);
+}
+
+ebb_test_needs::tests! {
+    Need::Nothing => [
+        our_switch,
+        registers_wider_than_ours_are_refused,
+    ],
+    Need::Command("simple_switch") => [
+        simple_switch,
+        a_false_assertion_ends_simple_switch,
+        random_numbers_of_simple_switch_differ_from_run_to_run,
+        simple_switch_has_registers_of_200_bits,
+    ],
 }

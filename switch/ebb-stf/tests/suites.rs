@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use ebb_test_needs::Need;
+
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
@@ -21,7 +23,6 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-#[test]
 fn our_examples_pass() {
     for mode in [&[][..], &["--interpreted"]] {
         let output = stf(mode, &[folder("passing")]);
@@ -31,7 +32,6 @@ fn our_examples_pass() {
     }
 }
 
-#[test]
 fn a_test_may_be_named_in_several_ways() {
     let (program, script) = (folder("passing/copies.p4"), folder("passing/copies.stf"));
     let both = [program.clone(), script.clone()];
@@ -40,7 +40,6 @@ fn a_test_may_be_named_in_several_ways() {
     }
 }
 
-#[test]
 fn verbose_shows_what_was_read() {
     let text = stdout(&stf(&["-v"], &[folder("passing/copies.p4")]));
     for expected in [
@@ -53,7 +52,6 @@ fn verbose_shows_what_was_read() {
     }
 }
 
-#[test]
 fn programs_for_other_architectures_only_are_no_success() {
     let output = stf(&[], &[folder("failing/other-architecture.p4")]);
     assert_eq!(output.status.code(), Some(2));
@@ -61,7 +59,6 @@ fn programs_for_other_architectures_only_are_no_success() {
     assert!(text.contains("nothing was run: no program includes v1model.p4"));
 }
 
-#[test]
 fn kinds_of_failures_are_told_apart() {
     let output = stf(&[], &[folder("failing")]);
     assert_eq!(output.status.code(), Some(1));
@@ -107,7 +104,6 @@ fn kinds_of_failures_are_told_apart() {
     );
 }
 
-#[test]
 fn every_difference_is_shown() {
     let text = stdout(&stf(&["-v"], &[folder("failing/mismatch.p4")]));
     for expected in [
@@ -128,7 +124,6 @@ fn every_difference_is_shown() {
     assert!(!text.contains("line 8:"), "{text}");
 }
 
-#[test]
 fn frames_are_seen_at_ports_that_the_script_does_not_name() {
     let text = stdout(&stf(&["-v"], &[folder("failing/elsewhere.p4")]));
     for expected in [
@@ -141,7 +136,6 @@ fn frames_are_seen_at_ports_that_the_script_does_not_name() {
     assert!(!text.contains("port 511"), "{text}");
 }
 
-#[test]
 fn frames_may_be_printed_instead_of_compared() {
     let paths = [folder("failing/elsewhere.p4")];
     let output = stf(&["--print-frames"], &paths);
@@ -157,7 +151,6 @@ fn frames_may_be_printed_instead_of_compared() {
     );
 }
 
-#[test]
 fn a_crash_or_a_hang_is_one_test_only() {
     for (compiler, kind) in [("crashes", "crash"), ("hangs", "hang")] {
         let compiler = folder("compilers").join(compiler);
@@ -169,19 +162,14 @@ fn a_crash_or_a_hang_is_one_test_only() {
     }
 }
 
-#[test]
 fn nothing_to_run_is_an_error() {
     let output = stf(&[], &[folder("compilers")]);
     assert_eq!(output.status.code(), Some(2));
 }
 
 /// p4c's test data, where it is: `EBB_P4C_TESTDATA` is its folder `testdata/p4_16_samples`.
-#[test]
 fn the_corpus_of_p4c() {
-    let Some(corpus) = std::env::var_os("EBB_P4C_TESTDATA") else {
-        eprintln!("skipped: EBB_P4C_TESTDATA does not say where p4c's testdata/p4_16_samples is");
-        return;
-    };
+    let corpus = std::env::var_os("EBB_P4C_TESTDATA").expect("checked");
     let output = stf(&[], &[PathBuf::from(corpus)]);
     let text = stdout(&output);
     let failed: Vec<&str> = text.lines().filter(|line| line.contains(".p4: ")).collect();
@@ -193,3 +181,21 @@ fn the_corpus_of_p4c() {
 
 /// With the reason in docs/stf.md.
 const KNOWN_FAILURES: &[&str] = &["/extern-funcs-bmv2.p4"];
+
+ebb_test_needs::tests! {
+    Need::Nothing => [
+        our_examples_pass,
+        a_test_may_be_named_in_several_ways,
+        verbose_shows_what_was_read,
+        programs_for_other_architectures_only_are_no_success,
+        kinds_of_failures_are_told_apart,
+        every_difference_is_shown,
+        frames_are_seen_at_ports_that_the_script_does_not_name,
+        frames_may_be_printed_instead_of_compared,
+        a_crash_or_a_hang_is_one_test_only,
+        nothing_to_run_is_an_error,
+    ],
+    Need::Variable("EBB_P4C_TESTDATA") => [
+        the_corpus_of_p4c,
+    ],
+}

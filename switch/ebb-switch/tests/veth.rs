@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ebb_test_needs::Need;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -133,12 +134,7 @@ impl Drop for Running {
     }
 }
 
-#[test]
 fn udp_crosses_at_the_configured_rate() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root for network namespaces");
-        return;
-    }
     let spaces = Namespaces::create();
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
     let path = |name: &str| tests.join(name).to_str().expect("UTF-8").to_owned();
@@ -206,12 +202,7 @@ impl Drop for Alone {
     }
 }
 
-#[test]
 fn interfaces_that_are_missing_or_vanish_are_named() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root for network namespaces");
-        return;
-    }
     let alone = Alone::create();
     let missing = Running::start(&alone.0, &["--no-p4", "-i", "4@nowhere"]);
     let (code, text) = missing.wait();
@@ -248,4 +239,11 @@ fn receive(namespace: &str) -> (usize, Duration) {
         count += 1;
     }
     (count, first.map_or(Duration::ZERO, |first| last - first))
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        udp_crosses_at_the_configured_rate,
+        interfaces_that_are_missing_or_vanish_are_named,
+    ],
 }

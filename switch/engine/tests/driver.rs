@@ -21,6 +21,7 @@ use ebb_engine::{
 use ebb_packet_io::{
     Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait,
 };
+use ebb_test_needs::Need;
 use ebb_traffic_manager::{OnFull, Profile};
 use ebb_units::BitRate;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -191,14 +192,6 @@ fn exchange_bursts(
     received
 }
 
-fn root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: needs root for network namespaces");
-    }
-    root
-}
-
 /// What came through, the statistics of all switches, and the packet-hops.
 fn flood(options: DriverOptions) -> ([usize; 2], Vec<SwitchReport>, u64) {
     let sockets = ["h1", "h2"].map(open);
@@ -211,11 +204,7 @@ fn flood(options: DriverOptions) -> ([usize; 2], Vec<SwitchReport>, u64) {
     (received, reports.collect(), network.work().packet_hops)
 }
 
-#[test]
 fn two_threads_forward_what_one_forwards() {
-    if !root() {
-        return;
-    }
     let _space = Space::enter("a");
     // Threads that do all they have every millisecond only, five times the delay of a link, too.
     let alone = [(1, 0), (2, 0), (1, 1000), (2, 1000)];
@@ -240,11 +229,7 @@ fn two_threads_forward_what_one_forwards() {
 
 /// Whatever a switch has sent has left or is counted as dropped, also by a thread that only sends and
 /// through an interface that goes down or away meanwhile.
-#[test]
 fn what_is_not_sent_is_counted() {
-    if !root() {
-        return;
-    }
     for (senders, vanish) in [(false, false), (true, false), (false, true), (true, true)] {
         let space = Space::enter("d");
         let sockets = ["h1", "h2"].map(open);
@@ -294,11 +279,7 @@ fn what_is_not_sent_is_counted() {
     }
 }
 
-#[test]
 fn threads_with_nothing_to_do_sleep() {
-    if !root() {
-        return;
-    }
     let _space = Space::enter("c");
     let sockets = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
@@ -324,11 +305,7 @@ fn threads_with_nothing_to_do_sleep() {
     running.join().expect("no panic");
 }
 
-#[test]
 fn links_captures_and_restarts_while_it_runs() {
-    if !root() {
-        return;
-    }
     let _space = Space::enter("b");
     let sockets = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
@@ -414,4 +391,13 @@ fn frames_in(stem: &Path, direction: &str) -> usize {
     }
     std::fs::remove_file(path).expect("removed");
     frames
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        two_threads_forward_what_one_forwards,
+        what_is_not_sent_is_counted,
+        threads_with_nothing_to_do_sleep,
+        links_captures_and_restarts_while_it_runs,
+    ],
 }
