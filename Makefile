@@ -119,10 +119,12 @@ results: build ## docs/results: the same of the full sizes that have been run, t
 bench: build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
-test: lint test-rust test-python test-ptf test-e2e ## every test
+# Each level is run whatever became of the others; the last lines are one table of all.
+test: .venv/.ebb-installed ## every test, and what was skipped
+	+@$(PYTHON) tools/levels.py
 
 test-rust: $(BUILD)/p4runtime.fds $(BUILD)/fabric.json ## unit, property and golden tests of the crates
-	@$(CARGO) test --locked --workspace
+	@$(CARGO) test --locked --workspace --no-fail-fast
 
 test-python: build ## unit tests of topologies, controller and experiments
 	@$(PYTHON) -m pytest
@@ -138,14 +140,20 @@ ifneq ($(SWITCH),bmv2)
 	  --program '$(PROGRAM)'
 endif
 
-lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types
-	@$(CARGO) fmt --all --check
-	@$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	@$(PYTHON) -m ruff check .
-	@$(PYTHON) -m ruff format --check .
-	@$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies controller/ebb_controller experiments/ebb_experiments
-	@MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests
-	@MYPYPATH=tools $(PYTHON) -m mypy tools/compare
+comma := ,
+# $(call lint,WHAT,COMMAND): a line for each, as tools/levels.py counts them.
+lint = if $(2); then echo 'ok   $(1)'; else echo 'FAIL $(1)'; exit 1; fi
+
+lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types, dependencies
+	@$(call lint,formatting of Rust,$(CARGO) fmt --all --check)
+	@$(call lint,clippy,$(CARGO) clippy --locked --workspace --all-targets -- -D warnings)
+	@$(call lint,ruff,$(PYTHON) -m ruff check .)
+	@$(call lint,formatting of Python,$(PYTHON) -m ruff format --check .)
+	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
+	  controller/ebb_controller experiments/ebb_experiments)
+	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
+	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/levels.py tools/dependencies.py)
+	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
 
 clean: ## remove everything that was built (not .venv, not target/)
 	rm -rf $(BUILD) results $(PROTO_MODULES:=*)

@@ -1,0 +1,164 @@
+"""Runs every level of `make test` and ends with one table: what passed, failed and was skipped.
+
+    python tools/levels.py [LEVEL ...]        # as `make LEVEL` each; none: all
+
+Output passes through as it comes. Counts are read from it, because the runners of cargo, pytest
+and PTF agree on nothing else. A level that prints no result has not run, which is a failure; so is
+one whose command fails although no test did. The last line is `N passed, N failed, N skipped`.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+WIDEST_REASON = 76
+
+
+@dataclass
+class Level:
+    """What the output of a level told."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Tests by reason."""
+    ran: bool = True
+
+    @property
+    def results(self) -> int:
+        return self.passed + self.failed + self.skipped.total()
+
+
+def cargo(lines: Iterable[str]) -> Level:
+    """Of libtest and of what prints like it (switch/test-needs)."""
+    level, ignored = Level(), 0
+    for line in lines:
+        if found := re.match(r"test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", line):
+            passed, failed, skipped = map(int, found.groups())
+            level.passed += passed
+            level.failed += failed
+            ignored += skipped
+        elif found := re.match(r"test .*\.\.\. ignored(?:, (.*)| \((.*)\))?$", line):
+            level.skipped[found[1] or found[2] or "no reason given"] += 1
+    level.skipped["no reason given"] += ignored - level.skipped.total()
+    level.skipped = +level.skipped
+    return level
+
+
+def pytest(lines: Iterable[str]) -> Level:
+    """With `-rs`: a line for each reason, and a last one with the counts."""
+    level = Level()
+    for line in lines:
+        if found := re.match(r"SKIPPED \[(\d+)\] [^ ]+ (.*)", line):
+            level.skipped[found[2]] += int(found[1])
+        elif re.match(r"(=+ )?(\d+ \w+, )*\d+ \w+ in [\d.]+s", line):
+            counts = {word: int(count) for count, word in re.findall(r"(\d+) (\w+)", line)}
+            level.passed = counts.get("passed", 0)
+            level.failed = counts.get("failed", 0) + counts.get("error", counts.get("errors", 0))
+    return level
+
+
+def unittest(lines: Iterable[str]) -> Level:
+    """Of PTF, which prints what Python's runner does."""
+    level, tests = Level(), 0
+    for line in lines:
+        if found := re.match(r".*\.\.\. skipped ['\"](?:SKIP: )?(.*)['\"]$", line):
+            level.skipped[found[1]] += 1
+        elif found := re.match(r"Ran (\d+) tests? in ", line):
+            tests = int(found[1])
+        elif found := re.match(r"FAILED \((.*)\)$", line):
+            told = dict(re.findall(r"(\w+)=(\d+)", found[1]))
+            level.failed = int(told.get("failures", 0)) + int(told.get("errors", 0))
+    level.passed = tests - level.failed - level.skipped.total()
+    return level
+
+
+def verdicts(lines: Iterable[str]) -> Level:
+    """Lines that begin with `ok`, `FAIL`, `skip` or `busy`: of `ebb-run` and the lints. `busy` is
+    a check whose numbers are not valid because the machine had too much to do."""
+    level = Level()
+    for line in lines:
+        match line.split(maxsplit=1):
+            case ["ok", _]:
+                level.passed += 1
+            case ["FAIL", _]:
+                level.failed += 1
+            case ["skip", what]:
+                level.skipped[what.rpartition(": ")[2]] += 1
+            case ["busy", _]:
+                level.skipped["this machine was too busy: the numbers are not valid"] += 1
+    return level
+
+
+LEVELS: dict[str, Callable[[Iterable[str]], Level]] = {
+    "lint": verdicts,
+    "test-rust": cargo,
+    "test-python": pytest,
+    "test-ptf": unittest,
+    "test-e2e": verdicts,
+}
+"""By target of the Makefile, in the order in which they run: how its output is read."""
+
+
+def run(name: str) -> Level:
+    """One level, with its output passed through."""
+    print(f"\n== {name}", flush=True)
+    lines: list[str] = []
+    with subprocess.Popen(
+        ["make", name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line.rstrip("\n"))
+    return judge(LEVELS[name](lines), process.returncode)
+
+
+def judge(level: Level, code: int) -> Level:
+    """Counts what the tests did not tell: that the command failed, or that there were none."""
+    level.ran = level.results > 0
+    if (code != 0 or not level.ran) and not level.failed:
+        level.failed = 1
+    return level
+
+
+def table(levels: dict[str, Level]) -> Iterator[str]:
+    """Lines; the last one has the sums."""
+    yield f"{'level':<12} {'passed':>7} {'failed':>7} {'skipped':>7}"
+    for name, level in levels.items():
+        note = "" if level.ran else "   did not run"
+        counts = f"{level.passed:>7} {level.failed:>7} {level.skipped.total():>7}"
+        yield f"{name:<12} {counts}{note}"
+        for reason, count in level.skipped.most_common():
+            short = reason if len(reason) <= WIDEST_REASON else reason[: WIDEST_REASON - 1] + "…"
+            yield f"{'':<12} {'':>7} {'':>7} {count:>7}   {short}"
+    passed = sum(level.passed for level in levels.values())
+    failed = sum(level.failed for level in levels.values())
+    skipped = sum(level.skipped.total() for level in levels.values())
+    yield ""
+    yield f"{passed} passed, {failed} failed, {skipped} skipped"
+
+
+def main(names: Sequence[str]) -> int:
+    unknown = [name for name in names if name not in LEVELS]
+    if unknown:
+        print(f"no level {unknown[0]}; levels: {', '.join(LEVELS)}", file=sys.stderr)
+        return 2
+    levels = {name: run(name) for name in names or LEVELS}
+    print()
+    for line in table(levels):
+        print(line)
+    return int(any(level.failed for level in levels.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

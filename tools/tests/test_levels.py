@@ -1,0 +1,114 @@
+"""The counts that `make test` ends with."""
+
+from __future__ import annotations
+
+from levels import LEVELS, Level, cargo, judge, main, pytest, table, unittest, verdicts
+
+CARGO = """
+running 3 tests
+test state::tests::opens ... ok
+test packet_numbers_wrap ... ignored, takes half a minute; cargo test -- --ignored packet_numbers
+test state::tests::closes ... FAILED
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s
+
+running 2 tests
+test simple_switch ... ignored (needs simple_switch on PATH)
+test our_switch    ... ok
+
+test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 1.00s
+
+   Doc-tests ebb_units
+running 1 test
+test switch/units/src/lib.rs - (line 3) ... ignored
+
+test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
+""".splitlines()
+
+PYTEST = """
+....s.F                                                                  [100%]
+=========================== short test summary info ============================
+SKIPPED [2] topologies/tests/test_mininet_net.py:26: network namespaces need root
+SKIPPED [1] experiments/tests/test_sim.py:28: needs build/ebb-simulator: run `make build`
+FAILED experiments/tests/test_sim.py::test_a - AssertionError: 3 passed in 1s
+1 failed, 90 passed, 3 skipped, 1 warning, 2 errors in 43.35s
+""".splitlines()
+
+PTF = """
+== 3 packet tests: ebb-p4c, ebb-switch
+arp.Answered ... ok
+trimming.Deflected ... skipped 'SKIP: bmv2: a full queue drops without telling the program'
+trimming.Occupancy ... ERROR
+
+----------------------------------------------------------------------
+Ran 3 tests in 4.056s
+
+FAILED (errors=1, skipped=1)
+""".splitlines()
+
+VERDICTS = """
+   3.1 s  20 switches (ebb-switch) and 16 hosts are up
+ok   ndp: every object arrived with the right SHA-256: 28 flows
+skip dctcp: average queue in the incast below tcp-droptail's: BMv2 has no link rate
+busy ndp: no timeout in the incast: 3 timeouts
+FAIL scdp: no timeout in the incast: 1 timeouts
+""".splitlines()
+
+
+def counts(level: Level) -> tuple[int, int, int]:
+    return level.passed, level.failed, level.skipped.total()
+
+
+def test_cargo_and_what_prints_like_it() -> None:
+    level = cargo(CARGO)
+    assert counts(level) == (2, 1, 3)
+    assert set(level.skipped) == {
+        "takes half a minute; cargo test -- --ignored packet_numbers",
+        "needs simple_switch on PATH",
+        "no reason given",
+    }
+
+
+def test_pytest() -> None:
+    level = pytest(PYTEST)
+    assert counts(level) == (90, 3, 3)
+    assert level.skipped["network namespaces need root"] == 2
+    assert counts(pytest(["7 passed in 0.10s"])) == (7, 0, 0)
+
+
+def test_ptf() -> None:
+    level = unittest(PTF)
+    assert counts(level) == (1, 1, 1)
+    assert list(level.skipped) == ["bmv2: a full queue drops without telling the program"]
+    assert counts(unittest(["a.B ... ok", "Ran 1 test in 1.0s", "", "OK"])) == (1, 0, 0)
+
+
+def test_verdicts() -> None:
+    level = verdicts(VERDICTS)
+    assert counts(level) == (1, 1, 2)
+    assert "BMv2 has no link rate" in level.skipped
+
+
+def test_a_level_without_a_result_has_not_run_and_fails() -> None:
+    for read in LEVELS.values():
+        level = judge(read(["error: could not compile `ebb-units`"]), 101)
+        assert (level.ran, counts(level)) == (False, (0, 1, 0))
+        assert not judge(read([]), 0).ran
+
+
+def test_a_command_that_fails_is_a_failure_although_its_tests_passed() -> None:
+    assert counts(judge(Level(passed=3), 2)) == (3, 1, 0)
+    assert counts(judge(Level(passed=3, failed=2), 2)) == (3, 2, 0)
+    assert counts(judge(Level(passed=3), 0)) == (3, 0, 0)
+
+
+def test_the_table_ends_with_the_sums() -> None:
+    levels = {"test-rust": cargo(CARGO), "test-ptf": judge(Level(), 2)}
+    *rows, _empty, last = table(levels)
+    assert last == "2 passed, 2 failed, 3 skipped"
+    assert any(row.endswith("did not run") for row in rows)
+    assert any(row.endswith("1   needs simple_switch on PATH") for row in rows)
+
+
+def test_an_unknown_level_is_refused() -> None:
+    assert main(["test-everything"]) == 2
