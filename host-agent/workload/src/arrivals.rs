@@ -2,7 +2,7 @@
 
 use crate::draws::Draws;
 use crate::error::Error;
-use crate::patterns::Resolved;
+use crate::patterns::{Resolved, check_count};
 use crate::spec::{Arrivals, Traffic};
 
 /// Who starts a job at an arrival.
@@ -99,10 +99,8 @@ impl ArrivalTimes {
                 !ends,
             ),
             Arrivals::Once {} => (Clock::Once { rounds: 1 }, false),
-            Arrivals::BackToBack { rounds: 0 } => {
-                return Err(Error::at(place, "rounds is 0, expected at least 1"));
-            }
             Arrivals::BackToBack { rounds } => {
+                check_count(&place, "rounds", rounds)?;
                 if rounds > 1 && !pattern.is_single() {
                     return Err(Error::at(
                         place,
@@ -132,6 +130,26 @@ impl ArrivalTimes {
             stop_ns: stop_ns.unwrap_or(u64::MAX),
             starters: pattern.starters(),
         })
+    }
+
+    /// How many jobs come with one arrival.
+    pub fn jobs_at_once(&self) -> f64 {
+        match self.clock {
+            Clock::Poisson { .. } => 1.0,
+            Clock::Periodic { .. } => self.starters as f64,
+            Clock::Once { rounds } => self.starters as f64 * f64::from(rounds),
+        }
+    }
+
+    /// About how many jobs come in all.
+    pub fn expected_jobs(&self) -> f64 {
+        let span_ns = self.stop_ns.saturating_sub(self.start_ns) as f64;
+        let until_the_end = match self.clock {
+            Clock::Poisson { mean_gap_ns, .. } => span_ns / mean_gap_ns,
+            Clock::Periodic { period_ns, .. } => span_ns / period_ns as f64,
+            Clock::Once { .. } => 1.0,
+        };
+        until_the_end.min(self.left as f64) * self.jobs_at_once()
     }
 
     /// The next arrival, never earlier than the one before.

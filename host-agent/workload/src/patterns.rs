@@ -10,6 +10,9 @@ use crate::spec::{ConnectionChoice, Pattern, ReadMode, WriteMode};
 use crate::times::TimeDistribution;
 pub use jobs::{Draft, PatternDraws};
 
+/// Far more than an experiment has, and no memory: a transfer that waits takes about 100 bytes.
+const MOST_OF_A_COUNT: u32 = 1_000_000;
+
 /// A pattern whose hosts are known, and known to suffice: drawing a job cannot fail.
 pub enum Resolved {
     Random {
@@ -78,12 +81,9 @@ impl Storage {
         placement: ReplicaPlacement,
     ) -> Result<Self, Error> {
         // The wire's number of senders has 4 bits (docs/wire-format.md).
-        at_least_one(place, "replicas", replicas)?;
-        if replicas > 15 {
-            return Err(Error::at(
-                place,
-                format!("replicas is {replicas}, expected at most 15"),
-            ));
+        if !(1..=15).contains(&replicas) {
+            let problem = format!("replicas is {replicas}, expected 1 to 15");
+            return Err(Error::at(place, problem));
         }
         let storage = Self {
             clients: hosts.group(place, clients)?,
@@ -102,11 +102,13 @@ impl Storage {
     }
 }
 
-fn at_least_one(place: &str, key: &str, value: u32) -> Result<(), Error> {
-    match value {
-        0 => Err(Error::at(place, format!("{key} is 0, expected at least 1"))),
-        _ => Ok(()),
+/// A number of transfers or connections, of which each takes memory.
+pub(crate) fn check_count(place: &str, key: &str, value: u32) -> Result<(), Error> {
+    if !(1..=MOST_OF_A_COUNT).contains(&value) {
+        let problem = format!("{key} is {value}, expected 1 to {MOST_OF_A_COUNT}");
+        return Err(Error::at(place, problem));
     }
+    Ok(())
 }
 
 /// Every one of `from` needs enough others in `to`.
@@ -178,7 +180,7 @@ impl Resolved {
                 to,
             } => {
                 let (from, to) = (group(from)?, group(to)?);
-                at_least_one(place, "senders", *senders)?;
+                check_count(place, "senders", *senders)?;
                 need_others(hosts, place, &to, &from, 1, distinct)?;
                 Self::Incast {
                     from,
@@ -196,8 +198,8 @@ impl Resolved {
                 let members = group(members)?;
                 hosts.need_racks(place)?;
                 hosts.need_pods(place)?;
-                at_least_one(place, "near", *near)?;
-                at_least_one(place, "far", *far)?;
+                check_count(place, "near", *near)?;
+                check_count(place, "far", *far)?;
                 Self::Outcast {
                     receivers: outcast_receivers(hosts, &members, place)?,
                     members,
@@ -214,7 +216,7 @@ impl Resolved {
                 servers,
             } => {
                 let (clients, servers) = (group(clients)?, group(servers)?);
-                at_least_one(place, "fan_out", *fan_out)?;
+                check_count(place, "fan_out", *fan_out)?;
                 if *query_bytes == 0 {
                     return Err(Error::at(place, "query_bytes is 0, expected at least 1"));
                 }
@@ -237,7 +239,7 @@ impl Resolved {
                 servers,
             } => {
                 let (clients, servers) = (group(clients)?, group(servers)?);
-                at_least_one(place, "connections", *connections)?;
+                check_count(place, "connections", *connections)?;
                 need_others(hosts, place, &clients, &servers, 1, distinct)?;
                 Self::Requests {
                     turns: vec![0; clients.len()],
@@ -255,7 +257,7 @@ impl Resolved {
                 clients,
                 servers,
             } => {
-                at_least_one(place, "blocks", *blocks)?;
+                check_count(place, "blocks", *blocks)?;
                 if *mode == ReadMode::Nearest {
                     hosts.need_racks(place)?;
                 }
@@ -313,6 +315,24 @@ impl Resolved {
             self,
             Self::Random { .. } | Self::Ring(_) | Self::Requests { .. }
         )
+    }
+
+    /// How many transfers a job has, at most.
+    pub fn transfers_per_job(&self) -> u64 {
+        let transfers = match self {
+            Self::Random { .. } | Self::Ring(_) | Self::Requests { .. } => 1,
+            Self::AllToAll(members) => members.len() * (members.len() - 1),
+            Self::Incast { senders, .. } => *senders,
+            Self::Outcast { near, far, .. } => near + far,
+            // A query and a response each.
+            Self::PartitionAggregate { fan_out, .. } => 2 * fan_out,
+            Self::StorageRead { blocks, .. } => *blocks as usize,
+            Self::StorageWrite { storage, mode } => match mode {
+                WriteMode::OneToMany => 1,
+                WriteMode::MultiUnicast | WriteMode::DaisyChain => storage.replicas,
+            },
+        };
+        transfers as u64
     }
 
     /// What a load is measured on: how many times the mean size a job brings to the loaded links,

@@ -12,6 +12,11 @@ use crate::sizes::SizeDistribution;
 use crate::spec::{Traffic, Workload};
 use crate::transfer::{After, Moment, Transfer};
 
+/// Transfers that arrive at one instant are all in memory. As many as all-to-all of 2048 hosts has.
+const MOST_AT_ONCE: f64 = 4_194_304.0;
+/// Of one part, by its expectation. To simulate so many takes months, to count them seconds.
+const MOST_TRANSFERS: f64 = 100_000_000.0;
+
 /// The transfers of a workload, by start time; those of the same time by id.
 ///
 /// It holds the transfers of jobs that have arrived but not started, and nothing else, however long
@@ -59,6 +64,7 @@ impl Part {
             workload.link_rate_bps,
             workload.duration_ns,
         )?;
+        check_transfers(place, &pattern, &times)?;
         Ok(Self {
             name: traffic.name.as_str().into(),
             times,
@@ -69,6 +75,24 @@ impl Part {
             priority: traffic.priority,
         })
     }
+}
+
+/// A digit too many in a count or a time would fill the memory, or never end.
+fn check_transfers(place: &str, pattern: &Resolved, times: &ArrivalTimes) -> Result<(), Error> {
+    let per_job = pattern.transfers_per_job() as f64;
+    for (number, most, of_what) in [
+        (times.jobs_at_once(), MOST_AT_ONCE, "at one instant"),
+        (times.expected_jobs(), MOST_TRANSFERS, "in all"),
+    ] {
+        let transfers = number * per_job;
+        if transfers > most {
+            return Err(Error::at(
+                place,
+                format!("{transfers:.0} transfers {of_what}, expected at most {most:.0}"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl Schedule {

@@ -377,3 +377,82 @@ fn hosts_that_disagree_can_tell() {
     other.hosts = star(3);
     assert_ne!(workload.fingerprint(), other.fingerprint());
 }
+
+/// A digit too many somewhere: told with the place, the key and the range, before memory is asked for.
+#[test]
+fn counts_beyond_all_reason_are_refused() {
+    let part = |pattern: &str, arrivals: &str, more: &str| {
+        format!(
+            "[[traffic]]\nname = 't'\npattern = {{ {pattern} }}\narrivals = {{ {arrivals} }}\n\
+             size = {{ type = 'fixed', bytes = 1 }}\n{more}"
+        )
+    };
+    let said = |pattern: &str, arrivals: &str, more: &str| {
+        let refused = schedule(&part(pattern, arrivals, more), &fat_tree(4));
+        refused.err().expect(pattern).to_string()
+    };
+    let (once, million) = ("type = 'once'", "1 to 1000000");
+    for (pattern, key) in [
+        ("type = 'incast', senders = 1_000_000_000", "senders"),
+        ("type = 'outcast', near = 4_294_967_295", "near"),
+        ("type = 'outcast', far = 4_294_967_295", "far"),
+        ("type = 'storage-read', blocks = 1_000_000_000", "blocks"),
+        (
+            "type = 'requests', connections = 4_000_000_000",
+            "connections",
+        ),
+        (
+            "type = 'partition-aggregate', query_bytes = 1, fan_out = 4_000_000_000, \
+             service = { type = 'fixed', value_ns = 1 }",
+            "fan_out",
+        ),
+    ] {
+        let text = said(pattern, once, "");
+        assert!(
+            text.starts_with("traffic t pattern: ") && text.contains(key) && text.contains(million),
+            "{text}"
+        );
+    }
+    assert_eq!(
+        said(
+            "type = 'random'",
+            "type = 'back-to-back', rounds = 4_000_000_000",
+            ""
+        ),
+        "traffic t arrivals: rounds is 4000000000, expected 1 to 1000000"
+    );
+    assert_eq!(
+        said("type = 'storage-read', blocks = 1_000_000", once, ""),
+        "traffic t: 16000000 transfers at one instant, expected at most 4194304"
+    );
+    let endless = [
+        (
+            "type = 'periodic', period_ns = 1",
+            "stop_ns = 10_000_000_000",
+        ),
+        (
+            "type = 'poisson', rate_hz = 1e18",
+            "stop_ns = 1_000_000_000",
+        ),
+        ("type = 'poisson', load = 0.5", "count = 9_000_000_000"),
+    ];
+    for (arrivals, more) in endless {
+        let text = said("type = 'random'", arrivals, more);
+        let end = " transfers in all, expected at most 100000000";
+        assert!(
+            text.starts_with("traffic t: ") && text.ends_with(end),
+            "{text}"
+        );
+    }
+    // A count bounds an endless time, and a time an endless count.
+    let fine = [
+        ("type = 'periodic', period_ns = 1_000", "count = 1_000"),
+        (
+            "type = 'poisson', load = 0.5",
+            "count = 9_000_000_000\nstop_ns = 1_000_000",
+        ),
+    ];
+    for (arrivals, more) in fine {
+        assert!(schedule(&part("type = 'random'", arrivals, more), &fat_tree(4)).is_ok());
+    }
+}
