@@ -5,59 +5,12 @@ use std::fmt;
 
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 
-use crate::budget::Budget;
 use crate::source::{SourceFile, SourceMap, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     Error,
     Warning,
-    /// A warning that the user wants to read as a remark.
-    Info,
-}
-
-/// What the user wants to be done about a warning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    Ignore,
-    Info,
-    Warn,
-    Error,
-}
-
-/// The user's wishes about warnings (`--Wdisable`, `--Werror`, ..) and the number of errors.
-#[derive(Clone, Debug, Default)]
-pub struct Policy {
-    /// For warnings that are not in `named`.
-    pub all: Option<Action>,
-    /// By code, or by p4c's name; the last one counts.
-    pub named: Vec<(String, Action)>,
-    /// How many errors are shown before the compiler gives up; `None`: [`MAX_ERRORS`].
-    pub max_errors: Option<usize>,
-}
-
-/// The names that p4c has for what our warnings are about.
-const P4C_NAMES: &[(&str, &str)] = &[
-    ("unused-object", "unused"),
-    ("value-truncated", "overflow"),
-    ("value-truncated", "mismatch"),
-    ("unknown-property", "ignore-prop"),
-    ("annotation-disabled", "ignore"),
-];
-
-impl Policy {
-    fn action(&self, code: &str) -> Action {
-        let is_called = |name: &str| {
-            // Older releases of p4c write names with underscores.
-            let name = name.replace('_', "-");
-            name == code || P4C_NAMES.contains(&(code, &name))
-        };
-        let named = self.named.iter().rev().find(|(name, _)| is_called(name));
-        named
-            .map(|(_, action)| *action)
-            .or(self.all)
-            .unwrap_or(Action::Warn)
-    }
 }
 
 /// One message. `code` names the cause and is stable: tests and users may rely on it.
@@ -134,44 +87,17 @@ impl Diagnostic {
     }
 }
 
-/// How many errors are shown before the compiler gives up, if the user does not say.
+/// How many errors are shown before the compiler gives up.
 pub const MAX_ERRORS: usize = 50;
 
 /// Collects the messages of one run. Shared by all passes, hence the interior mutability.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
     list: RefCell<Vec<Diagnostic>>,
-    policy: Policy,
-    budget: Budget,
 }
 
 impl Diagnostics {
-    pub fn with_policy(policy: Policy) -> Diagnostics {
-        Diagnostics {
-            list: RefCell::default(),
-            policy,
-            budget: Budget::default(),
-        }
-    }
-
-    /// What the program may still grow by.
-    pub(crate) fn budget(&self) -> &Budget {
-        &self.budget
-    }
-
-    pub fn report(&self, mut diagnostic: Diagnostic) {
-        if let Some((end, _)) = diagnostic.message.char_indices().nth(MAX_MESSAGE_CHARS) {
-            diagnostic.message.truncate(end);
-            diagnostic.message.push_str(" ..");
-        }
-        if diagnostic.severity == Severity::Warning {
-            diagnostic.severity = match self.policy.action(diagnostic.code) {
-                Action::Ignore => return,
-                Action::Info => Severity::Info,
-                Action::Warn => Severity::Warning,
-                Action::Error => Severity::Error,
-            };
-        }
+    pub fn report(&self, diagnostic: Diagnostic) {
         if diagnostic.severity == Severity::Error && self.too_many() {
             return;
         }
@@ -197,7 +123,7 @@ impl Diagnostics {
     }
 
     pub fn too_many(&self) -> bool {
-        self.error_count() >= self.policy.max_errors.unwrap_or(MAX_ERRORS)
+        self.error_count() >= MAX_ERRORS
     }
 
     pub fn list(&self) -> Vec<Diagnostic> {
@@ -210,13 +136,10 @@ impl Diagnostics {
         for diagnostic in self.list.borrow().iter() {
             render_one(&mut out, diagnostic, sources, color);
         }
-        let count = |severity| {
-            let list = self.list.borrow();
-            list.iter().filter(|d| d.severity == severity).count()
-        };
-        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        let (errors, all) = (self.error_count(), self.list.borrow().len());
         let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        if errors + warnings > 0 {
+        if all > 0 {
+            let warnings = all - errors;
             let mut summary = Vec::new();
             if errors > 0 {
                 let more = if self.too_many() { " or more" } else { "" };
@@ -231,9 +154,6 @@ impl Diagnostics {
         out
     }
 }
-
-/// Types and numbers of a program can be longer than anybody reads.
-const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// No line that a person wrote is longer. miette panics where a label begins behind column 65535.
 const MAX_LINE_BYTES: usize = 2000;
@@ -275,7 +195,6 @@ impl miette::Diagnostic for Shown<'_> {
         Some(match self.diagnostic.severity {
             Severity::Error => miette::Severity::Error,
             Severity::Warning => miette::Severity::Warning,
-            Severity::Info => miette::Severity::Advice,
         })
     }
 
@@ -406,33 +325,6 @@ mod tests {
         let text = rendered(&"x".repeat(80), 0..80);
         assert_eq!(text.matches("wrong").count(), MAX_ERRORS);
         assert!(text.ends_with("\n50 errors or more\n"));
-    }
-
-    #[test]
-    fn warnings_are_what_the_user_wants() {
-        let named = |name: &str, action| (name.to_owned(), action);
-        let policy = Policy {
-            all: Some(Action::Ignore),
-            named: vec![named("unused", Action::Error), named("other", Action::Info)],
-            max_errors: Some(1),
-        };
-        let diagnostics = Diagnostics::with_policy(policy);
-        let at = |start| Span {
-            file: 0,
-            start,
-            end: start + 1,
-        };
-        for (place, code) in ["unused-object", "other", "third"].into_iter().enumerate() {
-            diagnostics.report(Diagnostic::warning(code, at(place as u32), "x"));
-        }
-        diagnostics.report(Diagnostic::error("second-error", at(9), "x"));
-        let list = diagnostics.list();
-        let found: Vec<_> = list.iter().map(|d| (d.code, d.severity)).collect();
-        let expected = [
-            ("unused-object", Severity::Error),
-            ("other", Severity::Info),
-        ];
-        assert_eq!(found, expected);
     }
 
     #[test]

@@ -11,9 +11,7 @@
 pub mod annotations;
 pub mod ast;
 pub mod bmv2;
-pub mod budget;
 pub mod check;
-pub mod dependencies;
 pub mod diagnostics;
 mod digests;
 pub mod elaborate;
@@ -24,11 +22,10 @@ pub mod options;
 pub mod p4info;
 pub mod parse;
 pub mod preprocess;
-pub mod print;
 pub mod source;
 pub mod types;
 
-use diagnostics::{Diagnostic, Diagnostics};
+use diagnostics::Diagnostics;
 use options::Stage;
 use source::SourceMap;
 
@@ -37,9 +34,6 @@ use source::SourceMap;
 pub struct Compiled {
     pub json: ebb_bmv2_json::Program,
     pub p4info: p4info::message::Message,
-    /// The entries that the program's tables have, as a P4Runtime `WriteRequest`, or why there is
-    /// none.
-    pub entries: Result<p4info::message::Message, Box<Diagnostic>>,
 }
 
 /// Compiles one program. `name` is its path, for messages and for `#include "..."`.
@@ -51,21 +45,22 @@ pub fn compile(
     sources: &mut SourceMap,
     diagnostics: &Diagnostics,
 ) -> Option<Compiled> {
-    let file = sources.add(name, text);
-    let tokens = preprocess::preprocess(file, sources, options, diagnostics);
-    compile_tokens(name, &tokens, sources, diagnostics, &mut |_, _| {})
+    compile_with(name, text, options, sources, diagnostics, &mut |_, _| {})
 }
 
-/// As [`compile`], for a program that the preprocessor has read; `dump` is called after each stage and may print what it made.
-pub fn compile_tokens(
+/// As [`compile`]; `dump` is called after each stage and may print what it made.
+pub fn compile_with(
     name: &str,
-    tokens: &[lex::Token],
-    sources: &SourceMap,
+    text: &str,
+    options: &preprocess::Options,
+    sources: &mut SourceMap,
     diagnostics: &Diagnostics,
     dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
 ) -> Option<Compiled> {
-    dump(Stage::Tokens, &|| annotations::text(tokens));
-    let tree = parse::parse(tokens, diagnostics);
+    let file = sources.add(name, text);
+    let tokens = preprocess::preprocess(file, sources, options, diagnostics);
+    dump(Stage::Tokens, &|| annotations::text(&tokens));
+    let tree = parse::parse(&tokens, diagnostics);
     dump(Stage::Ast, &|| format!("{tree:#?}"));
     if diagnostics.has_errors() {
         return None;
@@ -81,10 +76,6 @@ pub fn compile_tokens(
         return None;
     }
     let json = bmv2::generate(&program, &flat, sources, diagnostics, name);
-    let p4info::Generated { p4info, entries } = p4info::generate(&program, &flat, diagnostics);
-    (!diagnostics.has_errors()).then_some(Compiled {
-        json,
-        p4info,
-        entries,
-    })
+    let p4info = p4info::generate(&program, &flat, diagnostics);
+    (!diagnostics.has_errors()).then_some(Compiled { json, p4info })
 }

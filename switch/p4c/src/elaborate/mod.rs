@@ -18,13 +18,12 @@ mod loops;
 mod parsers;
 mod statements;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use flat::{Flat, FlatControl, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
 
 use crate::annotations;
-use crate::budget::{expr_parts, type_parts};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{Annotation, Constructed, Expr, ExprKind, InstanceId, Param, Program, VarId};
 use crate::source::Span;
@@ -32,8 +31,8 @@ use crate::types::{Type, TypeVar};
 
 /// Instances nested deeper than this mean a program that cannot be meant.
 const MAX_DEPTH: usize = 64;
-/// What an instance, a call that is inlined, or a parser state costs besides its statements.
-const INSTANCE_PARTS: usize = 8;
+/// Inlining can blow a small program up; this bounds it.
+const MAX_STATEMENTS: usize = 500_000;
 
 /// What the names inside one body stand for.
 #[derive(Clone, Debug, Default)]
@@ -86,10 +85,7 @@ struct Elaborator<'a> {
     program: &'a Program,
     diagnostics: &'a Diagnostics,
     flat: Flat,
-    /// Of variables.
-    names: Names,
-    /// Of states of the parser.
-    state_names: Names,
+    names: HashSet<String>,
     next_label: Label,
     next_unit: usize,
     /// Sub-parsers and sub-controls given as values: `ExprKind::Instance` beyond the objects.
@@ -100,24 +96,7 @@ struct Elaborator<'a> {
     /// Tables by unit and table, and where they were first applied.
     tables: HashMap<(usize, usize), usize>,
     value_sets: HashMap<(usize, usize), usize>,
-}
-
-/// Names that are taken, and the number that the next one of that name gets.
-#[derive(Default)]
-struct Names(HashMap<String, usize>);
-
-impl Names {
-    /// `name`, or the first of `name_0`, `name_1`, .. that is free.
-    fn unique(&mut self, name: &str) -> String {
-        let mut unique = name.to_owned();
-        while self.0.contains_key(&unique) {
-            let next = self.0.entry(name.to_owned()).or_default();
-            unique = format!("{name}_{next}");
-            *next += 1;
-        }
-        self.0.insert(unique.clone(), 0);
-        unique
-    }
+    statements: usize,
 }
 
 /// Numbers of units in `ExprKind::Instance` start here.
@@ -154,8 +133,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         program,
         diagnostics,
         flat: Flat::default(),
-        names: Names::default(),
-        state_names: Names::default(),
+        names: HashSet::new(),
         next_label: 0,
         next_unit: 0,
         units: HashMap::new(),
@@ -163,6 +141,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         actions: HashMap::new(),
         tables: HashMap::new(),
         value_sets: HashMap::new(),
+        statements: 0,
     };
     elaborator.main(&main.construct.args)?;
     Some(elaborator.flat)
@@ -255,9 +234,6 @@ impl Elaborator<'_> {
                 span,
                 "controls or parsers are nested too deeply",
             );
-            return None;
-        }
-        if !self.diagnostics.spend(INSTANCE_PARTS, span) {
             return None;
         }
         let program = self.program;
@@ -370,9 +346,12 @@ impl Elaborator<'_> {
 
     /// New storage with a unique name.
     fn add_var(&mut self, name: &str, ty: Type, role: Role, span: Span) -> Expr {
-        // What cannot be afforded is reported, so that the program is not used.
-        let _ = self.diagnostics.spend(type_parts(&ty), span);
-        let unique = self.names.unique(name);
+        let mut unique = name.to_owned();
+        let mut n = 0;
+        while !self.names.insert(unique.clone()) {
+            unique = format!("{name}_{n}");
+            n += 1;
+        }
         self.flat.vars.push(FlatVar {
             name: unique,
             ty: ty.clone(),
@@ -414,20 +393,17 @@ impl Elaborator<'_> {
     }
 
     fn push(&mut self, out: &mut Vec<FlatStmt>, kind: flat::FlatKind, span: Span) {
-        if self.diagnostics.spend(statement_parts(&kind), span) {
+        self.statements += 1;
+        if self.statements == MAX_STATEMENTS {
+            self.error(
+                "too-large",
+                span,
+                "the program becomes too large when its calls are inlined",
+            );
+        }
+        if self.statements < MAX_STATEMENTS {
             out.push(FlatStmt { kind, span });
         }
-    }
-}
-
-/// What a statement costs: the parts that the backend makes of it, one for each field of a struct that is copied.
-fn statement_parts(kind: &flat::FlatKind) -> usize {
-    let value = |expr: &Expr| expr_parts(expr) + type_parts(&expr.ty);
-    1 + match kind {
-        flat::FlatKind::Assign(target, source) => value(target) + expr_parts(source),
-        flat::FlatKind::Extern { args, .. } => args.iter().map(value).sum(),
-        flat::FlatKind::If(condition, ..) => value(condition),
-        _ => 0,
     }
 }
 

@@ -1,12 +1,10 @@
 //! The P4Info backend: what the control plane can see of a program, for P4Runtime.
 
-mod entries;
 mod ids;
 pub mod message;
 mod notes;
 mod objects;
 mod typespec;
-mod wire;
 
 use std::collections::HashMap;
 
@@ -51,16 +49,8 @@ struct VisibleAction<'a> {
     params: Vec<ActionParam>,
 }
 
-/// P4Info, and the program's entries as a P4Runtime `WriteRequest`.
-#[derive(Debug)]
-pub struct Generated {
-    pub p4info: Message,
-    /// Or why there are none: an entry that P4Runtime has no form for.
-    pub entries: Result<Message, Box<Diagnostic>>,
-}
-
-/// Generates both messages.
-pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Generated {
+/// Generates the P4Info message.
+pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Message {
     let mut builder = Builder {
         program,
         flat,
@@ -72,30 +62,12 @@ pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Ge
         digests: Vec::new(),
     };
     builder.collect();
-    Generated {
-        entries: builder.entries(),
-        p4info: builder.build(),
-    }
+    builder.build()
 }
 
 /// The message in protobuf text format.
 pub fn to_text(message: &Message) -> String {
     message.to_text("p4/config/v1/p4info.proto", "p4.config.v1.P4Info")
-}
-
-/// The message in protobuf's binary format.
-pub fn to_binary(message: &Message) -> Vec<u8> {
-    wire::encode(message, "P4Info")
-}
-
-/// A `WriteRequest` in protobuf text format.
-pub fn entries_to_text(message: &Message) -> String {
-    message.to_text("p4/v1/p4runtime.proto", "p4.v1.WriteRequest")
-}
-
-/// A `WriteRequest` in protobuf's binary format.
-pub fn entries_to_binary(message: &Message) -> Vec<u8> {
-    wire::encode(message, "WriteRequest")
 }
 
 impl Builder<'_> {
