@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from distributed import Client, LocalCluster, as_completed
+from distributed.security import Security
 from ebb_topologies.files import InputError
+from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_experiments.study.progress import progress
@@ -79,7 +81,10 @@ def _processes(workers: int | None) -> LocalCluster:
             n_workers=workers or os.cpu_count() or 1,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=":0",
+            # Whoever talks to a scheduler or worker runs code as its user. So only those that have
+            # the certificate of this run do; its page is for this machine.
+            security=Security.temporary(),  # type: ignore[no-untyped-call]
+            dashboard_address="127.0.0.1:0",
             memory_limit=0,
             silence_logs=logging.CRITICAL,
         )
@@ -96,7 +101,7 @@ def fit_workers(
     for address, other in told.items():
         if other is not None:
             console.print(
-                f"worker {address} is not used: {_why(other)}",
+                f"worker {address} is not used: {printable(_why(other))}",
                 style="yellow", markup=False, soft_wrap=True,
             )  # fmt: skip
     fit = [address for address, other in told.items() if other is None]
@@ -150,7 +155,7 @@ def run(
             else:
                 failed += 1
                 console.print(
-                    f"{trial.experiment} {trial.name}: {result.why}",
+                    f"{trial.experiment} {trial.name}: {printable(result.why)}",
                     style="bold red", markup=False, soft_wrap=True,
                 )  # fmt: skip
             told(trial, trial_id)
