@@ -15,6 +15,7 @@ from typing import NoReturn
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, load_topology
+from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_controller.controller import CONNECT_SECONDS, Controller, Event, Program
@@ -91,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         asyncio.run(_until_signal(arguments(argv), console))
     except (InputError, ControllerError) as error:
-        console.print(f"ebb-controller: {error}", style="bold red", markup=False)
+        console.print(f"ebb-controller: {printable(error)}", style="bold red", markup=False)
         return 1
     return 0
 
@@ -119,7 +120,7 @@ async def run(options: argparse.Namespace, console: Console) -> None:
     def tell(event: Event) -> None:
         if event.kind == "error" and not configured:
             return  # `configure` raises it
-        line = f"{time.monotonic() - started:8.1f} s  {event.switch:<9} {event.text}"
+        line = f"{time.monotonic() - started:8.1f} s  {event.switch:<9} {printable(event.text)}"
         console.print(line, style=COLOURS[event.kind], markup=False)
 
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
+from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_experiments.bench import (
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sections[name] = SUBJECTS[name](context)
             sections[name].print(console)
     except (InputError, ControllerError, SimulatorError) as error:
-        print(f"bench: {error}", file=sys.stderr)
+        print(f"bench: {printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -15,6 +15,7 @@ from typing import NoReturn
 import pyarrow.compute as pc
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
+from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -62,7 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(arguments(argv), console)
     except EXPECTED as error:
-        console.print(f"ebb-sim: {error}", style="bold red", markup=False, soft_wrap=True)
+        console.print(
+            f"ebb-sim: {printable(error)}", style="bold red", markup=False, soft_wrap=True
+        )
         return 1
     except KeyboardInterrupt:
         console.print("ebb-sim: interrupted; the results of what had ended are there")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ebb_topologies.files import InputError
+from ebb_topologies.text import printable
 from rich.console import Console
 from rich.table import Table
 
@@ -77,7 +78,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _list(console)
         return _run(options, console) if options.command == "run" else _report(options, console)
     except (InputError, OSError) as error:
-        console.print(f"ebb-experiment: {error}", style="bold red", markup=False, soft_wrap=True)
+        console.print(
+            f"ebb-experiment: {printable(error)}", style="bold red", markup=False, soft_wrap=True
+        )
         return 1
     except KeyboardInterrupt:
         console.print(

@@ -12,6 +12,7 @@ from pathlib import Path
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.processes import ProcessDied
+from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_experiments.agents import AgentError
@@ -76,7 +77,7 @@ def run(
                 except (*EXPECTED, subprocess.SubprocessError) as error:
                     failed += 1
                     console.print(
-                        f"{trial.experiment} {trial.name}: {one_line(error)}",
+                        f"{trial.experiment} {trial.name}: {printable(one_line(error))}",
                         style="bold red", markup=False, soft_wrap=True,
                     )  # fmt: skip
             advance(trial, trial_id)

@@ -1,6 +1,6 @@
 //! A visit as text: a line for the packet, then one or two for each event.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Display, Formatter, Write};
 
 use ebb_pipeline::control::Replica;
 use ebb_traffic_manager::Depth;
@@ -16,10 +16,25 @@ impl Display for Visit {
         writeln!(f, "{} packet {}, {us:.3} us", self.switch, self.packet_id)?;
         for event in &self.events {
             for line in event.to_string().lines() {
-                writeln!(f, "  {line}")?;
+                writeln!(f, "  {}", Shown(line))?;
             }
         }
         Ok(())
+    }
+}
+
+/// Text of a program, which a controller may have sent: what a terminal would obey is escaped.
+struct Shown<'a>(&'a str);
+
+impl Display for Shown<'_> {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            _ if c.is_control() => write!(f, "{}", c.escape_default()),
+            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+                write!(f, "{}", c.escape_unicode())
+            }
+            _ => f.write_char(c),
+        })
     }
 }
 
@@ -137,5 +152,28 @@ impl Display for Replicas<'_> {
             write!(f, "{separator}port {port} (instance {instance})")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_pipeline::trace::TraceEvent;
+    use ebb_units::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_terminal_obeys_nothing_of_a_program() {
+        let visit = Visit {
+            switch: "s1".into(),
+            at: Instant::ZERO,
+            packet_id: 1,
+            events: vec![Event::Pipeline(TraceEvent::Log(
+                "\u{1b}]0;title\u{7} \r gone \u{202e}".into(),
+            ))],
+        };
+        let shown = visit.to_string();
+        let line = shown.lines().nth(1).expect("the event");
+        assert_eq!(line, "    log: \\u{1b}]0;title\\u{7} \\r gone \\u{202e}");
     }
 }
