@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-from ebb_topologies.model import fabric_port
+from ebb_topologies.fabric_file import FABRIC_SOCKET
 
 from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller.reconcile import ControllerError
@@ -70,9 +70,9 @@ class FabricView:
     links: list[Link]
 
 
-def loopback_fabric() -> str:
-    """Where a fabric of this machine is served."""
-    return f"127.0.0.1:{fabric_port()}"
+def usual_socket() -> Path:
+    """Where the fabric of `make run` is served."""
+    return Path(__file__).resolve().parents[2] / "results" / "run" / FABRIC_SOCKET
 
 
 class FabricAdmin:
@@ -82,8 +82,9 @@ class FabricAdmin:
     method raises `ControllerError` with what is wrong and what is there.
     """
 
-    def __init__(self, address: str | None = None) -> None:
-        self.address = address or loopback_fabric()
+    def __init__(self, socket: Path | None = None) -> None:
+        """`socket`: the Unix socket of the process; only root and its user may connect."""
+        self.socket = socket or usual_socket()
         self._channel: grpc.aio.Channel | None = None
 
     async def __aenter__(self) -> FabricAdmin:
@@ -141,12 +142,12 @@ class FabricAdmin:
         request = proto.RestartSwitchRequest(name=switch)
         await self._call("RestartSwitch", proto.RestartSwitchResponse, request)
 
-    async def start_capture(self, port: str, path: str | Path, toward: str = "") -> None:
-        """Writes what a switch port ("s1:3", or "s1" and the node at the other end) sends and
-        receives to a pcap file."""
-        file = str(Path(path).absolute())
-        request = proto.StartCaptureRequest(at=port, toward=toward, path=file)
-        await self._call("StartCapture", proto.StartCaptureResponse, request)
+    async def start_capture(self, port: str, name: str, toward: str = "") -> tuple[str, str]:
+        """Writes what a switch port ("s1:3", or "s1" and the node at the other end) receives and
+        sends to pcap files of that name in the run's folder. Returns the two paths."""
+        request = proto.StartCaptureRequest(at=port, toward=toward, name=name)
+        reply = await self._call("StartCapture", proto.StartCaptureResponse, request)
+        return reply.in_file, reply.out_file
 
     async def stop_capture(self, port: str, toward: str = "") -> None:
         """Returns when the file is complete."""
@@ -155,7 +156,7 @@ class FabricAdmin:
 
     async def _call(self, method: str, reply: Any, request: Any) -> Any:
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(self.address)
+            self._channel = grpc.aio.insecure_channel(f"unix:{self.socket}")
         call = self._channel.unary_unary(
             f"{SERVICE}/{method}",
             request_serializer=type(request).SerializeToString,
@@ -166,7 +167,7 @@ class FabricAdmin:
         except grpc.aio.AioRpcError as error:
             if error.code() == grpc.StatusCode.UNAVAILABLE:
                 raise ControllerError(
-                    f"no fabric answers at {self.address}; it is served while a fabric runs in one "
+                    f"no fabric answers at {self.socket}; it is served while a fabric runs in one "
                     f"process: `make run` without FUSED=0 ({error.details()})"
                 ) from error
             raise ControllerError(f"fabric: {error.details()}") from error

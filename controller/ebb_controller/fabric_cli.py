@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from ebb_topologies.files import InputError
+from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from ebb_controller.fabric_admin import FabricAdmin, Link, loopback_fabric
+from ebb_controller.fabric_admin import FabricAdmin, Link, usual_socket
 from ebb_controller.reconcile import ControllerError
 
 STOP = "stop"
@@ -33,9 +35,10 @@ class _Parser(argparse.ArgumentParser):
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(prog="ebb-fabric", description=__doc__, epilog=PLACES)
     parser.add_argument(
-        "--address",
-        default=loopback_fabric(),
-        metavar="HOST:PORT",
+        "--socket",
+        type=Path,
+        default=usual_socket(),
+        metavar="FILE",
         help="where the fabric is served (default: %(default)s)",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -58,7 +61,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     restart.add_argument("switch")
     pcap = commands.add_parser("pcap", help="capture what a switch port sends and receives")
     pcap.add_argument("at", metavar="SWITCH:PORT | SWITCH NODE", nargs="+")
-    pcap.add_argument("file", metavar=f"FILE | {STOP}")
+    pcap.add_argument("name", metavar=f"NAME | {STOP}")
     return parser.parse_args(argv)
 
 
@@ -68,14 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         asyncio.run(_run(arguments(argv), console))
     except (InputError, ControllerError) as error:
         Console(stderr=True, soft_wrap=True).print(
-            f"ebb-fabric: {error}", style="bold red", markup=False, highlight=False
+            f"ebb-fabric: {printable(error)}", style="bold red", markup=False, highlight=False
         )
         return 1
     return 0
 
 
 async def _run(options: argparse.Namespace, console: Console) -> None:
-    async with FabricAdmin(options.address) as admin:
+    async with FabricAdmin(options.socket) as admin:
         match options.command:
             case "links":
                 console.print(show((await admin.fabric()).links), soft_wrap=False)
@@ -96,10 +99,11 @@ async def _run(options: argparse.Namespace, console: Console) -> None:
                 if len(options.at) > 2:
                     raise InputError("pcap: name SWITCH:PORT, or SWITCH and NODE (see --help)")
                 at, toward = (*options.at, "")[:2]
-                if options.file == STOP:
+                if options.name == STOP:
                     await admin.stop_capture(at, toward)
                 else:
-                    await admin.start_capture(at, Path(options.file), toward)
+                    files = await admin.start_capture(at, options.name, toward)
+                    console.print(f"capturing to {printable(' and '.join(files))}", markup=False)
 
 
 def show(links: Sequence[Link]) -> Table:
@@ -107,14 +111,16 @@ def show(links: Sequence[Link]) -> Table:
     table = Table("link", "there", "back", box=box.SIMPLE_HEAD, header_style="bold")
     for link in links:
         faulty = any(str(state) != "up" for state in (link.a_to_b, link.b_to_a))
-        row = (f"{link.a} - {link.b}", str(link.a_to_b), str(link.b_to_a))
+        row = (escape(printable(f"{link.a} - {link.b}")), str(link.a_to_b), str(link.b_to_a))
         table.add_row(*row, style="yellow" if faulty else None)
     return table
 
 
 def one_line(link: Link) -> str:
     there, back = str(link.a_to_b), str(link.b_to_a)
-    return f"{link.a} - {link.b}: {there}" + (f" (back: {back})" if back != there else "")
+    return printable(f"{link.a} - {link.b}: {there}") + (
+        f" (back: {back})" if back != there else ""
+    )
 
 
 def _rate(text: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class FakeFabric:
     state: Any = field(default_factory=lambda: proto.LinkState(up=True))
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
+    async def served(self) -> AsyncIterator[Path]:
         server = grpc.aio.server()
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
@@ -37,12 +38,14 @@ class FakeFabric:
         }
         handler = grpc.method_handlers_generic_handler("ebb.fabric.v1.Fabric", handlers)
         server.add_generic_rpc_handlers((handler,))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        try:
-            yield f"127.0.0.1:{port}"
-        finally:
-            await server.stop(None)
+        with tempfile.TemporaryDirectory() as directory:
+            socket = Path(directory) / "fabric.sock"
+            server.add_insecure_port(f"unix:{socket}")
+            await server.start()
+            try:
+                yield socket
+            finally:
+                await server.stop(None)
 
     async def _answer(self, request: Any, context: Any) -> Any:
         self.requests.append(request)
@@ -58,6 +61,9 @@ class FakeFabric:
             )
         if name == "SetLink":
             return proto.SetLinkResponse(link=self._link("s1", 2, "s2", 1))
+        if name == "StartCapture":
+            in_file, out_file = f"/run/{request.name}_in", f"/run/{request.name}_out"
+            return proto.StartCaptureResponse(in_file=in_file, out_file=out_file)
         return getattr(proto, f"{name}Response")()
 
     def _link(self, a: str, a_port: int, b: str, b_port: int) -> Any:
@@ -72,7 +78,7 @@ class FakeFabric:
 def test_what_there_is() -> None:
     async def run() -> None:
         fake = FakeFabric(state=proto.LinkState(up=True, loss=0.5, rate_bps=1))
-        async with fake.served() as address, FabricAdmin(address) as admin:
+        async with fake.served() as socket, FabricAdmin(socket) as admin:
             view = await admin.fabric()
             assert (view.switches, view.hosts) == ({"s1": "127.0.0.1:1"}, ["h1"])
             faulty = LinkState(loss=0.5, rate_bps=1)
@@ -87,7 +93,7 @@ def test_what_there_is() -> None:
 def test_only_what_is_given_is_asked_for() -> None:
     async def run() -> None:
         fake = FakeFabric()
-        async with fake.served() as address, FabricAdmin(address) as admin:
+        async with fake.served() as socket, FabricAdmin(socket) as admin:
             await admin.set_link("s1", "s2", up=False)
             await admin.set_link("s1:2", rate_bps=0, loss=0.0, one_way=True)
             down, slow = fake.requests
@@ -102,7 +108,7 @@ def test_only_what_is_given_is_asked_for() -> None:
 def test_repair_touches_what_is_broken_only() -> None:
     async def run() -> None:
         fake = FakeFabric()
-        async with fake.served() as address, FabricAdmin(address) as admin:
+        async with fake.served() as socket, FabricAdmin(socket) as admin:
             assert await admin.repair() == []
             assert len(fake.requests) == 1
             fake.state = proto.LinkState(up=False)
@@ -113,26 +119,23 @@ def test_repair_touches_what_is_broken_only() -> None:
     asyncio.run(run())
 
 
-def test_captures_go_where_the_caller_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
+def test_captures_have_names_and_the_service_says_where_they_are() -> None:
     async def run() -> None:
         fake = FakeFabric()
-        async with fake.served() as address, FabricAdmin(address) as admin:
-            await admin.start_capture("s1", Path("x.pcap"), toward="s2")
-            (request,) = fake.requests
-            assert request.path == str(tmp_path / "x.pcap")
+        async with fake.served() as socket, FabricAdmin(socket) as admin:
+            files = await admin.start_capture("s1", "x.pcap", toward="s2")
+            assert files == ("/run/x.pcap_in", "/run/x.pcap_out")
 
     asyncio.run(run())
 
 
 def test_errors_say_what_the_service_says() -> None:
     async def run() -> None:
-        async with FakeFabric().served() as address, FabricAdmin(address) as admin:
+        async with FakeFabric().served() as socket, FabricAdmin(socket) as admin:
             with pytest.raises(ControllerError, match='fabric: there is no switch or host "s9"'):
                 await admin.restart_switch("s9")
-        async with FabricAdmin("127.0.0.1:1") as admin:
-            with pytest.raises(ControllerError, match=r"no fabric answers at 127\.0\.0\.1:1;"):
+        async with FabricAdmin(Path("/nowhere/fabric.sock")) as admin:
+            with pytest.raises(ControllerError, match="no fabric answers at /nowhere/"):
                 await admin.fabric()
 
     asyncio.run(run())
@@ -147,7 +150,7 @@ def test_errors_say_what_the_service_says() -> None:
             "argument --rate: expected whole bit/s, not 'fast'",
         ),
         (["pcap", "s1", "s2", "s3", "x"], "name SWITCH:PORT, or SWITCH and NODE"),
-        (["--address", "127.0.0.1:1", "links"], "no fabric answers at 127.0.0.1:1"),
+        (["--socket", "/nowhere/sock", "links"], "no fabric answers at /nowhere/sock"),
         ([], "the following arguments are required: COMMAND"),
     ],
 )
@@ -166,8 +169,8 @@ def test_the_command_shows_and_changes(capsys: pytest.CaptureFixture[str]) -> No
 
     async def run() -> None:
         fake = FakeFabric(state=proto.LinkState(up=False))
-        async with fake.served() as address:
-            at = ("--address", address)
+        async with fake.served() as socket:
+            at = ("--socket", str(socket))
             assert await command(*at, "links") == 0
             assert await command(*at, "link", "s1", "s2", "down", "--rate", "1e6") == 0
             assert fake.requests[-1] == proto.SetLinkRequest(
@@ -175,11 +178,12 @@ def test_the_command_shows_and_changes(capsys: pytest.CaptureFixture[str]) -> No
             )
             assert await command(*at, "pcap", "s1", "s2", "stop") == 0
             assert fake.requests[-1] == proto.StopCaptureRequest(at="s1", toward="s2")
-            assert await command(*at, "pcap", "s1:2", "a.pcap") == 0
+            assert await command(*at, "pcap", "s1:2", "a") == 0
             assert fake.requests[-1].at == "s1:2"
             assert await command(*at, "restart", "s1") == 0
 
     asyncio.run(run())
     printed = capsys.readouterr().out
     assert "s1:2 - s2:1   down    up" in printed
+    assert "capturing to /run/a_in and /run/a_out" in printed
     assert "s1:2 - s2:1: down (back: up)" in printed

@@ -23,12 +23,14 @@ from ebb_controller.site import DepthUnit
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
+from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
 from ebb_topologies.targets import FabricTarget, target
+from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_experiments import report
@@ -89,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return run(options, console)
     except EXPECTED as error:
-        console.print(f"ebb: {error}", style="bold red", markup=False, soft_wrap=True)
+        console.print(f"ebb: {printable(error)}", style="bold red", markup=False, soft_wrap=True)
         return 1
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.EIO):
@@ -155,7 +157,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         stack.callback(lambda: loop.run(controller.__aexit__()))
         links: RepairableFabric = KernelLinks(net)
         if net.fused:
-            links = admin = FabricAdmin()
+            links = admin = FabricAdmin(RUN_DIR / FABRIC_SOCKET)
             stack.callback(lambda: loop.run(admin.close()))
             net.control = PromptControl(admin, loop, controller)
         faults = FaultRunner(
@@ -164,7 +166,6 @@ def run(options: argparse.Namespace, console: Console) -> int:
             controller,
             dilation,
             loop,
-            captures=RUN_DIR / "pcaps",
             log=RUN_DIR / "faults.jsonl",
         )
         fabric = Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent, faults)

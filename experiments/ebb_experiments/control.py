@@ -7,7 +7,6 @@ import asyncio
 import subprocess
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from ebb_controller.controller import Controller
@@ -56,8 +55,8 @@ class PromptControl:
         total = sum(change.total for change in changes.values())
         return f"{total} changes; {f'avoided: {names}' if down else 'all links are in use'}"
 
-    def start_capture(self, at: str, toward: str, path: Path) -> None:
-        self._run(self.admin.start_capture(at, path, toward))
+    def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
+        return self._run(self.admin.start_capture(at, name, toward))
 
     def stop_capture(self, at: str, toward: str) -> None:
         self._run(self.admin.stop_capture(at, toward))
@@ -97,7 +96,7 @@ class KernelLinks:
     async def restart_switch(self, name: str) -> None:
         await asyncio.to_thread(self.net.restart_switch, name)
 
-    async def start_capture(self, at: str, path: Path) -> None:
+    async def start_capture(self, at: str, name: str) -> None:
         raise ControlError(f"capture of {at}: it needs the fabric in one process")
 
     async def stop_capture(self, at: str) -> None:

@@ -74,8 +74,6 @@ class FaultRunner:
     controller: Controller
     dilation: Dilation
     loop: LoopThread
-    captures: Path
-    """Directory."""
     log: Path
     """Gets a line of JSON per phase; begins empty."""
     history: list[PhaseFaults] = field(default_factory=list)
@@ -121,7 +119,7 @@ class _Phase:
     def __init__(self, runner: FaultRunner, name: str, start_ns: int) -> None:
         self._runner = runner
         self._start_ns = start_ns
-        self._captures = runner.captures / name
+        self._captures = f"{name}-"
         self._capturing: set[str] = set()
         self._restarted: set[str] = set()
         self._rerouted = False

@@ -11,10 +11,10 @@ scenario does each step at its instant with `carry_out`, under either clock:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self
 
 from ebb_controller.reconcile import Change
@@ -316,9 +316,14 @@ class FabricControl(Protocol):
 
     async def restart_switch(self, name: str) -> None: ...
 
-    async def start_capture(self, at: str, path: Path) -> None: ...
+    async def start_capture(self, at: str, name: str) -> Any: ...
 
     async def stop_capture(self, at: str) -> None: ...
+
+
+def file_name(text: str) -> str:
+    """As the fabric service takes it: letters, digits, "-", "_" and "."."""
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)
 
 
 class RouteControl(Protocol):
@@ -336,9 +341,9 @@ async def carry_out(
     fabric: FabricControl,
     controller: RouteControl,
     dilation: Dilation,
-    captures: Path,
+    captures: str = "",
 ) -> str:
-    """Does one step of a fabric that runs slower by `dilation`; captures go into a directory.
+    """Does one step of a fabric that runs slower by `dilation`; `captures` begins names of files.
 
     Returns what was done, for people."""
     match step:
@@ -365,9 +370,7 @@ async def carry_out(
             entries = sum(change.total for change in changes.values())
             return f"{step}: {entries} changes on {changed} switches"
         case StartCapture():
-            captures.mkdir(parents=True, exist_ok=True)
-            path = captures / f"{step.port.replace(':', '-')}.pcap"
-            await fabric.start_capture(step.port, path)
+            await fabric.start_capture(step.port, file_name(f"{captures}{step.port}"))
         case StopCapture():
             await fabric.stop_capture(step.port)
     return str(step)

@@ -62,8 +62,8 @@ class World:
     async def restart_switch(self, name: str) -> None:
         self._note(f"restart {name}")
 
-    async def start_capture(self, at: str, path: Path) -> None:
-        self._note(f"capture {at} {path.parent.name}/{path.name}")
+    async def start_capture(self, at: str, name: str) -> None:
+        self._note(f"capture {at} {name}")
 
     async def stop_capture(self, at: str) -> None:
         self._note(f"stop {at}")
@@ -94,7 +94,6 @@ def runner(world: Any, planned: list[Step], loop: LoopThread, directory: Path) -
         world,
         Dilation(D),
         loop,
-        captures=directory / "pcaps",
         log=directory / "faults.jsonl",
     )
 
@@ -156,7 +155,7 @@ def test_captures_end_and_switches_come_back_with_the_phase(
     with runner(world, planned, loop, tmp_path).during("ndp", "incast0", time.monotonic_ns()):
         time.sleep(0.1)
     assert world.names() == [
-        "capture l0:2 ndp-incast0/l0-2.pcap",
+        "capture l0:2 ndp-incast0-l0-2",
         "leave s1",
         "restart s1",
         "repair",

@@ -32,9 +32,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.fds");
     fs::write(out, descriptors.encode_to_vec())?;
 
+    // The codec finds the shape of a message by its name.
+    let mut names = prost_build::Config::new();
+    names.enable_type_names();
     tonic_prost_build::configure()
         .include_file("protos.rs")
-        .compile_fds(descriptors)?;
+        .codec_path("crate::codec::BoundedCodec")
+        .compile_fds_with_config(descriptors, names)?;
     Ok(())
 }
 

@@ -6,8 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ebb_topologies.model import Endpoint, Switch, Topology, fabric_port
+from ebb_topologies.model import Endpoint, Switch, Topology
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
+
+FABRIC_SOCKET = "fabric.sock"
+"""Where the process serves its links and captures (`ebb.fabric.v1`), in the folder of the file."""
+CAPTURES = "pcaps"
+"""The folder of the captures that somebody asks the process for, in the same folder."""
 
 
 def fabric_file(
@@ -15,7 +20,8 @@ def fabric_file(
 ) -> dict[str, Any]:
     """Its content: links between switches are inside, links to hosts are network interfaces."""
     return {
-        "fabric_addr": f"127.0.0.1:{fabric_port()}",
+        "fabric_socket": FABRIC_SOCKET,
+        "captures": CAPTURES,
         "switch": [_switch(topology, s, config_for(s)) for s in topology.switches],
         "host": [{"name": h.name, "at": _at(topology.attachment(h))} for h in topology.hosts],
         "link": [{"a": _at(link.a), "b": _at(link.b)} for link in topology.inner_links],

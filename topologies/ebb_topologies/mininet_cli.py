@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 from mininet.cli import CLI as MininetCLI
 from mininet.log import error, output
 
 from ebb_topologies.mininet_links import ControlError, FabricControl
+from ebb_topologies.text import printable
 
 STOP = "stop"
 
@@ -32,12 +32,12 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
 
     def do_pcap(self, line: str) -> None:
         """Capture what a switch port receives and sends, also inside the fabric.
-        Usage: pcap SWITCH NODE FILE   the port of SWITCH that leads to NODE
-               pcap SWITCH:PORT FILE   into FILE_in.pcap and FILE_out.pcap
+        Usage: pcap SWITCH NODE NAME   the port of SWITCH that leads to NODE
+               pcap SWITCH:PORT NAME   into NAME_in.pcap and NAME_out.pcap of the run's folder
                pcap .. stop            the files are complete then"""
-        *at, file = line.split() or [""]
+        *at, name = line.split() or [""]
         if len(at) not in (1, 2):
-            error("usage: pcap SWITCH NODE FILE|stop, or pcap SWITCH:PORT FILE|stop\n")
+            error("usage: pcap SWITCH NODE NAME|stop, or pcap SWITCH:PORT NAME|stop\n")
             return
         control = self.fabric.control
         if control is None:
@@ -47,11 +47,15 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
             )
             return
         place, toward = (*at, "")[:2]
-        if file == STOP:
+        if name == STOP:
             self._try(lambda: control.stop_capture(place, toward))
-        elif self._try(lambda: control.start_capture(place, toward, Path(file))):
-            stem, again = file.removesuffix(".pcap"), f"pcap {' '.join(at)} {STOP}"
-            output(f"capturing to {stem}_in.pcap and {stem}_out.pcap until `{again}`\n")
+            return
+
+        def start() -> None:
+            files = " and ".join(control.start_capture(place, toward, name))
+            output(f"capturing to {printable(files)} until `pcap {' '.join(at)} {STOP}`\n")
+
+        self._try(start)
 
     def do_reroute(self, _line: str) -> None:
         """Have the controller plan with the links that are up: it does not look by itself here.
@@ -75,6 +79,6 @@ class FabricCLI(MininetCLI):  # type: ignore[misc]
         try:
             action()
         except ControlError as problem:
-            error(f"{problem}\n")
+            error(f"{printable(problem)}\n")
             return False
         return True

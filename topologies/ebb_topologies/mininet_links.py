@@ -8,7 +8,6 @@ the host loses frames and not its routes, and there is one place that knows what
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Protocol
 
 from mininet.link import Intf as MininetIntf
@@ -34,7 +33,9 @@ class FabricControl(Protocol):
         """The controller plans with the links that are up; says what changed."""
         ...
 
-    def start_capture(self, at: str, toward: str, path: Path) -> None: ...
+    def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
+        """The files: what the switch receives, and what it sends."""
+        ...
 
     def stop_capture(self, at: str, toward: str) -> None: ...
 

@@ -36,11 +36,6 @@ MAX_RATE_BPS = 10_000_000_000_000
 MAX_DELAY_NS = 10_000_000_000
 
 
-def fabric_port() -> int:
-    """Where a fabric in one process serves its links and captures (`ebb.fabric.v1`)."""
-    return FIRST_GRPC_PORT - 1
-
-
 class Spec(BaseModel):
     """A part of a topology file. Unknown keys are errors."""
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ebb_topologies.files import InputError
-from ebb_topologies.model import Topology, fabric_port
+from ebb_topologies.model import Topology
 from ebb_topologies.processes import end_leftovers
-from ebb_topologies.targets import FabricTarget, Target
+from ebb_topologies.targets import Target
 
 # command -> the distribution package that brings it
 COMMANDS = {
@@ -58,8 +58,6 @@ def findings(topology: Topology, target: Target, files: Iterable[Path]) -> list[
         for purpose, port in target.listens(switch).items():
             if not _port_is_free(port):
                 busy.setdefault(purpose, {})[port] = switch.name
-    if isinstance(target, FabricTarget) and not _port_is_free(fabric_port()):
-        busy["fabric"] = {fabric_port(): "all switches"}
     for purpose, names in busy.items():
         ports = ", ".join(f"{port} ({name})" for port, name in names.items())
         found.append(

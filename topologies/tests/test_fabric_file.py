@@ -11,7 +11,7 @@ from ebb_topologies.model import from_table
 def test_inner_links_are_links_and_host_ports_are_interfaces() -> None:
     topology = from_table({"leaf_spine": {"leaves": 2, "spines": 1, "hosts_per_leaf": 1}}, "test")
     content = fabric_file(topology)
-    assert content["fabric_addr"] == "127.0.0.1:9558"
+    assert (content["fabric_socket"], content["captures"]) == ("fabric.sock", "pcaps")
     assert [s["name"] for s in content["switch"]] == ["l0", "l1", "s0"]
     assert [s["interfaces"] for s in content["switch"]] == [{"1": "l0-eth1"}, {"1": "l1-eth1"}, {}]
     assert [s["grpc_server_addr"] for s in content["switch"]] == [

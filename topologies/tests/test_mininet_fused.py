@@ -54,10 +54,11 @@ class FakeControl:
     def reroute(self) -> str:
         return "7 changes"
 
-    def start_capture(self, at: str, toward: str, path: Path) -> None:
-        if path.parent != Path():
-            raise ControlError(f"cannot write {path}")
-        self.calls.append(("capture", at, toward, path.name))
+    def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
+        if "/" in name:
+            raise ControlError(f"cannot write {name}")
+        self.calls.append(("capture", at, toward, name))
+        return f"run/{name}_in.pcap", f"run/{name}_out.pcap"
 
     def stop_capture(self, at: str, toward: str) -> None:
         self.calls.append(("stop", at, toward))
@@ -122,25 +123,25 @@ def test_links_go_down_and_up_in_the_process(tmp_path: Path, said: io.StringIO) 
 def test_captures_and_restarts_at_the_prompt(tmp_path: Path, said: io.StringIO) -> None:
     with FabricNet(topology(), FusedStandIn(), tmp_path) as net:
         control = net.control = FakeControl()
-        ask(net, "pcap zza zzb x.pcap", "pcap zza:2 stop", "restart zza", "pcap zza", "restart")
+        ask(net, "pcap zza zzb x", "pcap zza:2 stop", "restart zza", "pcap zza", "restart")
         ask(net, "reroute")
         assert "7 changes" in said.getvalue()
         assert control.calls == [
-            ("capture", "zza", "zzb", "x.pcap"),
+            ("capture", "zza", "zzb", "x"),
             ("stop", "zza:2", ""),
             ("restart", "zza"),
         ]
         ask(net, "pcap zza zzb /nowhere/x.pcap")
     printed = said.getvalue()
-    assert "capturing to x_in.pcap and x_out.pcap until `pcap zza zzb stop`" in printed
-    assert "usage: pcap SWITCH NODE FILE|stop" in printed
+    assert "capturing to run/x_in.pcap and run/x_out.pcap until `pcap zza zzb stop`" in printed
+    assert "usage: pcap SWITCH NODE NAME|stop" in printed
     assert "usage: restart SWITCH" in printed
     assert "cannot write /nowhere/x.pcap" in printed
 
 
 def test_a_process_per_switch_has_links_of_the_kernel(tmp_path: Path, said: io.StringIO) -> None:
     with FabricNet(topology(), StandIn(), tmp_path) as net:
-        ask(net, "pcap zza zzb x.pcap")
+        ask(net, "pcap zza zzb x")
         assert "every switch has a process of its own" in said.getvalue()
         ask(net, "link zzh1 zza down")
         _, routes = net.run_on("zzh1", ["ip", "route"], timeout=5)

@@ -18,7 +18,7 @@ from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
-from ebb_topologies.model import Switch, fabric_port
+from ebb_topologies.model import Switch
 
 from ebb_experiments.agents import agent_parameters
 from ebb_experiments.fabric import LoopThread
@@ -125,7 +125,7 @@ class Run:
                 return f"{loopback}:{switch.grpc_port}"
 
             managers = TrafficManagers(slowed, address)
-            admin = FabricAdmin(f"{loopback}:{fabric_port()}")
+            admin = FabricAdmin(simulator.fabric_socket)
             controller = Controller(
                 slowed,
                 self.binaries.program,
@@ -203,9 +203,7 @@ class Run:
             pause = run(step.at_ns) if step.at_ns else None
             if pause is not None and pause.unfinished == 0:
                 break  # nobody is left to see it
-            text = loop.run(
-                carry_out(step, admin, controller, dilation, self.directory / "captures")
-            )
+            text = loop.run(carry_out(step, admin, controller, dilation))
             done.append({"at_ns": step.at_ns, "what": text})
             self.watch.step(f"{step.at_ns / 1e6:g} ms: {text}")
         if warm_up_ns:

@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Protocol
 
 from ebb_controller.parameters import FabricParameters
+from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.hosts import host_list
-from ebb_topologies.model import Topology, fabric_port
+from ebb_topologies.model import Topology
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
 from ebb_topologies.traffic_manager import traffic_manager_config
 
@@ -133,6 +135,7 @@ class Simulator:
     transfers: int = 0
     """To come."""
     used_threads: int = 0
+    _sockets: TemporaryDirectory[str] | None = None
     _process: subprocess.Popen[str] | None = None
 
     def network(self) -> dict[str, Any]:
@@ -191,7 +194,7 @@ class Simulator:
             **({"ends_with": list(self.ends_with)} if self.ends_with else {}),
             **({"arrivals_every_ns": n} if (n := self.arrivals_every_ns) else {}),
             **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
-            **({"fabric_addr": f"{self.loopback}:{fabric_port()}"} if self.faults else {}),
+            **({"fabric_socket": str(self.fabric_socket)} if self.faults else {}),
         }
 
     def __enter__(self) -> Simulator:
@@ -281,6 +284,14 @@ class Simulator:
         raise self._died()
 
     @property
+    def fabric_socket(self) -> Path:
+        """Of the fabric service, in a folder of this user's: the path of a socket has at most 107
+        bytes, which `directory` may exceed."""
+        if self._sockets is None:
+            self._sockets = TemporaryDirectory(prefix="ebb-")
+        return Path(self._sockets.name) / FABRIC_SOCKET
+
+    @property
     def pid(self) -> int:
         """Of the process, for those who measure what it takes."""
         return self._running.pid
@@ -323,6 +334,9 @@ class Simulator:
         return SimulatorError(f"the simulator ended: {words[-1] if words else 'no last words'}")
 
     def _end(self, patience: float = 5.0) -> None:
+        sockets, self._sockets = self._sockets, None
+        if sockets is not None:
+            sockets.cleanup()
         process, self._process = self._process, None
         if process is None:
             return

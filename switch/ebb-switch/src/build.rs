@@ -50,6 +50,7 @@ pub fn build(
     for entry in &settings.switches {
         let mut switch = build_switch(entry, settings.interpreted)?;
         trace::print(&mut switch, &settings.trace, settings.trace_packets);
+        trace::dump(&mut switch, settings.dump_packet_data);
         switches.push(network.add_switch(switch));
     }
     let end = |(switch, port): PortAt| NodePort {
@@ -85,7 +86,9 @@ pub fn build(
         .iter()
         .map(|s| s.grpc_server_addr)
         .collect();
-    let mut server = Server::bind(&addresses)?.interpreted(settings.interpreted);
+    let mut server = Server::bind(&addresses)?
+        .interpreted(settings.interpreted)
+        .with_max_message_bytes(settings.max_message_bytes);
     if let Some(tls) = &settings.tls {
         server = server.with_tls(tls)?;
     }
@@ -94,7 +97,7 @@ pub fn build(
             server = server.preload(index, read_config(program, p4info)?)?;
         }
     }
-    if let Some(address) = settings.fabric_addr {
+    if let Some(socket) = &settings.fabric_socket {
         let inner = settings.links.iter().map(|ends| ends.map(end));
         let outer = settings.hosts.iter();
         let outer = outer.filter_map(|(_, at)| Some([end(*at), *outside.get(at)?]));
@@ -102,9 +105,10 @@ pub fn build(
             layout: layout(settings),
             links: inner.chain(outer).collect(),
             switches,
+            captures: settings.captures.clone(),
             handle: driver.handle(),
         };
-        server = server.with_fabric(address, Arc::new(fabric))?;
+        server = server.with_fabric(socket, Arc::new(fabric))?;
     }
     Ok(Built {
         driver,

@@ -1,7 +1,7 @@
 //! The glue between the engine and the fabric service, under either clock.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ebb_engine::{ControlHandle, LinkState, NetworkError, NodeId, NodePort, Stopped};
 use ebb_p4runtime::proto::fabric as proto;
@@ -15,6 +15,8 @@ pub struct EngineFabric {
     pub switches: Vec<NodeId>,
     /// The ends of the links of the layout.
     pub links: Vec<[NodePort; 2]>,
+    /// The folder for captures.
+    pub captures: PathBuf,
     pub handle: ControlHandle,
 }
 
@@ -22,6 +24,10 @@ pub struct EngineFabric {
 impl Fabric for EngineFabric {
     fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    fn captures(&self) -> &Path {
+        &self.captures
     }
 
     async fn link_states(&self) -> Result<Vec<[proto::LinkState; 2]>, Status> {
@@ -46,8 +52,8 @@ impl Fabric for EngineFabric {
         restart.await.map_err(stopped)?.map_err(refused)
     }
 
-    async fn start_capture(&self, switch: usize, port: u16, path: PathBuf) -> Result<(), Status> {
-        let start = self.handle.start_capture(self.port(switch, port), path);
+    async fn start_capture(&self, switch: usize, port: u16, stem: PathBuf) -> Result<(), Status> {
+        let start = self.handle.start_capture(self.port(switch, port), stem);
         start.await.map_err(stopped)?.map_err(refused)
     }
 

@@ -1,19 +1,24 @@
 //! The switch: a drop-in for `simple_switch_grpc` with a real traffic manager.
 
 use std::io::{IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
+use anyhow::Context;
+use ebb_bmv2_json::FORMAT_VERSION;
 use ebb_switch::options::{LogLevel, Options};
 use ebb_switch::settings::Settings;
-use ebb_switch::{build, run};
+use ebb_switch::{announce, build, run};
 
 fn main() -> ExitCode {
     let options = Options::parse_arguments(std::env::args_os());
-    start_log(options.log_level);
-    if options.thrift_port.is_some() {
-        tracing::info!("--thrift-port is ignored: there is no Thrift server, use P4Runtime");
+    if options.json_version {
+        let (major, minor) = FORMAT_VERSION;
+        println!("{major}.{minor}");
+        return ExitCode::SUCCESS;
     }
-    match run_switch(&options) {
+    match start_log(&options).and_then(|()| run_switch(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody may be listening.
@@ -24,6 +29,12 @@ fn main() -> ExitCode {
 }
 
 fn run_switch(options: &Options) -> anyhow::Result<()> {
+    for note in options.bmv2.notes() {
+        tracing::info!("{note}");
+    }
+    if let (true, Some(program)) = (options.no_p4, &options.program) {
+        tracing::info!("{} is ignored: --no-p4", program.display());
+    }
     if options.program.is_none() && options.fabric.is_none() && !options.no_p4 {
         anyhow::bail!(
             "no P4 program: name a BMv2 JSON file, or say --no-p4 and install one over P4Runtime"
@@ -36,6 +47,7 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
         options.io,
         options.pcap.as_deref(),
     )?;
+    announce::tell(&settings);
     run::run(built, options.report)
 }
 
@@ -48,11 +60,23 @@ fn log_filter(level: LogLevel) -> tracing_subscriber::EnvFilter {
     tracing_subscriber::EnvFilter::new(directives)
 }
 
-fn start_log(level: LogLevel) {
-    tracing_subscriber::fmt()
-        .with_env_filter(log_filter(level))
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+/// To stderr, or to a file with the suffix that BMv2 gives it.
+fn start_log(options: &Options) -> anyhow::Result<()> {
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(log_filter(options.log_level))
+        .with_target(false);
+    match &options.log_file {
+        None => {
+            let ansi = std::io::stderr().is_terminal();
+            log.with_writer(std::io::stderr).with_ansi(ansi).init();
+        }
+        Some(path) => {
+            let mut path = path.clone().into_os_string();
+            path.push(".txt");
+            let file = ebb_engine::create_anew(Path::new(&path))
+                .with_context(|| format!("--log-file: cannot write {}", path.display()))?;
+            log.with_writer(Mutex::new(file)).with_ansi(false).init();
+        }
+    }
+    Ok(())
 }

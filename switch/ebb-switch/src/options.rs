@@ -1,23 +1,31 @@
 //! The command line: the options of `simple_switch_grpc` that matter, and our own.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
 
-use clap::{Parser, ValueEnum};
+use clap::{ArgAction, Parser, ValueEnum};
 use ebb_engine::DriverOptions;
+use ebb_p4runtime::MAX_MESSAGE_BYTES;
 use ebb_units::Duration;
+
+use crate::bmv2_options::Bmv2Options;
 
 /// A P4 switch for v1model programs: a drop-in for simple_switch_grpc with a real traffic manager.
 ///
 /// Options of simple_switch_grpc that stand after `--` there may stand there here too.
 #[derive(Parser, Debug)]
-#[command(name = "ebb-switch", version)]
+#[command(
+    name = "ebb-switch",
+    version,
+    disable_version_flag = true,
+    infer_long_args = true
+)]
 pub struct Options {
-    /// The program as BMv2 JSON (from ebb-p4c or p4c-bm2-ss)
-    #[arg(value_name = "JSON", conflicts_with_all = ["no_p4", "fabric"])]
+    /// The program as BMv2 JSON (from ebb-p4c or p4c-bm2-ss); --no-p4 goes before it
+    #[arg(value_name = "JSON", conflicts_with = "fabric")]
     pub program: Option<PathBuf>,
 
     /// The program's P4Info, text or binary. Controllers then find the program as if one of them had
@@ -50,9 +58,14 @@ pub struct Options {
     )]
     pub device_id: u64,
 
-    /// Where P4Runtime and the traffic manager service are served
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:9559")]
+    /// Where P4Runtime, the traffic manager and the trace are served. 0.0.0.0:PORT: for every machine that
+    /// reaches this one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9559", value_parser = address)]
     pub grpc_server_addr: SocketAddr,
+
+    /// The longest request that is taken
+    #[arg(long, value_name = "BYTES", default_value_t = MAX_MESSAGE_BYTES as u32)]
+    pub grpc_max_message_bytes: u32,
 
     /// Serve gRPC over TLS
     #[arg(long, requires_all = ["grpc_server_cert", "grpc_server_key"])]
@@ -136,16 +149,36 @@ pub struct Options {
     #[arg(long, value_name = "FORMAT", default_value = "table")]
     pub report: ReportFormat,
 
-    /// Accepted for compatibility: the log always goes to stderr
-    #[arg(long)]
-    pub log_console: bool,
+    /// Write the log to FILE.txt instead of stderr
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
 
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "info")]
     pub log_level: LogLevel,
 
-    /// Accepted for compatibility and ignored: there is no Thrift server
-    #[arg(long, value_name = "PORT")]
-    pub thrift_port: Option<u16>,
+    /// Log so many bytes of each packet that comes in and that leaves, at level info. Packets are then
+    /// interpreted, which is slower
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub dump_packet_data: usize,
+
+    /// The version of the BMv2 JSON format that is understood
+    #[arg(long)]
+    pub json_version: bool,
+
+    /// Print version
+    #[arg(short = 'v', short_alias = 'V', long, action = ArgAction::Version)]
+    pub version: Option<bool>,
+
+    #[command(flatten)]
+    pub bmv2: Bmv2Options,
+}
+
+/// An address, or the name of a host with a port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().or_else(|_| {
+        let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
+        found.ok_or_else(|| "expected a socket address, as in 127.0.0.1:9559".to_owned())
+    })
 }
 
 impl Options {
@@ -319,6 +352,45 @@ mod tests {
             (o.cpu_port, o.drop_port, o.priority_queues),
             (Some(510), 511, 8)
         );
+    }
+
+    /// All options of both, as in scripts of others.
+    #[test]
+    fn every_option_of_bmv2_is_taken_and_told_if_it_does_nothing() {
+        let o = parse(
+            "simple_switch_grpc --no-p4 -i1@veth0 --pcap=pcaps --use-files 0 --packet-in ipc:///tmp/p \
+             --thrift-port 9090 --device-id 0 --nanolog ipc:///tmp/bm-0-log.ipc --log-file logs/s1 \
+             --log-level trace --log-flush --log-file-max-size 5242880 --log-file-max-files 3 \
+             --notifications-addr ipc:///tmp/n --debugger --debugger-addr ipc:///tmp/d \
+             --restore-state state --dump-packet-data 64 --max-port-count 8 a.json -- --disable-swap \
+             --enable-swap --grpc-server-addr 0.0.0.0:50051 --dp-grpc-server-addr 0.0.0.0:50052 \
+             --max-mc-groups 10 --max-l1-entries 20 --max-l2-entries 30 --load-modules=a.so,b.so \
+             --priority-queues 8 --drop-port 511 --cpu-port 255",
+        )
+        .expect("accepted");
+        assert_eq!(o.grpc_server_addr.to_string(), "0.0.0.0:50051");
+        assert_eq!(o.log_file, Some(PathBuf::from("logs/s1")));
+        assert_eq!(o.dump_packet_data, 64);
+        let notes = o.bmv2.notes();
+        assert_eq!(notes.len(), 13, "{notes:?}");
+        assert!(notes.iter().all(|note| !note.contains('\n')));
+        // Long options may be cut short there.
+        let o = parse("simple_switch --log-con --thrift 9090 a.json").expect("accepted");
+        assert!(o.bmv2.log_console);
+        assert_eq!(o.bmv2.notes().len(), 1);
+        for version in ["-v", "-V", "--version"] {
+            let shown = parse(&format!("simple_switch {version}")).expect_err("ends");
+            assert_eq!(shown.kind(), clap::error::ErrorKind::DisplayVersion);
+        }
+    }
+
+    #[test]
+    fn by_default_only_this_machine_connects() {
+        let o = parse("ebb-switch --no-p4").expect("accepted");
+        assert_eq!(o.grpc_server_addr.to_string(), "127.0.0.1:9559");
+        let o = parse("ebb-switch --no-p4 --grpc-server-addr localhost:50051").expect("accepted");
+        assert!(o.grpc_server_addr.ip().is_loopback());
+        assert_eq!(o.grpc_max_message_bytes, 16 << 20);
     }
 
     #[test]

@@ -41,8 +41,10 @@ pub struct Settings {
     pub switches: Vec<SwitchSettings>,
     pub links: Vec<Link>,
     pub hosts: Vec<HostAt>,
-    /// Where the fabric service is served; nowhere without one.
-    pub fabric_addr: Option<SocketAddr>,
+    /// The Unix socket of the fabric service; without one it is not served.
+    pub fabric_socket: Option<PathBuf>,
+    /// The folder for captures that somebody asks the fabric service for.
+    pub captures: PathBuf,
     /// No native code for programs.
     pub interpreted: bool,
     /// For all gRPC servers; `None`: without TLS.
@@ -51,6 +53,10 @@ pub struct Settings {
     pub trace: Vec<TracePoint>,
     /// At most so many on each switch.
     pub trace_packets: u64,
+    /// So many bytes of each packet are logged.
+    pub dump_packet_data: usize,
+    /// The longest request of a client.
+    pub max_message_bytes: usize,
 }
 
 impl Settings {
@@ -67,6 +73,8 @@ impl Settings {
             tls: tls_files(options),
             trace: options.trace.clone().unwrap_or_default(),
             trace_packets: options.trace_packets.unwrap_or(u64::MAX),
+            dump_packet_data: options.dump_packet_data,
+            max_message_bytes: options.grpc_max_message_bytes as usize,
             ..settings
         })
     }
@@ -133,7 +141,8 @@ impl Settings {
             links,
             switches,
             hosts,
-            fabric_addr: file.fabric_addr,
+            fabric_socket: file.fabric_socket.map(|socket| directory.join(socket)),
+            captures: directory.join(file.captures),
             ..Self::default()
         })
     }
@@ -145,7 +154,7 @@ impl SwitchSettings {
             name: format!("device {}", options.device_id),
             device_id: options.device_id,
             grpc_server_addr: options.grpc_server_addr,
-            program: options.program.clone(),
+            program: options.program.clone().filter(|_| !options.no_p4),
             p4info: options.p4info.clone(),
             traffic_manager: match &options.tm {
                 Some(path) => read_traffic_manager_config(path)?,
@@ -182,8 +191,15 @@ struct FabricFile {
     /// Names for what is outside, so that the fabric service can speak of links to hosts.
     #[serde(default)]
     host: Vec<HostEntry>,
-    /// Where the fabric service is served.
-    fabric_addr: Option<SocketAddr>,
+    /// The Unix socket where the fabric service is served, relative to this file.
+    fabric_socket: Option<PathBuf>,
+    /// The folder for its captures, relative to this file.
+    #[serde(default = "pcaps")]
+    captures: PathBuf,
+}
+
+fn pcaps() -> PathBuf {
+    "pcaps".into()
 }
 
 #[derive(Debug, Deserialize)]
@@ -287,7 +303,7 @@ mod tests {
     }
 
     const TWO: &str = r#"
-        fabric_addr = "127.0.0.1:9500"
+        fabric_socket = "fabric.sock"
         [[switch]]
         name = "s1"
         device_id = 1
@@ -313,7 +329,9 @@ mod tests {
         let settings = read("good.toml", &text).expect("accepted");
         assert_eq!(settings.links, [[(0, 2), (1, 1)]]);
         assert_eq!(settings.hosts, [("h1".to_owned(), (0, 1))]);
-        assert_eq!(settings.fabric_addr, "127.0.0.1:9500".parse().ok());
+        let beside = |name: &str| std::env::temp_dir().join(name);
+        assert_eq!(settings.fabric_socket, Some(beside("fabric.sock")));
+        assert_eq!(settings.captures, beside("pcaps"));
         assert_eq!(settings.switches[0].interfaces, [(1, "s1-eth1".to_owned())]);
         let program = settings.switches[1].program.as_ref().expect("a program");
         assert_eq!(*program, std::env::temp_dir().join("fabric.json"));

@@ -42,6 +42,37 @@ fn watch(switch: &mut Switch, ports: BTreeSet<u16>, packets: u64) {
     });
 }
 
+/// Logs so many bytes of each packet that comes in and that leaves, in BMv2's words.
+pub fn dump(switch: &mut Switch, bytes: usize) {
+    if bytes == 0 {
+        return;
+    }
+    let hex = move |frame: &[u8]| -> String {
+        let shown = &frame[..bytes.min(frame.len())];
+        shown.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    switch.watch(Watch {
+        ports: BTreeSet::new(),
+        packets: u64::MAX,
+        sink: Box::new(move |visit| {
+            for event in &visit.events {
+                let (what, port, frame) = match event {
+                    Event::Enters {
+                        port,
+                        cause: Cause::Arrived,
+                        frame,
+                    } => ("Received", port, frame),
+                    Event::Sent { port, frame, .. } => ("Sending", port, frame),
+                    _ => continue,
+                };
+                let (length, bytes) = (frame.len(), hex(frame));
+                tracing::info!("{what} packet of length {length} on port {port}: {bytes}");
+            }
+            true
+        }),
+    });
+}
+
 /// That all places are on switches of this process.
 pub fn check<'a>(
     points: &[TracePoint],

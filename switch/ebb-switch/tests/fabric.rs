@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
 use tonic::Code;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -24,11 +24,12 @@ impl Fabric {
         let name = format!("ebb-fabric-test-{}-{test}", std::process::id());
         let directory = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&directory).expect("a directory");
-        let [fabric, s1, s2] = [(); 3].map(|()| free_address());
+        let [s1, s2] = [(); 2].map(|()| free_address());
+        let socket = directory.join("fabric.sock");
         let file = directory.join("fabric.toml");
         let text = format!(
             r#"
-            fabric_addr = "{fabric}"
+            fabric_socket = "fabric.sock"
             [[switch]]
             name = "s1"
             device_id = 1
@@ -49,7 +50,8 @@ impl Fabric {
             .stderr(Stdio::null())
             .spawn()
             .expect("started");
-        let endpoint = Channel::from_shared(format!("http://{fabric}")).expect("an address");
+        let endpoint =
+            Endpoint::from_shared(format!("unix:{}", socket.display())).expect("an address");
         let began = Instant::now();
         let channel = loop {
             match endpoint.connect().await {
@@ -123,31 +125,36 @@ async fn the_state_of_a_link_inside_is_set_and_told() {
 #[tokio::test]
 async fn ports_inside_are_captured() {
     let mut fabric = Fabric::start("capture").await;
-    let start = |at: &str, path: &str| proto::StartCaptureRequest {
+    let start = |at: &str, name: &str| proto::StartCaptureRequest {
         at: at.into(),
         toward: String::new(),
-        path: path.into(),
+        name: name.into(),
     };
     let stop = |at: &str| proto::StopCaptureRequest {
         at: at.into(),
         toward: String::new(),
     };
     let client = &mut fabric.client;
+    // Others cannot make a link here, but if they could, it would not be followed.
+    let precious = fabric.directory.join("precious");
+    std::fs::write(&precious, "mine").expect("written");
+    let captures = fabric.directory.join("pcaps");
+    std::fs::create_dir(&captures).expect("a folder");
+    let link = captures.join("seven_in.pcap");
+    std::os::unix::fs::symlink(&precious, &link).expect("a link");
     client
         .start_capture(start("s2:7", "seven.pcap"))
         .await
         .expect("accepted");
+    assert_eq!(std::fs::read(&precious).expect("there"), b"mine");
     client.stop_capture(stop("s2:7")).await.expect("accepted");
     for direction in ["in", "out"] {
-        let file = fabric.directory.join(format!("seven_{direction}.pcap"));
+        let file = captures.join(format!("seven_{direction}.pcap"));
         let bytes = std::fs::read(&file).expect("a file");
         assert_eq!(bytes.len(), 24, "a header and no frame");
     }
     for (request, expected) in [
-        (
-            start("s2:7", "no/such/directory"),
-            "no/such/directory_in.pcap",
-        ),
+        (start("s2:7", "../precious"), "without a folder"),
         (start("s2:8", "x"), "port 8 of \"s2\" has no link"),
     ] {
         let error = client.start_capture(request).await.expect_err("refused");

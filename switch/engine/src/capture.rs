@@ -2,7 +2,7 @@
 //! directions as BMv2 names them.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +61,7 @@ impl Capture {
                 let what = format!("cannot write the packet capture {}: {e}", path.display());
                 io::Error::new(e.kind(), what)
             };
-            let file = File::create(&path).map_err(fail)?;
+            let file = create_anew(&path).map_err(fail)?;
             let file = SharedFile(Arc::new(Mutex::new(BufWriter::new(file))));
             files.push(file.clone());
             PcapWriter::with_header(file, header).map_err(|e| fail(plain(e)))
@@ -100,6 +100,16 @@ impl Capture {
         }
         Ok(())
     }
+}
+
+/// A file that was not there: others may have put a link of that name where this process may write and
+/// they may not.
+pub fn create_anew(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::create_new(path)
 }
 
 /// `s1-eth1` and `s1-eth1.pcap` are both a stem.

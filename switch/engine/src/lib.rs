@@ -26,6 +26,7 @@ pub mod simulation;
 mod switch;
 pub mod trace;
 
+pub use capture::create_anew;
 pub use config_file::{FileError, read_config, read_traffic_manager_config};
 pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};
 pub use driver::{Driver, DriverError, DriverOptions, Interface, Reception};

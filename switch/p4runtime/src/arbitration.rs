@@ -7,6 +7,7 @@ use prost_types::Any;
 use tonic::{Code, Status};
 
 use crate::proto::{p4, rpc};
+use crate::quote::short;
 use crate::role::{Rights, RoleConfig};
 
 /// One StreamChannel.
@@ -113,11 +114,11 @@ impl Arbiter {
         let denied = |why: String| Err(Status::permission_denied(why));
         let shown = match role {
             "" => "the default role".to_owned(),
-            name => format!("role '{name}'"),
+            name => format!("role '{}'", short(name)),
         };
         if !role.is_empty() && !self.roles.contains_key(role) {
             return Err(Status::not_found(format!(
-                "device {} has no role '{role}'; open a StreamChannel with it first",
+                "device {} has no {shown}; open a StreamChannel with it first",
                 self.device_id
             )));
         }
@@ -176,7 +177,8 @@ impl Arbiter {
             }
             if current != name {
                 return Err(Status::failed_precondition(format!(
-                    "this stream has role '{current}'; open another stream for role '{name}'"
+                    "this stream has role '{current}'; open another stream for role '{}'",
+                    short(name)
                 )));
             }
         }

@@ -61,15 +61,23 @@ impl EntityError {
     }
 }
 
-/// The status of a Write or Read: OK if every element was, else UNKNOWN with one detail for each.
-pub fn batch_status(results: &[Result<()>], elements: &str) -> Result<(), Status> {
+/// The status of a Write or Read: OK if every element was, else UNKNOWN with one detail for each. So many
+/// elements more were left alone.
+pub fn batch_status(
+    results: &[Result<()>],
+    elements: &str,
+    left_alone: usize,
+) -> Result<(), Status> {
     let Some(first) = results.iter().find_map(|r| r.as_ref().err()) else {
         return Ok(());
     };
     let failed = results.iter().filter(|r| r.is_err()).count();
-    let message = match results.len() {
-        1 => first.message.clone(),
-        all => format!("{failed} of {all} {elements} failed; the first: {first}"),
+    let message = match (results.len(), left_alone) {
+        (1, 0) => first.message.clone(),
+        (all, 0) => format!("{failed} of {all} {elements} failed; the first: {first}"),
+        (all, more) => format!(
+            "{failed} of {all} {elements} failed, so the other {more} were left alone; the first: {first}"
+        ),
     };
     let encode = |with_messages| {
         let status = rpc::Status {

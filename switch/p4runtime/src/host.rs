@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use prost_types::Any;
-use tokio::sync::Notify;
+use tokio::sync::{MutexGuard, Notify};
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -70,10 +70,23 @@ impl Host {
     }
 
     /// What the primary of a role may do, for a request that says to come from it.
-    pub fn check_primary(&self, role: &str, election: Option<&Uint128>) -> Result<Rights, Status> {
+    fn check_primary(&self, role: &str, election: Option<&Uint128>) -> Result<Rights, Status> {
         let arbiter = lock(&self.arbiter);
         arbiter.check_primary(role, election)?;
         Ok(arbiter.rights(role))
+    }
+
+    /// Waits until the device may be changed by the primary of a role. Whoever is not it does not wait, and
+    /// keeps no memory meanwhile.
+    pub async fn enter(
+        &self,
+        role: &str,
+        election: Option<&Uint128>,
+    ) -> Result<(MutexGuard<'_, ()>, Rights), Status> {
+        self.check_primary(role, election)?;
+        let gate = self.gate.lock().await;
+        // There may be another primary now.
+        Ok((gate, self.check_primary(role, election)?))
     }
 
     /// What a role may do, for requests that need no primary.

@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 
+use crate::proto::DESCRIPTORS;
 use crate::proto::config::P4Info;
 use crate::proto::p4::ForwardingPipelineConfig;
-
-const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.fds"));
 
 #[derive(Debug, thiserror::Error)]
 pub enum PreloadError {

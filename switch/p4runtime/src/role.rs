@@ -8,6 +8,7 @@ use tonic::Status;
 use crate::host::type_of;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity as Kind;
+use crate::quote::short;
 
 /// The one type of `role.config` that is understood.
 pub const TYPE: &str = "stratum.P4RoleConfig";
@@ -44,7 +45,7 @@ impl RoleConfig {
         if type_of(any) != TYPE {
             return Err(Status::invalid_argument(format!(
                 "role.config is a '{}'; leave it out for full access, or send a {TYPE}",
-                type_of(any)
+                short(type_of(any))
             )));
         }
         let config = Self::decode(any.value.as_slice());

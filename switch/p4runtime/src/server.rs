@@ -3,19 +3,22 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Server as Grpc, ServerTlsConfig};
 
+use crate::calls::{Budget, Counted};
+use crate::connections::{Connections, incoming};
 use crate::device::Device;
 use crate::fabric::{self, Fabric};
 use crate::forwarding::Forwarding;
 use crate::host::Host;
+use crate::private_socket::PrivateSocket;
 use crate::programs::Programs;
 use crate::proto::fabric::fabric_server::FabricServer;
 use crate::proto::p4::ForwardingPipelineConfig;
@@ -26,8 +29,14 @@ use crate::stream::serve_events;
 use crate::tls::{TlsError, TlsFiles};
 use crate::{service, trace, traffic};
 
-/// Programs and large batches come in one message.
-const MAX_MESSAGE_BYTES: usize = 256 << 20;
+/// A program of the size of the largest known takes a few megabytes, a batch of 1000 updates 60 KB.
+pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
+/// Bytes of requests at once of all clients, in messages of that size.
+const MESSAGES_AT_ONCE: usize = 4;
+/// Of an address.
+const MAX_CONNECTIONS: usize = 128;
+/// The least for which it makes sense to serve at all.
+const MIN_CONNECTIONS: usize = 8;
 /// A batch of 500 updates is about 30 KB; it should not wait for the window.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Of all streams of a connection. The HTTP/2 library ends a connection (`too_many_data_frames`) on which
@@ -44,10 +53,10 @@ pub enum ServeError {
     #[error(
         "cannot listen on {address}: {reason}; \
          stop what uses the address or choose another one (--grpc-server-addr, or \
-         grpc_server_addr and fabric_addr of the fabric file)"
+         grpc_server_addr and fabric_socket of the fabric file)"
     )]
     Bind {
-        address: SocketAddr,
+        address: String,
         reason: std::io::Error,
     },
     #[error(transparent)]
@@ -56,20 +65,20 @@ pub enum ServeError {
     Preload { index: usize, problem: String },
     #[error("the gRPC server of {address} failed")]
     Serve {
-        address: SocketAddr,
+        address: String,
         source: tonic::transport::Error,
     },
 }
 
 /// Addresses that are taken and devices that are to be served there.
-#[derive(Default)]
 pub struct Server {
     endpoints: Vec<Endpoint>,
-    fabric: Option<(Endpoint, Arc<dyn Fabric>)>,
+    fabric: Option<(PrivateSocket, Arc<dyn Fabric>)>,
     programs: Arc<Programs>,
     /// By index of the device.
     preloads: HashMap<usize, Forwarding>,
     tls: Option<ServerTlsConfig>,
+    max_message_bytes: usize,
 }
 
 type Endpoint = (TcpListener, SocketAddr);
@@ -81,19 +90,33 @@ impl Server {
         let endpoints = addresses.iter().copied().map(bind);
         Ok(Self {
             endpoints: endpoints.collect::<Result<_, _>>()?,
-            ..Self::default()
+            fabric: None,
+            programs: Arc::default(),
+            preloads: HashMap::new(),
+            tls: None,
+            max_message_bytes: MAX_MESSAGE_BYTES,
         })
     }
 
-    /// Also serves the fabric service, at an address of its own. The switches of the fabric's layout
-    /// are the devices of [`serve`](Self::serve), in the same order.
+    /// Also serves the fabric service, at a Unix socket for root and for this user. The switches of the
+    /// fabric's layout are the devices of [`serve`](Self::serve), in the same order.
     pub fn with_fabric(
         mut self,
-        address: SocketAddr,
+        socket: &Path,
         fabric: Arc<dyn Fabric>,
     ) -> Result<Self, ServeError> {
-        self.fabric = Some((bind(address)?, fabric));
+        let bound = PrivateSocket::bind(socket).map_err(|reason| ServeError::Bind {
+            address: socket.display().to_string(),
+            reason,
+        })?;
+        self.fabric = Some((bound, fabric));
         Ok(self)
+    }
+
+    /// The longest request that is taken, [`MAX_MESSAGE_BYTES`] unless told here.
+    pub fn with_max_message_bytes(mut self, bytes: usize) -> Self {
+        self.max_message_bytes = bytes;
+        self
     }
 
     /// Loads programs without native code.
@@ -129,11 +152,6 @@ impl Server {
         self.endpoints.iter().map(|(_, address)| *address)
     }
 
-    /// Where the fabric service listens.
-    pub fn fabric_address(&self) -> Option<SocketAddr> {
-        self.fabric.as_ref().map(|((_, address), _)| *address)
-    }
-
     /// Serves the devices on the addresses, one each and in the same order, until `shutdown`.
     pub async fn serve(
         mut self,
@@ -142,6 +160,11 @@ impl Server {
     ) -> Result<(), ServeError> {
         let (stop, stopped) = watch::channel(false);
         let mut servers = JoinSet::new();
+        let limits = Limits {
+            message_bytes: self.max_message_bytes,
+            budget: Budget::new(self.max_message_bytes.saturating_mul(MESSAGES_AT_ONCE)),
+            connections: connection_limit(self.endpoints.len() + 1),
+        };
         let mut hosts = Vec::new();
         for (index, (endpoint, device)) in self.endpoints.into_iter().zip(devices).enumerate() {
             let host = Host::new(device, self.programs.clone());
@@ -154,13 +177,13 @@ impl Server {
             }
             hosts.push(host.clone());
             let grpc = grpc(endpoint.1, self.tls.as_ref())?;
-            servers.spawn(serve_device(grpc, endpoint, host, is_true(stopped.clone())));
+            let stop = is_true(stopped.clone());
+            servers.spawn(serve_device(grpc, endpoint, host, limits.clone(), stop));
         }
-        if let Some((endpoint, fabric)) = self.fabric {
+        if let Some((socket, fabric)) = self.fabric {
             let service = fabric::Service::new(fabric, hosts.clone());
-            let grpc = grpc(endpoint.1, self.tls.as_ref())?;
-            let stopped = is_true(stopped.clone());
-            servers.spawn(serve_fabric(grpc, endpoint, service, stopped));
+            let stop = is_true(stopped.clone());
+            servers.spawn(serve_fabric(socket, service, limits, stop));
         }
         tokio::pin!(shutdown);
         let result = tokio::select! {
@@ -176,6 +199,24 @@ impl Server {
     }
 }
 
+/// What the services of one server keep to.
+#[derive(Clone)]
+struct Limits {
+    message_bytes: usize,
+    budget: Arc<Budget>,
+    /// Of each address.
+    connections: usize,
+}
+
+/// Half of the file descriptors that the process may have are for connections.
+fn connection_limit(addresses: usize) -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.map_or(usize::MAX, |files| {
+        usize::try_from(files).unwrap_or(usize::MAX)
+    });
+    (files / 2 / addresses).clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
+}
+
 fn bind(address: SocketAddr) -> Result<Endpoint, ServeError> {
     let listen = || {
         let listener = TcpListener::bind(address)?;
@@ -183,7 +224,14 @@ fn bind(address: SocketAddr) -> Result<Endpoint, ServeError> {
         let bound = listener.local_addr()?;
         Ok((listener, bound))
     };
-    listen().map_err(|reason| ServeError::Bind { address, reason })
+    listen().map_err(|reason| cannot_bind(address, reason))
+}
+
+fn cannot_bind(address: SocketAddr, reason: std::io::Error) -> ServeError {
+    ServeError::Bind {
+        address: address.to_string(),
+        reason,
+    }
 }
 
 async fn is_true(mut stopped: watch::Receiver<bool>) {
@@ -191,58 +239,75 @@ async fn is_true(mut stopped: watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stop| *stop).await;
 }
 
-fn incoming((listener, address): Endpoint) -> Result<TcpListenerStream, ServeError> {
-    let listener = tokio::net::TcpListener::from_std(listener)
-        .map_err(|reason| ServeError::Bind { address, reason })?;
-    Ok(TcpListenerStream::new(listener))
-}
-
-fn grpc(address: SocketAddr, tls: Option<&ServerTlsConfig>) -> Result<Grpc, ServeError> {
-    let grpc = Grpc::builder()
-        .tcp_nodelay(true)
+fn plain_grpc() -> Grpc {
+    Grpc::builder()
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
         .initial_stream_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES);
-    match tls {
-        Some(tls) => grpc.tls_config(tls.clone()),
-        None => Ok(grpc),
-    }
-    .map_err(|source| ServeError::Serve { address, source })
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+}
+
+fn grpc(address: SocketAddr, tls: Option<&ServerTlsConfig>) -> Result<Grpc, ServeError> {
+    let Some(tls) = tls else {
+        return Ok(plain_grpc());
+    };
+    let grpc = plain_grpc().tls_config(tls.clone());
+    grpc.map_err(|source| ServeError::Serve {
+        address: address.to_string(),
+        source,
+    })
 }
 
 async fn serve_device(
     mut grpc: Grpc,
-    endpoint: Endpoint,
+    (listener, address): Endpoint,
     host: Arc<Host>,
+    limits: Limits,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let address = endpoint.1;
+    let listener = tokio::net::TcpListener::from_std(listener);
+    let listener = listener.map_err(|reason| cannot_bind(address, reason))?;
     let p4runtime = P4RuntimeServer::new(service::Service::new(host.clone()))
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+        .max_decoding_message_size(limits.message_bytes);
     let traffic = TrafficManagerServer::new(traffic::Service::new(host.clone()));
     let traces = TraceServer::new(trace::Service::new(host.clone()));
     let server = grpc
-        .add_service(p4runtime)
-        .add_service(traffic)
-        .add_service(traces)
-        .serve_with_incoming_shutdown(incoming(endpoint)?, stop);
+        .add_service(Counted::new(p4runtime, limits.budget.clone()))
+        .add_service(Counted::new(traffic, limits.budget.clone()))
+        .add_service(Counted::new(traces, limits.budget))
+        .serve_with_incoming_shutdown(
+            incoming(listener, Connections::new(limits.connections)),
+            stop,
+        );
     let events = tokio::spawn(serve_events(host));
     let result = server.await;
     events.abort();
-    result.map_err(|source| ServeError::Serve { address, source })
+    result.map_err(|source| ServeError::Serve {
+        address: address.to_string(),
+        source,
+    })
 }
 
 async fn serve_fabric(
-    mut grpc: Grpc,
-    endpoint: Endpoint,
+    socket: PrivateSocket,
     service: fabric::Service,
+    limits: Limits,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let address = endpoint.1;
-    grpc.add_service(FabricServer::new(service))
-        .serve_with_incoming_shutdown(incoming(endpoint)?, stop)
+    let fail = |reason| ServeError::Bind {
+        address: socket.path().display().to_string(),
+        reason,
+    };
+    let connections = incoming(
+        socket.listener().map_err(fail)?,
+        Connections::new(limits.connections),
+    );
+    plain_grpc()
+        .add_service(Counted::new(FabricServer::new(service), limits.budget))
+        .serve_with_incoming_shutdown(connections, stop)
         .await
-        .map_err(|source| ServeError::Serve { address, source })
+        .map_err(|source| ServeError::Serve {
+            address: socket.path().display().to_string(),
+            source,
+        })
 }

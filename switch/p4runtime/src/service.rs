@@ -31,6 +31,9 @@ const UPDATES_BETWEEN_PACKETS: usize = 100;
 const PARTS_AHEAD: usize = 4;
 /// The same of a read.
 const ENTRIES_BETWEEN_PACKETS: usize = 200;
+/// Elements of a Read that fail before the others are left alone: the error is to reach the client, and
+/// clients limit its size.
+const FAILED_FILTERS: usize = 100;
 /// Clients accept messages of 4 MiB unless told otherwise.
 const READ_CHUNK_BYTES: usize = 1 << 20;
 
@@ -73,10 +76,10 @@ impl P4Runtime for Service {
     ) -> Result<Response<p4::WriteResponse>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
-        let _gate = self.host.gate.lock().await;
-        let rights = self
+        let (_gate, rights) = self
             .host
-            .check_primary(&request.role, request.election_id.as_ref())?;
+            .enter(&request.role, request.election_id.as_ref())
+            .await?;
         let forwarding = self.host.active()?;
         let whole = match Atomicity::try_from(request.atomicity) {
             Ok(atomicity) => atomicity != Atomicity::ContinueOnError,
@@ -131,7 +134,7 @@ impl P4Runtime for Service {
         if configures_digests {
             self.host.configure_digests(&forwarding);
         }
-        batch_status(&results, "updates")?;
+        batch_status(&results, "updates", 0)?;
         Ok(Response::new(p4::WriteResponse {}))
     }
 
@@ -162,10 +165,10 @@ impl P4Runtime for Service {
     ) -> Result<Response<p4::SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
         self.host.check_device(request.device_id)?;
-        let _gate = self.host.gate.lock().await;
-        let rights = self
+        let (_gate, rights) = self
             .host
-            .check_primary(&request.role, request.election_id.as_ref())?;
+            .enter(&request.role, request.election_id.as_ref())
+            .await?;
         if !rights.may_push() {
             return Err(Status::permission_denied(format!(
                 "role '{}' may not change the forwarding pipeline config (can_push_pipeline)",
@@ -285,7 +288,7 @@ fn is_of_digest(update: &p4::Update) -> bool {
     matches!(entity, Some(Entity::DigestEntry(_)))
 }
 
-/// Sends what a Read selects. What failed is told at the end.
+/// Sends what a Read selects, a part between any two packets. What failed is told at the end.
 async fn read_entities(
     host: &Host,
     forwarding: &Arc<Forwarding>,
@@ -293,44 +296,62 @@ async fn read_entities(
     rights: &Rights,
     answer: &Answer,
 ) -> Result<(), Status> {
-    let mut results = Vec::with_capacity(filters.len());
-    for filter in filters {
-        results.push(read_all(host, forwarding, filter, rights, answer).await?);
-    }
-    batch_status(&results, "requests")
-}
-
-/// Sends what one element of a Read selects, a part between any two packets. The outer error is that
-/// of the whole call.
-async fn read_all(
-    host: &Host,
-    forwarding: &Arc<Forwarding>,
-    filter: p4::Entity,
-    rights: &Rights,
-    answer: &Answer,
-) -> Result<Result<(), EntityError>, Status> {
-    let filter = Arc::new(filter);
-    let mut position = Position::default();
-    loop {
-        let (filter, mut at) = (filter.clone(), position);
-        let read = move |ctx: &mut entities::Context| {
-            let mut found = Vec::new();
-            let limit = ENTRIES_BETWEEN_PACKETS;
-            let done = entities::read(ctx, &filter, (&mut at, limit), &mut found)?;
-            Ok((done, at, found))
-        };
-        let (done, at, mut found) = match host.on(forwarding, read).await? {
-            Ok(read) => read,
-            Err(error) => return Ok(Err(error)),
-        };
-        position = at;
-        found.retain(|entity| rights.may_read(entity));
-        for response in chunks(found) {
+    let filters = Arc::new(filters);
+    let mut results: Vec<Result<(), EntityError>> = Vec::new();
+    let (mut position, mut failed) = (Position::default(), 0);
+    while results.len() < filters.len() {
+        let (filters, first, from) = (filters.clone(), results.len(), position);
+        let read = move |ctx: &mut entities::Context| read_part(ctx, &filters[first..], from);
+        let part = host.on(forwarding, read).await?;
+        position = part.position;
+        failed += part.results.iter().filter(|r| r.is_err()).count();
+        results.extend(part.results);
+        let readable = part.found.into_iter().filter(|e| rights.may_read(e));
+        for response in chunks(readable) {
             answer.part(response)?;
         }
-        if done {
-            return Ok(Ok(()));
+        if failed >= FAILED_FILTERS {
+            break;
         }
+    }
+    batch_status(&results, "requests", filters.len() - results.len())
+}
+
+/// What comes of some elements of a Read between two packets.
+struct ReadPart {
+    found: Vec<p4::Entity>,
+    /// Of the elements that are done.
+    results: Vec<Result<(), EntityError>>,
+    /// Where to go on in the next element.
+    position: Position,
+}
+
+fn read_part(
+    ctx: &mut entities::Context,
+    filters: &[p4::Entity],
+    mut position: Position,
+) -> ReadPart {
+    let (mut found, mut results) = (Vec::new(), Vec::new());
+    for filter in filters.iter().take(ENTRIES_BETWEEN_PACKETS) {
+        let before = found.len();
+        let room = ENTRIES_BETWEEN_PACKETS.saturating_sub(before);
+        if room == 0 {
+            break;
+        }
+        match entities::read(ctx, filter, (&mut position, room), &mut found) {
+            Ok(false) => break,
+            Ok(true) => results.push(Ok(())),
+            Err(error) => {
+                found.truncate(before);
+                results.push(Err(error));
+            }
+        }
+        position = Position::default();
+    }
+    ReadPart {
+        found,
+        results,
+        position,
     }
 }
 
@@ -339,7 +360,7 @@ fn not_of_role() -> EntityError {
 }
 
 /// Responses of about `READ_CHUNK_BYTES` each.
-fn chunks(entities: Vec<p4::Entity>) -> Vec<p4::ReadResponse> {
+fn chunks(entities: impl Iterator<Item = p4::Entity>) -> Vec<p4::ReadResponse> {
     let mut responses = Vec::new();
     let mut response = p4::ReadResponse::default();
     let mut size = 0;

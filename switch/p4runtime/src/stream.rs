@@ -21,6 +21,7 @@ use crate::proto::p4;
 use crate::proto::p4::stream_error::Details;
 use crate::proto::p4::stream_message_request::Update as Request;
 use crate::proto::p4::stream_message_response::Update;
+use crate::quote::short;
 
 /// Events that wait for this task; the switch counts what does not fit.
 const EVENT_BUFFER: usize = 4096;
@@ -55,7 +56,7 @@ pub async fn handle(
         Some(Request::Other(any)) => {
             let error = EntityError::unimplemented(format!(
                 "there are no messages of type '{}' here",
-                type_of(&any)
+                short(type_of(&any))
             ));
             let details = Details::Other(p4::StreamOtherError { other: Some(any) });
             report(host, id, error, details);

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
+use crate::connections::FIRST_CALL;
+
 /// Files in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
@@ -44,7 +46,9 @@ impl TlsFiles {
     pub fn load(&self) -> Result<ServerTlsConfig, TlsError> {
         let certificate = read("certificate", &self.certificate, "CERTIFICATE")?;
         let key = read("private key", &self.key, "")?;
-        let mut config = ServerTlsConfig::new().identity(Identity::from_pem(certificate, key));
+        let mut config = ServerTlsConfig::new()
+            .identity(Identity::from_pem(certificate, key))
+            .timeout(FIRST_CALL);
         if let Some(path) = &self.client_authority {
             let authority = read("certificate of the authority", path, "CERTIFICATE")?;
             config = config.client_ca_root(Certificate::from_pem(authority));

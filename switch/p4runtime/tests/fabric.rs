@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use common::{Controller, FakeDevice, Running};
@@ -10,7 +10,7 @@ use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::proto::fabric::LinkState;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
 use ebb_p4runtime::{Fabric, Layout, LinkEnd, Node, Server, SwitchInfo};
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 const UP: LinkState = LinkState {
@@ -26,6 +26,8 @@ const UP: LinkState = LinkState {
 ///          └─3──3─┘
 /// ```
 struct FakeFabric {
+    /// For the socket and captures.
+    folder: PathBuf,
     layout: Layout,
     states: Mutex<Vec<[LinkState; 2]>>,
     captures: Mutex<Vec<(usize, u16, PathBuf)>>,
@@ -33,7 +35,10 @@ struct FakeFabric {
 }
 
 impl FakeFabric {
-    fn new() -> Arc<Self> {
+    fn new(test: &str) -> Arc<Self> {
+        let name = format!("ebb-fabric-{}-{test}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
         let switch = |name: &str, device_id| SwitchInfo {
             name: name.into(),
             device_id,
@@ -48,6 +53,7 @@ impl FakeFabric {
             port: 0,
         };
         Arc::new(Self {
+            folder,
             layout: Layout {
                 switches: vec![switch("s1", 7), switch("s2", 8)],
                 hosts: vec!["h1".into(), "h2".into()],
@@ -74,6 +80,9 @@ impl Fabric for FakeFabric {
     fn layout(&self) -> &Layout {
         &self.layout
     }
+    fn captures(&self) -> &Path {
+        &self.folder
+    }
     async fn link_states(&self) -> Result<Vec<[LinkState; 2]>, Status> {
         Ok(self.states())
     }
@@ -96,6 +105,12 @@ impl Fabric for FakeFabric {
     }
 }
 
+impl Drop for FakeFabric {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
 struct Served {
     fabric: Arc<FakeFabric>,
     client: FabricClient<Channel>,
@@ -104,14 +119,14 @@ struct Served {
 }
 
 impl Served {
-    async fn start() -> Self {
-        let fabric = FakeFabric::new();
+    async fn start(test: &str) -> Self {
+        let fabric = FakeFabric::new(test);
         let any = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(&[any]).unwrap();
-        let server = server.with_fabric(any, fabric.clone()).unwrap();
-        let at = server.fabric_address().unwrap();
+        let socket = fabric.folder.join("fabric.sock");
+        let server = server.with_fabric(&socket, fabric.clone()).unwrap();
         let s1 = Running::with(server, FakeDevice::new());
-        let endpoint = Channel::from_shared(format!("http://{at}")).unwrap();
+        let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap();
         Self {
             client: FabricClient::new(endpoint.connect().await.unwrap()),
             fabric,
@@ -149,7 +164,7 @@ fn down(a: &str, b: &str) -> proto::SetLinkRequest {
 
 #[tokio::test]
 async fn the_fabric_is_described_with_both_ends_and_states_of_links() {
-    let mut served = Served::start().await;
+    let mut served = Served::start("described").await;
     served.set(down("s2:2", "")).await.unwrap();
     let request = proto::GetFabricRequest {};
     let fabric = served
@@ -183,7 +198,7 @@ async fn the_fabric_is_described_with_both_ends_and_states_of_links() {
 
 #[tokio::test]
 async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_asked_to() {
-    let mut served = Served::start().await;
+    let mut served = Served::start("change").await;
     // Seen from s2, so against the order of the layout.
     let lossy = proto::SetLinkRequest {
         loss: Some(0.25),
@@ -228,7 +243,7 @@ async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_ask
 
 #[tokio::test]
 async fn places_that_are_not_there_are_named_with_what_is() {
-    let mut served = Served::start().await;
+    let mut served = Served::start("places").await;
     for (request, code, expected) in [
         (
             down("s9", "s1"),
@@ -271,7 +286,7 @@ async fn places_that_are_not_there_are_named_with_what_is() {
 
 #[tokio::test]
 async fn shares_are_from_0_to_1() {
-    let mut served = Served::start().await;
+    let mut served = Served::start("shares").await;
     for share in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         let request = proto::SetLinkRequest {
             corrupt: Some(share),
@@ -286,17 +301,18 @@ async fn shares_are_from_0_to_1() {
 
 #[tokio::test]
 async fn captures_are_at_switch_ports() {
-    let mut served = Served::start().await;
-    let start = |at: &str, toward: &str, path: &str| proto::StartCaptureRequest {
+    let mut served = Served::start("captures").await;
+    let start = |at: &str, toward: &str, name: &str| proto::StartCaptureRequest {
         at: at.into(),
         toward: toward.into(),
-        path: path.into(),
+        name: name.into(),
     };
+    let folder = served.fabric.folder.clone();
     let client = &mut served.client;
-    client
-        .start_capture(start("s2", "h2", "a.pcap"))
-        .await
-        .unwrap();
+    let files = client.start_capture(start("s2", "h2", "a.pcap")).await;
+    let files = files.unwrap().into_inner();
+    let expected = ["a_in.pcap", "a_out.pcap"].map(|name| folder.join(name).display().to_string());
+    assert_eq!([files.in_file, files.out_file], expected);
     client
         .start_capture(start("s1:7", "", "b.pcap"))
         .await
@@ -311,14 +327,19 @@ async fn captures_are_at_switch_ports() {
     };
     client.stop_capture(stop).await.unwrap();
     let captures = served.fabric.captures.lock().unwrap().clone();
-    assert_eq!(captures, [(1, 1, "a.pcap".into()), (0, 3, "c.pcap".into())]);
+    assert_eq!(
+        captures,
+        [(1, 1, folder.join("a")), (0, 3, folder.join("c"))]
+    );
     for (request, expected) in [
         (
             start("h1", "", "x"),
             "the switch port it is connected to is s1:1",
         ),
         (start("s1", "s2", "x"), "name ports to choose one"),
-        (start("s1:1", "", ""), "name the pcap file"),
+        (start("s1:1", "", ""), "expected 1 to 100 letters"),
+        (start("s1:1", "", "/etc/x"), "without a folder"),
+        (start("s1:1", "", "../x"), "without a folder"),
     ] {
         let status = served.client.start_capture(request).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
@@ -329,7 +350,7 @@ async fn captures_are_at_switch_ports() {
 
 #[tokio::test]
 async fn a_restarted_switch_knows_its_controllers_no_more() {
-    let mut served = Served::start().await;
+    let mut served = Served::start("restart").await;
     let mut controller = served.s1.ready().await;
     let restart = |name: &str| proto::RestartSwitchRequest { name: name.into() };
     served.client.restart_switch(restart("s1")).await.unwrap();
@@ -363,13 +384,14 @@ async fn a_restarted_switch_knows_its_controllers_no_more() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_named() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
-    let error = Server::bind(&[])
-        .unwrap()
-        .with_fabric(address, FakeFabric::new());
+async fn a_socket_that_is_taken_is_named() {
+    let served = Served::start("taken").await;
+    let socket = served.fabric.folder.join("fabric.sock");
+    let server = Server::bind(&[]).unwrap();
+    let error = server.with_fabric(&socket, served.fabric.clone());
     let message = error.err().expect("refused").to_string();
-    assert!(message.contains(&address.to_string()), "{message}");
-    assert!(message.contains("fabric_addr"), "{message}");
+    assert!(message.contains(&socket.display().to_string()), "{message}");
+    assert!(message.contains("fabric_socket"), "{message}");
+    served.s1.stop().await;
+    assert!(!socket.exists());
 }

@@ -12,7 +12,8 @@
 //! | `transfers` | [] | instead of a workload: objects as `ebb-agent workload` prints them. `id`, `start_ns`, `sources`, `destinations`, `bytes`; `kind` (`send-one-to-one`), `priority` (0), `after` (of another with the same start) .. |
 //! | `content` | `zeros` | of the objects; `pattern`: different bytes everywhere, compared at the receiver |
 //! | `coding_bps` | 0 | how fast a host codes a source block of SCDP, one after the other; 0: in no time |
-//! | `fabric_addr` | | serves `ebb.fabric.v1.Fabric` there: faults, restarts, captures |
+//! | `fabric_socket` | | serves `ebb.fabric.v1.Fabric` at this Unix socket: faults, restarts, captures; relative to this file |
+//! | `captures` | `captures` | the folder for the captures that somebody asks it for; relative to this file |
 //! | `ends_with` | [] | parts of the workload: a run that is to end with its transfers ends with those of these, whatever the others do; none: with all |
 //! | `arrivals_every_ns` | 0 | how often it is noted how much of every object has arrived, from so long after the start on; 0: never |
 //! | `patience_ns` | 10 s | how long a fetch waits for its first byte |
@@ -65,7 +66,9 @@ pub struct Network {
     #[serde(default = "ten_seconds")]
     patience_ns: u64,
     #[serde(default)]
-    fabric_addr: Option<SocketAddr>,
+    fabric_socket: Option<PathBuf>,
+    #[serde(default = "captures")]
+    captures: PathBuf,
     #[serde(default)]
     ends_with: Vec<String>,
     #[serde(default)]
@@ -73,6 +76,10 @@ pub struct Network {
     /// What relative paths are relative to.
     #[serde(skip)]
     folder: PathBuf,
+}
+
+fn captures() -> PathBuf {
+    "captures".into()
 }
 
 fn ten_seconds() -> u64 {
@@ -144,7 +151,9 @@ pub struct Built {
     pub switches: Vec<SimSwitch>,
     pub hosts: Vec<NodeId>,
     pub links: Vec<[NodePort; 2]>,
-    pub fabric_addr: Option<SocketAddr>,
+    pub fabric_socket: Option<PathBuf>,
+    /// The folder for captures.
+    pub captures: PathBuf,
     pub plan: Plan,
     /// The hosts of the plan by their numbers there, with their names.
     pub planned: Vec<(NodeId, String)>,
@@ -269,7 +278,8 @@ impl Network {
             switches,
             hosts,
             links,
-            fabric_addr: self.fabric_addr,
+            fabric_socket: self.fabric_socket.map(|socket| self.folder.join(socket)),
+            captures: self.folder.join(self.captures),
             plan,
             // `catalog` has found all of them.
             planned: planned.into_iter().flatten().collect(),

@@ -12,19 +12,20 @@ use tokio::sync::oneshot;
 
 use crate::network::Built;
 
-/// P4Runtime of every switch, and the fabric service if it has an address. They end when the sender
+/// P4Runtime of every switch, and the fabric service if it has a socket. They end when the sender
 /// says so or is gone.
 pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()>> {
     let addresses: Vec<_> = built.switches.iter().map(|s| s.grpc_address).collect();
     let mut server = Server::bind(&addresses)?;
-    if let Some(address) = built.fabric_addr {
+    if let Some(socket) = &built.fabric_socket {
         let fabric = EngineFabric {
             layout: layout(built, &server),
             switches: built.switches.iter().map(|s| s.node).collect(),
             links: built.links.clone(),
+            captures: built.captures.clone(),
             handle: handle.clone(),
         };
-        server = server.with_fabric(address, Arc::new(fabric))?;
+        server = server.with_fabric(socket, Arc::new(fabric))?;
     }
     let devices = built.switches.iter().map(|switch| {
         let device = EngineDevice {

@@ -1,11 +1,12 @@
 //! The fabric service: a network of switches and links as people and experiments see it, under
 //! either clock.
 
+mod captures;
 mod places;
 mod service;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tonic::Status;
 
@@ -49,13 +50,15 @@ pub struct LinkEnd {
 #[tonic::async_trait]
 pub trait Fabric: Send + Sync + 'static {
     fn layout(&self) -> &Layout;
+    /// The folder for captures.
+    fn captures(&self) -> &Path;
     /// Of every link: of the direction from its first end, and from its second.
     async fn link_states(&self) -> Result<Vec<[LinkState; 2]>, Status>;
     /// Of the direction from its first end, and from its second.
     async fn set_link(&self, link: usize, states: [LinkState; 2]) -> Result<(), Status>;
     async fn restart_switch(&self, switch: usize) -> Result<(), Status>;
-    /// Into `{path}_in.pcap` and `{path}_out.pcap`; the path may end in `.pcap`. Ports without a link
-    /// are for the implementation to refuse, and paths that cannot be written.
-    async fn start_capture(&self, switch: usize, port: u16, path: PathBuf) -> Result<(), Status>;
+    /// Into `{stem}_in.pcap` and `{stem}_out.pcap`. Ports without a link are for the implementation to
+    /// refuse, and files that cannot be written.
+    async fn start_capture(&self, switch: usize, port: u16, stem: PathBuf) -> Result<(), Status>;
     async fn stop_capture(&self, switch: usize, port: u16) -> Result<(), Status>;
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use tonic::Status;
 
 use super::{Layout, LinkEnd, Node};
+use crate::quote::short;
 
 /// More names than this would hide the message.
 const NAMES_SHOWN: usize = 24;
@@ -35,7 +36,8 @@ impl Layout {
         match self.node(name)? {
             Node::Switch(index) => Ok(index),
             Node::Host(_) => Err(Status::invalid_argument(format!(
-                "\"{name}\" is a host, not a switch"
+                "\"{}\" is a host, not a switch",
+                short(name)
             ))),
         }
     }
@@ -61,8 +63,8 @@ impl Layout {
             [] => {
                 let known = self.links_where(|[x, y]| near.node == x.node || near.node == y.node);
                 let what = match b {
-                    "" => format!("there is no link at \"{a}\""),
-                    _ => format!("no link joins \"{a}\" and \"{b}\""),
+                    "" => format!("there is no link at \"{}\"", short(a)),
+                    _ => format!("no link joins \"{}\" and \"{}\"", short(a), short(b)),
                 };
                 let name = self.node_name(near.node);
                 Err(Status::not_found(format!(
@@ -86,7 +88,8 @@ impl Layout {
             let (link, reversed) = self.link(at, "")?;
             let far = self.links[link][usize::from(!reversed)];
             return Err(Status::invalid_argument(format!(
-                "\"{at}\" is a host; the switch port it is connected to is {}",
+                "\"{}\" is a host; the switch port it is connected to is {}",
+                short(at),
                 self.end_name(far)
             )));
         };
@@ -121,7 +124,8 @@ impl Layout {
                 Ok(port) => (name, Some(port)),
                 Err(_) => {
                     return Err(Status::invalid_argument(format!(
-                        "\"{text}\": expected SWITCH:PORT with a port number, SWITCH or HOST"
+                        "\"{}\": expected SWITCH:PORT with a port number, SWITCH or HOST",
+                        short(text)
                     )));
                 }
             },
@@ -129,7 +133,8 @@ impl Layout {
         let node = self.node(name)?;
         if let (Node::Host(_), Some(_)) = (node, port) {
             return Err(Status::invalid_argument(format!(
-                "\"{text}\": a host has one link; leave the port out"
+                "\"{}\": a host has one link; leave the port out",
+                short(text)
             )));
         }
         Ok(Place { node, port })
@@ -143,7 +148,8 @@ impl Layout {
             .or_else(|| host().map(Node::Host))
             .ok_or_else(|| {
                 Status::not_found(format!(
-                    "there is no switch or host \"{name}\"; switches: {}; hosts: {}",
+                    "there is no switch or host \"{}\"; switches: {}; hosts: {}",
+                    short(name),
                     some(self.switches.iter().map(|s| &s.name)),
                     some(&self.hosts)
                 ))

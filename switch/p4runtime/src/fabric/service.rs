@@ -1,11 +1,10 @@
 //! The gRPC service: from requests to places and values that are right.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use tonic::{Request, Response, Status};
 
-use super::{Fabric, Layout, LinkEnd, Node};
+use super::{Fabric, Layout, LinkEnd, Node, captures};
 use crate::host::Host;
 use crate::proto::fabric as proto;
 use crate::proto::fabric::LinkState;
@@ -101,12 +100,13 @@ impl Rpc for Service {
         let request = request.into_inner();
         let layout = self.fabric.layout();
         let (switch, port) = layout.switch_port(&request.at, &request.toward)?;
-        if request.path.is_empty() {
-            return Err(Status::invalid_argument("path: name the pcap file"));
-        }
-        let path = PathBuf::from(request.path);
-        self.fabric.start_capture(switch, port, path).await?;
-        Ok(Response::new(proto::StartCaptureResponse {}))
+        let stem = captures::stem(self.fabric.captures(), &request.name)?;
+        let [in_file, out_file] = captures::files(&stem);
+        self.fabric.start_capture(switch, port, stem).await?;
+        Ok(Response::new(proto::StartCaptureResponse {
+            in_file,
+            out_file,
+        }))
     }
 
     async fn stop_capture(

@@ -1,0 +1,111 @@
+//! Who may connect, said at the start.
+
+use std::net::SocketAddr;
+
+use crate::settings::Settings;
+
+/// What the services of a switch do for whoever gets in is in docs/security.md.
+pub fn tell(settings: &Settings) {
+    let addresses: Vec<_> = settings
+        .switches
+        .iter()
+        .map(|switch| switch.grpc_server_addr)
+        .collect();
+    let line = line(&addresses, settings);
+    match is_open(&addresses, settings) {
+        false => tracing::info!("{line}"),
+        true => tracing::warn!("{line}"),
+    }
+    if let Some(socket) = &settings.fabric_socket {
+        let socket = socket.display();
+        tracing::info!("fabric service on {socket}: root and the user of this process");
+    }
+}
+
+/// Whether somebody on another machine may do everything.
+fn is_open(addresses: &[SocketAddr], settings: &Settings) -> bool {
+    let proven = settings
+        .tls
+        .as_ref()
+        .is_some_and(|tls| tls.client_authority.is_some());
+    !proven && addresses.iter().any(|address| !address.ip().is_loopback())
+}
+
+fn line(addresses: &[SocketAddr], settings: &Settings) -> String {
+    let places = match addresses {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first, .., last] => format!("{} addresses from {first} to {last}", addresses.len()),
+    };
+    let anybody = match addresses.iter().all(|address| address.ip().is_loopback()) {
+        true => "any user of this machine",
+        false => "anybody who reaches this machine",
+    };
+    let who = match &settings.tls {
+        None => format!("{anybody}; no TLS"),
+        Some(tls) => match &tls.client_authority {
+            None => format!("{anybody}, over TLS"),
+            Some(file) => format!("clients with a certificate of {}", file.display()),
+        },
+    };
+    format!("P4Runtime on {places}: {who}")
+}
+
+#[cfg(test)]
+mod tests {
+    use ebb_p4runtime::TlsFiles;
+
+    use super::*;
+
+    #[test]
+    fn it_is_said_who_may_connect() {
+        let (local, open) = ("127.0.0.1:9559", "0.0.0.0:9559");
+        let tls = |authority: Option<&str>| {
+            Some(TlsFiles {
+                client_authority: authority.map(Into::into),
+                ..TlsFiles::default()
+            })
+        };
+        for (address, tls, expected, warned) in [
+            (
+                local,
+                None,
+                "127.0.0.1:9559: any user of this machine; no TLS",
+                false,
+            ),
+            (
+                open,
+                None,
+                "0.0.0.0:9559: anybody who reaches this machine; no TLS",
+                true,
+            ),
+            (
+                open,
+                tls(None),
+                "0.0.0.0:9559: anybody who reaches this machine, over TLS",
+                true,
+            ),
+            (
+                open,
+                tls(Some("ca.pem")),
+                "0.0.0.0:9559: clients with a certificate of ca.pem",
+                false,
+            ),
+        ] {
+            let settings = Settings {
+                tls,
+                ..Settings::default()
+            };
+            let addresses = [address.parse().expect("an address")];
+            assert_eq!(
+                line(&addresses, &settings),
+                format!("P4Runtime on {expected}")
+            );
+            assert_eq!(is_open(&addresses, &settings), warned);
+        }
+        let many = [9559, 9560].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        assert!(
+            line(&many, &Settings::default()).contains("2 addresses from 127.0.0.1:9559 to 127")
+        );
+    }
+}
