@@ -15,7 +15,7 @@
 //! *Down*: [`PacketSocket::receive_batch`] and [`PacketSocket::send_batch`] report `ENETDOWN`, the
 //! first once, the second for every frame. The socket stays good: when the interface is up again
 //! frames flow again, without a new socket. *Deleted*: the socket is dead for ever, even if an
-//! interface of the same name comes; [`PacketSocket::interface_exists`] tells one from the other.
+//! interface of the same name comes; [x] tells one from the other.
 //! `ppoll` says `ERR` in both cases until [`PacketSocket::take_error`] or a receive has read the error.
 //!
 //! # What a frame from a local TCP sender looks like
@@ -42,5 +42,5 @@ pub use receive::{
 };
 pub use ring::{RING_SLOT_BYTES, ReceiveRing};
 pub use send::{MAX_SEND_BATCH, OutgoingFrame, SendError};
-pub use socket::{Audience, PacketSocket, SocketOptions, interface_index};
+pub use socket::{Audience, FULL_FRAME_BYTES, PacketSocket, SocketOptions, interface_index};
 pub use wait::{PollFd, run_in_real_time, wait, wake_up_on_time};

@@ -8,6 +8,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::filter::Filter;
 use crate::system::{check, get_option, set_option};
 
+/// What a full Ethernet frame counts in the kernel's books: 2048 bytes and its description.
+pub const FULL_FRAME_BYTES: usize = 2304;
+
 /// Whose frames the interface is to let through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Audience {
@@ -91,13 +94,8 @@ impl PacketSocket {
         if options.bypass_qdisc {
             switch(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, true)?;
         }
-        for (forced, usual) in [
-            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-        ] {
-            let bytes = &options.buffer_bytes;
-            set_option(fd, libc::SOL_SOCKET, forced, bytes)
-                .or_else(|_| set_option(fd, libc::SOL_SOCKET, usual, bytes))?;
+        for names in [RECEIVE_BUFFER, SEND_BUFFER] {
+            set_buffer(fd, names, options.buffer_bytes)?;
         }
         if let Some(filter) = &options.filter {
             filter.attach(fd)?;
@@ -161,6 +159,24 @@ impl PacketSocket {
         Ok(statistics.tp_drops.into())
     }
 
+    /// Bounds what the kernel holds of sent frames, at the interface and in its queueing discipline,
+    /// before sending says [`Full`](crate::SendError::Full): bytes as the kernel accounts them
+    /// ([`FULL_FRAME_BYTES`]), 4608 at least. The bound counts before a frame, which may go beyond.
+    pub fn limit_unsent(&self, bytes: usize) -> io::Result<()> {
+        // The kernel doubles what it is given.
+        let half = libc::c_int::try_from(bytes / 2).unwrap_or(libc::c_int::MAX);
+        set_buffer(self.as_fd(), SEND_BUFFER, half)
+    }
+
+    /// What the kernel holds of sent frames, as it accounts them. Some queueing disciplines give the
+    /// bytes back before a frame has left, among them netem with a delay.
+    pub fn unsent_bytes(&self) -> io::Result<usize> {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the request writes one integer, to a local that outlives the call.
+        check(unsafe { libc::ioctl(self.fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+        Ok(usize::try_from(bytes).unwrap_or(0))
+    }
+
     /// The pending error of the socket, which this clears.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         let mut code: libc::c_int = 0;
@@ -169,12 +185,28 @@ impl PacketSocket {
         Ok((code != 0).then(|| io::Error::from_raw_os_error(code)))
     }
 
-    /// False: the interface was deleted, and the socket is of no more use. A new one of the same
-    /// name is another interface.
+    /// False: the interface was deleted or has left the namespace, and the socket is of no more use.
+    /// A new one of the same name is another interface.
     pub fn interface_exists(&self) -> bool {
         let mut name = [0; libc::IF_NAMESIZE];
         // SAFETY: the buffer has the size that the call asks for.
-        !unsafe { libc::if_indextoname(self.index.cast_unsigned(), name.as_mut_ptr()) }.is_null()
+        let named = unsafe { libc::if_indextoname(self.index.cast_unsigned(), name.as_mut_ptr()) };
+        // The number may be that of a later interface, or of this one after a time elsewhere.
+        !named.is_null() && self.is_bound()
+    }
+
+    /// The kernel unbinds a socket when its interface goes, for ever.
+    fn is_bound(&self) -> bool {
+        // SAFETY: plain data for which all zeroes are valid.
+        let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+        let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+        // SAFETY: the pointers are to locals that outlive the call, which writes `size` bytes at
+        // most.
+        let result = unsafe {
+            let address = (&raw mut address).cast();
+            libc::getsockname(self.fd.as_raw_fd(), address, &raw mut size)
+        };
+        result == 0 && address.sll_ifindex == self.index
     }
 
     pub(crate) fn offloads(&self) -> bool {
@@ -190,6 +222,21 @@ impl AsFd for PacketSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Names of an option: beyond the limit of the system, which needs CAP_NET_ADMIN, and within it.
+type BufferOption = [libc::c_int; 2];
+
+const RECEIVE_BUFFER: BufferOption = [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF];
+const SEND_BUFFER: BufferOption = [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF];
+
+fn set_buffer(
+    fd: BorrowedFd<'_>,
+    [forced, usual]: BufferOption,
+    bytes: libc::c_int,
+) -> io::Result<()> {
+    set_option(fd, libc::SOL_SOCKET, forced, &bytes)
+        .or_else(|_| set_option(fd, libc::SOL_SOCKET, usual, &bytes))
 }
 
 /// The number of an interface.

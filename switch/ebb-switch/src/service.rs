@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ebb_engine::trace::Watch;
 use ebb_engine::{ControlHandle, NodeId, Notice, Switch};
-use ebb_p4runtime::{Device, Event, Job, TraceRequest, TraceSink};
+use ebb_p4runtime::{Device, Event, Job, Lateness, TraceRequest, TraceSink};
 use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
 use ebb_units::Instant;
@@ -135,6 +135,14 @@ impl ebb_p4runtime::Switch for Adapter<'_> {
 
     fn reset_traffic_statistics(&mut self) {
         self.0.reset_statistics();
+    }
+
+    fn lateness(&self) -> Lateness {
+        let late = self.0.lateness();
+        Lateness {
+            wakeups: late.wakeups,
+            departures: late.departures,
+        }
     }
 
     fn trace(&mut self, request: TraceRequest, mut sink: TraceSink) -> bool {

@@ -22,7 +22,8 @@ pub enum DropReason {
     NoSuchPort,
     /// The interface is down or has vanished.
     PortDown,
-    /// The interface did not take the frame.
+    /// The queueing discipline of the interface dropped the frame, or it still waited for room there
+    /// at the end.
     InterfaceBusy,
     FrameTooLong,
     FrameTooShort,

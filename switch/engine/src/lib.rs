@@ -19,6 +19,7 @@ mod control;
 mod driver;
 mod drops;
 mod ecn;
+mod lateness;
 mod network;
 mod prefetch;
 mod report;
@@ -31,6 +32,7 @@ pub use config_file::{FileError, read_config, read_traffic_manager_config};
 pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};
 pub use driver::{Driver, DriverError, DriverOptions, Interface, Reception};
 pub use drops::DropReason;
+pub use lateness::LatenessReport;
 pub use network::{
     Host, LinkInfo, LinkState, LinkStateError, Network, NetworkError, NodeId, NodePort,
     QueueSample, Work,

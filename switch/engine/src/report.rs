@@ -5,6 +5,7 @@ use std::fmt::Write;
 use ebb_traffic_manager::{Count, PortStatistics};
 use serde::Serialize;
 
+use crate::lateness::LatenessReport;
 use crate::switch::Switch;
 
 /// The reason of packets that the egress program dropped, after their queue.
@@ -27,6 +28,7 @@ pub struct SwitchReport {
     pub device_id: u64,
     pub drops: Vec<DropRow>,
     pub ports: Vec<PortStatistics>,
+    pub lateness: LatenessReport,
 }
 
 impl SwitchReport {
@@ -60,6 +62,7 @@ impl SwitchReport {
             device_id: switch.device_id(),
             drops,
             ports,
+            lateness: switch.lateness(),
         }
     }
 }

@@ -24,6 +24,7 @@ use ebb_units::{BitRate, Duration, Instant};
 use crate::conservation::{Account, Ledger};
 use crate::drops::{DropLedger, DropReason};
 use crate::ecn::carries_ce;
+use crate::lateness::{Late, Lateness, LatenessReport};
 use crate::trace::{Event, Tracer, Watches};
 
 pub use ebb_traffic_manager::PortId;
@@ -124,6 +125,7 @@ pub struct Switch {
     /// Of frames that never got in, or had been sent.
     outside_drops: DropLedger,
     ledger: Ledger,
+    lateness: Lateness,
     packets_seen: u64,
     listener: Option<Listener>,
     tracer: Tracer,
@@ -153,6 +155,7 @@ impl Switch {
             drops: DropLedger::default(),
             outside_drops: DropLedger::default(),
             ledger: Ledger::default(),
+            lateness: Lateness::default(),
             packets_seen: 0,
             listener: None,
             tracer: Tracer::default(),
@@ -230,6 +233,7 @@ impl Switch {
         self.drops = DropLedger::default();
         self.outside_drops = DropLedger::default();
         self.ledger = Ledger::default();
+        self.lateness = Lateness::default();
         self.delays_changed = true;
     }
 
@@ -241,6 +245,14 @@ impl Switch {
     /// The link behind a port is slower than the port (`None`: it is not).
     pub(crate) fn limit_rate(&mut self, now: Instant, port: PortId, rate: Option<BitRate>) {
         self.manager.limit_rate(now, port, rate);
+    }
+
+    /// The link behind a port takes so many frames from now on; see
+    /// [`TrafficManager::set_credit`].
+    pub(crate) fn set_credit(&mut self, port: PortId, frames: Option<u64>) {
+        self.manager.set_credit(self.now, port, frames);
+        self.schedule(port);
+        self.run();
     }
 
     /// Whether the delays of links may have changed since the last call.
@@ -272,6 +284,7 @@ impl Switch {
 
     pub fn reset_statistics(&mut self) {
         self.manager.reset_statistics(self.now);
+        self.lateness = Lateness::default();
         if cfg!(debug_assertions) {
             self.ledger.restart(self.account());
         }
@@ -305,6 +318,15 @@ impl Switch {
 
     pub fn drops(&self) -> impl Iterator<Item = (PortId, &'static str, Count)> {
         self.drops.iter().chain(self.outside_drops.iter())
+    }
+
+    pub(crate) fn note_lateness(&mut self, late: &Late) {
+        self.lateness.note(late);
+    }
+
+    /// How late it was at its interfaces; nothing under a virtual clock.
+    pub fn lateness(&self) -> LatenessReport {
+        self.lateness.report()
     }
 
     pub fn count_interface_drop(

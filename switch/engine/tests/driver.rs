@@ -1,144 +1,22 @@
 //! The driver on real interfaces: any number of threads forwards the same frames; links, captures
 //! and restarts while it runs.
 //!
-//! Needs root and `ip`; without root the tests say so and pass.
+//! Needs root and `ip`.
 
 mod common;
 
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::*;
-use ebb_engine::{
-    ControlHandle, Driver, DriverOptions, Interface, LinkState, Network, NodeId, Reception,
-    SwitchReport,
-};
-use ebb_packet_io::{
-    Audience, MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait,
-};
+use common::driver::*;
+use common::{at, frame};
+use ebb_engine::{DriverOptions, LatenessReport, LinkState, SwitchReport};
+use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, wait};
 use ebb_test_needs::Need;
-use ebb_traffic_manager::{OnFull, Profile};
-use ebb_units::BitRate;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-const SWITCHES: usize = 4;
-/// Of every frame.
-const BYTES: usize = 1000;
-
-/// The processor time of one test is that of the process.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// A namespace with two pairs of interfaces, p1-h1 and p2-h2, and with the calling thread in it.
-struct Space {
-    name: String,
-    _turn: MutexGuard<'static, ()>,
-}
-
-impl Space {
-    fn enter(name: &str) -> Self {
-        let space = Self {
-            name: format!("ebb-driver-test-{}-{name}", std::process::id()),
-            _turn: ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner),
-        };
-        ip(&format!("netns add {}", space.name));
-        for pair in [1, 2] {
-            ip(&format!(
-                "-n {} link add p{pair} type veth peer name h{pair}",
-                space.name
-            ));
-            for end in ["p", "h"] {
-                // No frames but ours.
-                ip(&format!(
-                    "-n {} link set dev {end}{pair} addrgenmode none up",
-                    space.name
-                ));
-            }
-        }
-        let file = File::open(format!("/run/netns/{}", space.name)).expect("the namespace");
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("entered");
-        space
-    }
-}
-
-impl Drop for Space {
-    fn drop(&mut self) {
-        let _ = Command::new("ip")
-            .args(["netns", "del", &self.name])
-            .status();
-    }
-}
-
-fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output();
-    let output = output.expect("`ip` runs");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {error}");
-}
-
-fn open(interface: &str) -> PacketSocket {
-    let options = SocketOptions {
-        audience: Audience::Everyone,
-        ..SocketOptions::default()
-    };
-    PacketSocket::open(interface, &options).expect("opened")
-}
-
-/// A chain of switches between the interfaces; MAC 1 is behind p1, MAC 2 behind p2. Port 1 leads to
-/// the first, port 2 to the last.
-fn chain(delay_ns: u64) -> (Network<Interface>, Vec<NodeId>) {
-    let mut network = Network::new();
-    let switches: Vec<NodeId> = (0..SWITCHES)
-        .map(|i| {
-            let mut profile: Profile = deflecting_profile(BitRate::from_mbps(200), delay_ns);
-            profile.queue[0].capacity_packets = None;
-            profile.queue[0].on_full = OnFull::TailDrop;
-            let mut s = switch(&format!("s{}", i + 1), profile);
-            forward(&mut s, 1, 1);
-            forward(&mut s, 2, 2);
-            network.add_switch(s)
-        })
-        .collect();
-    for pair in switches.windows(2) {
-        network
-            .connect(at(pair[0], 2), at(pair[1], 1))
-            .expect("free ports");
-    }
-    Interface::attach(&mut network, at(switches[0], 1), "p1", Reception::Calls).expect("attached");
-    Interface::attach(
-        &mut network,
-        at(switches[SWITCHES - 1], 2),
-        "p2",
-        Reception::Ring { bytes: 8 << 20 },
-    )
-    .expect("attached");
-    (network, switches)
-}
-
-fn options(threads: usize, coalesce_us: u64) -> DriverOptions {
-    DriverOptions {
-        threads,
-        coalesce: ebb_units::Duration::from_micros(coalesce_us),
-        ..DriverOptions::default()
-    }
-}
-
-type Running = thread::JoinHandle<Network<Interface>>;
-
-fn start(network: Network<Interface>, options: DriverOptions) -> (ControlHandle, Running) {
-    let driver = Driver::new(network, options).expect("a driver");
-    assert_eq!(driver.threads(), options.threads);
-    let handle = driver.handle();
-    let running = thread::spawn(move || driver.run().expect("it runs"));
-    (handle, running)
-}
-
-/// How long a loaded machine may take to forward what was sent.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// So many waits of 50 ms without a frame are the end. Waits, not time: a machine that stood still
 /// for a second has waited once.
 const SILENCE: usize = 6;
@@ -242,8 +120,8 @@ fn what_is_not_sent_is_counted() {
         let before = exchange_bursts(&sockets, 10, 20, [200, 200]);
         assert_eq!(before, [200, 200]);
         ip(&match vanish {
-            true => format!("-n {} link del p2", space.name),
-            false => format!("-n {} link set p2 down", space.name),
+            true => format!("-n {} link del p2", space.name()),
+            false => format!("-n {} link set p2 down", space.name()),
         });
         // From h1 only: the other one's interface is gone, too, or its carrier.
         let frames = vec![frame(2, BYTES); 50];
@@ -276,6 +154,129 @@ fn what_is_not_sent_is_counted() {
             "senders {senders}, gone {vanish}: {drops:?}"
         );
         assert_eq!(drops[0].count.bytes, (sent * BYTES) as u64);
+    }
+}
+
+/// Deleted and made again, as Mininet and container runtimes do, it is another interface.
+fn an_interface_that_is_made_again_is_opened_again() {
+    for senders in [false, true] {
+        let space = Space::enter("again");
+        let h1 = open("h1");
+        let (network, switches) = chain(200_000);
+        let options = DriverOptions {
+            senders,
+            ..options(1, 1000)
+        };
+        let (handle, running) = start(network, options);
+        let last = switches[SWITCHES - 1];
+        let lost = || {
+            let drops = handle.with_blocking(last, |s| SwitchReport::of(s).drops);
+            let drops = drops.expect("it runs");
+            assert!(
+                drops.iter().all(|row| row.reason == "port-down"),
+                "{drops:?}"
+            );
+            drops.iter().map(|row| row.count.packets).sum::<u64>()
+        };
+        ip(&format!("-n {} link del p2", space.name()));
+        let frames = vec![frame(2, BYTES); 50];
+        let sent = h1
+            .send_batch(frames.iter().map(Vec::as_slice))
+            .expect("room");
+        let begun = Instant::now();
+        while lost() < sent as u64 {
+            assert!(begun.elapsed() < PATIENCE, "{} of {sent}", lost());
+            thread::sleep(Duration::from_millis(5));
+        }
+        space.add_pair(2);
+        let h2 = open("h2");
+        // It is looked for every second.
+        let (mut buffers, mut arrived) = (ReceiveBuffers::new(32, MAX_FRAME_BYTES), 0);
+        while arrived == 0 {
+            assert!(begun.elapsed() < PATIENCE, "it is not opened again");
+            h1.send_batch([frame(2, BYTES).as_slice()]).expect("room");
+            thread::sleep(Duration::from_millis(20));
+            let batch = h2.receive_batch(&mut buffers).expect("received");
+            arrived += batch.iter().filter(|f| f.bytes.len() == BYTES).count();
+        }
+        let before = lost();
+        let sockets = [h1, h2];
+        exchange_bursts(&sockets, 1, 0, [0, 0]);
+        let received = exchange_bursts(&sockets, 10, 20, [200, 200]);
+        assert_eq!(received, [200, 200], "senders {senders}");
+        assert_eq!(
+            lost(),
+            before,
+            "what was counted stays, and no more is lost"
+        );
+        handle.stop();
+        running.join().expect("no panic");
+    }
+}
+
+/// A switch whose thread stands still for a while says so, in the counts of that time.
+fn how_late_frames_were_is_told() {
+    const STILL: Duration = Duration::from_millis(100);
+    for senders in [false, true] {
+        let _space = Space::enter("late");
+        let sockets = ["h1", "h2"].map(open);
+        let (network, switches) = chain(200_000);
+        let options = DriverOptions {
+            senders,
+            ..options(1, 0)
+        };
+        let (handle, running) = start(network, options);
+        let [first, last] = [switches[0], switches[SWITCHES - 1]];
+        let lateness = |switch| {
+            handle
+                .with_blocking(switch, |s| s.lateness())
+                .expect("it runs")
+        };
+        assert_eq!(exchange_bursts(&sockets, 1, 20, [20, 20]), [20, 20]);
+        // What another thread sends is known a turn later.
+        let all_known = || {
+            let begun = Instant::now();
+            while [first, last]
+                .iter()
+                .any(|s| lateness(*s).departures.count < 20)
+            {
+                assert!(begun.elapsed() < PATIENCE, "{:?}", lateness(first));
+            }
+        };
+        all_known();
+        for switch in &switches {
+            handle
+                .post(*switch, |s| s.reset_statistics())
+                .expect("it runs");
+        }
+        assert_eq!(lateness(last), LatenessReport::default());
+
+        handle
+            .post(first, |_| thread::sleep(STILL))
+            .expect("it runs");
+        thread::sleep(STILL / 10);
+        assert_eq!(exchange_bursts(&sockets, 1, 20, [20, 20]), [20, 20]);
+        all_known();
+        for switch in [first, last] {
+            let LatenessReport {
+                wakeups,
+                departures,
+            } = lateness(switch);
+            assert_eq!(departures.count, 20, "senders {senders}");
+            assert!(wakeups.count > 0 && wakeups.count <= 20, "{wakeups:?}");
+            let least = STILL.as_nanos() as u64 / 2;
+            for late in [wakeups, departures] {
+                assert!(late.max_ns >= least && late.p999_ns >= least, "{late:?}");
+                assert!(
+                    late.p99_ns <= late.p999_ns && late.p999_ns <= late.max_ns,
+                    "{late:?}"
+                );
+            }
+        }
+        // It has no interface, and a thread with the others.
+        assert_eq!(lateness(switches[1]), LatenessReport::default());
+        handle.stop();
+        running.join().expect("no panic");
     }
 }
 
@@ -397,6 +398,8 @@ ebb_test_needs::tests! {
     Need::Root => [
         two_threads_forward_what_one_forwards,
         what_is_not_sent_is_counted,
+        an_interface_that_is_made_again_is_opened_again,
+        how_late_frames_were_is_told,
         threads_with_nothing_to_do_sleep,
         links_captures_and_restarts_while_it_runs,
     ],

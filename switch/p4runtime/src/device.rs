@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebb_pipeline::{Digest, EntryId, Pipeline, TableId};
-use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
+use ebb_traffic_manager::{ConfigError, Count, DelaySummary, PortStatistics, TrafficManagerConfig};
 use ebb_units::Instant;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
@@ -28,8 +28,19 @@ pub trait Switch {
     fn reset_traffic_statistics(&mut self);
     /// What was dropped elsewhere than in a queue since the start: port, reason, how much.
     fn other_drops(&self) -> Vec<(u16, String, Count)>;
+    /// How late it was since the statistics were reset; nothing under a virtual clock.
+    fn lateness(&self) -> Lateness {
+        Lateness::default()
+    }
     /// Has packets traced. False if there are too many traces already.
     fn trace(&mut self, request: TraceRequest, sink: TraceSink) -> bool;
+}
+
+/// How late a switch was at its interfaces; see `ebb_tm.proto`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lateness {
+    pub wakeups: DelaySummary,
+    pub departures: DelaySummary,
 }
 
 /// Which packets are to be traced.

@@ -47,7 +47,7 @@ mod trace;
 mod traffic;
 mod translation;
 
-pub use device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
+pub use device::{Device, Event, Job, Lateness, Switch, TraceRequest, TraceSink};
 pub use error::EntityError;
 pub use fabric::{Fabric, Layout, LinkEnd, Node, SwitchInfo};
 pub use offline::Offline;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_traffic_manager::{
-    Count, DelayBucket, PortStatistics, QueueStatistics, TrafficManagerConfig,
+    Count, DelayBucket, DelaySummary, PortStatistics, QueueStatistics, TrafficManagerConfig,
 };
 use tokio::sync::mpsc;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::device::Switch;
+use crate::device::{Lateness, Switch};
 use crate::host::Host;
 use crate::proto::tm;
 use crate::proto::tm::traffic_manager_server::TrafficManager;
@@ -128,6 +128,20 @@ fn statistics(switch: &mut dyn Switch) -> tm::Stats {
         time_ns: switch.now().as_nanos(),
         ports: switch.traffic_statistics().iter().map(port).collect(),
         drops: switch.other_drops().into_iter().map(other_drops).collect(),
+        lateness: Some(lateness(&switch.lateness())),
+    }
+}
+
+fn lateness(lateness: &Lateness) -> tm::Lateness {
+    let summary = |summary: &DelaySummary| tm::DelaySummary {
+        count: summary.count,
+        p99_ns: summary.p99_ns,
+        p999_ns: summary.p999_ns,
+        max_ns: summary.max_ns,
+    };
+    tm::Lateness {
+        wakeups: Some(summary(&lateness.wakeups)),
+        departures: Some(summary(&lateness.departures)),
     }
 }
 

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::{DEVICE_ID, Running};
+use common::{DEVICE_ID, LATE_DEPARTURES, Running};
 use ebb_p4runtime::proto::tm;
 use ebb_p4runtime::proto::tm::traffic_manager_client::TrafficManagerClient;
-use ebb_traffic_manager::{Arrival, TrafficManagerConfig};
+use ebb_traffic_manager::{Arrival, DelaySummary, TrafficManagerConfig};
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -94,6 +94,22 @@ async fn statistics_are_read_reset_and_streamed() {
     let other = &stats.drops[0];
     assert_eq!((other.port, other.reason.as_str()), (5, "kernel-drop"));
     assert_eq!(other.count.unwrap().bytes, 300);
+    let late = stats.lateness.unwrap();
+    assert_eq!(late.wakeups.unwrap().count, 0);
+    let departures = late.departures.unwrap();
+    let DelaySummary {
+        count,
+        p99_ns,
+        p999_ns,
+        max_ns,
+    } = LATE_DEPARTURES;
+    let expected = tm::DelaySummary {
+        count,
+        p99_ns,
+        p999_ns,
+        max_ns,
+    };
+    assert_eq!(departures, expected);
 
     let stream = tm::StreamStatsRequest {
         device_id: DEVICE_ID,

@@ -16,6 +16,51 @@ pub struct DelayBucket {
     pub packets: u64,
 }
 
+/// Percentiles of delays, at most 1 / [`PARTS`] too long, and the longest of them; zero if there are
+/// none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelaySummary {
+    pub count: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub max_ns: u64,
+}
+
+/// Delays that are of interest as a [`DelaySummary`].
+#[derive(Debug, Default)]
+pub struct DelayTally {
+    delays: DelayHistogram,
+    count: u64,
+    max: Duration,
+}
+
+impl DelayTally {
+    pub fn add(&mut self, delay: Duration) {
+        self.delays.add(delay);
+        self.count += 1;
+        self.max = self.max.max(delay);
+    }
+
+    pub fn summary(&self) -> DelaySummary {
+        let (buckets, max_ns) = (self.delays.buckets(), self.max.as_nanos());
+        let percentile = |per_mille: u128| {
+            let rank = (u128::from(self.count) * per_mille).div_ceil(1000) as u64;
+            let mut seen = 0;
+            let bucket = buckets.iter().find(|bucket| {
+                seen += bucket.packets;
+                seen >= rank
+            });
+            bucket.map_or(0, |bucket| (bucket.below_ns - 1).min(max_ns))
+        };
+        DelaySummary {
+            count: self.count,
+            p99_ns: percentile(990),
+            p999_ns: percentile(999),
+            max_ns,
+        }
+    }
+}
+
 /// Delays that are counted together. The buckets of many queues are in no cache, and each delay has another one:
 /// waiting for all of them at once takes little longer than for one.
 const TOGETHER: usize = 19;

@@ -31,7 +31,7 @@ mod statistics;
 pub use config::{
     ConfigError, DepthUnit, Group, OnFull, Profile, QueueConfig, TrafficManagerConfig,
 };
-pub use delay_histogram::DelayBucket;
+pub use delay_histogram::{DelayBucket, DelaySummary, DelayTally};
 pub use manager::{PortId, TrafficManager};
 pub use port::{Admission, Ahead, Arrival, Departure, Transmission};
 pub use queue::Depth;

@@ -160,6 +160,13 @@ impl<P> TrafficManager<P> {
         self.port_or_new(now, port).limit_rate(limit);
     }
 
+    /// The link behind a port takes so many frames from now on, and then none until this is called
+    /// again; `None`: as many as there are. For a link that is slower than the port and tells so
+    /// only by taking no more (credit-based flow control). Packets that egress drops take nothing.
+    pub fn set_credit(&mut self, now: Instant, port: PortId, frames: Option<u64>) {
+        self.port_or_new(now, port).set_credit(now, frames);
+    }
+
     /// What waits in a queue of a port.
     pub fn depth(&self, port: PortId, queue: u8) -> Depth {
         let port = self.port(port);

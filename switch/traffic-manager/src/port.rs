@@ -64,6 +64,8 @@ pub(crate) struct Port<P> {
     listed: QueueSet,
     /// When the serialiser has finished what it was given.
     free_at: Instant,
+    /// Frames that the link behind the port takes yet; `None`: as many as there are.
+    credit: Option<u64>,
     rate: BitRate,
     /// Of the link behind the port, where it is slower.
     rate_limit: Option<BitRate>,
@@ -101,6 +103,7 @@ impl<P> Port<P> {
             pool_limit: Limit::default(),
             pool: Depth::default(),
             free_at: Instant::ZERO,
+            credit: None,
             transmitted: Count::default(),
             busy: Duration::ZERO,
         };
@@ -145,6 +148,14 @@ impl<P> Port<P> {
 
     pub(crate) fn limit_rate(&mut self, limit: Option<BitRate>) {
         self.rate_limit = limit;
+    }
+
+    pub(crate) fn set_credit(&mut self, now: Instant, credit: Option<u64>) {
+        if self.credit == Some(0) && credit != Some(0) {
+            // Until now the link was not free.
+            self.free_at = self.free_at.max(now);
+        }
+        self.credit = credit;
     }
 
     fn effective_rate(&self) -> BitRate {
@@ -207,12 +218,15 @@ impl<P> Port<P> {
         Admission::Dropped { packet, reason }
     }
 
-    /// When the next transmission starts: the link is free and a packet is there.
+    /// When the next transmission starts: the link is free, takes a frame, and a packet is there.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         debug_assert!(
             (0..MAX_QUEUES).all(|id| self.heads.get(id) == self.queues[id].ready_at()),
             "the heads are not those of the queues"
         );
+        if self.credit == Some(0) {
+            return None;
+        }
         Some(self.heads.earliest()?.max(self.free_at))
     }
 
@@ -278,6 +292,7 @@ impl<P> Port<P> {
         let start = start.max(self.free_at);
         let time = self.effective_rate().time_for(len + self.overhead);
         self.free_at = start + time;
+        self.credit = self.credit.map(|frames| frames.saturating_sub(1));
         self.busy += time;
         self.transmitted.add(len);
         let recorder = &mut self.queues[usize::from(queue) % MAX_QUEUES].recorder;

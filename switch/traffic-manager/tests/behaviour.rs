@@ -322,3 +322,31 @@ fn groups_share_by_weight_when_both_are_backlogged() {
     assert_eq!(order[..22].iter().filter(|id| **id < 100).count(), 2);
     assert_eq!(order.len(), 60);
 }
+
+/// A link that takes two frames, one more at 100 us, and at 200 us is as fast as the port again.
+#[test]
+fn a_link_that_takes_no_more_leaves_packets_in_their_queue() {
+    let mut tm = manager(gigabit());
+    tm.set_credit(us(0), PORT, Some(2));
+    for id in 1..=5 {
+        accept(&mut tm, us(0), 0, id);
+    }
+    assert_eq!(run(&mut tm, us(50)), [(us(0), 1), (us(12), 2)]);
+    assert_eq!(tm.next_deadline(PORT), None);
+    assert_eq!(tm.depth(PORT, 0).packets, 3);
+    // What waits is what the next one finds, and what a full queue refuses.
+    let Admission::Enqueued { depth } = offer(&mut tm, us(60), 0, 6) else {
+        panic!("there is room");
+    };
+    assert_eq!(depth.packets, 3);
+
+    tm.set_credit(us(100), PORT, Some(1));
+    assert_eq!(tm.next_deadline(PORT), Some(us(100)));
+    // What egress drops takes nothing of the link.
+    let dropped = tm.dequeue(us(100), PORT).expect("due");
+    tm.egress_dropped(PORT, dropped.queue, dropped.len);
+    assert_eq!(run(&mut tm, us(150)), [(us(100), 4)]);
+
+    tm.set_credit(us(200), PORT, None);
+    assert_eq!(run(&mut tm, us(300)), [(us(200), 5), (us(212), 6)]);
+}

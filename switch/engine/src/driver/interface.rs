@@ -8,14 +8,17 @@ use ebb_packet_io::{
 };
 use ebb_pipeline::Frames;
 use ebb_units::Instant;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::DriverError;
-use super::clock::RealtimeOffset;
+use super::batch::Batch;
+use super::clock::{Clock, RealtimeOffset};
 use super::inbox::Inbox;
 use super::line::{Dropped, Line};
-use super::sender::Batch;
+use super::pressure::{Credit, Pressure};
+use super::sender::Addressed;
 use crate::drops::DropReason;
+use crate::lateness::Late;
 use crate::network::{Host, Network, NodeId, NodePort};
 
 /// Frames read from one interface before the others get their turn.
@@ -26,10 +29,24 @@ const FRAMES_PER_TURN: usize = 256;
 pub struct Interface {
     name: String,
     line: Arc<Line>,
+    reception: Reception,
     /// What is received comes through it, not through the queue of the socket.
     ring: Option<ReceiveRing>,
-    to_send: Vec<Vec<u8>>,
+    to_send: Batch,
+    /// Came before those, and could not be sent.
+    held: Batch,
+    /// Batches that another thread is to send.
+    handed_over: usize,
+    pressure: Pressure,
+    /// It may take frames again.
+    has_room: bool,
+    /// Credit was used since it was last granted.
+    credit_used: bool,
+    review_due: bool,
+    /// Whether its room is waited for.
+    waits_for_room: bool,
     drops: Vec<Dropped>,
+    late: Late,
     readable: bool,
     warned_checksum: bool,
     warned_too_long: bool,
@@ -55,36 +72,30 @@ impl Interface {
         reception: Reception,
     ) -> Result<NodeId, DriverError> {
         let switch = network.name(at.node);
-        // Promiscuous; frames carry the time of their arrival, so that a process that gets the CPU
-        // late still sees when they came.
-        let options = SocketOptions {
-            audience: Audience::Everyone,
-            timestamps: true,
-            ..SocketOptions::default()
-        };
-        let socket =
-            PacketSocket::open(interface, &options).map_err(|reason| DriverError::Interface {
+        let label = format!("{switch}, port {}, interface {interface}", at.port);
+        let (socket, ring) =
+            open(interface, reception, &label).map_err(|reason| DriverError::Interface {
                 switch: switch.into(),
                 port: at.port,
                 interface: interface.into(),
                 remedy: remedy(&reason),
                 reason,
             })?;
-        let label = format!("{switch}, port {}, interface {interface}", at.port);
-        let ring = match reception {
-            Reception::Calls => None,
-            Reception::Ring { bytes } => ReceiveRing::map(&socket, bytes)
-                .inspect_err(|error| {
-                    warn!("{label}: no mapped ring, frames are read by system calls: {error}");
-                })
-                .ok(),
-        };
         let node = network.add_host(Self {
             name: interface.into(),
             line: Arc::new(Line::new(label, socket)),
+            reception,
             ring,
-            to_send: Vec::new(),
+            to_send: Batch::default(),
+            held: Batch::default(),
+            handed_over: 0,
+            pressure: Pressure::new(),
+            has_room: false,
+            credit_used: false,
+            review_due: false,
+            waits_for_room: false,
             drops: Vec::new(),
+            late: Late::default(),
             readable: false,
             warned_checksum: false,
             warned_too_long: false,
@@ -97,14 +108,33 @@ impl Interface {
         &self.line
     }
 
-    pub(super) fn note_events(&mut self, readable: bool, failed: bool) {
+    pub(super) fn note_events(&mut self, readable: bool, has_room: bool, failed: bool) {
         self.readable |= readable;
+        self.has_room |= has_room || failed;
         if failed {
             // Reading the error clears it; otherwise poll would return at once for ever.
             if let Ok(Some(error)) | Err(error) = self.line.socket().take_error() {
                 self.line.note_error(&error);
             }
         }
+    }
+
+    /// Looks whether the interface is still there, and opens it anew if it was deleted and is there
+    /// again: true if it did.
+    pub(super) fn reopen(&mut self) -> bool {
+        self.line.look_for_interface();
+        if self.line.is_present() || self.handed_over > 0 {
+            return false;
+        }
+        // Why it cannot be opened is known: it was told that it has gone.
+        let Ok((socket, ring)) = open(&self.name, self.reception, self.line.label()) else {
+            return false;
+        };
+        info!("{}: is there again", self.line.label());
+        self.line = Arc::new(Line::new(self.line.label().into(), socket));
+        self.ring = ring;
+        (self.readable, self.waits_for_room) = (true, false);
+        true
     }
 
     /// Reads what has arrived. Returns the time up to which everything has been read.
@@ -152,6 +182,7 @@ impl Interface {
                 return now;
             }
         };
+        self.late.wakeup = frames.first().map(|(arrived, _)| now.since(*arrived));
         if received.frames > 0 || self.ring.is_none() {
             self.line.note_up();
         }
@@ -184,22 +215,147 @@ impl Interface {
         self.to_send.len()
     }
 
-    /// Sends them.
-    pub(super) fn send(&mut self, memory: &mut Frames) {
-        self.line.send(&self.to_send, &mut self.drops);
-        self.to_send.drain(..).for_each(|frame| memory.give(frame));
+    /// Sends them, unless it has to wait for room.
+    pub(super) fn send(&mut self, memory: &mut Frames, clock: Clock) {
+        if !self.pressure.is_blocked() && self.handed_over == 0 {
+            self.send_all(memory, clock);
+        }
     }
 
-    /// Has them sent elsewhere, through the same line.
-    pub(super) fn hand_over(&mut self, batch: &mut Batch) {
-        std::mem::swap(&mut self.to_send, &mut batch.frames);
+    fn send_all(&mut self, memory: &mut Frames, clock: Clock) {
+        let mut batch = std::mem::take(&mut self.to_send);
+        if !self.held.is_empty() {
+            self.held.append(&mut batch);
+            std::mem::swap(&mut self.held, &mut batch);
+        }
+        if !batch.is_empty() {
+            self.line.send(&mut batch, clock);
+            self.settle(&mut batch, memory);
+        }
+        // It is empty, and its memory is used again.
+        self.to_send = batch;
     }
 
-    /// What was handed over has been sent.
+    /// Has them sent elsewhere, through the same line, unless it has to wait for room.
+    pub(super) fn hand_over(&mut self, part: &mut Addressed) {
+        if self.is_pressed() || self.to_send.is_empty() {
+            return;
+        }
+        self.handed_over += 1;
+        std::mem::swap(&mut self.to_send, &mut part.batch);
+        if !matches!(&part.line, Some(line) if Arc::ptr_eq(line, &self.line)) {
+            part.line = Some(self.line.clone());
+        }
+    }
+
+    /// What was handed over has been sent, or is left.
     pub(super) fn take_back(&mut self, batch: &mut Batch, memory: &mut Frames) {
-        let frames = batch.frames.drain(..);
-        frames.for_each(|frame| memory.give(frame));
+        if !batch.is_empty() {
+            self.handed_over -= 1;
+            self.settle(batch, memory);
+        }
+    }
+
+    /// Takes notice of what became of a batch, and keeps what is left of it.
+    fn settle(&mut self, batch: &mut Batch, memory: &mut Frames) {
+        let done = batch.clear_done(memory, &mut self.late.departures);
+        self.pressure.took(done as u64);
+        self.credit_used |= done > 0;
+        if batch
+            .drops
+            .iter()
+            .any(|drop| drop.reason == DropReason::InterfaceBusy)
+        {
+            self.pressure.refused(self.unsent_bytes());
+            self.limit_unsent();
+        }
         self.drops.append(&mut batch.drops);
+        if !batch.is_empty() {
+            self.pressure.block();
+            self.held.append(batch);
+        }
+    }
+
+    /// Whether it is slower than what is to be sent.
+    pub(super) fn is_pressed(&self) -> bool {
+        !self.pressure.is_free()
+    }
+
+    /// The kernel takes no more for now.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.pressure.is_blocked()
+    }
+
+    /// Whether the port is to be told anew what it may send.
+    pub(super) fn wants_credit(&self) -> bool {
+        self.is_pressed() && !self.is_blocked() && (self.credit_used || self.review_due)
+    }
+
+    /// Sends what was left if there is room again, and tells what the port may send if that changes.
+    pub(super) fn relieve(&mut self, memory: &mut Frames, clock: Clock) -> Option<Credit> {
+        if self.handed_over > 0 {
+            return None;
+        }
+        if self.is_blocked() {
+            // If the interface is gone, frames are dropped instead.
+            if !std::mem::take(&mut self.has_room) && self.line.is_present() {
+                return None;
+            }
+            self.pressure.relieve(self.unsent_bytes());
+            self.limit_unsent();
+            self.line.unblock();
+            self.send_all(memory, clock);
+            if !self.held.is_empty() {
+                return None;
+            }
+        } else if !self.wants_credit() {
+            return None;
+        }
+        self.credit_used = false;
+        if std::mem::take(&mut self.review_due) {
+            self.pressure.review();
+        }
+        let credit = self.pressure.grant(self.unsent_bytes());
+        self.limit_unsent();
+        Some(credit)
+    }
+
+    /// Whether to wait for room, if that has changed since the last call.
+    pub(super) fn take_waits_for_room(&mut self) -> Option<bool> {
+        let waits = self.is_blocked();
+        let changed = waits != std::mem::replace(&mut self.waits_for_room, waits);
+        changed.then_some(waits)
+    }
+
+    /// Has the port's credit looked at even if none of it came here: frames may have been lost on a
+    /// faulty link. To be called about every second.
+    pub(super) fn review_credit(&mut self) {
+        self.review_due = true;
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        // Of an interface that is gone, nothing.
+        self.line.socket().unsent_bytes().unwrap_or(0)
+    }
+
+    fn limit_unsent(&self) {
+        // Without the permission the system's limit holds, which is a bound, too.
+        let _ = self.line.socket().limit_unsent(self.pressure.bound_bytes());
+    }
+
+    /// Drops what could not be sent: nobody will.
+    pub(super) fn abandon(&mut self) {
+        self.held.append(&mut self.to_send);
+        let left = std::mem::take(&mut self.held);
+        if !left.is_empty() {
+            let bytes = left.frames.iter().map(|frame| frame.len() as u64).sum();
+            self.drop_frames(DropReason::InterfaceBusy, left.len() as u64, bytes);
+        }
+    }
+
+    /// Exchanges what was noted of lateness, for something empty.
+    pub(super) fn exchange_late(&mut self, late: &mut Late) {
+        std::mem::swap(&mut self.late, late);
     }
 
     pub(super) fn read_kernel_drops(&mut self) {
@@ -228,8 +384,8 @@ impl Host for Interface {
         &self.name
     }
 
-    fn receive(&mut self, _: Instant, frame: Vec<u8>) {
-        self.to_send.push(frame);
+    fn receive(&mut self, now: Instant, frame: Vec<u8>) {
+        self.to_send.push(now, frame);
     }
 
     fn wake(&mut self, _: Instant) {}
@@ -246,6 +402,31 @@ impl Host for Interface {
     fn is_passive(&self) -> bool {
         true
     }
+}
+
+fn open(
+    interface: &str,
+    reception: Reception,
+    label: &str,
+) -> io::Result<(PacketSocket, Option<ReceiveRing>)> {
+    // Promiscuous; frames carry the time of their arrival, so that a process that gets the CPU late
+    // still sees when they came.
+    let options = SocketOptions {
+        audience: Audience::Everyone,
+        timestamps: true,
+        ..SocketOptions::default()
+    };
+    let socket = PacketSocket::open(interface, &options)?;
+    socket.limit_unsent(Pressure::new().bound_bytes())?;
+    let ring = match reception {
+        Reception::Calls => None,
+        Reception::Ring { bytes } => ReceiveRing::map(&socket, bytes)
+            .inspect_err(|error| {
+                warn!("{label}: no mapped ring, frames are read by system calls: {error}");
+            })
+            .ok(),
+    };
+    Ok((socket, ring))
 }
 
 fn remedy(reason: &io::Error) -> &'static str {

@@ -1,20 +1,25 @@
 //! What both directions of an interface share: its socket, and whether it is there.
 
 use std::io;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use ebb_packet_io::{PacketSocket, SendError};
 use tracing::{info, warn};
 
+use super::batch::Batch;
+use super::clock::Clock;
 use crate::drops::DropReason;
 
 /// One thread may receive while another one sends.
+#[derive(Debug)]
 pub(super) struct Line {
     /// Names switch, port and interface in messages.
     label: String,
     socket: PacketSocket,
     /// A [`State`].
     state: AtomicU8,
+    /// The kernel takes no more: frames wait, and those after them too.
+    full: AtomicBool,
 }
 
 /// Frames that never got in or out.
@@ -40,6 +45,7 @@ impl Line {
             label,
             socket,
             state: AtomicU8::new(State::Up as u8),
+            full: AtomicBool::new(false),
         }
     }
 
@@ -51,37 +57,51 @@ impl Line {
         &self.socket
     }
 
-    /// Whether the socket is worth polling.
+    /// Whether the socket is worth polling: the interface is there, or nobody knows better.
     pub fn is_present(&self) -> bool {
         self.state.load(Ordering::Relaxed) != State::Gone as u8
     }
 
-    /// Sends frames in order. What the interface does not take is dropped, and told.
-    pub fn send(&self, frames: &[Vec<u8>], drops: &mut Vec<Dropped>) {
-        let mut rest = frames;
-        while let Some(first) = rest.first() {
+    /// Frames are sent again, after the kernel took no more.
+    pub fn unblock(&self) {
+        self.full.store(false, Ordering::Relaxed);
+    }
+
+    /// Sends frames in order until the kernel takes no more. What the interface refuses is dropped,
+    /// and told.
+    pub fn send(&self, batch: &mut Batch, clock: Clock) {
+        let mut done = 0;
+        while let Some(first) = batch.frames.get(done)
+            && !self.full.load(Ordering::Relaxed)
+        {
+            let rest = &batch.frames[done..];
             if !self.is_present() {
-                drops.push(Dropped {
+                batch.drops.push(Dropped {
                     reason: DropReason::PortDown,
                     packets: rest.len() as u64,
                     bytes: rest.iter().map(|f| f.len() as u64).sum(),
                 });
-                return;
+                done = batch.len();
+                break;
             }
             match self.socket.send_batch(rest.iter().map(Vec::as_slice)) {
                 Ok(sent) => {
                     self.note_up();
-                    rest = &rest[sent..];
+                    done += sent;
                 }
+                Err(SendError::Full) => self.full.store(true, Ordering::Relaxed),
                 Err(error) => {
-                    drops.push(Dropped {
+                    batch.drops.push(Dropped {
                         reason: self.note_send_error(error),
                         packets: 1,
                         bytes: first.len() as u64,
                     });
-                    rest = &rest[1..];
+                    done += 1;
                 }
             }
+        }
+        if done > 0 {
+            batch.finish(done, clock.now());
         }
     }
 
@@ -96,12 +116,21 @@ impl Line {
         DropReason::PortDown
     }
 
+    /// Has it found out whether an interface that is down is there at all: the kernel tells only that
+    /// it has gone down, and that before it is gone.
+    pub fn look_for_interface(&self) {
+        let down = self.state.load(Ordering::Relaxed) == State::Down as u8;
+        if down && !self.socket.interface_exists() {
+            self.note_error(&io::Error::from_raw_os_error(libc::ENODEV));
+        }
+    }
+
     pub fn note_error(&self, error: &io::Error) {
         let (state, what) = match self.socket.interface_exists() {
             true => (State::Down, "is down"),
             false => (
                 State::Gone,
-                "has vanished; restart the switch when it is back",
+                "has vanished; it is opened again when it is back",
             ),
         };
         // Both directions see it; one tells.

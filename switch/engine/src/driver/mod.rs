@@ -9,6 +9,8 @@
 //!  worker     one thread: sleeps, reads, lets its partition run, sends
 //!  interface  a Linux interface as a host of the network
 //!  line       what both directions of it share
+//!  pressure   how an interface slower than the switch holds back its port
+//!  batch      frames for an interface, and what became of them
 //!  inbox      what a thread has read, and the memory for it
 //!  outbox     what it sends, itself or over a sender
 //!  sender     a thread that sends for another one
@@ -17,6 +19,7 @@
 //!  board      where they tell it, without locks; waking those who sleep
 //! ```
 
+mod batch;
 mod board;
 mod clock;
 mod exchange;
@@ -24,6 +27,7 @@ mod inbox;
 mod interface;
 mod line;
 mod outbox;
+mod pressure;
 mod progress;
 mod sender;
 mod worker;

@@ -1,11 +1,15 @@
 //! What a thread sends through its interfaces: by itself, or with a thread that does nothing else.
 
 use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ebb_pipeline::Frames;
 
+use super::clock::Clock;
 use super::interface::Interface;
-use super::sender::{Parcel, Sender};
+use super::sender::{Addressed, Parcel, Sender};
+use crate::control::wake;
 use crate::network::Partition;
 
 /// The interfaces of a thread.
@@ -15,6 +19,7 @@ pub(super) struct Interfaces<'a> {
     pub places: &'a [u32],
     /// Where frames go that have been sent.
     pub memory: &'a mut Frames,
+    pub clock: Clock,
 }
 
 #[derive(Default)]
@@ -26,18 +31,25 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Has what leaves in larger numbers sent by a thread of this name, which calls `prepare` first.
+    /// Has what leaves in larger numbers sent by a thread of this name, which calls `prepare` first, and
+    /// `waker` when an interface takes no more.
     pub fn send_apart(
         &mut self,
-        partition: &Partition<Interface>,
         name: String,
+        clock: Clock,
+        waker: Arc<OwnedFd>,
         prepare: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        let hosts = partition.hosts();
-        let lines: Vec<_> = hosts.map(|(_, host)| host.line().clone()).collect();
         let send = move |parcel: &mut Parcel| {
-            for (line, batch) in lines.iter().zip(parcel) {
-                line.send(&batch.frames, &mut batch.drops);
+            let mut any_left = false;
+            for Addressed { line, batch } in parcel {
+                if let Some(line) = line {
+                    line.send(batch, clock);
+                }
+                any_left |= batch.is_left();
+            }
+            if any_left {
+                wake(&waker);
             }
         };
         self.sender = Some(Sender::start(name, prepare, send)?);
@@ -53,7 +65,10 @@ impl Outbox {
             self.empty.push(interfaces.unpack(parcel));
         }
         let mut frames = 0;
-        interfaces.for_each(|interface, _| frames += interface.to_send());
+        interfaces.for_each(|interface, memory, clock| match interface.is_pressed() {
+            true => interface.send(memory, clock),
+            false => frames += interface.to_send(),
+        });
         if frames == 0 {
             return;
         }
@@ -78,10 +93,10 @@ impl Outbox {
 }
 
 impl Interfaces<'_> {
-    fn for_each(&mut self, mut f: impl FnMut(&mut Interface, &mut Frames)) {
+    fn for_each(&mut self, mut f: impl FnMut(&mut Interface, &mut Frames, Clock)) {
         for place in self.places {
             if let Some(interface) = self.partition.host_mut(*place) {
-                f(interface, self.memory);
+                f(interface, self.memory, self.clock);
             }
         }
     }
@@ -89,19 +104,19 @@ impl Interfaces<'_> {
     /// All that is to be sent.
     fn pack(&mut self, mut parcel: Parcel) -> Parcel {
         parcel.resize_with(self.places.len(), Default::default);
-        for (place, batch) in self.places.iter().zip(&mut parcel) {
+        for (place, part) in self.places.iter().zip(&mut parcel) {
             if let Some(interface) = self.partition.host_mut(*place) {
-                interface.hand_over(batch);
+                interface.hand_over(part);
             }
         }
         parcel
     }
 
-    /// It has been sent.
+    /// It has been sent, as far as the interfaces took it.
     fn unpack(&mut self, mut parcel: Parcel) -> Parcel {
-        for (place, batch) in self.places.iter().zip(&mut parcel) {
+        for (place, part) in self.places.iter().zip(&mut parcel) {
             if let Some(interface) = self.partition.host_mut(*place) {
-                interface.take_back(batch, self.memory);
+                interface.take_back(&mut part.batch, self.memory);
             }
         }
         parcel

@@ -11,10 +11,12 @@
 //! nothing either, and what comes waits in the receive rings or is dropped there and counted.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use super::line::Dropped;
+use super::batch::Batch;
+use super::line::Line;
 
 /// Parcels and frames under way at most, so that their queues have an end. A sender that stands still
 /// for 50 ms holds up nobody at 160,000 frames/s.
@@ -23,15 +25,15 @@ const MOST_FRAMES: usize = 8192;
 /// Fewer are sent by the thread that has them.
 const FEW_FRAMES: usize = 16;
 
-/// Frames for one interface, and what became of them.
+/// A batch, and the interface that it is for; none if it never had one.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
-    pub frames: Vec<Vec<u8>>,
-    pub drops: Vec<Dropped>,
+pub(super) struct Addressed {
+    pub line: Option<Arc<Line>>,
+    pub batch: Batch,
 }
 
 /// A batch for each interface of a thread.
-pub(super) type Parcel = Vec<Batch>;
+pub(super) type Parcel = Vec<Addressed>;
 
 pub(super) struct Sender {
     parcels: SyncSender<Parcel>,
@@ -115,7 +117,7 @@ impl Sender {
 }
 
 fn frames_of(parcel: &Parcel) -> usize {
-    parcel.iter().map(|batch| batch.frames.len()).sum()
+    parcel.iter().map(|part| part.batch.len()).sum()
 }
 
 #[cfg(test)]

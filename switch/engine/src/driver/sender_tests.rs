@@ -1,21 +1,25 @@
 use std::sync::mpsc::{Receiver, Sender as Channel, channel};
 
+use ebb_units::Instant;
+
 use super::*;
+use crate::driver::line::Dropped;
 use crate::drops::DropReason;
 
 /// Frames of two interfaces, numbered over all parcels.
 fn parcel(numbers: std::ops::Range<u32>) -> Parcel {
-    let mut parcel: Parcel = vec![Batch::default(), Batch::default()];
+    let mut parcel: Parcel = vec![Addressed::default(), Addressed::default()];
     for number in numbers {
         let frame = number.to_be_bytes().to_vec();
-        parcel[number as usize % 2].frames.push(frame);
+        let batch = &mut parcel[number as usize % 2].batch;
+        batch.push(Instant::ZERO, frame);
     }
     parcel
 }
 
-fn numbers(batch: &Batch) -> impl Iterator<Item = u32> {
+fn numbers(part: &Addressed) -> impl Iterator<Item = u32> {
     let number = |frame: &Vec<u8>| u32::from_be_bytes(frame.as_slice().try_into().unwrap());
-    batch.frames.iter().map(number)
+    part.batch.frames.iter().map(number)
 }
 
 /// A sender that tells which frames of the second interface it has sent, and drops each batch of the
@@ -27,10 +31,10 @@ fn gated() -> (Sender, Channel<()>, Receiver<u32>) {
         let _ = gate.recv();
         let dropped = Dropped {
             reason: DropReason::PortDown,
-            packets: parcel[0].frames.len() as u64,
+            packets: parcel[0].batch.len() as u64,
             bytes: 0,
         };
-        parcel[0].drops.push(dropped);
+        parcel[0].batch.drops.push(dropped);
         numbers(&parcel[1]).for_each(|number| sent.send(number).unwrap());
     };
     let sender = Sender::start("test".into(), || {}, send).expect("a thread");
@@ -56,7 +60,7 @@ fn everything_is_sent_in_order_and_comes_back_with_what_was_dropped() {
     // The memory of all frames, in order.
     let returned = back.iter().flat_map(|parcel| numbers(&parcel[1]));
     assert!(returned.eq((0..from).filter(odd)));
-    let dropped = back.iter().flat_map(|parcel| &parcel[0].drops);
+    let dropped = back.iter().flat_map(|parcel| &parcel[0].batch.drops);
     let dropped: u64 = dropped.map(|dropped| dropped.packets).sum();
     assert_eq!(dropped, u64::from(from.div_ceil(2)));
 }

@@ -16,9 +16,10 @@ use super::inbox::Inbox;
 use super::interface::Interface;
 use super::outbox::{Interfaces, Outbox};
 use crate::control::{Command, ControlReceiver, Request};
+use crate::lateness::Late;
 use crate::network::Partition;
 
-/// The longest sleep; kernel drops are read at least this often.
+/// The longest sleep; interfaces are looked after at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 /// Turns of the partition after which the other threads are told how far it is.
 const TURNS_PER_ROUND: usize = 64;
@@ -39,10 +40,14 @@ pub(super) struct Worker<'a> {
     inbox: Inbox,
     outbox: Outbox,
     read_until: Instant,
-    statistics_due: Instant,
+    routine_due: Instant,
     coalesce: Duration,
     /// When the thread last woke up.
     awake_since: Instant,
+    /// Interfaces that take less than the switch has are to be looked at again at once.
+    hurry: bool,
+    /// Work memory.
+    late: Late,
 }
 
 /// What wakes a thread.
@@ -83,9 +88,11 @@ impl<'a> Worker<'a> {
             inbox: Inbox::new(),
             outbox: Outbox::default(),
             read_until: Instant::ZERO,
-            statistics_due: Instant::ZERO,
+            routine_due: Instant::ZERO,
             coalesce: Duration::ZERO,
             awake_since: Instant::ZERO,
+            hurry: false,
+            late: Late::default(),
         })
     }
 
@@ -100,7 +107,8 @@ impl<'a> Worker<'a> {
         name: String,
         prepare: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        self.outbox.send_apart(self.partition, name, prepare)
+        let waker = self.commands.wake_fd().clone();
+        self.outbox.send_apart(name, self.clock, waker, prepare)
     }
 
     /// Runs until it is told to stop.
@@ -108,7 +116,12 @@ impl<'a> Worker<'a> {
         let result = self.take_turns();
         let (outbox, interfaces) = self.outgoing();
         outbox.finish(interfaces);
-        self.count_drops(true);
+        for index in &self.interfaces {
+            if let Some(interface) = self.partition.host_mut(*index) {
+                interface.abandon();
+            }
+        }
+        self.settle(true)?;
         result
     }
 
@@ -117,6 +130,7 @@ impl<'a> Worker<'a> {
             partition: self.partition,
             places: &self.interfaces,
             memory: &mut self.inbox.memory,
+            clock: self.clock,
         };
         (&mut self.outbox, interfaces)
     }
@@ -129,12 +143,13 @@ impl<'a> Worker<'a> {
             self.read();
             self.advance();
             let stop = self.obey();
+            self.relieve()?;
             if let Some(exchange) = &mut self.exchange {
                 exchange.tell(self.partition, self.read_until);
             }
             let (outbox, interfaces) = self.outgoing();
             outbox.send(interfaces);
-            self.count_drops(false);
+            self.settle(false)?;
             if stop {
                 return Ok(());
             }
@@ -157,7 +172,9 @@ impl<'a> Worker<'a> {
         let now = self.clock.now();
         let next = self.partition.next_event().unwrap_or(Instant::FAR_FUTURE);
         let mut patience = next.since(now);
-        if let Some(exchange) = &mut self.exchange {
+        if self.hurry {
+            patience = Duration::ZERO;
+        } else if let Some(exchange) = &mut self.exchange {
             let partition = &mut *self.partition;
             patience = exchange.patience(partition, self.read_until, self.clock, patience);
         }
@@ -205,6 +222,7 @@ impl<'a> Worker<'a> {
             let (flags, failure) = (event.flags, epoll::EventFlags::ERR | epoll::EventFlags::HUP);
             interface.note_events(
                 flags.contains(epoll::EventFlags::IN),
+                flags.contains(epoll::EventFlags::OUT),
                 flags.intersects(failure),
             );
             if !interface.line().is_present() {
@@ -282,25 +300,95 @@ impl<'a> Worker<'a> {
         stop
     }
 
-    /// Has the switches count what their interfaces dropped.
-    fn count_drops(&mut self, force: bool) {
-        let now = self.read_until;
-        let statistics = now >= self.statistics_due || force;
-        if statistics {
-            self.statistics_due = now + MAX_SLEEP;
-        }
-        for index in &self.interfaces {
-            let Some(interface) = self.partition.host_mut(*index) else {
+    /// Has the switches send what interfaces take that took no more. Before the others are told what
+    /// the partition has to do: this adds to it.
+    fn relieve(&mut self) -> io::Result<()> {
+        let now = self.now();
+        for place in 0..self.interfaces.len() {
+            let index = self.interfaces[place];
+            let Some(interface) = self.partition.host_mut(index) else {
                 continue;
             };
-            if statistics {
-                interface.read_kernel_drops();
+            if !interface.is_pressed() {
+                continue;
             }
-            for dropped in interface.take_drops() {
-                self.partition
-                    .count_drop(*index, dropped.reason, dropped.packets, dropped.bytes);
+            if let Some(credit) = interface.relieve(&mut self.inbox.memory, self.clock) {
+                self.wait_for_room(index)?;
+                self.partition.set_credit(index, now, credit);
             }
         }
+        Ok(())
+    }
+
+    /// Takes notice of what became of frames at the interfaces: what they dropped, how late they were,
+    /// and which of them take no more. Now and then also of the interfaces themselves, or if `last`.
+    fn settle(&mut self, last: bool) -> io::Result<()> {
+        let routine = self.read_until >= self.routine_due || last;
+        if routine {
+            self.routine_due = self.read_until + MAX_SLEEP;
+        }
+        self.hurry = false;
+        for place in 0..self.interfaces.len() {
+            let index = self.interfaces[place];
+            if routine {
+                self.look_after(index)?;
+            }
+            let Some(interface) = self.partition.host_mut(index) else {
+                continue;
+            };
+            interface.exchange_late(&mut self.late);
+            self.hurry |= interface.wants_credit();
+            let (blocked, drops) = (interface.is_blocked(), interface.take_drops());
+            self.partition.note_lateness(index, &self.late);
+            self.late.clear();
+            for dropped in drops {
+                self.partition
+                    .count_drop(index, dropped.reason, dropped.packets, dropped.bytes);
+            }
+            if blocked {
+                self.wait_for_room(index)?;
+                let now = self.partition.ran_until();
+                self.partition.set_credit(index, now, Some(0));
+            }
+        }
+        Ok(())
+    }
+
+    /// What an interface needs now and then.
+    fn look_after(&mut self, index: u32) -> io::Result<()> {
+        let Some(interface) = self.partition.host_mut(index) else {
+            return Ok(());
+        };
+        interface.read_kernel_drops();
+        interface.review_credit();
+        let before = interface.line().clone();
+        if interface.reopen() {
+            // It is gone, but others may still have it open. Most often the kernel told so before.
+            let _ = epoll::delete(&self.epoll, before.socket().as_fd());
+            let socket = interface.line().socket().as_fd();
+            add(&self.epoll, socket, index.into())?;
+        }
+        Ok(())
+    }
+
+    /// Is woken when an interface has room again that has none, and no more by one that has.
+    fn wait_for_room(&mut self, index: u32) -> io::Result<()> {
+        let Some(interface) = self.partition.host_mut(index) else {
+            return Ok(());
+        };
+        let Some(waits) = interface.take_waits_for_room() else {
+            return Ok(());
+        };
+        if !interface.line().is_present() {
+            return Ok(());
+        }
+        let flags = match waits {
+            true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+            false => epoll::EventFlags::IN,
+        };
+        let socket = interface.line().socket().as_fd();
+        let data = epoll::EventData::new_u64(index.into());
+        Ok(epoll::modify(&self.epoll, socket, data, flags)?)
     }
 
     /// Frames from other threads that came too late for the time they were meant for.

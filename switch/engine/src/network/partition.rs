@@ -13,7 +13,9 @@ use super::node::Node;
 use super::{Address, NodeId, Work};
 use crate::control::NodeControl;
 use crate::drops::DropReason;
+use crate::lateness::Late;
 use crate::prefetch::prefetch;
+use crate::switch::{PortId, Switch};
 
 pub(crate) struct Partition<H> {
     number: u32,
@@ -292,15 +294,40 @@ impl<H: Host> Partition<H> {
         Some(index as u32)
     }
 
+    /// The switch at the end of a host's link, and its port there.
+    fn switch_of(&mut self, host: u32) -> Option<(&mut Switch, PortId)> {
+        let link = self.nodes[host as usize].link(0)?;
+        let (index, port) = (link.to.index as usize, link.peer.port);
+        Some((self.nodes[index].as_switch_mut()?, port))
+    }
+
     /// Has the switch at the end of a host's link count frames that the host's port lost.
     pub fn count_drop(&mut self, host: u32, reason: DropReason, packets: u64, bytes: u64) {
+        if let Some((switch, port)) = self.switch_of(host) {
+            switch.count_interface_drop(port, reason, packets, bytes);
+        }
+    }
+
+    /// Has it take notice of how late frames were at the host.
+    pub fn note_lateness(&mut self, host: u32, late: &Late) {
+        if let Some((switch, _)) = self.switch_of(host) {
+            switch.note_lateness(late);
+        }
+    }
+
+    /// Has the switch at the end of a host's link send it so many frames from now on, and then none
+    /// until this is called again; `None`: as many as there are.
+    pub fn set_credit(&mut self, host: u32, now: Instant, frames: Option<u64>) {
         let Some(link) = self.nodes[host as usize].link(0) else {
             return;
         };
-        let (index, port) = (link.to.index as usize, link.peer.port);
-        if let Some(switch) = self.nodes[index].as_switch_mut() {
-            switch.count_interface_drop(port, reason, packets, bytes);
-        }
+        // An interface and its switch are in one partition.
+        let (index, port) = (link.to.index, link.peer.port);
+        self.with_node(index, now, |access| {
+            if let Some(switch) = access.node.as_switch_mut() {
+                switch.set_credit(port, frames);
+            }
+        });
     }
 
     /// Whether the delays of links may have changed since the last call.

@@ -15,10 +15,10 @@ use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::p4::write_request::Atomicity;
 use ebb_p4runtime::proto::{p4, rpc};
-use ebb_p4runtime::{Device, Event, Job, Server, Switch, TraceRequest, TraceSink};
+use ebb_p4runtime::{Device, Event, Job, Lateness, Server, Switch, TraceRequest, TraceSink};
 use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline};
 use ebb_traffic_manager::{
-    ConfigError, Count, PortStatistics, TrafficManager, TrafficManagerConfig,
+    ConfigError, Count, DelaySummary, PortStatistics, TrafficManager, TrafficManagerConfig,
 };
 use ebb_units::Instant;
 use prost::Message;
@@ -96,6 +96,14 @@ impl FakeSwitch {
     }
 }
 
+/// What every fake switch says.
+pub const LATE_DEPARTURES: DelaySummary = DelaySummary {
+    count: 3,
+    p99_ns: 2000,
+    p999_ns: 2500,
+    max_ns: 2501,
+};
+
 impl Switch for FakeSwitch {
     fn now(&self) -> Instant {
         self.now
@@ -128,6 +136,12 @@ impl Switch for FakeSwitch {
             bytes: 300,
         };
         vec![(5, "kernel-drop".to_owned(), dropped)]
+    }
+    fn lateness(&self) -> Lateness {
+        Lateness {
+            wakeups: DelaySummary::default(),
+            departures: LATE_DEPARTURES,
+        }
     }
     fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
         false

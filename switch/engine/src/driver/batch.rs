@@ -1,0 +1,96 @@
+//! Frames for one interface, and what became of them.
+
+use ebb_pipeline::Frames;
+use ebb_units::{Duration, Instant};
+
+use super::line::Dropped;
+
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    pub frames: Vec<Vec<u8>>,
+    /// For each, when it should leave; [`HELD`] if it could not.
+    due: Vec<Instant>,
+    /// So many of the first ones were sent or dropped.
+    done: usize,
+    /// When that was.
+    done_at: Instant,
+    pub drops: Vec<Dropped>,
+}
+
+/// The interface holds the frame back: the switch is not late with it.
+const HELD: Instant = Instant::FAR_FUTURE;
+
+impl Batch {
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub fn push(&mut self, due: Instant, frame: Vec<u8>) {
+        self.frames.push(frame);
+        self.due.push(due);
+    }
+
+    /// Of the first frames, so many are sent or dropped.
+    pub fn finish(&mut self, done: usize, at: Instant) {
+        (self.done, self.done_at) = (done, at);
+    }
+
+    /// Whether frames are left, after an attempt to send them all.
+    pub fn is_left(&self) -> bool {
+        self.done < self.frames.len()
+    }
+
+    /// Gives the memory of the frames back that are done with, and tells how late each of them was.
+    /// Returns how many these are; the others stay, and are held back from now on.
+    pub fn clear_done(&mut self, memory: &mut Frames, late: &mut Vec<Duration>) -> usize {
+        let done = std::mem::take(&mut self.done);
+        let on_time = self.due.drain(..done).filter(|due| *due != HELD);
+        late.extend(on_time.map(|due| self.done_at.since(due)));
+        self.frames.drain(..done).for_each(|f| memory.give(f));
+        self.due.fill(HELD);
+        done
+    }
+
+    /// Takes the frames of a later batch.
+    pub fn append(&mut self, later: &mut Batch) {
+        self.frames.append(&mut later.frames);
+        self.due.append(&mut later.due);
+        self.drops.append(&mut later.drops);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_interface_holds_back_is_not_late() {
+        let at = Instant::from_micros;
+        let (mut memory, mut late) = (Frames::default(), Vec::new());
+        let mut batch = Batch::default();
+        for number in 1..=3 {
+            batch.push(at(10 * u64::from(number)), vec![number]);
+        }
+        assert!(batch.is_left());
+        batch.finish(2, at(25));
+        assert_eq!(batch.clear_done(&mut memory, &mut late), 2);
+        assert_eq!(late, [15, 5].map(Duration::from_micros));
+        late.clear();
+
+        let mut later = Batch::default();
+        later.push(at(90), vec![4]);
+        batch.append(&mut later);
+        assert_eq!(
+            (batch.frames.as_slice(), later.len()),
+            (&[vec![3], vec![4]][..], 0)
+        );
+        batch.finish(2, at(100));
+        assert!(!batch.is_left());
+        assert_eq!(batch.clear_done(&mut memory, &mut late), 2);
+        assert_eq!(late, [Duration::from_micros(10)]);
+    }
+}

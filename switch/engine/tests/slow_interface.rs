@@ -1,0 +1,303 @@
+//! An interface that is slower than the switch: what it does not take waits in the switch's queues, where
+//! it shows, and is dropped there; the kernel holds a few frames.
+//!
+//! Needs root, `ip` and `tc`.
+
+mod common;
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::driver::{BYTES, PATIENCE, SWITCHES, Space, chain, ip, open, options, run, start};
+use common::{at, forward, frame, trim_program};
+use ebb_engine::{
+    DriverOptions, Interface, Network, NodeId, Reception, Switch, SwitchOptions, SwitchReport,
+};
+use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers};
+use ebb_test_needs::Need;
+use ebb_traffic_manager::TrafficManagerConfig;
+
+/// As on BMv2, if nobody says otherwise.
+const QUEUE_PACKETS: u64 = 64;
+
+/// A switch without a traffic manager configuration between p1 and p2.
+fn plain_switch() -> (Network<Interface>, NodeId) {
+    let options = SwitchOptions {
+        name: "s1".into(),
+        device_id: 0,
+        cpu_port: None,
+        drop_port: 511,
+    };
+    let mut switch = Switch::new(options, TrafficManagerConfig::default()).expect("valid");
+    switch.install(trim_program());
+    forward(&mut switch, 2, 2);
+    let mut network = Network::new();
+    let switch = network.add_switch(switch);
+    let ring = Reception::Ring { bytes: 8 << 20 };
+    Interface::attach(&mut network, at(switch, 1), "p1", ring).expect("attached");
+    Interface::attach(&mut network, at(switch, 2), "p2", Reception::Calls).expect("attached");
+    (network, switch)
+}
+
+/// Of one of the frames, which are numbered.
+fn numbered(number: u32) -> Vec<u8> {
+    let mut frame = frame(2, BYTES);
+    frame[20..24].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+fn send(socket: &PacketSocket, numbers: std::ops::Range<u32>) {
+    for number in numbers {
+        socket
+            .send_batch([numbered(number).as_slice()])
+            .expect("room");
+    }
+}
+
+/// More frames than any test needs for pressure.
+const MANY: u32 = 100_000;
+
+/// Sends frames, a few at a time, until something is so. Returns how many.
+fn send_until(socket: &PacketSocket, mut done: impl FnMut() -> bool) -> u32 {
+    let (mut sent, begun) = (0, Instant::now());
+    while !done() {
+        assert!(begun.elapsed() < PATIENCE && sent < MANY, "{sent} frames");
+        send(socket, sent..sent + 4);
+        sent += 4;
+        thread::sleep(Duration::from_millis(2));
+    }
+    sent
+}
+
+/// The numbers of the frames that have arrived.
+fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, numbers: &mut Vec<u32>) {
+    loop {
+        let batch = socket.receive_batch(buffers).expect("received");
+        for frame in batch.iter().filter(|frame| frame.bytes.len() == BYTES) {
+            numbers.push(u32::from_be_bytes(frame.bytes[20..24].try_into().unwrap()));
+        }
+        if batch.drained {
+            return;
+        }
+    }
+}
+
+/// What the queueing discipline of p2 holds.
+fn backlog_bytes(space: &Space) -> u64 {
+    let arguments = ["-n", space.name(), "-s", "qdisc", "show", "dev", "p2"];
+    let output = Command::new("tc")
+        .args(arguments)
+        .output()
+        .expect("`tc` runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let backlog = text.split("backlog ").nth(1).expect("a backlog");
+    let (bytes, _) = backlog.split_once('b').expect("in bytes");
+    // Above 10 kB it counts in Kb.
+    match bytes.strip_suffix('K') {
+        Some(kilobytes) => kilobytes.parse::<u64>().expect("a number") << 10,
+        None => bytes.parse().expect("a number"),
+    }
+}
+
+fn tc(space: &Space, arguments: &str) {
+    run("tc", &format!("-n {} qdisc {arguments}", space.name()));
+}
+
+fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there() {
+    for senders in [false, true] {
+        let space = Space::enter("slow");
+        // 250 frames a second.
+        tc(
+            &space,
+            "add dev p2 root tbf rate 2mbit burst 2000 limit 4000000",
+        );
+        let [h1, h2] = ["h1", "h2"].map(open);
+        let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+        let (network, switch) = plain_switch();
+        let options = DriverOptions {
+            senders,
+            ..options(1, 0)
+        };
+        let (handle, running) = start(network, options);
+        let report = || {
+            handle
+                .with_blocking(switch, |s| SwitchReport::of(s))
+                .expect("it runs")
+        };
+
+        // 20 of them in 2 ms: far more than go out, and enough for the sending thread.
+        let (mut sent, mut arrived, mut backlogs) = (0, Vec::new(), Vec::new());
+        for round in 0..100 {
+            send(&h1, sent..sent + 20);
+            sent += 20;
+            thread::sleep(Duration::from_millis(2));
+            receive(&h2, &mut buffers, &mut arrived);
+            if round % 10 == 9 {
+                backlogs.push(backlog_bytes(&space));
+            }
+        }
+        let queue = report().ports[1].queues[0].clone();
+        assert_eq!(queue.max_depth_packets, QUEUE_PACKETS, "senders {senders}");
+        assert!(
+            queue.depth_packets > QUEUE_PACKETS / 2,
+            "{}",
+            queue.depth_packets
+        );
+        // The kernel begins with 64 KB by its own account, which is 28 frames here, and one waits.
+        let (most, last) = (*backlogs.iter().max().unwrap(), *backlogs.last().unwrap());
+        assert!(most <= 30 * BYTES as u64, "{most}");
+        assert!(last <= 8 * BYTES as u64, "{last}: the bound adapts");
+
+        // Nothing is lost but what the queue dropped, and nothing overtakes.
+        let begun = Instant::now();
+        let dropped = loop {
+            receive(&h2, &mut buffers, &mut arrived);
+            let report = report();
+            let dropped: u64 = report.drops.iter().map(|row| row.count.packets).sum();
+            let full = report.drops.iter().all(|row| row.reason == "queue-full");
+            assert!(full, "{:?}", report.drops);
+            if arrived.len() as u64 + dropped == u64::from(sent) {
+                break dropped;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{} {dropped}", arrived.len());
+            thread::sleep(Duration::from_millis(5));
+        };
+        assert!(dropped > 100, "{dropped}");
+        assert!(arrived.is_sorted(), "{arrived:?}");
+
+        // Fast again, it takes all that comes at once, as far as the queue holds it.
+        tc(&space, "del dev p2 root");
+        let before = arrived.len();
+        for burst in 1..=10 {
+            send(&h1, sent..sent + 50);
+            sent += 50;
+            while arrived.len() < before + 50 * burst {
+                receive(&h2, &mut buffers, &mut arrived);
+                assert!(begun.elapsed() < PATIENCE, "{}", arrived.len() - before);
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        handle.stop();
+        let network = running.join().expect("no panic");
+        let report = SwitchReport::of(network.switch(switch).expect("a switch"));
+        let after: u64 = report.drops.iter().map(|row| row.count.packets).sum();
+        assert_eq!(after, dropped);
+    }
+}
+
+/// Two threads, links with delays, queues without an end: nothing is lost.
+fn a_slow_interface_holds_back_a_chain_of_switches_on_two_threads() {
+    let space = Space::enter("slow-chain");
+    tc(
+        &space,
+        "add dev p2 root tbf rate 4mbit burst 2000 limit 4000000",
+    );
+    let [h1, h2] = ["h1", "h2"].map(open);
+    let (network, switches) = chain(200_000);
+    let (handle, running) = start(network, options(2, 0));
+    let last = switches[SWITCHES - 1];
+    let sent = send_until(&h1, || {
+        let depth = |s: &mut Switch| s.queue_depth(2, 0).packets;
+        handle.with_blocking(last, depth).expect("it runs") >= 50
+    });
+    let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+    let (mut arrived, begun) = (Vec::new(), Instant::now());
+    while arrived.len() < sent as usize && begun.elapsed() < PATIENCE {
+        receive(&h2, &mut buffers, &mut arrived);
+        thread::sleep(Duration::from_millis(5));
+    }
+    handle.stop();
+    let network = running.join().expect("no panic");
+    assert!(arrived.iter().copied().eq(0..sent), "{sent}: {arrived:?}");
+    for (_, switch) in network.switches() {
+        assert_eq!(SwitchReport::of(switch).drops, []);
+    }
+}
+
+fn an_interface_that_goes_down_while_frames_wait_for_it_drops_them_and_comes_back() {
+    let space = Space::enter("slow-down");
+    // A frame in 160 ms: none leaves while the test looks.
+    tc(
+        &space,
+        "add dev p2 root tbf rate 50kbit burst 2000 limit 4000000",
+    );
+    let [h1, h2] = ["h1", "h2"].map(open);
+    let (network, switch) = plain_switch();
+    let (handle, running) = start(network, options(1, 0));
+    let depth = |s: &mut Switch| s.queue_depth(2, 0).packets;
+    let waiting = || handle.with_blocking(switch, depth).expect("it runs");
+    send_until(&h1, || waiting() > 0);
+    ip(&format!("-n {} link set p2 down", space.name()));
+    let begun = Instant::now();
+    while waiting() > 0 {
+        assert!(begun.elapsed() < PATIENCE, "they wait for ever");
+        thread::sleep(Duration::from_millis(5));
+    }
+    tc(&space, "del dev p2 root");
+    ip(&format!("-n {} link set p2 up", space.name()));
+    let (mut buffers, mut arrived) = (ReceiveBuffers::new(32, MAX_FRAME_BYTES), Vec::new());
+    let mut number = MANY;
+    while !arrived.iter().any(|number| *number >= MANY) {
+        assert!(begun.elapsed() < PATIENCE, "it does not come back");
+        send(&h1, number..number + 1);
+        number += 1;
+        thread::sleep(Duration::from_millis(20));
+        // The other end was without carrier, which it may still have to tell.
+        let _ = h2.take_error();
+        receive(&h2, &mut buffers, &mut arrived);
+    }
+    handle.stop();
+    let network = running.join().expect("no panic");
+    let report = SwitchReport::of(network.switch(switch).expect("a switch"));
+    let down = report.drops.iter().any(|row| row.reason == "port-down");
+    assert!(down, "{:?}", report.drops);
+}
+
+fn what_waits_for_an_interface_at_the_end_is_counted() {
+    let space = Space::enter("slow-end");
+    tc(
+        &space,
+        "add dev p2 root tbf rate 50kbit burst 2000 limit 4000000",
+    );
+    let h1 = open("h1");
+    let (network, switch) = plain_switch();
+    let (handle, running) = start(network, options(1, 0));
+    send(&h1, 0..200);
+    let begun = Instant::now();
+    let seen = |s: &mut Switch| {
+        let port = &SwitchReport::of(s).ports[1];
+        let queue = &port.queues[0];
+        let dropped: u64 = queue.dropped.values().map(|count| count.packets).sum();
+        queue.enqueued.packets + dropped
+    };
+    while handle.with_blocking(switch, seen).expect("it runs") < 200 {
+        assert!(begun.elapsed() < PATIENCE, "they do not come");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let held = backlog_bytes(&space) / BYTES as u64;
+    handle.stop();
+    let network = running.join().expect("no panic");
+    let report = SwitchReport::of(network.switch(switch).expect("a switch"));
+    let port = &report.ports[1];
+    let busy = report
+        .drops
+        .iter()
+        .find(|row| row.reason == "interface-busy");
+    let busy = busy.map_or(0, |row| row.count.packets);
+    // Sent by the switch: the kernel holds them, or has sent the few that the burst allows.
+    let taken = port.transmitted.packets - busy;
+    assert!(
+        busy > 0 && taken >= held && taken <= held + 5,
+        "{busy} {taken} {held}"
+    );
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there,
+        a_slow_interface_holds_back_a_chain_of_switches_on_two_threads,
+        an_interface_that_goes_down_while_frames_wait_for_it_drops_them_and_comes_back,
+        what_waits_for_an_interface_at_the_end_is_counted,
+    ],
+}
