@@ -152,7 +152,7 @@ lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
 	  controller/ebb_controller experiments/ebb_experiments)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
-	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/levels.py tools/dependencies.py)
+	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/levels.py tools/dependencies.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
 
 clean: ## remove everything that was built (not .venv, not target/)

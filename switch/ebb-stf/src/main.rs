@@ -156,8 +156,11 @@ fn print_frames(pair: &Pair, arguments: &Arguments) -> Result<()> {
         .and_then(|(program, statements)| run::frames(&program, &statements, arguments.mode()))
         .map_err(|verdict| anyhow!("{}", describe(pair, &verdict, true)))?;
     let mut text = String::new();
-    for (number, port, frame) in frames {
+    for (number, port, frame) in frames.sent {
         text += &format!("{number} {port} {}\n", expectation::hex(&frame));
+    }
+    for (line, problem) in frames.refused {
+        text += &format!("refused {line} {}\n", problem.replace('\n', " "));
     }
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())

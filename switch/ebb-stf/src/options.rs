@@ -47,7 +47,8 @@ pub struct Arguments {
     pub interpreted: bool,
 
     /// Compares nothing, but prints the frames that leave: for each a line with the number of the `packet` that it
-    /// is of (from 1), the port and the bytes. One test only.
+    /// is of (from 1), the port and the bytes, and a line `refused`, with line and reason, for each command that the
+    /// switch refuses. One test only.
     #[arg(long, conflicts_with = "verbose")]
     pub print_frames: bool,
 

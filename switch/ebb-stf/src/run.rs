@@ -42,23 +42,32 @@ pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
     verdict
 }
 
-/// Runs the commands and gives what leaves: the number of the packet that it is of (from 1), the port, the frame.
-pub fn frames(
-    program: &Program,
-    statements: &[Statement],
-    mode: Mode,
-) -> Result<Vec<(usize, u16, Vec<u8>)>, Verdict> {
+/// What a test without its comparison gives.
+#[derive(Default)]
+pub struct Frames {
+    /// What leaves: the number of the packet that it is of (from 1), the port, the frame.
+    pub sent: Vec<(usize, u16, Vec<u8>)>,
+    /// Commands that the switch refuses, by line.
+    pub refused: Vec<(usize, String)>,
+}
+
+/// Runs the commands, with the next one if one is refused, and compares nothing.
+pub fn frames(program: &Program, statements: &[Statement], mode: Mode) -> Result<Frames, Verdict> {
     let mut test = Test::new(program, mode)?;
-    test.all(statements)?;
+    let mut frames = Frames::default();
+    for statement in statements {
+        if let Err(problem) = test.step(statement) {
+            frames.refused.push((statement.line, problem));
+        }
+    }
     let numbers: BTreeMap<usize, usize> = test.packets.iter().copied().zip(1..).collect();
-    let mut frames = Vec::new();
     for (port, (_, sent)) in test.ports {
         for sent in sent {
-            frames.push((numbers[&sent.cause], port, sent.frame));
+            frames.sent.push((numbers[&sent.cause], port, sent.frame));
         }
     }
     // Stable: the order at each port stays.
-    frames.sort_by_key(|(number, ..)| *number);
+    frames.sent.sort_by_key(|(number, ..)| *number);
     Ok(frames)
 }
 

@@ -153,21 +153,32 @@ impl Lexer<'_> {
         }
     }
 
+    /// Also over the ends of lines that `\` takes back, as in C.
     fn take_while(&mut self, accept: impl Fn(char) -> bool) -> String {
-        let taken: String = self.rest().chars().take_while(|&c| accept(c)).collect();
-        self.pos += taken.len();
-        taken
+        let mut taken = String::new();
+        loop {
+            let rest = self.rest();
+            match rest.chars().next() {
+                Some(c) if accept(c) => {
+                    taken.push(c);
+                    self.pos += c.len_utf8();
+                }
+                Some('\\') if rest[joined_lines(rest)..].starts_with(&accept) => {
+                    self.pos += joined_lines(rest);
+                }
+                _ => return taken,
+            }
+        }
     }
 
     fn skip_space(&mut self) {
         loop {
             let rest = self.rest();
-            if rest.starts_with("\\\n") {
-                self.pos += 2;
-            } else if rest.starts_with("\\\r\n") {
-                self.pos += 3;
+            let joined = joined_lines(rest);
+            if joined > 0 {
+                self.pos += joined;
             } else if rest.starts_with("//") {
-                self.pos += rest.find('\n').unwrap_or(rest.len());
+                self.pos += comment_length(rest);
             } else if rest.starts_with("/*")
                 && let Some(end) = rest.find("*/").map(|i| i + 2)
             {
@@ -214,6 +225,7 @@ impl Lexer<'_> {
                     return Tok::Str(value);
                 }
                 '\\' => match chars.next() {
+                    Some((_, '\n')) => {}
                     Some((_, 'n')) => value.push('\n'),
                     Some((_, 't')) => value.push('\t'),
                     Some((_, escaped)) => value.push(escaped),
@@ -233,6 +245,31 @@ impl Lexer<'_> {
         parse_number(&text)
             .unwrap_or_else(|reason| Tok::Bad(format!("the number `{text}` ({reason})")))
     }
+}
+
+/// Bytes of the ends of lines at the start of `text` that a `\` in front takes back.
+fn joined_lines(text: &str) -> usize {
+    let mut rest = text;
+    while let Some(next) = ["\\\n", "\\\r\n"]
+        .iter()
+        .find_map(|end| rest.strip_prefix(end))
+    {
+        rest = next;
+    }
+    text.len() - rest.len()
+}
+
+/// Bytes of a `//` comment. It goes on in the next line if this one ends with `\`, as in C.
+fn comment_length(text: &str) -> usize {
+    let mut end = 0;
+    for line in text.split_inclusive('\n') {
+        end += line.len();
+        let line_end = line.trim_end_matches(['\n', '\r']);
+        if !line_end.ends_with('\\') {
+            return end - (line.len() - line_end.len());
+        }
+    }
+    end
 }
 
 fn parse_number(text: &str) -> Result<Tok, &'static str> {
@@ -312,6 +349,20 @@ mod tests {
         let tokens = lex(0, "a/*x*/>> b // c\n#d");
         assert!(!tokens[0].joint && tokens[1].joint && !tokens[2].joint);
         assert!(tokens[4].is("#") && tokens[4].starts_line && tokens[4].joint);
+    }
+
+    #[test]
+    fn a_backslash_joins_lines() {
+        let ident = |name: &str| Tok::Ident(name.into());
+        assert_eq!(
+            toks("ab\\\ncd \\\r\n e\\\n\\\nf \"g\\\nh\""),
+            [ident("abcd"), ident("ef"), Tok::Str("gh".into()), Tok::Eof]
+        );
+        assert_eq!(
+            toks("a // b \\\nc\nd // \\"),
+            [ident("a"), ident("d"), Tok::Eof]
+        );
+        assert!(!lex(0, "a \\\nb")[1].starts_line);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use num_traits::One;
 
 use super::layout::Place;
 use super::{Backend, Stage, hex, hex_value, leaves, members};
+use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
 use crate::ir::{Callee, Expr, ExprKind};
@@ -426,6 +427,25 @@ impl Backend<'_> {
         ops
     }
 
+    /// A value that is made where it is emitted is in no header of the packet.
+    fn check_emitted(&self, value: &Expr) {
+        match (&value.kind, &value.ty) {
+            (ExprKind::InvalidHeader, _) => {}
+            (ExprKind::List(_), Type::Struct(s)) if s.kind != StructKind::Struct => {
+                self.diagnostics.report(
+                    Diagnostic::error(
+                        "unsupported-deparser",
+                        value.span,
+                        "a BMv2 deparser emits headers, not values",
+                    )
+                    .help("assign it to a header in the egress control, and emit that"),
+                );
+            }
+            (ExprKind::List(items), _) => items.iter().for_each(|item| self.check_emitted(item)),
+            _ => {}
+        }
+    }
+
     /// The deparser is the list of headers it emits.
     pub(super) fn deparser(&mut self) {
         let flat = self.flat;
@@ -440,6 +460,7 @@ impl Backend<'_> {
                     ..
                 } if name == "emit" => {
                     for arg in args {
+                        self.check_emitted(arg);
                         order.extend(self.header_instances(arg));
                     }
                 }

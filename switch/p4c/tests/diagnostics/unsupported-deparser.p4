@@ -21,5 +21,5 @@ control E(inout headers hdr, inout metadata meta, inout standard_metadata_t sm) 
     apply {  }
 }
 control C(inout headers hdr, inout metadata meta) { apply {  } }
-control D(packet_out p, in headers hdr) { apply { if (hdr.h.isValid()) { p.emit(hdr.h); } } }
+control D(packet_out p, in headers hdr) { apply { if (hdr.h.isValid()) { p.emit(hdr.h); } p.emit((h_t) { 1, 2 }); p.emit((h_t) {#}); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;

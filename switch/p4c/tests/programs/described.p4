@@ -8,6 +8,7 @@
 const string PREFIX = "in";
 const bit<32> GROUP = 16;
 const bit<32> WIDTH = 32;
+const int FACTOR = 11;
 
 enum bit<16> Numbers {
     pad = 7,
@@ -79,7 +80,7 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
     }
 
     @brief("routes") @description("One for each destination.")
-    @owner[OWNER, WIDTH + 1, true]
+    @owner[OWNER, FACTOR * 3, true]
     @restriction("
         a != 0 -> \"x\";
     ")

@@ -78,7 +78,7 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
         if (hdr.either == (either_t) {#}) {
             found = found | 4;
         }
-        pair_t pair = { {#}, 5 };
+        pair_t pair = { (one_t) {#}, 5 };
         if (pair == { hdr.one, 5 }) {
             found = found | 8;
         }

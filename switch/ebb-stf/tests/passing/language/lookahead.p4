@@ -51,9 +51,6 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta, inout s
         if (ahead.stack[0].isValid() && ahead.stack[1].isValid()) {
             hdr.flags.value = hdr.flags.value | 4;
         }
-        if (packet.lookahead<tuple<one_t, bit<8>>>()[0].isValid()) {
-            hdr.flags.value = hdr.flags.value | 8;
-        }
         transition accept;
     }
 }

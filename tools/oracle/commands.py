@@ -1,0 +1,218 @@
+"""What a switch is told in a run. Names of tables, actions and so on are whole names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .model import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What an entry says of one key field."""
+
+    kind: Literal["exact", "lpm", "ternary", "optional", "range", "any"]
+    value: int = 0
+    mask: int = 0
+    """Ternary and optional: the bits that are compared."""
+    prefix_length: int = 0
+    high: int = 0
+    """Range: its upper end; `value` is the lower one. Both belong to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An action with its arguments, by name of the parameter."""
+
+    action: str
+    arguments: dict[str, int] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Of the table's action profile."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Of the table's action selector."""
+
+    number: int
+
+
+What = Call | Member | Group
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    port: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """An entry; the keys are in the order of the program."""
+
+    table: str
+    keys: tuple[Match, ...]
+    what: What
+    label: str
+    priority: int | None = None
+    """Higher wins. None: the table has no priorities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    table: str
+    what: What | None
+    """None: what the program says."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateMember:
+    """Members and groups of a profile are numbered from 0."""
+
+    profile: str
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class CreateGroup:
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddToGroup:
+    profile: str
+    member: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True)
+class Multicast:
+    """A group of which each node is an instance (egress_rid) and ports."""
+
+    group: int
+    nodes: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A clone session to a port."""
+
+    session: int
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRegister:
+    name: str
+    index: int
+    value: int
+
+
+Control = (
+    Add
+    | Remove
+    | SetDefault
+    | CreateMember
+    | CreateGroup
+    | AddToGroup
+    | Multicast
+    | Mirror
+    | WriteRegister
+)
+Command = Packet | Control
+
+
+class Script:
+    """STF text of commands, for a program with these names of key fields."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.nodes = 0
+
+    def text(self, commands: list[Command]) -> tuple[str, list[int]]:
+        """Also the number of the command of each line."""
+        lines, origins = [], []
+        for number, command in enumerate(commands):
+            for line in self.lines(command):
+                lines.append(line)
+                origins.append(number)
+        return "\n".join(lines) + "\n", origins
+
+    def lines(self, command: Command) -> list[str]:
+        match command:
+            case Packet(port, data):
+                return [f"packet {port} {data.hex()}"]
+            case Add(table, keys, what, label, priority):
+                fields = self.program.tables[table].keys
+                texts = [
+                    f'"{key.name}":{match_text(given, key.bits)}'
+                    for key, given in zip(fields, keys, strict=True)
+                    if given.kind != "any"
+                ]
+                priorities = [] if priority is None else [str(priority)]
+                words = ["add", f'"{table}"', *priorities, *texts, what_text(what), f"= {label}"]
+                return [" ".join(words)]
+            case Remove(label):
+                return [f"remove {label}"]
+            case SetDefault(table, what):
+                return [f'setdefault "{table}"' + (f" {what_text(what)}" if what else "")]
+            case CreateMember(profile, call):
+                return [f'act_prof_create_member "{profile}" {what_text(call)}']
+            case CreateGroup(profile):
+                return [f'act_prof_create_group "{profile}"']
+            case AddToGroup(profile, member, group):
+                return [f'act_prof_add_member_to_group "{profile}" {member} {group}']
+            case Multicast(group, nodes):
+                return self.multicast_lines(group, nodes)
+            case Mirror(session, port):
+                return [f"mirroring_add {session} {port}"]
+            case WriteRegister(name, index, value):
+                return [f'register_write "{name}" {index} {value}']
+
+    def multicast_lines(
+        self, group: int, nodes: tuple[tuple[int, tuple[int, ...]], ...]
+    ) -> list[str]:
+        lines = [f"mc_mgrp_create {group}"]
+        for instance, ports in nodes:
+            lines.append(f"mc_node_create {instance} {' '.join(map(str, ports))}")
+            lines.append(f"mc_node_associate {group} {self.nodes}")
+            self.nodes += 1
+        return lines
+
+
+def match_text(match: Match, bits: int) -> str:
+    match match.kind:
+        case "lpm":
+            return f"{match.value:#x}/{match.prefix_length}"
+        case "ternary" | "optional":
+            digits = (
+                str(match.value >> bit & 1) if match.mask >> bit & 1 else "*"
+                for bit in reversed(range(bits))
+            )
+            return "0b" + "".join(digits)
+        case "range":
+            return f"{match.value:#x}->{match.high:#x}"
+        case _:
+            return f"{match.value:#x}"
+
+
+def what_text(what: What) -> str:
+    match what:
+        case Member(number):
+            return f"member {number}"
+        case Group(number):
+            return f"group {number}"
+        case Call(action, arguments):
+            given = ", ".join(f'"{name}":{value:#x}' for name, value in arguments.items())
+            return f'"{action}"({given})'

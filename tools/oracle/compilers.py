@@ -1,0 +1,63 @@
+"""From a P4 program to BMv2 JSON and P4Info, with either compiler."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+OURS, THEIRS = "ebb-p4c", "p4c-bm2-ss"
+TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What a compiler made of a program."""
+
+    json: Path | None
+    """None: it refused the program."""
+    p4info: Path
+    problem: str
+    """The first line that says why; empty if it did not refuse."""
+
+
+def command(compiler: str, build: Path) -> str | None:
+    """Path of a compiler; None if it is not there."""
+    if compiler == OURS and (build / OURS).exists():
+        return str(build / OURS)
+    return shutil.which(compiler)
+
+
+def compile_program(
+    compiler: str, build: Path, program: Path, flags: tuple[str, ...], folder: Path
+) -> Compiled:
+    """Output goes to the folder, which is made."""
+    path = command(compiler, build)
+    assert path, compiler
+    folder.mkdir(parents=True, exist_ok=True)
+    json, p4info = folder / "program.json", folder / "program.p4info.txtpb"
+    arguments = [path, "--std", "p4-16", "-o", str(json), "--p4runtime-files", str(p4info)]
+    arguments += flags
+    try:
+        done = subprocess.run(
+            [*arguments, str(program)],
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except subprocess.TimeoutExpired:
+        return Compiled(None, p4info, f"not done after {TIMEOUT_S} s")
+    text = (done.stderr + done.stdout).decode(errors="replace")
+    if done.returncode == 0 and json.exists():
+        return Compiled(json, p4info, "")
+    return Compiled(None, p4info, first_error(text) or f"it ended with {done.returncode}")
+
+
+def first_error(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = (line for line in lines if re.search(r"error|Compiler Bug|panicked", line))
+    return next(errors, lines[0] if lines else "")

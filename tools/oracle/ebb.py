@@ -1,0 +1,50 @@
+"""ebb-stf on commands: what leaves our switch, and which commands it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .bmv2 import Run, Split, split
+from .commands import Command, Script
+from .model import Program
+
+TIMEOUT_S = 120
+
+
+def run(program: Program, commands: list[Command], how: Split, build: Path) -> Run:
+    """As `bmv2.run`; batches only say what is told together."""
+    text, origins = Script(program).text(commands)
+    status, output, problem = call(program, text, build)
+    if status:
+        return Run(ended=f"ebb-stf ended with {status}: {problem.strip()[-300:]}")
+    batches = split(commands, how)
+    numbers = [number for number, batch in enumerate(batches) for _ in batch.packets]
+    result = Run(frames=[[] for _ in batches])
+    for line in output.splitlines():
+        if line.startswith("refused "):
+            _, number, reason = line.split(" ", 2)
+            result.refused[origins[int(number) - 1]] = reason
+        else:
+            number, port, *frame = line.split()
+            data = bytes.fromhex(frame[0]) if frame else b""
+            result.frames[numbers[int(number) - 1]].append((int(port), data))
+    return result
+
+
+def call(program: Program, text: str, build: Path) -> tuple[int, str, str]:
+    with tempfile.TemporaryDirectory(prefix="ebb-stf-") as folder:
+        script = Path(folder) / "script.stf"
+        script.write_text(text)
+        try:
+            done = subprocess.run(
+                [build / "ebb-stf", "--print-frames", program.path, script],
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return -1, "", f"it was not done after {TIMEOUT_S} s"
+    return done.returncode, done.stdout, done.stderr

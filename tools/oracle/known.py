@@ -1,0 +1,40 @@
+"""Why ways may differ although nobody is wrong. Every use is printed with the result."""
+
+from __future__ import annotations
+
+from .model import Program
+
+CLOCKS = (
+    "ingress_global_timestamp",
+    "egress_global_timestamp",
+    "intrinsic_metadata.ingress_global_timestamp",
+    "intrinsic_metadata.egress_global_timestamp",
+    "enq_timestamp",
+    "deq_timedelta",
+    "queueing_metadata.enq_timestamp",
+    "queueing_metadata.deq_timedelta",
+)
+DEPTHS = (
+    "enq_qdepth",
+    "deq_qdepth",
+    "queueing_metadata.enq_qdepth",
+    "queueing_metadata.deq_qdepth",
+)
+
+KNOWN: dict[str, str] = {}
+"""By name of the program without its ending."""
+
+
+def legitimate(program: Program, same_outline: bool) -> str:
+    """The reason why the program may send other frames each time; empty if there is none.
+
+    What it reads from a clock or a queue may change bytes only, unless the program is KNOWN: ports
+    and lengths are the same outline.
+    """
+    if program.says("modify_field_rng_uniform"):
+        return "random()"
+    if same_outline and program.says(*CLOCKS):
+        return "reads the clock"
+    if same_outline and program.says(*DEPTHS):
+        return "reads the depth of a queue, which BMv2 fills faster"
+    return ""

@@ -1,0 +1,168 @@
+"""What BMv2 JSON says of a program, as far as commands and packets need it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Field = tuple[str, str]
+"""Header (or metadata) and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    name: str
+    kind: str
+    """BMv2's: exact, lpm, ternary (`optional` too), range or valid."""
+    target: Field
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    name: str
+    keys: list[Key]
+    kind: str
+    """Of the whole table: exact, lpm, ternary or range. The last two have priorities."""
+    profile: str | None
+    has_entries: bool
+    """The program has entries for it."""
+
+    @property
+    def has_priorities(self) -> bool:
+        return self.kind in ("ternary", "range")
+
+
+class Program:
+    """A BMv2 JSON file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.json: dict[str, Any] = json.loads(path.read_text())
+        self.header_types = {t["name"]: t for t in self.json["header_types"]}
+        """By name; `fields` are name, bits (or `*` for a varbit) and so on."""
+        self.headers = {
+            h["name"]: self.header_types[h["header_type"]] for h in self.json["headers"]
+        }
+        """Type by name of the instance, those in stacks too."""
+        ids = {h["id"]: h["name"] for h in self.json["headers"]}
+        self._metadata = {h["name"] for h in self.json["headers"] if h.get("metadata")}
+        self.stacks = {
+            s["name"]: [ids[i] for i in s["header_ids"]] for s in self.json.get("header_stacks", [])
+        }
+        self.tables = {t.name: t for t in self._tables()}
+        self.actions: dict[str, dict[str, int]] = {
+            a["name"]: {p["name"]: p["bitwidth"] for p in a["runtime_data"]}
+            for a in self.json["actions"]
+        }
+        """Width by name of the parameter, by name of the action."""
+        self.registers: dict[str, tuple[int, int]] = {
+            r["name"]: (r["size"], r["bitwidth"]) for r in self.json.get("register_arrays", [])
+        }
+        """Size and width."""
+
+    def _tables(self) -> Iterator[Table]:
+        for pipeline in self.json["pipelines"]:
+            for table in pipeline["tables"]:
+                keys = [self._key(key) for key in table["key"]]
+                profile, entries = table.get("action_profile"), bool(table.get("entries"))
+                yield Table(table["name"], keys, table["match_type"], profile, entries)
+
+    def _key(self, key: dict[str, Any]) -> Key:
+        target = key["target"]
+        # A key of match type `valid` names the header alone.
+        header, name = target if isinstance(target, list) else (target, "$valid$")
+        return Key(
+            key.get("name") or f"{header}.{name}",
+            key["match_type"],
+            (header, name),
+            self.field_bits((header, name)) or 1,
+        )
+
+    def is_metadata(self, header: str) -> bool:
+        return header in self._metadata
+
+    def fields(self, header: str) -> list[tuple[str, int | None]]:
+        """Name and width, None for a varbit."""
+        kinds = self.headers[header]["fields"]
+        return [(f[0], None if f[1] == "*" else f[1]) for f in kinds]
+
+    def field_bits(self, field: Field) -> int | None:
+        header, name = field
+        if name == "$valid$":
+            return 1
+        if header not in self.headers:
+            return None
+        return dict(self.fields(header)).get(name)
+
+    def says(self, *words: str) -> bool:
+        """Whether one of these strings is anywhere in the program's parsers, controls and so on."""
+        return any(node in words for node in self.strings())
+
+    def strings(self) -> Iterator[str]:
+        """All but names of types and instances."""
+        parts = ("parsers", "deparsers", "actions", "pipelines", "checksums", "calculations")
+        for part in (*parts, "field_lists", "learn_lists"):
+            yield from strings(self.json.get(part, []))
+
+    def with_zeros(self, path: Path) -> Program:
+        """The program with a parser that first sets all fields of headers to 0.
+
+        What BMv2 reads from a header that is not there is what an earlier packet had in it.
+        """
+        copy = json.loads(self.path.read_text())
+        for parser in copy["parsers"]:
+            fields = [
+                [header, name]
+                for header, kind in self.headers.items()
+                if not self.is_metadata(header)
+                for name, bits, *_ in kind["fields"]
+                if bits != "*" and name != "$valid$"
+            ]
+            zero = {"type": "hexstr", "value": "0x00"}
+            operations = [
+                {"op": "set", "parameters": [{"type": "field", "value": field}, zero]}
+                for field in fields
+            ]
+            first = {"type": "default", "value": None, "mask": None}
+            state = {
+                "name": "$zeros",
+                "id": 1 + max(state["id"] for state in parser["parse_states"]),
+                "parser_ops": operations,
+                "transitions": [{**first, "next_state": parser["init_state"]}],
+                "transition_key": [],
+            }
+            parser["parse_states"].append(state)
+            parser["init_state"] = "$zeros"
+        path.write_text(json.dumps(copy))
+        return Program(path)
+
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        """All JSON objects."""
+        yield from objects(self.json)
+
+
+def strings(node: Any) -> Iterator[str]:
+    if isinstance(node, str):
+        yield node
+    elif isinstance(node, list):
+        for element in node:
+            yield from strings(element)
+    elif isinstance(node, dict):
+        for key, element in node.items():
+            if key != "source_info":
+                yield from strings(element)
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        for key, element in node.items():
+            if key != "source_info":
+                yield from objects(element)
+    elif isinstance(node, list):
+        for element in node:
+            yield from objects(element)

@@ -1,0 +1,153 @@
+"""Batches, and what is made of runs that differ."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from oracle import bmv2, compilers, fourway, pcap, testgen
+from oracle.bmv2 import Run, Split, split
+from oracle.commands import Command, Mirror, Packet
+from oracle.fourway import OUR_SWITCH, THEIR_SWITCH, FourWay, Options, Way
+from oracle.known import legitimate
+from oracle.model import Program
+from oracle.tests.fixtures import document, program
+
+OURS, BMV2 = (compilers.OURS, OUR_SWITCH), (compilers.THEIRS, THEIR_SWITCH)
+PACKETS: list[Command] = [Packet(0, bytes([number])) for number in range(5)]
+
+
+def test_packets_go_in_batches_between_commands() -> None:
+    commands = [*PACKETS[:2], Mirror(1, 2), *PACKETS[2:]]
+    batches = split(commands, Split(2, frozenset({4})))
+    assert [batch.places for batch in batches] == [[0, 1], [3], [4], [5]]
+    assert [batch.controls for batch in batches] == [[], [(2, Mirror(1, 2))], [], []]
+
+
+def test_a_pipe_holds_back_what_a_later_batch_may_read(tmp_path: Path) -> None:
+    pipe = bmv2.Pipe(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    pipe.append(0, b"a")
+    pipe.hold_until(2)
+    pipe.append(1, b"b")
+    pipe.write()
+    assert os.read(reader, 1000) == pcap.HEADER
+    for batch, expected in enumerate((pcap.record(0, b"a"), None, pcap.record(1, b"b"))):
+        pipe.release(batch)
+        assert pipe.write() == (expected is not None)
+        if expected:
+            assert pipe.is_read() != pipe.is_open
+            assert os.read(reader, 1000) == expected
+        assert pipe.is_read()
+    # The end of the file.
+    assert not pipe.is_open
+    assert os.read(reader, 1000) == b""
+    os.close(reader)
+
+
+class Runs(FourWay):
+    """Ways that send back what they get, but for what `change` says."""
+
+    def __init__(self, folder: Path, change: dict[tuple[Way, bytes], str]) -> None:
+        super().__init__(Path("x.p4"), Options(batch=3), folder)
+        self.programs = {compilers.OURS: program(folder), compilers.THEIRS: program(folder)}
+        self.change = change
+
+    def ways(self) -> list[Way]:
+        return [OURS, BMV2]
+
+    def one(self, way: Way, commands: list[Command], how: Split) -> Run:
+        run = Run()
+        for batch in split(commands, how):
+            run.frames.append([])
+            for packet in batch.packets:
+                change = self.change.get((way, packet.data))
+                if change == "race" and len(batch.packets) == 1:
+                    change = None
+                if change == "end":
+                    run.ended = "Assertion failed"
+                    return run
+                run.frames[-1].append((packet.port, b"!" if change else packet.data))
+        return run
+
+
+def test_ways_that_agree_are_the_same(tmp_path: Path) -> None:
+    result = Runs(tmp_path, {}).judge(PACKETS)
+    assert (result.verdict, result.packets, result.frames) == ("same", 5, 5)
+    assert result.ways == ["ebb-p4c + ebb-switch", "p4c-bm2-ss + simple_switch"]
+
+
+def test_a_difference_is_told_with_its_packet(tmp_path: Path) -> None:
+    result = Runs(tmp_path, {(OURS, b"\4"): "other"}).judge(PACKETS)
+    assert result.verdict == "different"
+    assert "04 to port 0, command 4" in result.reason
+    assert "ebb-p4c + ebb-switch: 0: 21" in result.reason
+
+
+def test_what_differs_in_batches_only_is_not_a_difference(tmp_path: Path) -> None:
+    assert Runs(tmp_path, {(BMV2, b"\1"): "race"}).judge(PACKETS).verdict == "same"
+
+
+def test_a_packet_that_ends_bmv2_is_left_out_and_told(tmp_path: Path) -> None:
+    result = Runs(tmp_path, {(BMV2, b"\1"): "end"}).judge(PACKETS)
+    assert (result.verdict, result.packets) == ("same", 4)
+    assert result.ended == ["p4c-bm2-ss + simple_switch: Assertion failed: 01"]
+    assert Runs(tmp_path, {(OURS, b"\1"): "end"}).judge(PACKETS).verdict == "error"
+
+
+def test_commands_that_one_way_refuses_are_a_difference(tmp_path: Path) -> None:
+    ways = Runs(tmp_path, {})
+    commands: list[Command] = [Mirror(1, 2), *PACKETS]
+    ways.runs = {OURS: Run(), BMV2: Run(refused={0: "error 3"})}
+    expected = "p4c-bm2-ss + simple_switch refuses `mirroring_add 1 2`: error 3"
+    assert ways.controls(commands) == expected
+    ways.runs[OURS].refused[0] = "no such session"
+    assert ways.controls(commands) == ""
+
+
+def test_reasons_are_named_for_programs_that_have_them(tmp_path: Path) -> None:
+    assert legitimate(program(tmp_path), True) == ""
+    clock = document()
+    target = ["standard_metadata", "ingress_global_timestamp"]
+    clock["actions"][0]["primitives"] = [{"op": "assign", "parameters": [{"value": target}]}]
+    path = tmp_path / "clock.json"
+    path.write_text(json.dumps(clock))
+    assert legitimate(Program(path), True) == "reads the clock"
+    # Other ports or lengths are not explained by it.
+    assert legitimate(Program(path), False) == ""
+
+
+def test_bmv2_reads_zeros_from_headers_that_are_not_there(tmp_path: Path) -> None:
+    changed = program(tmp_path).with_zeros(tmp_path / "zeros.json")
+    parser = changed.json["parsers"][0]
+    first = next(s for s in parser["parse_states"] if s["name"] == parser["init_state"])
+    assert [t["next_state"] for t in first["transitions"]] == ["start"]
+    fields = [operation["parameters"][0]["value"] for operation in first["parser_ops"]]
+    assert ["ipv4", "ttl"] in fields
+    assert ["meta", "x"] not in fields
+
+
+@pytest.mark.parametrize("runner", [fourway, testgen])
+def test_without_the_tools_the_runners_say_that_they_skip(
+    runner: object,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for tool in ("ebb-p4c", "ebb-stf"):
+        (tmp_path / tool).touch()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["runner", "--build", str(tmp_path), "x.p4"])
+    assert runner.main() == 0  # type: ignore[attr-defined]
+    assert capsys.readouterr().out.startswith("skipped: ")
+
+
+def test_lists_have_flags_for_each_program(tmp_path: Path) -> None:
+    (tmp_path / "LIST").write_text("/a.p4\t\n/b.p4\t-I /x -DY\n")
+    found = fourway.programs([f"@{tmp_path}/LIST", "c.p4"], ["-Iz"])
+    assert found == [
+        (Path("/a.p4"), ("-Iz",)),
+        (Path("/b.p4"), ("-Iz", "-I", "/x", "-DY")),
+        (Path("c.p4"), ("-Iz",)),
+    ]
