@@ -67,7 +67,7 @@ class Run:
     """What came of a run."""
 
     frames: list[list[tuple[int, bytes]]] = field(default_factory=list)
-    """What left, by batch: port and frame, in order at each port."""
+    """What left, by batch: port and frame, in order at each port. None: the program is refused."""
     refused: dict[int, str] = field(default_factory=dict)
     """Commands that the switch refused, by place in the list of commands."""
     ended: str = ""
@@ -83,7 +83,11 @@ def run(program: Program, commands: list[Command], how: Split) -> Run:
     result = Run()
     with tempfile.TemporaryDirectory(prefix="ebb-bmv2-") as folder:
         batches = split(commands, how)
-        with contextlib.closing(Process(program, Path(folder), batches)) as process:
+        try:
+            process = Process(program, Path(folder), batches)
+        except Bmv2Error as error:
+            return Run(ended=str(error))
+        with contextlib.closing(process):
             for number in range(len(batches)):
                 result.frames.append([])
                 try:

@@ -109,6 +109,8 @@ class FourWay:
         self.zeroed: dict[str, Program] = {}
         """For BMv2."""
         self.runs: dict[Way, Run] = {}
+        self.absent: dict[Way, str] = {}
+        """Ways whose switch refuses the program, and why."""
         self.result = Result(str(path), "same")
 
     def run(self) -> Result:
@@ -141,7 +143,8 @@ class FourWay:
 
     def ways(self) -> list[Way]:
         switches = [OUR_SWITCH, *([THEIR_SWITCH] if bmv2.is_there() else [])]
-        return [(compiler, switch) for switch in switches for compiler in self.programs]
+        ways = [(compiler, switch) for switch in switches for compiler in self.programs]
+        return [way for way in ways if way not in self.absent]
 
     def judge(self, commands: list[Command]) -> Result:
         """Runs all ways until they agree, or differ in one packet."""
@@ -154,6 +157,9 @@ class FourWay:
             batches = split(commands, how)
             if ended := next((way for way in self.runs if self.runs[way].ended), None):
                 reason = f"{' + '.join(ended)}: {self.runs[ended].ended}"
+                if not self.runs[ended].frames and "panicked" not in reason:
+                    self.absent[ended] = reason
+                    continue
                 last = batches[len(self.runs[ended].frames) - 1]
                 if ended[1] == OUR_SWITCH or not last.packets:
                     return self.tell("error", reason)
@@ -216,7 +222,7 @@ class FourWay:
         self.result.states = self.options.states
         self.result.ways = [" + ".join(way) for way in self.runs]
         if number is None:
-            return self.result
+            return self.without_absent()
         batch = split(commands, how)[number]
         packet = batch.packets[0]
         lines = [f"{packet.data.hex()} to port {packet.port}, command {batch.places[0]}:"]
@@ -229,6 +235,19 @@ class FourWay:
         self.tell("different", text)
         self.keep(commands[: batch.places[0] + 1])
         return self.result
+
+    def without_absent(self) -> Result:
+        """Of ways that agree: what it means that others could not be gone."""
+        if not self.absent:
+            return self.result
+        refusing = {switch for _, switch in self.absent}
+        reason = "; ".join(self.absent.values())
+        excused = all(way[1] == THEIR_SWITCH or way[0] == THEIRS for way in self.absent)
+        if (OURS, THEIR_SWITCH) in self.absent and (THEIRS, THEIR_SWITCH) not in self.absent:
+            excused = False
+        if refusing == {OUR_SWITCH} or len(self.runs) < 2 or not excused:
+            return self.tell("error", reason)
+        return self.tell("legitimate", f"the program is refused: {reason}")
 
     def legitimate(self) -> str:
         """The reason why contents may differ; ports and lengths must still be the same."""

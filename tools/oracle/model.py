@@ -44,8 +44,10 @@ class Program:
         self.json: dict[str, Any] = json.loads(path.read_text())
         self.header_types = {t["name"]: t for t in self.json["header_types"]}
         """By name; `fields` are name, bits (or `*` for a varbit) and so on."""
+        # p4c takes some unions for headers, of a type that it does not write.
         self.headers = {
-            h["name"]: self.header_types[h["header_type"]] for h in self.json["headers"]
+            h["name"]: self.header_types.get(h["header_type"], {"fields": []})
+            for h in self.json["headers"]
         }
         """Type by name of the instance, those in stacks too."""
         ids = {h["id"]: h["name"] for h in self.json["headers"]}

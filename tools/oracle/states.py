@@ -104,7 +104,9 @@ def compared(program: Program, found: dict[Field, list[int]]) -> None:
                 value = int(other["value"], 16)
                 if value >= 0:
                     header, name = this["value"]
-                    found[header, name] += [value, value + 1, max(value - 1, 0)]
+                    # What is equal mostly leads on, what is not to a drop.
+                    times = 4 if node["op"] in ("==", "!=") else 1
+                    found[header, name] += [value] * times + [value + 1, max(value - 1, 0)]
 
 
 def unwrapped(node: Any) -> dict[str, Any]:

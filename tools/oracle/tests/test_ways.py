@@ -96,6 +96,24 @@ def test_a_packet_that_ends_bmv2_is_left_out_and_told(tmp_path: Path) -> None:
     assert Runs(tmp_path, {(OURS, b"\1"): "end"}).judge(PACKETS).verdict == "error"
 
 
+def test_only_bmv2_may_refuse_a_program(tmp_path: Path) -> None:
+    ways = [
+        (compiler, switch) for compiler in OURS[:1] + BMV2[:1] for switch in OURS[1:] + BMV2[1:]
+    ]
+    ours_there, theirs_there = ways[1], ways[3]
+    for absent, verdict in (
+        ([theirs_there], "legitimate"),
+        ([ours_there, theirs_there], "legitimate"),
+        ([ours_there], "error"),
+        ([ways[2]], "error"),
+        ([ways[2], theirs_there], "legitimate"),
+    ):
+        four = Runs(tmp_path, {})
+        four.absent = dict.fromkeys(absent, "bad JSON")
+        four.runs = {way: Run() for way in ways if way not in absent}
+        assert four.without_absent().verdict == verdict, absent
+
+
 def test_commands_that_one_way_refuses_are_a_difference(tmp_path: Path) -> None:
     ways = Runs(tmp_path, {})
     commands: list[Command] = [Mirror(1, 2), *PACKETS]
