@@ -1,5 +1,5 @@
 //! What a sender is told is what became of its object, and what a peer names harms nobody. Among
-//! three hosts; needs root, and says so if it skips.
+//! three hosts; needs root.
 
 #[allow(dead_code)] // of these helpers, some are for the other tests
 mod bridge;
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bridge::{Hosts, Running, names, stderr};
 use common::record;
+use ebb_test_needs::Need;
 
 const SCHEMES: [&str; 6] = ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"];
 
@@ -18,9 +19,8 @@ fn generate(hosts: &Hosts, options: &str, to: &str) -> std::process::Output {
     hosts.agent("a", &args).output().unwrap()
 }
 
-#[test]
 fn a_sender_hears_that_its_object_was_not_stored() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     for scheme in SCHEMES {
         let dir = hosts.make_dir(scheme);
         std::fs::write(dir.join("taken"), "precious").unwrap();
@@ -51,9 +51,8 @@ fn a_sender_hears_that_its_object_was_not_stored() {
     }
 }
 
-#[test]
 fn with_overwrite_files_are_replaced() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let dir = hosts.make_dir("received");
     std::fs::write(dir.join("taken"), "old").unwrap();
     let outside = hosts.dir.join("outside");
@@ -70,9 +69,8 @@ fn with_overwrite_files_are_replaced() {
     assert_eq!(std::fs::read(&outside).unwrap(), b"precious");
 }
 
-#[test]
 fn a_group_hears_of_the_one_that_could_not_store() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let dirs = ["b", "c"].map(|side| hosts.make_dir(side));
     std::fs::write(dirs[1].join("object"), "precious").unwrap();
     let mut receivers = ["b", "c"].map(|side| {
@@ -100,9 +98,8 @@ fn a_group_hears_of_the_one_that_could_not_store() {
 }
 
 /// The reader of a pipe takes longer than any engine would wait, and then goes.
-#[test]
 fn a_server_hears_that_nobody_took_what_was_fetched() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     let served = hosts.make_dir("served");
     // More than a pipe holds, and less than what stops a flow.
     std::fs::write(served.join("object"), vec![7; 300_000]).unwrap();
@@ -120,9 +117,8 @@ fn a_server_hears_that_nobody_took_what_was_fetched() {
     }
 }
 
-#[test]
 fn text_of_a_peer_is_never_written_as_it_is() {
-    let Some(hosts) = Hosts::new() else { return };
+    let hosts = Hosts::new();
     // Title of the window, lines, C1, direction of writing.
     let name = "\u{1b}]0;owned\u{7}\r\n\u{9b}2J\u{202e}x";
     let clean = |text: &[u8]| {
@@ -154,4 +150,14 @@ fn text_of_a_peer_is_never_written_as_it_is() {
         stderr(&output)
     );
     assert!(!Path::new(&hosts.dir).join("none").exists());
+}
+
+ebb_test_needs::tests! {
+    Need::Root => [
+        a_sender_hears_that_its_object_was_not_stored,
+        with_overwrite_files_are_replaced,
+        a_group_hears_of_the_one_that_could_not_store,
+        a_server_hears_that_nobody_took_what_was_fetched,
+        text_of_a_peer_is_never_written_as_it_is,
+    ],
 }
