@@ -41,7 +41,7 @@ class TrafficClass(Parameters):
 class StepMarking(Parameters):
     """DCTCP's marking: CE when the queue is deeper than K."""
 
-    threshold_bytes: Annotated[int, Field(ge=0)] = 30_000
+    threshold_bytes: Annotated[int, Field(ge=0, lt=2**19)] = 30_000
     """K. 30 KB at 1 Gbit/s, 6 KB aggressive with pacing (HULL section 2.2)."""
 
 
@@ -50,7 +50,7 @@ class PhantomQueue(Parameters):
 
     drain_fraction: Annotated[float, Field(gt=0, le=1)] = 0.95
     """gamma: drain rate as a share of the link rate (HULL section 5.1)."""
-    threshold_bytes: Annotated[int, Field(ge=0)] = 1_000
+    threshold_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 1_000
     """Marking threshold (HULL section 6.1)."""
     count_self: bool = False
     """Whether the passing packet counts before the comparison (the EPFL reading) or after."""
@@ -71,7 +71,7 @@ class Trimming(Parameters):
     """A header that this queue refuses goes back to its sender; the queue must `deflect`."""
     trigger: Literal["deflect", "occupancy"] = "deflect"
     """Who notices that a packet does not fit: the traffic manager, or the program's own counter."""
-    occupancy_limit_bytes: Annotated[int, Field(gt=0)] = 12_000
+    occupancy_limit_bytes: Annotated[int, Field(gt=0, lt=2**32)] = 12_000
     """Data bytes queued on a port above which the `occupancy` trigger trims: 8 full packets."""
 
 

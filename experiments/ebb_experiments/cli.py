@@ -24,7 +24,7 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.fabric_file import FABRIC_SOCKET
-from ebb_topologies.files import InputError
+from ebb_topologies.files import InputError, write
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
@@ -264,8 +264,8 @@ def _insisting() -> Iterator[None]:
 
 def _save(fabric: Fabric, results: dict[str, SchemeResult], rate_bps: int) -> None:
     directory = fabric.net.run_dir
-    (directory / "table.md").write_text(report.markdown(results, rate_bps))
-    (directory / "results.json").write_text(json.dumps(report.as_json(results), indent=2))
+    write(directory / "table.md", report.markdown(results, rate_bps))
+    write(directory / "results.json", json.dumps(report.as_json(results), indent=2))
 
 
 def say(console: Console, started: float, text: str) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ebb_controller.controller import Controller
 from ebb_controller.traffic_manager import Statistics, TrafficManagers
 from ebb_topologies.dilation import Dilation
+from ebb_topologies.files import write
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Host, Topology
 from ebb_topologies.processes import Process
@@ -113,7 +114,7 @@ class Fabric:
         parameters["nic"] |= {"rate_bps": min(rates), "mtu_bytes": self.scenario.spec.mtu_bytes}
         path = self.net.run_dir / "params" / f"{name}.json"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(parameters, indent=2))
+        write(path, json.dumps(parameters, indent=2))
         return AgentRunner(
             self.net, self.agent_binary, scheme.transport, path, AGENT_PORT, prefix=name
         )

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from ebb_controller.controller import Controller
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.files import InputError
+from ebb_topologies.files import InputError, naming
 from ebb_topologies.mininet_links import ControlError
 
 from ebb_experiments.fabric import LoopThread
@@ -102,7 +102,7 @@ class FaultRunner:
         breaks = any(isinstance(s, SetLink) and (s.up is False or s.loss) for s in self.steps)
         found = PhaseFaults(scheme, phase, under_way.done, left_out, breaks)
         self.history.append(found)
-        with self.log.open("a") as sink:
+        with naming(self.log), self.log.open("a") as sink:
             sink.write(json.dumps(asdict(found)) + "\n")
 
 

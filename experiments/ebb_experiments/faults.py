@@ -24,12 +24,14 @@ from ebb_topologies.model import Endpoint, Link, LinkEnds, Topology
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MAX_RATE_BPS = 10_000_000_000_000
+MAX_TIME_NS = 100_000_000_000
+"""100 s, nominal. The simulator counts in ps in 64 bits: slowed by 100 000 it just fits."""
 
 
 class EventSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    at_ns: Annotated[int, Field(ge=0)]
+    at_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)]
     """Nominal time since the start of the traffic."""
 
 
@@ -81,7 +83,7 @@ class CaptureEvent(EventSpec):
     do: Literal["capture"]
     port: str
     """A port of a switch, as in `s1:3`."""
-    until_ns: Annotated[int, Field(ge=0)] | None = None
+    until_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] | None = None
     """Nominal; none: to the end of the run."""
 
     @model_validator(mode="after")
@@ -101,7 +103,7 @@ class FaultKeys(BaseModel):
 
     event: list[Event] = []
     """What happens to the fabric, and when."""
-    controller_delay_ns: Annotated[int, Field(ge=0)] | Literal["never"] = 1_000_000
+    controller_delay_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] | Literal["never"] = 1_000_000
     """Nominal time until the controller has noticed that a link went down or up, or that a switch
     came back, and acts on it; "never": it does not by itself."""
 

@@ -12,13 +12,16 @@ from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.model import Host, Topology, load_topology
 from pydantic import BaseModel, ConfigDict, Field
 
-from ebb_experiments.faults import FaultKeys, Step, steps
+from ebb_experiments.faults import MAX_TIME_NS, FaultKeys, Step, steps
 
 __all__ = ["Scenario", "ScenarioFile", "Scheme", "known_schemes", "load_scenario", "load_scheme"]
 
 
 MIN_DILATION, MAX_DILATION = 0.01, 10_000.0
 MAX_BYTES = 1_000_000_000
+MAX_HOSTS = 1_000
+"""That take part in one transfer: each is a process."""
+MAX_ROUNDS = 1_000
 
 
 class Part(BaseModel):
@@ -35,15 +38,15 @@ class FileTransfer(Part):
 class Incast(Part):
     """Synchronised senders to one receiver that a background flow already loads."""
 
-    senders: Annotated[int, Field(gt=0)] = 8
+    senders: Annotated[int, Field(gt=0, le=MAX_HOSTS)] = 8
     """Hosts that start at the same instant."""
-    bytes: Annotated[int, Field(gt=0)] = 100_000
+    bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = 100_000
     """Object of each sender."""
-    rounds: Annotated[int, Field(gt=0)] = 3
+    rounds: Annotated[int, Field(gt=0, le=MAX_ROUNDS)] = 3
     """How often it is repeated, with other seeds."""
-    background_bytes: Annotated[int, Field(ge=0)] = 2_000_000
+    background_bytes: Annotated[int, Field(ge=0, le=MAX_BYTES)] = 2_000_000
     """Object of the background flow; 0: none."""
-    background_lead_ns: Annotated[int, Field(ge=0)] = 8_000_000
+    background_lead_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 8_000_000
     """How long before the incast the background flow starts."""
 
 
@@ -58,11 +61,11 @@ class Storage(Part):
     """Hosts that hold the object, in different pods as far as there are."""
     bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = 2_000_000
     """Size of the object."""
-    incast_senders: Annotated[int, Field(ge=0)] = 4
+    incast_senders: Annotated[int, Field(ge=0, le=MAX_HOSTS)] = 4
     """Hosts that meanwhile send to the first replica; 0: none."""
-    incast_bytes: Annotated[int, Field(gt=0)] = 100_000
+    incast_bytes: Annotated[int, Field(gt=0, le=MAX_BYTES)] = 100_000
     """Object of each of them."""
-    incast_lead_ns: Annotated[int, Field(ge=0)] = 2_000_000
+    incast_lead_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 2_000_000
     """How long before the incast the write starts."""
 
 

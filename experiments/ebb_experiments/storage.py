@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ebb_topologies.files import write
+
 from ebb_experiments.agents import Agent, AgentError, AgentRunner, Record, wait_all
 from ebb_experiments.fabric import Fabric, same_file
 from ebb_experiments.measure import FabricCounts, Flow, join
@@ -65,9 +67,9 @@ def store(fabric: Fabric, agents: AgentRunner) -> StorageResult:
     assert spec is not None
     roles = StorageRoles.of(fabric.topology, spec)
     source = fabric.net.run_dir / "files" / f"{agents.prefix}-storage.bin"
-    source.write_bytes(random.Random(fabric.scenario.spec.seed + 1).randbytes(spec.bytes))
-    write, incast = _write(fabric, agents, roles, source, spec)
-    return StorageResult(write, _read(fabric, agents, roles, source), incast)
+    write(source, random.Random(fabric.scenario.spec.seed + 1).randbytes(spec.bytes))
+    written, incast = _write(fabric, agents, roles, source, spec)
+    return StorageResult(written, _read(fabric, agents, roles, source), incast)
 
 
 def _write(
@@ -124,7 +126,7 @@ def _read(fabric: Fabric, agents: AgentRunner, roles: StorageRoles, source: Path
             for number, (part, host) in enumerate(zip(parts, replicas, strict=True))
         }
         for name, (part, (host,)) in pieces.items():
-            (_directory(fabric, agents, host) / name).write_bytes(part)
+            write(_directory(fabric, agents, host) / name, part)
     servers = {host: agents.server(host, _directory(fabric, agents, host)) for host in replicas}
     client = agents.daemon(roles.client.name)
     for agent in (*servers.values(), client):

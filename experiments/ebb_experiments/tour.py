@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from ebb_topologies.files import write
 from ebb_topologies.model import Host, Topology
 
 from ebb_experiments.agents import Agent, AgentRunner, wait_all
@@ -93,7 +94,7 @@ def _file(fabric: Fabric, agents: AgentRunner, roles: Roles) -> tuple[Flow, Fabr
     source = fabric.net.run_dir / "files" / f"{agents.prefix}.bin"
     source.parent.mkdir(exist_ok=True)
     content = random.Random(spec.seed).randbytes(spec.file.bytes)
-    source.write_bytes(content)
+    write(source, content)
     directory = fabric.net.run_dir / "received" / agents.prefix
     receiver = agents.receiver(roles.file_to.name, directory)
     receiver.wait_ready()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -74,7 +75,7 @@ def test_ids_follow_from_content_and_inputs() -> None:
 
 def test_what_is_complete_is_not_run_again(tmp_path: Path) -> None:
     store, planned = Store(tmp_path), trials(experiment(), "x", "quick", HERE)
-    store.write(planned[0], planned[0].id(""), {"meta.json": b"{}", "flows.parquet": b""})
+    store.write(planned[0], planned[0].id(""), {"meta.json": b'{"wall_seconds": 1}'})
     half = store.path(planned[1], planned[1].id(""))
     half.mkdir(parents=True)
     (half / "flows.parquet").write_bytes(b"")
@@ -179,6 +180,18 @@ def test_from_a_file_to_the_report_and_again_from_the_store(
     assert cli.main([*command, "--markdown"]) == 0
     said = capsys.readouterr().out
     assert "2 trials, 2 of them have been run" in said
+    assert re.search(r"small, quick +1 +1 +1 +2/2", said)
+    # What something has cut short is named, not shown, and run again.
+    flows = next((tmp_path / "res").rglob("flows.parquet"))
+    os.truncate(flows, flows.stat().st_size - 7)
+    assert cli.main(["report", *command[1:], "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert f"damaged result, its trial counts as not run: {flows}: " in said
+    assert re.search(r"small, quick +0 +0 +3 +1/2", said)
+    assert cli.main([*command, "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert f"damaged result, its trial is run again: {flows}: " in said
+    assert "2 trials, 1 of them have been run" in said
     assert re.search(r"small, quick +1 +1 +1 +2/2", said)
     # Only what Markdown shows.
     left = {path.name for path in (tmp_path / "rep" / "small").iterdir()}

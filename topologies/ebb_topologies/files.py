@@ -1,9 +1,13 @@
-"""Reading what humans write (TOML) and what programs exchange (JSON), with errors for people."""
+"""Reading what humans write (TOML) and what programs exchange (JSON), with errors for people; and
+writing results so that a file is there whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import json
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -91,3 +95,31 @@ def _tags(model: type[BaseModel]) -> set[str]:
     """What tells this model from the others of a union: pydantic names the choice in the path."""
     annotations = (field.annotation for field in model.model_fields.values())
     return {tag for a in annotations if get_origin(a) is Literal for tag in get_args(a)}
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside `path` to write to, which takes its place when the block ends well and is gone
+    when it does not: what others find under `path` is whole. An `OSError` names `path`."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with naming(path):
+            yield part
+            part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An `OSError` in the block names `path`: those of a write that found the disk full do not."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno or errno.EIO, error.strerror or str(error), str(path)) from error
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Whole or not at all."""
+    with replacing(path) as part:
+        part.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -34,6 +34,10 @@ NAME = re.compile(r"[a-z][a-z0-9]{0,8}")
 FIRST_GRPC_PORT = 9559
 MAX_RATE_BPS = 10_000_000_000_000
 MAX_DELAY_NS = 10_000_000_000
+MAX_NODES = 50_000
+
+
+Port = Annotated[int, Field(ge=1, le=510)]
 
 
 class Spec(BaseModel):
@@ -92,7 +96,7 @@ class SwitchSpec(Spec):
 
 class LinkSpec(Spec):
     ends: tuple[str, str]
-    ports: tuple[int, int] | None = None
+    ports: tuple[Port, Port] | None = None
     rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
     delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
 
@@ -345,6 +349,10 @@ class _Draft:
     def __init__(self, spec: TopologySpec) -> None:
         self.defaults = spec.link_defaults
         self.host_ips: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
+        """Address to host."""
+        self.far_ends: dict[str, list[Endpoint]] = {}
+        """Host to what its links lead to."""
         self.gateways: dict[str, str] = {}
         self.switches: list[str] = []
         self.links: list[Link] = []
@@ -356,10 +364,11 @@ class _Draft:
 
     def add_host(self, name: str, ip: str, gateway: str) -> None:
         self._add(name)
-        for other, taken in self.host_ips.items():
-            if taken == ip:
-                raise InputError(f"hosts '{other}' and '{name}' have the same address {ip}")
+        other = self.owners.setdefault(ip, name)
+        if other != name:
+            raise InputError(f"hosts '{other}' and '{name}' have the same address {ip}")
         self.host_ips[name] = ip
+        self.far_ends[name] = []
         self.gateways[name] = gateway
 
     def _add(self, name: str) -> None:
@@ -376,7 +385,7 @@ class _Draft:
         self,
         a: str,
         b: str,
-        ports: tuple[int, int] | None = None,
+        ports: tuple[Port, Port] | None = None,
         rate_bps: int | None = None,
         delay_ns: int | None = None,
     ) -> None:
@@ -387,6 +396,9 @@ class _Draft:
             raise InputError(f"link {a} - {b} joins a node to itself")
         wanted = ports or (None, None)
         ends = [Endpoint(n, self._take(n, p)) for n, p in zip((a, b), wanted, strict=True)]
+        for near, far in (ends, reversed(ends)):
+            if near.node in self.far_ends:
+                self.far_ends[near.node].append(far)
         default_delay_ns = self.defaults.delay_ns
         if self.defaults.host_delay_ns is not None and self.host_ips.keys() & {a, b}:
             default_delay_ns = self.defaults.host_delay_ns
@@ -411,6 +423,12 @@ class _Draft:
         return port
 
     def finish(self, name: str) -> Topology:
+        for what, nodes in (("switches", self.switches), ("hosts", self.host_ips)):
+            if len(nodes) > MAX_NODES:
+                raise InputError(
+                    f"topology {name} has {len(nodes)} {what}; at most {MAX_NODES}, which is what "
+                    "their TCP ports and MAC addresses allow"
+                )
         switches = tuple(Switch(n, i) for i, n in enumerate(self.switches, start=1))
         by_name = {s.name: s for s in switches}
         hosts = []
@@ -426,11 +444,7 @@ class _Draft:
         return topology
 
     def _only_neighbour(self, host: str) -> Endpoint:
-        far = [
-            link.b if link.a.node == host else link.a
-            for link in self.links
-            if host in (link.a.node, link.b.node)
-        ]
+        far = self.far_ends[host]
         if len(far) != 1:
             raise InputError(f"host '{host}' has {len(far)} links; it needs exactly one")
         return far[0]

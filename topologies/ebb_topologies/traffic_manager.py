@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ebb_topologies.model import Switch, Topology
 
+Count = Annotated[int, Field(gt=0, lt=2**32)]
+"""Of packets or bytes that a port holds."""
+
 
 class QueueParameters(BaseModel):
     """One queue of every port. Higher ids are served first inside a group."""
@@ -19,9 +22,9 @@ class QueueParameters(BaseModel):
 
     id: Annotated[int, Field(ge=0, le=7)]
     """Queue id, v1model's `priority`: 0 lowest."""
-    capacity_packets: Annotated[int, Field(gt=0)] | None = None
+    capacity_packets: Count | None = None
     """Packets it holds; none: no limit of its own."""
-    capacity_bytes: Annotated[int, Field(gt=0)] | None = None
+    capacity_bytes: Count | None = None
     """Bytes it holds; none: no limit of its own."""
     pool: bool = False
     """Counts against the port's shared pool (`pool_packets`, `pool_bytes`)."""
@@ -36,7 +39,7 @@ class GroupParameters(BaseModel):
 
     queues: list[Annotated[int, Field(ge=0, le=7)]]
     """Ids of the queues; strict priority inside the group."""
-    weight: Annotated[int, Field(gt=0)]
+    weight: Annotated[int, Field(gt=0, lt=2**32)]
     """Packets per turn (NDP: 10 for control, 1 for data)."""
 
 
@@ -49,11 +52,11 @@ class PortParameters(BaseModel):
     """Default: 250 packets of tail-drop buffer (HULL section 6.3)."""
     group: list[GroupParameters] = []
     """None: strict priority over all queues."""
-    pool_packets: Annotated[int, Field(gt=0)] | None = None
+    pool_packets: Count | None = None
     """Packets that the queues with `pool` hold together (SCDP section IV: 20)."""
-    pool_bytes: Annotated[int, Field(gt=0)] | None = None
+    pool_bytes: Count | None = None
     """The same in bytes."""
-    frame_overhead_bytes: Annotated[int, Field(ge=0)] = 0
+    frame_overhead_bytes: Annotated[int, Field(ge=0, le=1_000)] = 0
     """Bytes a frame costs on the wire beyond its own: 24 for preamble, FCS and inter-frame gap."""
 
     @model_validator(mode="after")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ebb_controller.reconcile import ControllerError
-from ebb_topologies.files import InputError
+from ebb_topologies.files import InputError, write
 from ebb_topologies.text import printable
 from rich.console import Console
 
@@ -58,6 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = sorted(set(args.subjects) - set(SUBJECTS))
     if unknown:
         parser.error(f"no subject {unknown[0]}; subjects: {', '.join(SUBJECTS)}")
+    try:
+        return _run(args)
+    except OSError as error:  # a full disk
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(args: argparse.Namespace) -> int:
     console = Console()
     directory = args.results / time.strftime("bench-%Y%m%d-%H%M%S")
     directory.mkdir(parents=True, exist_ok=True)
@@ -86,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "sections": {name: section.as_json() for name, section in sections.items()},
         }
-        (directory / "bench.json").write_text(json.dumps(result, indent=1) + "\n")
+        write(directory / "bench.json", json.dumps(result, indent=1) + "\n")
     console.print(f"all figures: {directory / 'bench.json'}", highlight=False)
     return 0
 

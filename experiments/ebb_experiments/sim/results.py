@@ -14,6 +14,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from ebb_controller.controller import Counters
 from ebb_topologies.dilation import Dilation
+from ebb_topologies.files import replacing, write
 from ebb_topologies.model import Topology
 
 from ebb_experiments.sim.tables import SCHEMAS, Row, Rows, table
@@ -102,20 +103,28 @@ class Results:
         return self.total("step_marked") + self.total("phantom_marked")
 
     def write(self, directory: Path) -> None:
-        """Every table as `.parquet` and `.csv`; run.json last: it says that all is there."""
+        """Every table as `.parquet` and `.csv`; run.json last: it says that all is there. All of
+        them or none: an `OSError` names the file that could not be written."""
         directory.mkdir(parents=True, exist_ok=True)
-        for name, content in self.tables.items():
-            pyarrow.parquet.write_table(content, directory / f"{name}.parquet")
-            pyarrow.csv.write_csv(content, directory / f"{name}.csv")
-        (directory / "run.json").write_text(json.dumps(self.run, indent=1, default=str) + "\n")
+        try:
+            for name, content in self.tables.items():
+                with replacing(directory / f"{name}.parquet") as part:
+                    pyarrow.parquet.write_table(content, part)
+                with replacing(directory / f"{name}.csv") as part:
+                    pyarrow.csv.write_csv(content, part)
+            write(directory / RUN, json.dumps(self.run, indent=1, default=str) + "\n")
+        except OSError:
+            clear(directory)
+            raise
 
 
+RUN = "run.json"
 FILES = tuple(f"{name}.{kind}" for name in SCHEMAS for kind in ("parquet", "csv"))
 
 
 def clear(directory: Path) -> None:
     """Takes the results of an earlier run away, so that they are not taken for those of this."""
-    for name in ("run.json", *FILES):
+    for name in (RUN, *FILES):
         (directory / name).unlink(missing_ok=True)
 
 

@@ -109,6 +109,7 @@ class Run:
             seed=self.seed,
             threads=self.threads,
             workload=dilation.slow(workload),
+            workload_place=self.loaded.workload_place,
             coding_bps=round(dilation.rate(spec.coding_bps)),
             content=spec.content,
             loopback=(loopback := own_loopback()),

@@ -23,11 +23,14 @@ from ebb_topologies.model import (
 )
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ebb_experiments.faults import FaultKeys, Step, steps
+from ebb_experiments.faults import MAX_TIME_NS, FaultKeys, Step, steps
 
 DILATION_PER_GBPS = 10.0
 """A full-size packet takes 12 us at 1 Gbit/s, so slowed by 10 it takes 120 of the microseconds in
 which v1model tells the time, at any rate."""
+MAX_INSTANTS = 1_000_000
+"""Of samples; each is a row for each queue, some 200 bytes."""
+Seed = Annotated[int, Field(ge=0, le=2**32)]
 SampledQueue = tuple[str, int, int]
 """switch, port, queue"""
 
@@ -66,7 +69,7 @@ class Sample(Spec):
     """Ports of switches, as in `s1:3`; `*`, `?` and `[..]` stand for what they do in a shell."""
     queues: list[Annotated[int, Field(ge=0, le=7)]] | None = None
     """Their ids; none: all that the scheme has."""
-    every_ns: Annotated[int, Field(gt=0)]
+    every_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)]
     """Nominal."""
 
 
@@ -98,23 +101,23 @@ class SimScenario(FaultKeys, Spec):
     dilation: Annotated[float, Field(ge=1, le=100_000)] | None = None
     """How many times slower than nominal everything runs; it costs nothing. None: 10 for 1 Gbit/s
     and in proportion for faster links, so that v1model's microseconds stay fine enough."""
-    seed: int | list[int] = 1
+    seed: Seed | Annotated[list[Seed], Field(max_length=10_000)] = 1
     """Of session ids and path entropy, and of a workload that has none of its own. Several: each
     scheme runs with each."""
     mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
     """IP packets of the hosts are not longer."""
-    coding_bps: Annotated[int, Field(ge=0)] = 0
+    coding_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] = 0
     """How fast a host codes a block of SCDP where symbols were lost; 0: in no time."""
     content: Literal["zeros", "pattern"] = "zeros"
     """Of the objects; pattern: different bytes everywhere, compared at the receiver."""
-    limit_ns: Annotated[int, Field(gt=0)] = 1_000_000_000
+    limit_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)] = 1_000_000_000
     """Nominal time after which a run is given up, flows open or not."""
     ends_with: list[str] = []
     """Parts of the workload: the run ends with the last of their transfers, whatever the others do.
     None: with all."""
-    arrivals_every_ns: Annotated[int, Field(ge=0)] = 0
+    arrivals_every_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """Nominal; how often it is noted how much of every object has arrived. 0: never."""
-    warm_up_ns: Annotated[int, Field(ge=0)] = 0
+    warm_up_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
     """What the switches' queues and ports count begins then; flows and the program's counters tell
     of everything."""
     sample: list[Sample] = []
@@ -142,6 +145,8 @@ class Loaded:
     schemes: dict[str, Scheme]
     workload: dict[str, Any]
     """Keys of a workload file, which names no other."""
+    workload_place: str
+    """What people call the file that they come from."""
     steps: list[Step]
     dilation: Dilation
 
@@ -156,16 +161,22 @@ class Loaded:
 def load_sim_scenario(path: Path, schemes: list[str] | None = None) -> Loaded:
     """`schemes`: instead of the file's. Raises `InputError` in one line."""
     spec = validate(SimScenario, load(path), str(path))
-    return resolve(spec, path.stem, path.parent, schemes)
+    return resolve(spec, path.stem, path.parent, schemes, where=str(path))
 
 
-def resolve(spec: SimScenario, name: str, folder: Path, schemes: list[str] | None = None) -> Loaded:
+def resolve(
+    spec: SimScenario,
+    name: str,
+    folder: Path,
+    schemes: list[str] | None = None,
+    where: str | None = None,
+) -> Loaded:
+    """`where`: what people call the file; none: its name."""
     topology = _topology(spec, folder)
     if spec.warm_up_ns >= spec.limit_ns:
         raise InputError(f"warm_up_ns: {spec.warm_up_ns} is not before limit_ns = {spec.limit_ns}")
-    seeds = spec.seeds
-    if not seeds or any(not 0 <= seed <= 2**32 for seed in seeds):
-        raise InputError(f"seed: {spec.seed} is not a number from 0 to 2^32, or a list of them")
+    if not spec.seeds:
+        raise InputError("seed: an empty list")
     names = spec.schemes if schemes is None else schemes
     if not names:
         raise InputError(f"no scheme to run; known: {', '.join(known_schemes())}")
@@ -175,15 +186,30 @@ def resolve(spec: SimScenario, name: str, folder: Path, schemes: list[str] | Non
     chosen = {each: _scheme(each, spec.override.get(each), folder) for each in names}
     for scheme in chosen.values():
         sampled_queues(spec, topology, scheme)
+    _check_rows(spec)
     return Loaded(
         name=name,
         spec=spec,
         topology=topology,
         schemes=chosen,
         workload=_workload(spec.workload, folder),
+        workload_place=(
+            str(folder / spec.workload) if isinstance(spec.workload, str) else where or name
+        ),
         steps=steps(spec, topology),
         dilation=Dilation(spec.dilation or automatic_dilation(topology)),
     )
+
+
+def _check_rows(spec: SimScenario) -> None:
+    """Raises `InputError` if a digit too few in a period would fill memory and disk."""
+    periods = {f"sample {n}: every_ns": s.every_ns for n, s in enumerate(spec.sample, start=1)}
+    for key, every_ns in (periods | {"arrivals_every_ns": spec.arrivals_every_ns}).items():
+        if every_ns and spec.limit_ns / every_ns > MAX_INSTANTS:
+            raise InputError(
+                f"{key} = {every_ns} is {spec.limit_ns // every_ns} times until limit_ns = "
+                f"{spec.limit_ns}; at most {MAX_INSTANTS}"
+            )
 
 
 def automatic_dilation(topology: Topology) -> float:

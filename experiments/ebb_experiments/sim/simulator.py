@@ -7,6 +7,7 @@ them as it does on Mininet. Everything here is in the simulator's units: slowed 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 
 from ebb_controller.parameters import FabricParameters
 from ebb_topologies.fabric_file import FABRIC_SOCKET
+from ebb_topologies.files import write
 from ebb_topologies.hosts import host_list
 from ebb_topologies.model import Topology
 from ebb_topologies.targets import CPU_PORT, DROP_PORT
@@ -112,6 +114,8 @@ class Simulator:
     """0: as many as there are processors. The result does not depend on it."""
     workload: dict[str, Any] | None = None
     """Keys of a workload file, instead of `flows`; slowed, too."""
+    workload_place: str = WORKLOAD
+    """What people call the file that the workload comes from."""
     coding_bps: int = 0
     """How fast a host codes a block of SCDP; 0: in no time."""
     content: str = "zeros"
@@ -200,9 +204,9 @@ class Simulator:
     def __enter__(self) -> Simulator:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "network.json"
-        file.write_text(json.dumps(self.network()))
+        write(file, json.dumps(self.network()))
         if self.workload is not None:
-            (self.directory / WORKLOAD).write_text(json.dumps(self.workload))
+            write(self.directory / WORKLOAD, json.dumps(self.workload))
         with self._log.open("w") as log:
             # It must not go on with a run when whoever started it is killed.
             dies_with_us = ["setpriv", "--pdeathsig", "KILL", "--"]
@@ -329,17 +333,22 @@ class Simulator:
         raise self._died()
 
     def _died(self) -> SimulatorError:
-        self._end()
-        words = self._log.read_text().strip().splitlines()
-        return SimulatorError(f"the simulator ended: {words[-1] if words else 'no last words'}")
+        code = self._end()
+        how = f" by {signal.Signals(-code).name}" if code is not None and code < 0 else ""
+        words = _last_words(self._log.read_text(errors="replace"))
+        ours = str(self.directory / WORKLOAD)
+        return SimulatorError(
+            f"the simulator ended{how}: {words.replace(ours, self.workload_place)}"
+        )
 
-    def _end(self, patience: float = 5.0) -> None:
+    def _end(self, patience: float = 5.0) -> int | None:
+        """Returns the exit code, unless it had ended before."""
         sockets, self._sockets = self._sockets, None
         if sockets is not None:
             sockets.cleanup()
         process, self._process = self._process, None
         if process is None:
-            return
+            return None
         if process.stdin is not None:
             with suppress(BrokenPipeError):
                 process.stdin.close()
@@ -350,3 +359,11 @@ class Simulator:
             process.wait()
         if process.stdout is not None:
             process.stdout.close()
+        return process.returncode
+
+
+def _last_words(log: str) -> str:
+    """Its own error; else all it said last, because the reason may not be the last line."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("ebb-simulator: ")]
+    return own[-1] if own else " | ".join(lines[-3:]) or "no last words"

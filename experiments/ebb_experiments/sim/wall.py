@@ -21,6 +21,7 @@ from ebb_controller.controller import Controller
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
+from ebb_topologies.files import write
 from ebb_topologies.hosts import host_list
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.targets import target
@@ -143,7 +144,7 @@ class WallRun:
         }
         self.directory.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            (self.directory / f"{name}.json").write_text(json.dumps(content))
+            write(self.directory / f"{name}.json", json.dumps(content))
         return {name: files[name] for name in ("params", "workload")}
 
     def _schedule(self) -> list[Line]:
@@ -152,7 +153,8 @@ class WallRun:
         command += ["--hosts", str(self.directory / "hosts.json")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise AgentError(f"the workload: {done.stderr.strip()}")
+            told = done.stderr.strip().replace(command[2], self.loaded.workload_place)
+            raise AgentError(f"the workload: {told}")
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     def _groups(self, schedule: list[Line]) -> list[MulticastGroup]:

@@ -17,7 +17,7 @@ from rich.table import Table
 from ebb_experiments.study import mininet, report
 from ebb_experiments.study.claims import Checked
 from ebb_experiments.study.pace import duration
-from ebb_experiments.study.run import cluster, plan, run
+from ebb_experiments.study.run import Plan, cluster, plan, run
 from ebb_experiments.study.spec import (
     SIZES,
     Experiment,
@@ -130,9 +130,8 @@ def _run(options: argparse.Namespace, console: Console) -> int:
                 continue
         planned += of_it
     what = plan(planned, store, inputs(expected))
-    console.print(
-        f"{len(what.trials)} trials, {len(what.trials) - len(what.missing)} of them have been run"
-    )
+    _tell_damage(what, console, "its trial is run again")
+    console.print(f"{len(what.trials)} trials, {len(what.stored)} of them have been run")
     failed = 0
     if what.missing and options.fabric == "mininet":
         failed = mininet.run(what.missing, store, build, inputs(expected), console)
@@ -162,7 +161,9 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
             there = plan(on_mininet(experiment, planned), store, wall)
             if here.some or there.some or each == sizes[-1]:
                 make = report.Maker(experiment, path.stem, each, store, options.out, kinds)
-                chapters.append(make.chapter(here.trials, there.trials))
+                for each_plan in (here, there):
+                    _tell_damage(each_plan, console, "its trial counts as not run")
+                chapters.append(make.chapter(len(here.trials), here.stored, there.stored))
                 break
     written = report.write(chapters, options.out, _command(options), html=not options.markdown)
     for chapter in chapters:
@@ -171,6 +172,13 @@ def _write(options: argparse.Namespace, console: Console, size: str | None) -> N
     console.print(_summary(chapters))
     for path in written:
         console.print(f"report: {path}", soft_wrap=True, markup=False)
+
+
+def _tell_damage(what: Plan, console: Console, so: str) -> None:
+    for why in what.damaged:
+        console.print(
+            f"damaged result, {so}: {why}", style="yellow", markup=False, soft_wrap=True
+        )  # fmt: skip
 
 
 def _command(options: argparse.Namespace) -> str:

@@ -13,6 +13,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from ebb_topologies.files import replacing
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as MplFigure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
@@ -97,7 +98,8 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
         paths = [directory / f"{figure.name}.{kind}" for kind in kinds]
         for path in paths:
             metadata = {"Date": None} if path.suffix == ".svg" else None
-            drawn.savefig(path, bbox_inches="tight", metadata=metadata)
+            with replacing(path) as part:
+                drawn.savefig(part, format=path.suffix[1:], bbox_inches="tight", metadata=metadata)
         plt.close(drawn)
     return paths
 

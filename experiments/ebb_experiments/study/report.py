@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ebb_topologies.files import write as write_file
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from ebb_experiments.sim.run import Binaries, versions
@@ -134,28 +135,29 @@ class Maker:
     """Of figure files."""
 
     def chapter(
-        self, virtual: Sequence[tuple[str, Trial]], mininet: Sequence[tuple[str, Trial]]
+        self,
+        planned: int,
+        virtual: Sequence[tuple[str, Trial]],
+        mininet: Sequence[tuple[str, Trial]],
     ) -> Chapter:
-        experiment, trials = self.experiment, self._stored(virtual)
-        rows, wall_rows = self._rows(trials), self._rows(wall := self._stored(mininet))
+        """Of the trials that have been run, with their ids; `planned`: how many there are to be in
+        virtual time."""
+        experiment, trials = self.experiment, self._tables(virtual)
+        rows, wall_rows = self._rows(trials), self._rows(wall := self._tables(mininet))
         data = Data(experiment, self.size, trials, rows)
         figures = experiment.figure if trials else []
         directory = self.directory / self.name
         reduced = experiment.size[self.size].reduced  # type: ignore[index]
         return Chapter(
-            self.name, self.size, experiment, trials, len(virtual), rows,
+            self.name, self.size, experiment, trials, planned, rows,
             check(experiment, rows, reduced),
             [Picture(f, draw(f, data, directory, self.kinds)) for f in figures],
             table(experiment, rows),
             Wall(wall, check(experiment, wall_rows, reduced), beside(experiment, wall_rows, rows)),
         )  # fmt: skip
 
-    def _stored(self, planned: Sequence[tuple[str, Trial]]) -> list[tuple[Trial, Tables]]:
-        return [
-            (trial, self.store.read(trial, trial_id))
-            for trial_id, trial in planned
-            if self.store.has(trial, trial_id)
-        ]
+    def _tables(self, stored: Sequence[tuple[str, Trial]]) -> list[tuple[Trial, Tables]]:
+        return [(trial, self.store.read(trial, trial_id)) for trial_id, trial in stored]
 
     def _rows(self, trials: Sequence[tuple[Trial, Tables]]) -> list[Row]:
         return [
@@ -267,7 +269,7 @@ def write(
             for old in set(folder.glob(kind)) - drawn:
                 old.unlink()
         if each.rows:
-            (folder / "metrics.csv").write_text(_csv(each))
+            write_file(folder / "metrics.csv", _csv(each))
         elif not any(folder.iterdir()):
             folder.rmdir()
     environment = Environment(
@@ -291,7 +293,7 @@ def write(
             commit=_commit(),
             docs=_docs(directory),
         )
-        (directory / file).write_text(text)
+        write_file(directory / file, text)
         written.append(directory / file)
     return written
 

@@ -28,15 +28,18 @@ CONNECT_SECONDS = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """Trials with their ids, and which of them are still to run."""
+    """Trials with their ids, and which of them have been run and which have not."""
 
     trials: list[tuple[str, Trial]]
+    stored: list[tuple[str, Trial]]
     missing: list[tuple[str, Trial]]
+    damaged: list[str]
+    """What is wrong with stored results that therefore count as missing."""
 
     @property
     def some(self) -> bool:
         """Whether any has been run."""
-        return len(self.missing) < len(self.trials)
+        return bool(self.stored)
 
 
 def plan(trials: Sequence[Trial], store: Store, inputs: str) -> Plan:
@@ -47,9 +50,12 @@ def plan(trials: Sequence[Trial], store: Store, inputs: str) -> Plan:
     for trial in trials:
         of_it = seeds.setdefault(trial.experiment, {})
         of_it.setdefault(trial.seed, len(of_it))
-    missing = [(i, trial) for i, trial in named if not store.has(trial, i)]
+    damage = {i: why for i, trial in named if (why := store.damage(trial, i)) is not None}
+    whole = {i for i, trial in named if i not in damage and store.has(trial, i)}
+    stored = [each for each in named if each[0] in whole]
+    missing = [each for each in named if each[0] not in whole]
     missing.sort(key=lambda each: seeds[each[1].experiment][each[1].seed])
-    return Plan(named, missing)
+    return Plan(named, stored, missing, list(damage.values()))
 
 
 @contextmanager

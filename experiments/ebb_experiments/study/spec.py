@@ -15,6 +15,7 @@ from ebb_experiments.study.metric_spec import Metric
 PAPERS = Path(__file__).resolve().parents[2] / "papers"
 SIZES = ("quick", "full")
 Scalar = float | int | str
+MAX_SEEDS = 10_000
 
 
 class Variant(Override):
@@ -61,7 +62,7 @@ class Axis(Spec):
 
 
 class Size(Spec):
-    seeds: Annotated[int, Field(ge=1)] | list[int]
+    seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | list[int]
     """How many, from 1 on, or which ones: a trial each."""
     axes: dict[str, list[Scalar]] = {}
     """By name of the axis, other points than its own."""

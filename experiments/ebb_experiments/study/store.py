@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet
+from ebb_topologies.files import naming
 
 from ebb_experiments.sim.tables import SCHEMAS
 from ebb_experiments.study.trial import META
@@ -29,6 +32,22 @@ class Store:
     def has(self, trial: Trial, trial_id: str) -> bool:
         return (self.path(trial, trial_id) / META).exists()
 
+    def damage(self, trial: Trial, trial_id: str) -> str | None:
+        """What is wrong with a stored result, with the file's path: something has cut it short.
+        None: nothing, or there is none. Only the ends of tables are looked at."""
+        if not self.has(trial, trial_id):
+            return None
+        directory = self.path(trial, trial_id)
+        for path in sorted(directory.iterdir()):
+            try:
+                if path.name == META:
+                    json.loads(path.read_text())["wall_seconds"]
+                elif path.suffix == ".parquet":
+                    pyarrow.parquet.read_metadata(path)
+            except (OSError, ValueError, KeyError, TypeError, pa.ArrowInvalid) as error:
+                return f"{path}: {' '.join(str(error).split())}"
+        return None
+
     def seconds(self, trial: Trial, trial_id: str) -> float | None:
         """Real time that it took; None: it is not there."""
         if not self.has(trial, trial_id):
@@ -36,16 +55,20 @@ class Store:
         return float(self.read(trial, trial_id).meta["wall_seconds"])
 
     def write(self, trial: Trial, trial_id: str, files: Mapping[str, bytes]) -> None:
-        """meta.json comes last and appears whole: it says that all is there."""
+        """All files appear at once or none does. An `OSError` names the file that did not fit."""
         directory = self.path(trial, trial_id)
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
-        for name, content in files.items():
-            if name != META:
-                (directory / name).write_bytes(content)
-        half = directory / f"{META}.part"
-        half.write_bytes(files[META])
-        half.rename(directory / META)
+        part = directory.with_name(f".{trial_id}.part")
+        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        try:
+            part.mkdir(parents=True)
+            for name, content in files.items():
+                with naming(directory / name):
+                    (part / name).write_bytes(content)
+            shutil.rmtree(directory, ignore_errors=True)
+            part.rename(directory)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
 
     def read(self, trial: Trial, trial_id: str) -> Tables:
         return Tables(self.path(trial, trial_id))

@@ -114,7 +114,7 @@ def _trial(
             begin = ("override", scheme) if path.split(".")[0] in OF_SCHEME else ()
             put(table, [*begin, *path.split(".")], value, f"{name}: {path}")
     where = f"{name}, {scheme}"
-    loaded = resolve(validate(SimScenario, table, where), name, folder)
+    loaded = resolve(validate(SimScenario, table, where), name, folder, where=where)
     return Trial(name, size, scheme, seed, labels, loaded)
 
 

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use ebb_engine::SwitchReport;
@@ -34,9 +33,6 @@ pub struct SampleOrder {
     pub every_ns: u64,
     /// None: no more samples.
     pub queues: Vec<QueueName>,
-    /// Where the lines go instead of stdout.
-    #[serde(default)]
-    pub file: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -1,7 +1,6 @@
 //! Depths of queues over time, as lines: one per instant.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use anyhow::{Context, Result, ensure};
 use ebb_engine::simulation::{NodeId, Simulation};
@@ -18,8 +17,6 @@ const INSTANTS_AT_A_TIME: u64 = 1000;
 pub struct Sampling {
     every: Duration,
     queues: Vec<(NodeId, QueueName)>,
-    /// None: they go where all lines go.
-    file: Option<BufWriter<File>>,
 }
 
 impl Sampling {
@@ -53,28 +50,17 @@ impl Sampling {
             let ports: Vec<_> = of_switch.iter().map(|(_, q)| (q.port, q.queue)).collect();
             simulation.sample_queues(of_switch[0].0, &ports, every);
         }
-        let file = order.file.map(|path| {
-            let file = File::create(&path);
-            file.with_context(|| format!("sample: cannot write {}", path.display()))
-        });
-        Ok(Some(Sampling {
-            every,
-            queues,
-            file: file.transpose()?.map(BufWriter::new),
-        }))
+        Ok(Some(Sampling { every, queues }))
     }
 
     /// What the samples are of, as the first line.
-    pub fn begin(&mut self, out: &mut impl Write) -> Result<()> {
+    pub fn begin(&self, out: &mut impl Write) -> Result<()> {
         let queues = self.queues.iter().map(|(_, name)| name).collect();
         let line = Line::Sampling {
             every_ns: self.every.as_nanos(),
             queues,
         };
-        match &mut self.file {
-            Some(file) => say(file, &line),
-            None => say(out, &line),
-        }
+        say(out, &line)
     }
 
     /// How far the clock may run before samples are to be written.
@@ -84,7 +70,7 @@ impl Sampling {
 
     /// Writes the samples since the last time.
     pub fn write(
-        &mut self,
+        &self,
         simulation: &mut Simulation<SimHost>,
         out: &mut impl Write,
     ) -> Result<()> {
@@ -95,14 +81,8 @@ impl Sampling {
                 packets: instant.iter().map(|sample| sample.depth.packets).collect(),
                 bytes: instant.iter().map(|sample| sample.depth.bytes).collect(),
             };
-            match &mut self.file {
-                Some(file) => say(file, &line)?,
-                None => say(out, &line)?,
-            }
+            say(out, &line)?;
         }
-        match &mut self.file {
-            Some(file) => file.flush().context("cannot write samples"),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -153,7 +153,7 @@ impl Session {
         let simulation = &mut self.run.simulation;
         self.sampling = Sampling::start(order, &self.switches, simulation, before)?;
         let mut out = io::stdout().lock();
-        if let Some(sampling) = &mut self.sampling {
+        if let Some(sampling) = &self.sampling {
             sampling.begin(&mut out)?;
         }
         out.flush().context("cannot write to stdout")
@@ -162,7 +162,7 @@ impl Session {
     /// Tells what has ended, and the samples.
     fn tell_flows(&mut self) -> Result<()> {
         let mut out = BufWriter::new(io::stdout().lock());
-        if let Some(sampling) = &mut self.sampling {
+        if let Some(sampling) = &self.sampling {
             sampling.write(&mut self.run.simulation, &mut out)?;
         }
         self.run

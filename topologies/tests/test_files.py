@@ -1,0 +1,51 @@
+"""Files that are written whole or not at all, also when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ebb_topologies.files import replacing, write
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from ebb_topologies.files import write
+# Nothing longer can be written: as on a full disk, but for the error's number.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    write(Path(sys.argv[1]), b"x" * 8192)
+except OSError as error:
+    print(error.filename)
+"""
+
+
+def test_a_file_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    path.write_text("old")
+    write(path, "new")
+    assert path.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    path.write_text("old")
+    with pytest.raises(OSError, match="No space left") as caught, replacing(path) as part:
+        part.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
+    path = tmp_path / "object.bin"
+    command = [sys.executable, "-c", FULL, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(path)
+    assert list(tmp_path.iterdir()) == []
