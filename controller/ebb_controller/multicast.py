@@ -96,7 +96,7 @@ def entries(site: Site, group: MulticastGroup) -> Iterator[Entity]:
     The route names a member of `ecmp`, as all entries of a table with a selector must; an action
     of its own would be a "one-shot", which P4Runtime servers do not mix with members and groups.
     """
-    ports = _ports(site.topology, group, site.switch.name)
+    ports = tree_ports(site.topology, group, site.switch.name)
     if not ports:
         return
     member = FIRST_MEMBER + group.group
@@ -115,7 +115,7 @@ def entries(site: Site, group: MulticastGroup) -> Iterator[Entity]:
     )
 
 
-def _ports(topology: Topology, group: MulticastGroup, switch: str) -> set[int]:
+def tree_ports(topology: Topology, group: MulticastGroup, switch: str) -> set[int]:
     """Where a switch sends packets of a group; nowhere if it has no path to any member."""
     here = tuple(member for member in group.members if topology.next_hops(switch, member))
     if not here:

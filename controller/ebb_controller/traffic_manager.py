@@ -78,6 +78,11 @@ class TrafficManagers:
         replies = await asyncio.gather(*(self._statistics(s, reset) for s in self._switches))
         return dict(zip((switch.name for switch in self._switches), replies, strict=True))
 
+    async def lateness(self) -> list[dict[str, dict[str, int]]]:
+        """How late each switch was since the last reset, as in `--report json`."""
+        replies = await asyncio.gather(*(self._ask(s, reset=False) for s in self._switches))
+        return [lateness(reply) for reply in replies]
+
     async def raw(self, *, reset: bool = False) -> dict[str, tm.Stats]:
         """All that every switch tells (`ebb_tm.proto`)."""
         replies = await asyncio.gather(*(self._ask(s, reset) for s in self._switches))
@@ -123,6 +128,17 @@ class TrafficManagers:
                 f"switch {switch.name} at {address}: {method} failed: "
                 f"{error.code().name}: {error.details()}"
             ) from error
+
+
+def lateness(message: tm.Stats) -> dict[str, dict[str, int]]:
+    """By kind: `wakeups`, `departures`. Empty without samples."""
+    lateness = getattr(message, "lateness", None)  # a switch of before has none
+    kinds = {kind: getattr(lateness, kind, None) for kind in ("wakeups", "departures")}
+    return {
+        kind: {"count": told.count, "p99_ns": told.p99_ns, "max_ns": told.max_ns}
+        for kind, told in kinds.items()
+        if told is not None and told.count
+    }
 
 
 def _port(message: tm.PortStats) -> PortStatistics:

@@ -66,6 +66,7 @@ COUNTERS = (
     "returned",
     "mlfq_demoted",
     "dropped",
+    "replicated",
 )
 
 

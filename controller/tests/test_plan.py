@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from contract import p4info
-from ebb_controller.multicast import MulticastGroup, _ports, group_address
+from ebb_controller.multicast import MulticastGroup, group_address, tree_ports
 from ebb_controller.parameters import (
     FabricParameters,
     PhantomQueue,
@@ -134,7 +134,7 @@ def test_two_members_in_one_rack_and_one_in_another_pod_spread_over_the_cores_to
                 members = (f"h{rack}", f"h{rack + 1}", f"h{third}")
                 group = MulticastGroup.of(topology, 1, members)
                 for switch in topology.switches:
-                    tree = _ports(topology, group, switch.name)
+                    tree = tree_ports(topology, group, switch.name)
                     if switch.name.startswith("c") and len(tree) > 1:
                         used[switch.name] = used.get(switch.name, 0) + 1
     assert sum(used.values()) == 18 * 15  # one core for each

@@ -1,7 +1,7 @@
 """The host agents of a run: started in the hosts' namespaces, read line by line.
 
 An agent prints one JSON object per line: `{"event": "ready"}` once it listens, then a record per
-finished or failed flow (docs/agent-records.md).
+finished or failed flow (docs/agent-records.md), and last `{"event": "end"}` with how late it was.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from ebb_controller.scheme import Scheme
 from ebb_topologies.files import InputError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.processes import Process
+
+from ebb_experiments.load import Late
 
 POLL_SECONDS = 0.02
 Record = dict[str, Any]
@@ -43,7 +45,12 @@ class Agent:
         return [json.loads(line) for line in complete.splitlines() if line.strip()]
 
     def records(self) -> list[Record]:
-        return [line for line in self.lines() if line.get("event") != "ready"]
+        return [line for line in self.lines() if line.get("event") not in ("ready", "end")]
+
+    def late(self) -> Late:
+        """How late it was, once it has ended; nothing if it was killed."""
+        ends = (line for line in self.lines() if line.get("event") == "end")
+        return Late.together(Late.told(line.get("lateness", {})) for line in ends)
 
     def wait_for(self, condition: Callable[[list[Record]], bool], seconds: float) -> None:
         """Waits for records, in vain if the agent ends or does not print them in time."""
@@ -105,6 +112,8 @@ class AgentRunner:
     port: int
     prefix: str
     """Goes into process names and output files: one per scheme and phase."""
+    started: list[Agent] = field(default_factory=list)
+    """Whoever looks at them takes them out."""
 
     def receiver(self, host: str, directory: Path | None = None) -> Agent:
         arguments = ["recv", "--port", str(self.port)]
@@ -178,7 +187,9 @@ class AgentRunner:
         command = [str(self.binary), *arguments]
         with output.open("wb") as sink:
             process = self.net.spawn_on(host, full_name, command, stdout=sink)
-        return Agent(process, output, self.net.check)
+        agent = Agent(process, output, self.net.check)
+        self.started.append(agent)
+        return agent
 
 
 def wait_all(agents: list[Agent], seconds: float) -> list[Record]:

@@ -25,6 +25,8 @@ class Check:
     holds: bool | None
     """None: skipped, because these switches cannot show it."""
     seen: str
+    measured: frozenset[str] = frozenset()
+    """Schemes whose times, queues and losses it compares: they must be valid."""
 
 
 NO_RATE = "BMv2 has no link rate (docs/targets.md)"
@@ -93,6 +95,7 @@ def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
                 f"{name}: no packet lost without its header delivered",
                 dropped == 0 and lost_headers == 0,
                 f"{dropped} dropped, {lost_headers} trimmed headers lost",
+                frozenset({name}),
             )
 
 
@@ -106,7 +109,7 @@ def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
                 yield Check(claim, None, "BMv2 does not deflect (docs/trimming.md)")
             else:
                 seen = f"{back} returned by the switches, {noticed} counted by senders"
-                yield Check(claim, 0 < noticed <= back, seen)
+                yield Check(claim, 0 < noticed <= back, seen, frozenset({name}))
 
 
 def _queue_order(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
@@ -118,21 +121,23 @@ def _queue_order(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
         if low is None or high is None:
             yield Check(claim, None, NO_RATE)
         else:
-            yield Check(claim, low < high, f"{low / 1e3:.1f} KB against {high / 1e3:.1f} KB")
+            seen = f"{low / 1e3:.1f} KB against {high / 1e3:.1f} KB"
+            yield Check(claim, low < high, seen, frozenset({longer, shorter}))
 
 
 def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     for name in TRIMMING_SCHEMES:
         if name in results:
             count = sum(flow.timeouts for flow in results[name].incast)
-            yield Check(f"{name}: no timeout in the incast", count == 0, f"{count} timeouts")
+            claim = f"{name}: no timeout in the incast"
+            yield Check(claim, count == 0, f"{count} timeouts", frozenset({name}))
     if "tcp-droptail" in results:
         claim = "tcp-droptail: the incast does run into timeouts"
         count = sum(flow.timeouts for flow in results["tcp-droptail"].incast)
         if results["tcp-droptail"].incast_fabric.max_queue_bytes is None:
             yield Check(claim, None, NO_RATE)
         else:
-            yield Check(claim, count > 0, f"{count} timeouts")
+            yield Check(claim, count > 0, f"{count} timeouts", frozenset({"tcp-droptail"}))
 
 
 def _storage(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
@@ -151,4 +156,4 @@ def _storage(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     quick, slow = once.write.span_ns, each.write.span_ns
     holds = quick is not None and slow is not None and quick < slow
     seen = [f"{span / 1e6:.1f} ms" if span is not None else "failed" for span in (quick, slow)]
-    yield Check(claim, holds, " against ".join(seen))
+    yield Check(claim, holds, " against ".join(seen), frozenset({"ndp", "scdp"}))

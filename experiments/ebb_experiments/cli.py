@@ -29,12 +29,13 @@ from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
-from ebb_topologies.targets import FabricTarget, target
+from ebb_topologies.targets import FabricTarget, Target, target
 from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_experiments import report
 from ebb_experiments.agents import AgentError
+from ebb_experiments.calibration import USUAL_DILATION, calibrate, too_busy
 from ebb_experiments.checks import checks
 from ebb_experiments.control import KernelLinks, PromptControl
 from ebb_experiments.fabric import Fabric, LoopThread
@@ -46,12 +47,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 RUN_DIR = ROOT / "results" / "run"
 DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
+BUSY = "[yellow]busy[/]"
 VERDICTS = {True: "[green]ok  [/]", False: "[bold red]FAIL[/]", None: "[yellow]skip[/]"}
 TABLE_WIDTH = 108
 """Columns that the table needs; a narrower terminal wraps its lines instead of losing cells."""
 INSIST_SECONDS = 0.1
-USUAL_DILATION = 50
-"""What two cores can keep up with."""
+CALIBRATIONS = 3
+"""At most. The fabric is brought up again after each that finds that it has to be slower."""
 EXPECTED = (InputError, ControllerError, ControlError, AgentError, ProcessDied, TimeoutError)
 """Errors with a message for people; anything else is a bug and shows its traceback."""
 
@@ -133,20 +135,47 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
-    dilation = Dilation(scenario.spec.dilation)
-    slowed = dilation.topology(scenario.topology)
     agent = BUILD / "ebb-agent"
     program = Program(options.program / "fabric.p4info.txtpb", options.program / "fabric.json")
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):
         check_separate(scenario.faults, reopens=chosen.has_traffic_manager)
-    preflight.check(slowed, chosen, [agent, program.p4info, program.json], RUN_DIR)
+    preflight.check(scenario.topology, chosen, [agent, program.p4info, program.json], RUN_DIR)
 
     started = time.monotonic()
+    say(console, started, _headline(scenario))
+    given = scenario.spec.dilation
+    factor = given or USUAL_DILATION
+    for attempt in range(CALIBRATIONS, -1, -1):
+        with _running(scenario, Dilation(factor), chosen, program, agent, options.pcap) as fabric:
+            try:
+                _say_up(fabric, console, started)
+                slower = calibrate(fabric) if given is None and attempt else None
+                if slower is not None:
+                    say(console, started, f"calibration: {slower}")
+                if slower is None or slower.dilation == factor:
+                    return _tour(fabric, console, started, stay=options.cli)
+                factor = slower.dilation
+            except EXPECTED:
+                fabric.net.check()  # a switch that has died explains everything else
+                raise
+    raise AssertionError("the last attempt is not calibrated")
+
+
+@contextmanager
+def _running(
+    scenario: Scenario,
+    dilation: Dilation,
+    chosen: Target,
+    program: Program,
+    agent: Path,
+    pcap: bool,
+) -> Iterator[Fabric]:
+    """The whole fabric, that much slower than nominal, for as long as the block lasts."""
+    slowed = dilation.topology(scenario.topology)
     with ExitStack() as stack:
-        say(console, started, _headline(scenario))
-        net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=options.pcap))
+        net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=pcap))
         loop = stack.enter_context(LoopThread())
         managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
         if managers is not None:
@@ -168,22 +197,20 @@ def run(options: argparse.Namespace, console: Console) -> int:
             loop,
             log=RUN_DIR / "faults.jsonl",
         )
-        fabric = Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent, faults)
-        try:
-            return _tour(fabric, console, started, stay=options.cli)
-        except EXPECTED:
-            net.check()  # a switch that has died explains everything else
-            raise
+        yield Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent, faults)
+
+
+def _say_up(fabric: Fabric, console: Console, started: float) -> None:
+    switches, hosts = len(fabric.topology.switches), len(fabric.topology.hosts)
+    binary, factor = fabric.net.target.binary.name, fabric.dilation.factor
+    up = f"{switches} switches ({binary}) and {hosts} hosts are up"
+    say(console, started, f"{up}, {factor:g} times slower than nominal")
+    fabric.configure(next(iter(fabric.scenario.schemes.values())))
+    say(console, started, f"pipeline and tables installed and read back on {switches} switches")
 
 
 def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
     scenario = fabric.scenario
-    switches = len(fabric.topology.switches)
-    binary = fabric.net.target.binary.name
-    hosts = len(fabric.topology.hosts)
-    say(console, started, f"{switches} switches ({binary}) and {hosts} hosts are up")
-    fabric.configure(next(iter(scenario.schemes.values())))
-    say(console, started, f"pipeline and tables installed and read back on {switches} switches")
     pings = fabric.ping_all()
     say(
         console,
@@ -206,15 +233,16 @@ def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
     console.print(report.table(results, rate))
     if (stored := report.storage_table(results, rate, _storage_title(scenario))) is not None:
         console.print(stored)
+    busy = too_busy(results, fabric.dilation, fabric.packet_ns)
     for check in checks(results, fabric.faults.history):
-        console.print(f"{VERDICTS[check.holds]} {check.claim}: {check.seen}")
-        failed |= check.holds is False
+        valid = busy is None or busy.names.isdisjoint(check.measured)
+        verdict = VERDICTS[check.holds] if valid else BUSY
+        console.print(f"{verdict} {check.claim}: {check.seen}", soft_wrap=True)
+        failed |= valid and check.holds is False
+    if busy is not None:
+        console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
     _save(fabric, results, rate)
     console.print(f"records, logs and parameters: {RUN_DIR.relative_to(ROOT)}/")
-    if failed and scenario.spec.dilation < USUAL_DILATION:
-        console.print(
-            f"ebb: a machine that cannot keep up looks like this too; try DILATION={USUAL_DILATION}"
-        )
     if stay and sys.stdin is None:
         console.print("ebb: no prompt: the standard input is closed")
     elif stay:
@@ -276,7 +304,7 @@ def _headline(scenario: Scenario) -> str:
     link = scenario.topology.links[0]
     return (
         f"{scenario.topology.name}: {link.rate_bps / 1e9:g} Gbit/s links, "
-        f"{link.delay_ns / 1e3:g} us each, run {scenario.spec.dilation:g} times slower"
+        f"{link.delay_ns / 1e3:g} us each"
     )
 
 

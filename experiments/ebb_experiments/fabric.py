@@ -12,11 +12,12 @@ import json
 import threading
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ebb_controller.controller import Controller
+from ebb_controller.controller import Controller, Counters
+from ebb_controller.multicast import tree_ports
 from ebb_controller.traffic_manager import Statistics, TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import write
@@ -25,6 +26,7 @@ from ebb_topologies.model import Host, Topology
 from ebb_topologies.processes import Process
 
 from ebb_experiments.agents import Agent, AgentRunner, Record, agent_parameters
+from ebb_experiments.load import Late, Load, Processors
 from ebb_experiments.measure import FabricCounts, Flow, pair
 from ebb_experiments.scenario import Scenario, Scheme
 
@@ -37,6 +39,7 @@ AGENT_PORT = 7000
 MARK_COUNTERS = ("phantom_marked", "step_marked")
 TRIM_COUNTERS = ("trimmed", "trim_sent", "returned")
 DROP_COUNTER = "dropped"
+REPLICATED_COUNTER = "replicated"
 NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
 """Drop reasons of p4src/include/drop_reason.p4 for packets that a queue had no room for."""
 LINK_DROPS = ("link-down", "link-loss", "port-down")
@@ -70,6 +73,9 @@ class Fabric:
     loop: LoopThread
     agent_binary: Path
     faults: FaultRunner
+    processors: Processors = field(default_factory=Processors)
+    _started: list[Agent] = field(default_factory=list)
+    """Agents of the phase under way."""
 
     # -- bring-up ---------------------------------------------------------------------------
 
@@ -116,7 +122,13 @@ class Fabric:
         path.parent.mkdir(exist_ok=True)
         write(path, json.dumps(parameters, indent=2))
         return AgentRunner(
-            self.net, self.agent_binary, scheme.transport, path, AGENT_PORT, prefix=name
+            self.net,
+            self.agent_binary,
+            scheme.transport,
+            path,
+            AGENT_PORT,
+            prefix=name,
+            started=self._started,
         )
 
     def collect(self, sent: list[Record], receiver: Agent, limit: float) -> list[Flow]:
@@ -132,7 +144,9 @@ class Fabric:
 
     def start_time(self) -> int:
         """CLOCK_MONOTONIC, for what is to start together and is about to be spawned."""
-        return time.monotonic_ns() + round(START_SECONDS * 1e9 + self.dilation.time(SETTLE_NS))
+        start = time.monotonic_ns() + round(START_SECONDS * 1e9 + self.dilation.time(SETTLE_NS))
+        self.processors.begin(start)
+        return start
 
     def time_limit(self, size: int) -> float:
         """Seconds of wall clock after which a phase counts as stuck."""
@@ -145,20 +159,25 @@ class Fabric:
         statistics = None
         if self.traffic_managers is not None:
             statistics = self.loop.run(self.traffic_managers.statistics(reset=True))
+        self.processors.begin()
         return self._snapshot(statistics)
 
     def counts(self, before: dict[str, int], receiver: Host) -> FabricCounts:
         statistics = None
         if self.traffic_managers is not None:
             statistics = self.loop.run(self.traffic_managers.statistics())
+        load = self._load()
         after = self._snapshot(statistics)
         delta = {name: after[name] - before[name] for name in after}
         marks = sum(delta[name] for name in MARK_COUNTERS)
         trims = delta["trimmed"]
         if statistics is None:
-            # What the interfaces took in and did not give out again, and the program did not drop.
-            lost = delta["taken_in"] - delta["given_out"] - delta[DROP_COUNTER]
-            return FabricCounts(None, None, lost, trims, trims - delta["trim_sent"], 0, marks)
+            # What the interfaces took in, with its copies, and did not give out again, and the
+            # program did not drop.
+            copies = delta["copies"]
+            lost = delta["taken_in"] + copies - delta["given_out"] - delta[DROP_COUNTER]
+            trims_lost = trims - delta["trim_sent"]
+            return FabricCounts(None, None, lost, trims, trims_lost, 0, marks, load=load)
         bottleneck = self.topology.attachment(receiver)
         queues = statistics[bottleneck.node][bottleneck.port].queues
         everywhere = [q for s in statistics.values() for port in s.values() for q in port.queues]
@@ -175,12 +194,30 @@ class Fabric:
             ce_marks=marks,
             # A restarted switch counts from zero again: this phase only lost what it counts now.
             link_lost_packets=max(0, delta["lost_on_links"]),
+            load=load,
         )
+
+    def _load(self) -> Load:
+        """Of the machine since the start of the phase, whose agents have ended."""
+        processors = self.processors.share()
+        agents = Late.together(agent.late() for agent in self._started)
+        self._started.clear()
+        switches = None
+        if self.traffic_managers is not None:
+            told = self.loop.run(self.traffic_managers.lateness())
+            switches = Late.together(map(Late.told, told))
+        return Load(agents, switches, processors)
+
+    @property
+    def packet_ns(self) -> float:
+        """Nominal time of a full-size packet on the slowest link."""
+        slowest = min(link.rate_bps for link in self.scenario.topology.links)
+        return self.scenario.spec.mtu_bytes * 8e9 / slowest
 
     def _snapshot(self, statistics: Statistics | None) -> dict[str, int]:
         """Sums over the fabric: the program's counters, the frames in and out of switches, and what
         links lost."""
-        names = (*MARK_COUNTERS, *TRIM_COUNTERS, DROP_COUNTER)
+        names = (*MARK_COUNTERS, *TRIM_COUNTERS, DROP_COUNTER, REPLICATED_COUNTER)
         tables = self.loop.run(self.controller.counters(*names))
         sums = {
             name: sum(packets for table in tables.values() for packets, _ in table[name])
@@ -188,12 +225,21 @@ class Fabric:
         }
         for name, reason in (("not_trimmable", NOT_TRIMMABLE), ("return_refused", RETURN_REFUSED)):
             sums[name] = sum(table[DROP_COUNTER][reason][0] for table in tables.values())
+        sums["copies"] = sum(self._copies(name, table) for name, table in tables.items())
         taken_in, given_out = self.net.switched_frames()
         lost = 0
         if statistics is not None:
             ports = [port for switch in statistics.values() for port in switch.values()]
             lost = sum(port.dropped_packets.get(why, 0) for port in ports for why in LINK_DROPS)
         return sums | {"taken_in": taken_in, "given_out": given_out, "lost_on_links": lost}
+
+    def _copies(self, switch: str, table: Counters) -> int:
+        """How many more packets a switch made of those that it sent to multicast groups."""
+        return sum(
+            table[REPLICATED_COUNTER][group.group][0] * (len(ports) - 1)
+            for group in self.scenario.groups
+            if (ports := tree_ports(self.topology, group, switch))
+        )
 
 
 def same_file(path: Path, content: bytes) -> bool:

@@ -10,6 +10,7 @@ from statistics import mean
 from ebb_topologies.dilation import Dilation
 
 from ebb_experiments.agents import Record
+from ebb_experiments.load import Load
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class FabricCounts:
     ce_marks: int
     link_lost_packets: int = 0
     """On faulty links, as far as the switches tell: BMv2 does not."""
+    load: Load | None = None
+    """Of the machine meanwhile; none: not measured, or of several phases."""
 
     @classmethod
     def total(cls, counts: Sequence[FabricCounts]) -> FabricCounts:

@@ -84,8 +84,9 @@ class ScenarioFile(Part, FaultKeys):
     """Topology file, relative to the scenario file (docs/topologies.md)."""
     schemes: list[str]
     """Names of files in experiments/schemes, or files of your own."""
-    dilation: Annotated[float, Field(ge=MIN_DILATION, le=MAX_DILATION)] = 50
-    """How many times slower than nominal everything runs; 50: 1 Gbit/s at 20 Mbit/s."""
+    dilation: Annotated[float, Field(ge=MIN_DILATION, le=MAX_DILATION)] | None = None
+    """How many times slower than nominal everything runs; 50: 1 Gbit/s at 20 Mbit/s. None: 50, or
+    as much more as this machine needs, which a short incast before the schemes tells."""
     seed: Annotated[int, Field(ge=0, le=2**32)] = 1
     """Of file contents and generated objects."""
     mtu_bytes: Annotated[int, Field(ge=256, le=9000)] = 1500
@@ -96,7 +97,7 @@ class ScenarioFile(Part, FaultKeys):
     """Synchronised senders to one receiver."""
     storage: Storage | None = None
     """An object written to several replicas and read from them; none: not run."""
-    group: list[Group] = []
+    group: Annotated[list[Group], Field(max_length=1_000)] = []
     """Multicast groups beside the one of `storage`, for transfers of one's own (`CLI=1`)."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from ebb_topologies.files import write
@@ -11,6 +12,7 @@ from ebb_topologies.model import Host, Topology
 
 from ebb_experiments.agents import Agent, AgentRunner, wait_all
 from ebb_experiments.fabric import Fabric, same_file
+from ebb_experiments.load import Load
 from ebb_experiments.measure import FabricCounts, Flow
 from ebb_experiments.storage import STORAGE_TRANSPORTS, StorageResult, store
 
@@ -45,6 +47,14 @@ class SchemeResult:
         return [flow for round_ in self.rounds for flow in round_.incast]
 
     @property
+    def loads(self) -> list[Load]:
+        """Of the machine, in every phase."""
+        counts = [self.file_fabric, *(round_.fabric for round_ in self.rounds)]
+        if self.storage is not None:
+            counts += [self.storage.write.fabric, self.storage.read.fabric]
+        return [each.load for each in counts if each.load is not None]
+
+    @property
     def incast_fabric(self) -> FabricCounts:
         return FabricCounts.total([round_.fabric for round_ in self.rounds])
 
@@ -67,6 +77,19 @@ class Roles:
         chosen = others[::step][:senders]
         chosen += [h for h in others if h not in chosen][: senders - len(chosen)]
         return cls(first, last, receiver=first, background=last, senders=chosen)
+
+
+def probe(fabric: Fabric) -> Load:
+    """One incast with the scheme that has most packets, to see whether the machine keeps up."""
+    schemes = fabric.scenario.schemes
+    pulling = [name for name in schemes if schemes[name].transport in STORAGE_TRANSPORTS]
+    name = [*pulling, *schemes][0]
+    fabric.configure(schemes[name])
+    agents = fabric.agents("calibration", schemes[name])
+    roles = Roles.of(fabric.topology, fabric.scenario.spec.incast.senders)
+    load = _incast(fabric, agents, roles, 0, faults=False).fabric.load
+    assert load is not None
+    return load
 
 
 def run_scheme(fabric: Fabric, name: str, progress: Progress) -> SchemeResult:
@@ -112,7 +135,9 @@ def _file(fabric: Fabric, agents: AgentRunner, roles: Roles) -> tuple[Flow, Fabr
     return flow, counts
 
 
-def _incast(fabric: Fabric, agents: AgentRunner, roles: Roles, index: int) -> Round:
+def _incast(
+    fabric: Fabric, agents: AgentRunner, roles: Roles, index: int, *, faults: bool = True
+) -> Round:
     spec = fabric.scenario.spec.incast
     receiver = agents.receiver(roles.receiver.name)
     receiver.wait_ready()
@@ -141,7 +166,8 @@ def _incast(fabric: Fabric, agents: AgentRunner, roles: Roles, index: int) -> Ro
         )
     total = len(roles.senders) * spec.bytes + spec.background_bytes
     limit = fabric.time_limit(total)
-    with fabric.faults.during(agents.prefix, f"incast{index}", start):
+    happening = fabric.faults.during(agents.prefix, f"incast{index}", start)
+    with happening if faults else nullcontext():
         sent = wait_all(sending, limit)
         flows = fabric.collect(sent, receiver, limit)
     return Round(flows[: len(roles.senders)], flows, fabric.counts(before, roles.receiver))

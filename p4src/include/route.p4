@@ -22,6 +22,7 @@ control Route(inout headers_t hdr,
               inout standard_metadata_t standard_metadata) {
 
     action_selector(HashAlgorithm.crc16, 16384, 16) ecmp;
+    counter(1024, CounterType.packets_and_bytes) replicated;      // by multicast group, before it is copied
 
     bit<32> multiplier = 0;
     bit<16> path = 0;
@@ -84,6 +85,8 @@ control Route(inout headers_t hdr,
             path = mixed[31:16];
             if (!ipv4_route.apply().hit) {
                 meta.drop_reason = DropReason.NO_ROUTE;
+            } else if (standard_metadata.mcast_grp != 0) {
+                replicated.count((bit<32>)standard_metadata.mcast_grp);
             }
         }
     }

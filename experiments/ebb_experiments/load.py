@@ -1,0 +1,132 @@
+"""Whether this machine kept up: how late its processes were, and how busy its processors.
+
+What is emulated must not show the machine. A frame that leaves late by the time that a full-size
+packet takes on a link stands in a queue as one packet more: up to that, lateness distorts queues by
+a packet. A switch that does not tell how late it is (BMv2) is judged by the processors: waiting
+times grow without bound as they come to be busy all the time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROC_STAT = Path("/proc/stat")
+BUSIEST = 0.8
+"""Share of the processors' time. At 0.8 work waits as long as it takes (M/M/2: 1.8 times), and from
+there on several times as long."""
+SATURATED = 0.95
+"""From here on the share says nothing about how much more there was to do."""
+KINDS = ("wakeups", "departures")
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """Of events that were due at an instant: how many, and how late; times of the wall clock."""
+
+    count: int = 0
+    p99_ns: float = 0.0
+    max_ns: float = 0.0
+
+    @classmethod
+    def told(cls, lateness: Mapping[str, Mapping[str, Any]]) -> Late:
+        """The object `lateness` of an agent or a switch."""
+        found = [lateness[kind] for kind in KINDS if kind in lateness]
+        each = (cls(int(f["count"]), float(f["p99_ns"]), float(f["max_ns"])) for f in found)
+        return cls.together(each)
+
+    @classmethod
+    def together(cls, several: Iterable[Late]) -> Late:
+        """Of several processes; the percentile is their mean by the number of events: one hiccup
+        of a process with few of them is not everybody's."""
+        told = list(several)
+        count = sum(late.count for late in told)
+        weighted = sum(late.count * late.p99_ns for late in told)
+        highest = max((late.max_ns for late in told), default=0.0)
+        return cls(count, weighted / count if count else 0.0, highest)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was measured while a phase ran."""
+
+    agents: Late
+    switches: Late | None
+    """None, or of nothing: they do not tell."""
+    processors: float
+    """Busy share of all processors of the machine, by whatever ran on it."""
+
+    @property
+    def p99_ns(self) -> float:
+        """Of whoever is later."""
+        return max(late.p99_ns for late in (self.agents, self.switches) if late is not None)
+
+    def needed(self, dilation: float, packet_ns: float, busiest: float = BUSIEST) -> float:
+        """The dilation that would have been enough; up to the one in force: that was.
+
+        `packet_ns`: nominal time of a full-size packet on a link. Lateness is the machine's and
+        does not depend on the dilation: it is enough that a packet takes longer. Work per second
+        goes down in proportion.
+        """
+        needed = self.p99_ns / packet_ns
+        if self.switches is None or self.switches.count == 0:
+            share = self.processors / busiest
+            needed = max(needed, dilation * (max(2.0, share) if self.saturated else share))
+        return needed
+
+    @property
+    def saturated(self) -> bool:
+        return self.processors >= SATURATED
+
+    def __str__(self) -> str:
+        parts = {"agents": self.agents, "switches": self.switches}
+        late = [
+            f"{who} {told.p99_ns / 1e6:.2g} ms late (99th percentile)"
+            for who, told in parts.items()
+            if told is not None and told.count
+        ]
+        return ", ".join([*late, f"processors {self.processors:.0%} busy"])
+
+
+def enough(dilation: float) -> int:
+    """Rounded up to two digits: nobody types 137.2."""
+    step = 10 if dilation > 100 else 5
+    return int(-(-dilation // step) * step)
+
+
+class Processors:
+    """How busy all processors of the machine are from an instant on."""
+
+    def __init__(self) -> None:
+        self._before = read_stat()
+        self._timer: threading.Timer | None = None
+
+    def begin(self, at_ns: int | None = None) -> None:
+        """From then on (CLOCK_MONOTONIC); none: from now on."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._mark()
+        if at_ns is not None:
+            self._timer = threading.Timer(max(0.0, (at_ns - time.monotonic_ns()) / 1e9), self._mark)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _mark(self) -> None:
+        self._before = read_stat()
+
+    def share(self) -> float:
+        """Since then."""
+        (busy, total), (busy_before, total_before) = read_stat(), self._before
+        return (busy - busy_before) / max(1, total - total_before)
+
+
+def read_stat(path: Path = PROC_STAT) -> tuple[int, int]:
+    """Clock ticks since boot, of all processors: busy, and all (proc(5): idle and iowait are the
+    fourth and fifth number; guests are in user time already)."""
+    numbers = [int(word) for word in path.read_text().splitlines()[0].split()[1:9]]
+    return sum(numbers) - numbers[3] - numbers[4], sum(numbers)

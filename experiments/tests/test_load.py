@@ -1,0 +1,93 @@
+"""Whether the machine kept up: what is measured, what it would have needed, what is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from ebb_controller.multicast import MulticastGroup, tree_ports
+from ebb_experiments.calibration import too_busy
+from ebb_experiments.checks import checks
+from ebb_experiments.load import BUSIEST, Late, Load, enough, read_stat
+from ebb_experiments.measure import FabricCounts, Flow
+from ebb_experiments.tour import Round, SchemeResult
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.model import from_table
+
+PACKET_NS = 12_000
+"""1500 bytes at 1 Gbit/s."""
+ON_TIME = Late(1000, 100_000.0, 900_000.0)
+CALM = Load(ON_TIME, ON_TIME, 0.3)
+FLOW = Flow(1000, 0.0, 1e6, 0, 0, 0, 0, ok=True)
+
+
+def test_the_percentile_of_several_is_their_mean_by_the_number_of_events() -> None:
+    one = {"wakeups": {"count": 900, "p99_ns": 100_000, "p999_ns": 0, "max_ns": 200_000}}
+    other = {"departures": {"count": 100, "p99_ns": 1_100_000, "p999_ns": 0, "max_ns": 7_000_000}}
+    late = Late.together([Late.told(one), Late.told(other)])
+    assert (late.count, late.p99_ns, late.max_ns) == (1000, 200_000, 7_000_000)
+    assert Late.told({}) == Late.together([]) == Late()
+
+
+def test_lateness_needs_a_dilation_at_which_a_packet_takes_longer() -> None:
+    """At 50 a packet takes 0.6 ms; 1.2 ms late needs 100, whatever the processors do."""
+    late = Late(1000, 1_200_000.0)
+    assert Load(late, ON_TIME, 1.0).needed(50, PACKET_NS) == pytest.approx(100)
+    assert Load(ON_TIME, late, 0.1).needed(50, PACKET_NS) == pytest.approx(100)
+    assert CALM.needed(50, PACKET_NS) < 50
+
+
+def test_switches_that_do_not_tell_are_judged_by_the_processors() -> None:
+    at = [Load(ON_TIME, None, share).needed(50, PACKET_NS) for share in (0.4, BUSIEST, 0.9)]
+    assert at == pytest.approx([25, 50, 50 * 0.9 / BUSIEST])
+    # How much more there was to do is not known.
+    assert Load(ON_TIME, None, 0.99).needed(50, PACKET_NS) == 100
+    assert Load(ON_TIME, Late(), 0.99).needed(50, PACKET_NS) == 100
+
+
+def test_dilations_are_rounded_up() -> None:
+    assert [enough(needed) for needed in (50.0, 50.1, 97, 100.1, 137.2)] == [50, 55, 100, 110, 140]
+
+
+def test_processors_are_read_as_proc_has_them(tmp_path: Path) -> None:
+    stat = tmp_path / "stat"
+    stat.write_text("cpu  10 20 30 400 50 6 7 8 9 1\ncpu0 1 2 3 4 5 6 7 8 9 0\n")
+    assert read_stat(stat) == (81, 531)
+    busy, total = read_stat()
+    assert 0 < busy <= total
+
+
+def result(load: Load | None) -> SchemeResult:
+    counts = FabricCounts(1000, 100.0, 0, 0, 0, 0, 0, load=load)
+    return SchemeResult(FLOW, replace(counts, load=CALM), [Round([FLOW], [FLOW], counts)])
+
+
+def test_rows_of_a_busy_machine_are_named_with_the_dilation_that_would_do() -> None:
+    late = Load(Late(500, 1_500_000.0, 4e6), ON_TIME, 0.97)
+    results = {"dctcp": result(CALM), "ndp": result(late), "scdp": result(None)}
+    busy = too_busy(results, Dilation(50), PACKET_NS)
+    assert busy is not None
+    assert busy.names == {"ndp"}
+    text = str(busy)
+    assert text.startswith("this machine was too busy: these rows are not valid: ndp (ndp: agents ")
+    assert "1.5 ms late" in text
+    assert "a full-size packet takes 0.6 ms here" in text
+    assert text.endswith("DILATION=130 would be enough")  # 1.5 ms are 125 times 12 us
+    assert too_busy({"dctcp": result(CALM)}, Dilation(50), PACKET_NS) is None
+
+
+def test_checks_say_whose_numbers_they_compare() -> None:
+    """What arrived is right or wrong on any machine."""
+    found = {check.claim: check.measured for check in checks({"ndp": result(CALM)})}
+    assert found["ndp: every object arrived with the right SHA-256"] == frozenset()
+    assert found["ndp: no timeout in the incast"] == {"ndp"}
+    assert found["ndp: no packet lost without its header delivered"] == {"ndp"}
+
+
+def test_a_packet_to_a_group_is_copied_to_every_port_of_the_tree() -> None:
+    """What counts BMv2's losses: each replica is a frame that is to leave or to be dropped."""
+    topology = from_table({"leaf_spine": {"leaves": 2, "spines": 1, "hosts_per_leaf": 2}}, "test")
+    group = MulticastGroup.of(topology, 1, ["h1", "h2", "h4"])
+    ports = {switch.name: tree_ports(topology, group, switch.name) for switch in topology.switches}
+    assert {name: len(each) for name, each in ports.items()} == {"l0": 3, "l1": 2, "s0": 2}
