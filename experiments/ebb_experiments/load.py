@@ -8,6 +8,7 @@ times grow without bound as they come to be busy all the time.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,8 @@ BUSIEST = 0.8
 there on several times as long."""
 SATURATED = 0.95
 """From here on the share says nothing about how much more there was to do."""
+MOST_OF_OTHERS = 0.05
+"""Share of the processors' time beyond which a benchmark is not valid."""
 KINDS = ("wakeups", "departures")
 
 
@@ -125,8 +128,32 @@ class Processors:
         return (busy - busy_before) / max(1, total - total_before)
 
 
+class Others:
+    """What others than this process and the children that it has waited for took of the processors:
+    of a benchmark, which takes all that it gets, the busy share says nothing."""
+
+    def __init__(self) -> None:
+        self._before = _others()
+
+    def share(self) -> float:
+        """Since then, of the time of all processors."""
+        (others, total), (others_before, total_before) = _others(), self._before
+        return max(0.0, others - others_before) / max(1, total - total_before)
+
+
+def _others() -> tuple[float, int]:
+    """Clock ticks since boot: of others, and all. Interrupts are whose frames they bring."""
+    user, nice, system, _idle, _iowait, _irq, _softirq, steal = _ticks(PROC_STAT)
+    own = sum(os.times()[:4]) * os.sysconf("SC_CLK_TCK")
+    return user + nice + system + steal - own, sum(_ticks(PROC_STAT))
+
+
 def read_stat(path: Path = PROC_STAT) -> tuple[int, int]:
     """Clock ticks since boot, of all processors: busy, and all (proc(5): idle and iowait are the
     fourth and fifth number; guests are in user time already)."""
-    numbers = [int(word) for word in path.read_text().splitlines()[0].split()[1:9]]
+    numbers = _ticks(path)
     return sum(numbers) - numbers[3] - numbers[4], sum(numbers)
+
+
+def _ticks(path: Path) -> list[int]:
+    return [int(word) for word in path.read_text().splitlines()[0].split()[1:9]]

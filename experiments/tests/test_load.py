@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +11,9 @@ import pytest
 from ebb_controller.multicast import MulticastGroup, tree_ports
 from ebb_experiments.calibration import too_busy
 from ebb_experiments.checks import checks
-from ebb_experiments.load import BUSIEST, Late, Load, enough, read_stat
+from ebb_experiments.load import BUSIEST, Late, Load, Others, Processors, enough, read_stat
 from ebb_experiments.measure import FabricCounts, Flow
+from ebb_experiments.study.mininet import too_busy as too_busy_trial
 from ebb_experiments.tour import Round, SchemeResult
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import from_table
@@ -56,6 +59,23 @@ def test_processors_are_read_as_proc_has_them(tmp_path: Path) -> None:
     assert read_stat(stat) == (81, 531)
     busy, total = read_stat()
     assert 0 < busy <= total
+
+
+def test_own_work_is_not_that_of_others() -> None:
+    """A busy loop of a child, which has been waited for: the same as in a benchmark."""
+    meanwhile, everything = Others(), Processors()
+    command = [sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"]
+    subprocess.run(command, check=True)
+    assert meanwhile.share() <= everything.share() - 0.01
+
+
+def test_a_trial_of_a_busy_machine_is_not_valid() -> None:
+    assert too_busy_trial({"dilation": 100, "needed_dilation": 60.0}) is None
+    assert too_busy_trial({"dilation": 100}) is None
+    told = too_busy_trial({"dilation": 100, "needed_dilation": 151.0})
+    assert told is not None
+    assert told.startswith("this machine was too busy: these rows are not valid")
+    assert "= 160 of the experiment's file" in told
 
 
 def result(load: Load | None) -> SchemeResult:

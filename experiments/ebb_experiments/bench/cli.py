@@ -30,6 +30,7 @@ from ebb_experiments.bench import (
     writes,
 )
 from ebb_experiments.bench.section import Context, Section
+from ebb_experiments.load import MOST_OF_OTHERS, Others
 from ebb_experiments.sim.simulator import SimulatorError
 
 SUBJECTS: dict[str, Callable[[Context], Section]] = {
@@ -79,10 +80,20 @@ def _run(args: argparse.Namespace) -> int:
     about = machine.describe() | {"realtime": args.realtime}
     console.print(", ".join(f"{name} {value}" for name, value in about.items()), highlight=False)
     sections: dict[str, Section] = {}
+    others: dict[str, float] = {}
     try:
         for name in args.subjects or SUBJECTS:
+            meanwhile = Others()
             sections[name] = SUBJECTS[name](context)
             sections[name].print(console)
+            others[name] = meanwhile.share()
+            if others[name] > MOST_OF_OTHERS:
+                console.print(
+                    "  this machine was too busy: these rows are not valid: others took "
+                    f"{others[name]:.0%} of the processors' time, at most {MOST_OF_OTHERS:.0%}",
+                    style="bold yellow",
+                    highlight=False,
+                )
     except (InputError, ControllerError, SimulatorError) as error:
         print(f"bench: {printable(error)}", file=sys.stderr)
         return 2
@@ -93,6 +104,7 @@ def _run(args: argparse.Namespace) -> int:
             "machine": about,
             "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "sections": {name: section.as_json() for name, section in sections.items()},
+            "others_share": others,
         }
         write(directory / "bench.json", json.dumps(result, indent=1) + "\n")
     console.print(f"all figures: {directory / 'bench.json'}", highlight=False)

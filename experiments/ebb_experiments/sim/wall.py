@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Controller
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
-from ebb_controller.traffic_manager import TrafficManagers
+from ebb_controller.traffic_manager import TrafficManagers, lateness
 from ebb_topologies.files import write
 from ebb_topologies.hosts import host_list
 from ebb_topologies.mininet_net import FabricNet
@@ -28,6 +28,7 @@ from ebb_topologies.targets import target
 
 from ebb_experiments.agents import Agent, AgentError, agent_parameters
 from ebb_experiments.fabric import LoopThread
+from ebb_experiments.load import Late, Load, Processors
 from ebb_experiments.sim.flows import FlowTable
 from ebb_experiments.sim.results import Results, SwitchTables, counter_rows
 from ebb_experiments.sim.run import Binaries, read_counters, versions
@@ -85,7 +86,9 @@ class WallRun:
             counted_ns = start_ns + round(dilation.time(spec.warm_up_ns))
             time.sleep(max(0.0, (counted_ns - time.monotonic_ns()) / 1e9))
             loop.run(managers.raw(reset=True))
+            processors = Processors()
             self._wait(net, agents, schedule, start_ns)
+            busy = processors.share()
             statistics = loop.run(managers.raw())
             ended_ns = time.monotonic_ns()
             time.sleep(SETTLE_SECONDS)
@@ -99,6 +102,12 @@ class WallRun:
         reports = [switch_report(name, stats) for name, stats in statistics.items()]
         counted = ended_ns - counted_ns
         switches = SwitchTables(reports, self.loaded.topology, dilation, counted, head)
+        load = Load(
+            agents=Late.together(agent.late() for agent in agents),
+            switches=Late.together(Late.told(lateness(each)) for each in statistics.values()),
+            processors=busy,
+        )
+        slowest = min(link.rate_bps for link in self.loaded.topology.links)
         late_ns = [line["late_ns"] for line in lines if line.get("late_ns")]
         return Results(
             {
@@ -113,6 +122,8 @@ class WallRun:
                 "clock": "wall",
                 "dilation": dilation.factor,
                 "latest_start_ns": max(late_ns, default=0) / dilation.factor,
+                "load": asdict(load),
+                "needed_dilation": load.needed(dilation.factor, spec.mtu_bytes * 8e9 / slowest),
                 "simulated_ns": (ended_ns - start_ns) / dilation.factor,
                 "parameters": {
                     "scenario": spec.model_dump(exclude_none=True, exclude={"workload"}),

@@ -6,8 +6,9 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
@@ -17,6 +18,7 @@ from rich.console import Console
 
 from ebb_experiments.agents import AgentError
 from ebb_experiments.fabric import LoopThread
+from ebb_experiments.load import enough
 from ebb_experiments.sim.run import Binaries
 from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store
@@ -51,6 +53,17 @@ def unfit(trial: Trial) -> str | None:
     return None
 
 
+def too_busy(meta: Mapping[str, Any]) -> str | None:
+    """Why a trial is not valid, of its meta.json; None: it is. Trials of before did not measure."""
+    needed, dilation = float(meta.get("needed_dilation", 0.0)), float(meta["dilation"])
+    if needed <= dilation:
+        return None
+    return (
+        "this machine was too busy: these rows are not valid. `[mininet] dilation` = "
+        f"{enough(needed)} of the experiment's file would be enough, instead of {dilation:g}"
+    )
+
+
 def run(
     missing: Sequence[tuple[str, Trial]],
     store: Store,
@@ -73,7 +86,13 @@ def run(
                     Path(directory), loop,
                 )  # fmt: skip
                 try:
-                    store.write(trial, trial_id, files_of(trial, wall.go(), of_inputs, begun))
+                    results = wall.go()
+                    store.write(trial, trial_id, files_of(trial, results, of_inputs, begun))
+                    if (why := too_busy(results.run)) is not None:
+                        console.print(
+                            f"{trial.experiment} {trial.name}: {why}",
+                            style="bold yellow", markup=False, soft_wrap=True,
+                        )  # fmt: skip
                 except (*EXPECTED, subprocess.SubprocessError) as error:
                     failed += 1
                     console.print(

@@ -21,6 +21,7 @@ from ebb_experiments.study.figures import Data, draw
 from ebb_experiments.study.look import LOOKS
 from ebb_experiments.study.metric_spec import Samples
 from ebb_experiments.study.metrics import Row, row
+from ebb_experiments.study.mininet import too_busy
 from ebb_experiments.study.pace import duration
 from ebb_experiments.study.spec import Experiment, Figure
 from ebb_experiments.study.store import Store, Tables
@@ -54,6 +55,8 @@ class Wall:
     trials: list[tuple[Trial, Tables]]
     checked: list[Checked]
     table: list[list[str]]
+    busy: list[str]
+    """Of trials that are left out, because the machine did not keep up: which, and why."""
 
     @property
     def dilation(self) -> float:
@@ -143,7 +146,8 @@ class Maker:
         """Of the trials that have been run, with their ids; `planned`: how many there are to be in
         virtual time."""
         experiment, trials = self.experiment, self._tables(virtual)
-        rows, wall_rows = self._rows(trials), self._rows(wall := self._tables(mininet))
+        wall, busy = valid(self._tables(mininet))
+        rows, wall_rows = self._rows(trials), self._rows(wall)
         data = Data(experiment, self.size, trials, rows)
         figures = experiment.figure if trials else []
         directory = self.directory / self.name
@@ -153,7 +157,8 @@ class Maker:
             check(experiment, rows, reduced),
             [Picture(f, draw(f, data, directory, self.kinds)) for f in figures],
             table(experiment, rows),
-            Wall(wall, check(experiment, wall_rows, reduced), beside(experiment, wall_rows, rows)),
+            Wall(wall, check(experiment, wall_rows, reduced), beside(experiment, wall_rows, rows),
+                 busy),
         )  # fmt: skip
 
     def _tables(self, stored: Sequence[tuple[str, Trial]]) -> list[tuple[Trial, Tables]]:
@@ -172,6 +177,16 @@ class Maker:
             )
             for trial, tables in trials
         ]
+
+
+def valid(
+    trials: list[tuple[Trial, Tables]],
+) -> tuple[list[tuple[Trial, Tables]], list[str]]:
+    """The trials whose machine kept up, and what is to be said of the others."""
+    why = [too_busy(tables.meta) for _trial, tables in trials]
+    good = [each for each, reason in zip(trials, why, strict=True) if reason is None]
+    told = zip(trials, why, strict=True)
+    return good, [f"{trial.name}: {reason}" for (trial, _t), reason in told if reason is not None]
 
 
 def beside(experiment: Experiment, wall: Sequence[Row], virtual: Sequence[Row]) -> list[list[str]]:
