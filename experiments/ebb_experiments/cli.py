@@ -135,32 +135,35 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
-    agent = BUILD / "ebb-agent"
     program = Program(options.program / "fabric.p4info.txtpb", options.program / "fabric.json")
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):
         check_separate(scenario.faults, reopens=chosen.has_traffic_manager)
-    preflight.check(scenario.topology, chosen, [agent, program.p4info, program.json], RUN_DIR)
+    needed = [BUILD / "ebb-agent", program.p4info, program.json]
+    preflight.check(scenario.topology, chosen, needed, RUN_DIR)
 
     started = time.monotonic()
     say(console, started, _headline(scenario))
-    given = scenario.spec.dilation
-    factor = given or USUAL_DILATION
-    for attempt in range(CALIBRATIONS, -1, -1):
-        with _running(scenario, Dilation(factor), chosen, program, agent, options.pcap) as fabric:
-            try:
-                _say_up(fabric, console, started)
-                slower = calibrate(fabric) if given is None and attempt else None
-                if slower is not None:
-                    say(console, started, f"calibration: {slower}")
-                if slower is None or slower.dilation == factor:
-                    return _tour(fabric, console, started, stay=options.cli)
-                factor = slower.dilation
-            except EXPECTED:
-                fabric.net.check()  # a switch that has died explains everything else
-                raise
-    raise AssertionError("the last attempt is not calibrated")
+    factor = scenario.spec.dilation or USUAL_DILATION
+    calibrations = 0 if scenario.spec.dilation else CALIBRATIONS
+    # One loop for all: grpcio's is bound to the first.
+    with LoopThread() as loop:
+        while True:
+            with _running(
+                scenario, Dilation(factor), chosen, program, loop, options.pcap
+            ) as fabric:
+                try:
+                    _say_up(fabric, console, started)
+                    found = calibrate(fabric) if calibrations else None
+                    if found is not None:
+                        say(console, started, f"calibration: {found}")
+                    if found is None or found.dilation == factor:
+                        return _tour(fabric, console, started, stay=options.cli)
+                except EXPECTED:
+                    fabric.net.check()  # a switch that has died explains everything else
+                    raise
+            factor, calibrations = found.dilation, calibrations - 1
 
 
 @contextmanager
@@ -169,14 +172,13 @@ def _running(
     dilation: Dilation,
     chosen: Target,
     program: Program,
-    agent: Path,
+    loop: LoopThread,
     pcap: bool,
 ) -> Iterator[Fabric]:
     """The whole fabric, that much slower than nominal, for as long as the block lasts."""
-    slowed = dilation.topology(scenario.topology)
+    slowed, agent = dilation.topology(scenario.topology), BUILD / "ebb-agent"
     with ExitStack() as stack:
         net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=pcap))
-        loop = stack.enter_context(LoopThread())
         managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
         if managers is not None:
             stack.callback(lambda: loop.run(managers.close()))
