@@ -5,6 +5,7 @@ use std::fmt;
 
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 
+use crate::budget::Budget;
 use crate::source::{SourceFile, SourceMap, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,10 +95,20 @@ pub const MAX_ERRORS: usize = 50;
 #[derive(Debug, Default)]
 pub struct Diagnostics {
     list: RefCell<Vec<Diagnostic>>,
+    budget: Budget,
 }
 
 impl Diagnostics {
-    pub fn report(&self, diagnostic: Diagnostic) {
+    /// What the program may still grow by.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub fn report(&self, mut diagnostic: Diagnostic) {
+        if let Some((end, _)) = diagnostic.message.char_indices().nth(MAX_MESSAGE_CHARS) {
+            diagnostic.message.truncate(end);
+            diagnostic.message.push_str(" ..");
+        }
         if diagnostic.severity == Severity::Error && self.too_many() {
             return;
         }
@@ -154,6 +165,9 @@ impl Diagnostics {
         out
     }
 }
+
+/// Types and numbers of a program can be longer than anybody reads.
+const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// No line that a person wrote is longer. miette panics where a label begins behind column 65535.
 const MAX_LINE_BYTES: usize = 2000;

@@ -4,6 +4,7 @@ use num_bigint::{BigInt, Sign};
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
 use crate::ast::{BinaryOp, UnaryOp};
+use crate::budget::{MAX_INT_BITS, MAX_STRING_BYTES};
 use crate::types::Type;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -22,14 +23,24 @@ pub enum EvalError {
     DivisionByZero,
     NegativeOperand,
     ShiftTooLarge,
+    TooLarge,
 }
 
 impl EvalError {
+    /// The cause, as diagnostics have it.
+    pub fn code(self) -> &'static str {
+        match self {
+            EvalError::TooLarge => "too-large",
+            _ => "bad-constant",
+        }
+    }
+
     pub fn message(self) -> &'static str {
         match self {
             EvalError::DivisionByZero => "division by zero",
             EvalError::NegativeOperand => "division and modulo need non-negative operands",
             EvalError::ShiftTooLarge => "shift amounts must be between 0 and 65535",
+            EvalError::TooLarge => "the value is too large for a constant",
         }
     }
 }
@@ -103,7 +114,9 @@ pub fn binary(
             _ => return None,
         },
         (Value::Str(a), Value::Str(b)) if op == BinaryOp::Concat => {
-            return Some(Ok(Value::Str(format!("{a}{b}"))));
+            let fits = a.len() + b.len() <= MAX_STRING_BYTES;
+            let joined = fits.then(|| Value::Str(format!("{a}{b}")));
+            return Some(joined.ok_or(EvalError::TooLarge));
         }
         (a, b) => match op {
             BinaryOp::Eq => a == b,
@@ -170,7 +183,10 @@ fn integers(
         BinaryOp::Concat => (a << right_width) | (b & mask(right_width)),
         BinaryOp::And | BinaryOp::Or => a.clone(),
     };
-    Ok(fit(value, ty))
+    match fit(value, ty) {
+        Value::Int(value) if value.bits() > MAX_INT_BITS => Err(EvalError::TooLarge),
+        value => Ok(value),
+    }
 }
 
 /// The value of an explicit cast, if `from` can be cast to `to`.

@@ -5,6 +5,7 @@
 
 use num_bigint::{BigInt, BigUint};
 
+use crate::budget::MAX_INT_BITS;
 use crate::source::{FileId, Span};
 
 /// Width written in front of a literal: `8w255`, `4s-1`.
@@ -293,6 +294,10 @@ fn parse_number(text: &str) -> Result<Tok, &'static str> {
         Some("0d") => (10, &lower[2..]),
         _ => (10, lower.as_str()),
     };
+    // As many digits as the largest constant has in binary.
+    if body.len() as u64 > MAX_INT_BITS {
+        return Err("too large");
+    }
     let clean: String = body.chars().filter(|c| *c != '_').collect();
     let value =
         BigUint::parse_bytes(clean.as_bytes(), radix).ok_or("digits do not fit its base")?;

@@ -11,6 +11,7 @@
 pub mod annotations;
 pub mod ast;
 pub mod bmv2;
+pub mod budget;
 pub mod check;
 pub mod diagnostics;
 mod digests;

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::budget::too_large;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::lex::{Tok, Token, lex};
 use crate::source::{FileId, SourceMap, Span};
@@ -18,6 +19,8 @@ pub use include::{library_with, text};
 
 /// Deep enough for any real program, shallow enough for the stack.
 const MAX_INCLUDE_DEPTH: usize = 64;
+/// Files that include others twice double at every level.
+const MAX_INCLUDES: usize = 4_000;
 const MAX_EXPANSION_DEPTH: usize = 200;
 /// Bounds the output of macros that double themselves.
 const MAX_TOKENS: usize = if cfg!(test) { 10_000 } else { 4_000_000 };
@@ -54,6 +57,10 @@ pub struct Preprocessor<'a> {
     options: &'a Options,
     macros: HashMap<String, Macro>,
     output: Vec<Token>,
+    /// Tokens that macros were replaced by, each time that they were, and one for each replacement.
+    replaced: Cell<usize>,
+    /// Files that were included, each time that they were.
+    included: usize,
     /// A limit was exceeded; what is left is neither expanded nor included, since it may double at every level.
     exhausted: Cell<bool>,
 }
@@ -71,6 +78,8 @@ pub fn preprocess(
         options,
         macros: HashMap::new(),
         output: Vec::new(),
+        replaced: Cell::new(0),
+        included: 0,
         exhausted: Cell::new(false),
     };
     preprocessor.predefine();
@@ -367,6 +376,13 @@ impl Preprocessor<'_> {
             );
             return;
         }
+        self.included += 1;
+        if self.included > MAX_INCLUDES {
+            self.exhausted.set(true);
+            let message = format!("more than {MAX_INCLUDES} files are included");
+            self.diagnostics.report(too_large(span, message));
+            return;
+        }
         let own_folder = Path::new(&self.sources.file(span.file).name).parent();
         let own_folder = own_folder.filter(|_| !system);
         match include::find(&path, own_folder, &self.options.include_dirs) {
@@ -463,10 +479,14 @@ impl Preprocessor<'_> {
                 t.span = token.span;
                 t.starts_line = false;
             }
+            let work = self.replaced.get() + replaced.len() + 1;
+            self.replaced.set(work);
             hidden.push(name.clone());
             let expanded = self.expand(&replaced, hidden);
             hidden.pop();
-            if out.len() + expanded.len() + self.output.len() > MAX_TOKENS {
+            // Macros that stand for nothing may double as well.
+            let tokens = out.len() + expanded.len() + self.output.len();
+            if tokens.max(work) > MAX_TOKENS {
                 self.exhausted.set(true);
                 self.error(
                     "macro-too-large",
@@ -570,6 +590,14 @@ mod tests {
         let doubling = |n: u32| format!("#define M{} M{n} M{n} M{n} M{n}\n", n + 1);
         let macros: String = (0..30).map(doubling).collect();
         let (_, errors) = run(&format!("{macros}M30"));
+        assert_eq!(errors, ["macro-too-large"]);
+    }
+
+    #[test]
+    fn what_doubles_and_stands_for_nothing_ends_too() {
+        let doubling = |n: u32| format!("#define M{} M{n} M{n}\n", n + 1);
+        let macros: String = (0..40).map(doubling).collect();
+        let (_, errors) = run(&format!("#define M0\n{macros}M40"));
         assert_eq!(errors, ["macro-too-large"]);
     }
 

@@ -291,6 +291,9 @@ impl Backend<'_> {
             }
         }
         let total: u32 = widths.iter().map(|w| w.div_ceil(8) * 8).sum();
+        if !self.diagnostics.spend(product.len(), sets[0].span) {
+            return;
+        }
         for (value, mask, exact) in product {
             transitions.push(json::Transition {
                 kind: Some(json::TransitionKind::Hexstr),

@@ -3,6 +3,7 @@
 use super::Checker;
 use super::infer::Inference;
 use crate::ast::{self, Direction};
+use crate::budget::expr_parts;
 use crate::diagnostics::Diagnostic;
 use crate::ir::{Expr, Param, Signature};
 use crate::source::Span;
@@ -72,7 +73,12 @@ impl Checker<'_> {
         for (param, arg) in params.iter().zip(&given) {
             let value = match arg {
                 Some(arg) => self.expr(&arg.value),
-                None => param.default.clone().unwrap_or_else(|| Expr::poison(span)),
+                None => match &param.default {
+                    Some(default) if self.diagnostics.spend(expr_parts(default), span) => {
+                        default.clone()
+                    }
+                    _ => Expr::poison(span),
+                },
             };
             let pattern = param.ty.substitute(&renaming);
             if !self.unify(&pattern, &value.ty, &mut inference) {

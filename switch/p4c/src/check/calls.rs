@@ -400,7 +400,7 @@ impl Checker<'_> {
         else {
             return Expr::poison(span);
         };
-        let ty = signature.return_type.substitute(&inferred);
+        let ty = self.affordable(signature.return_type.substitute(&inferred), span);
         let type_args: Vec<Type> = inferred.into_iter().map(|(_, t)| t).collect();
         if let Callee::ExternFunction(_) = callee
             && signature.name == "static_assert"

@@ -231,6 +231,12 @@ impl Checker<'_> {
             span: d.name.span,
         });
         self.check_fields(&Type::Struct(ty.clone()), d.name.span);
+        if !self
+            .diagnostics
+            .afford_type(&Type::Struct(ty.clone()), d.name.span)
+        {
+            return self.declare(&d.name, Entity::Type(Type::Poison));
+        }
         if vars.is_empty() {
             if kind == StructKind::Header {
                 self.program.headers.push(ty.clone());

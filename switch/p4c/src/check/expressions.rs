@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::infer::{anonymous_struct, cast_kind};
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
+use crate::budget::expr_parts;
 use crate::diagnostics::Diagnostic;
 use crate::eval::{self, Value};
 use crate::ir::{Expr, ExprKind};
@@ -89,7 +90,10 @@ impl Checker<'_> {
                     items.push(typed(ExprKind::DefaultValue, Type::Dots));
                 }
                 let types = items.iter().map(|i| i.ty.clone()).collect();
-                typed(ExprKind::List(items), Type::Tuple(Rc::new(types)))
+                match self.affordable(Type::Tuple(Rc::new(types)), span) {
+                    Type::Poison => Expr::poison(span),
+                    ty => typed(ExprKind::List(items), ty),
+                }
             }
             Ast::Record { fields, rest } => {
                 let mut types = Vec::new();
@@ -140,6 +144,9 @@ impl Checker<'_> {
         };
         let typed = |kind, ty| Expr { kind, ty, span };
         match entity {
+            Entity::Const(value) if !self.diagnostics.spend(expr_parts(&value), span) => {
+                Expr::poison(span)
+            }
             Entity::Const(value) => Expr { span, ..value },
             Entity::Var(id) => Expr::var(id, self.program.vars[id].ty.clone(), span),
             Entity::Instance(id) => {

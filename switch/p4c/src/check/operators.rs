@@ -114,7 +114,7 @@ impl Checker<'_> {
             match eval::binary(op, a, b, &ty, right_width) {
                 Some(Ok(value)) => return Expr::constant(value, ty, span),
                 Some(Err(problem)) => {
-                    self.error("bad-constant", span, problem.message());
+                    self.error(problem.code(), span, problem.message());
                     return Expr::poison(span);
                 }
                 None => {}

@@ -16,6 +16,23 @@ const MAX_STACK: u32 = 1 << 12;
 
 impl Checker<'_> {
     pub(super) fn ty(&mut self, ty: &ast::Type) -> Type {
+        let found = self.written_type(ty);
+        match &ty.kind {
+            // A name means a type that was judged when it was declared.
+            TypeKind::Name { args, .. } if args.is_empty() => found,
+            _ => self.affordable(found, ty.span),
+        }
+    }
+
+    /// The type, or poison if it is too large.
+    pub(super) fn affordable(&self, ty: Type, span: Span) -> Type {
+        match self.diagnostics.afford_type(&ty, span) {
+            true => ty,
+            false => Type::Poison,
+        }
+    }
+
+    fn written_type(&mut self, ty: &ast::Type) -> Type {
         match &ty.kind {
             TypeKind::Void => Type::Void,
             TypeKind::Bool => Type::Bool,

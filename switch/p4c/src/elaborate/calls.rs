@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::flat::{ActionParam, FlatAction, FlatKind, FlatStmt, Role};
-use super::{Elaborator, Env, MAX_DEPTH, full_name};
+use super::{Elaborator, Env, INSTANCE_PARTS, MAX_DEPTH, full_name};
 use crate::ir::{
     ActionId, ActionRef, Call, Callee, Direction, Expr, ExprKind, FunctionId, Param, VarId,
 };
@@ -179,6 +179,9 @@ impl Elaborator<'_> {
             self.error("too-deep", span, "functions call each other too deeply");
             return Expr::poison(span);
         }
+        if !self.diagnostics.spend(INSTANCE_PARTS, span) {
+            return Expr::poison(span);
+        }
         let function = &self.program.functions[id];
         let signature = &function.signature;
         let types: Vec<_> = signature
@@ -187,6 +190,12 @@ impl Elaborator<'_> {
             .cloned()
             .zip(call.type_args.iter().map(|t| t.substitute(&env.types)))
             .collect();
+        if !types
+            .iter()
+            .all(|(_, ty)| self.diagnostics.afford_type(ty, span))
+        {
+            return Expr::poison(span);
+        }
         let bound = self.bind(
             &signature.params,
             &call.args,
@@ -224,6 +233,9 @@ impl Elaborator<'_> {
     ) {
         if env.depth >= MAX_DEPTH {
             self.error("too-deep", span, "actions call each other too deeply");
+            return;
+        }
+        if !self.diagnostics.spend(INSTANCE_PARTS, span) {
             return;
         }
         let action = &self.program.actions[id];

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::calls::Reach;
 use super::flat::{Branches, FlatEntry, FlatKind, FlatStmt, FlatTable};
-use super::{Elaborator, Env, UNIT_BASE, Unit, full_name};
+use super::{Elaborator, Env, INSTANCE_PARTS, UNIT_BASE, Unit, full_name};
 use crate::diagnostics::Diagnostic;
 use crate::ir::{Constructed, Expr, ExprKind, TableId, same};
 use crate::source::Span;
@@ -46,6 +46,9 @@ impl Elaborator<'_> {
             );
             return;
         };
+        if !self.diagnostics.spend(INSTANCE_PARTS, span) {
+            return;
+        }
         let control = &self.program.controls[id];
         let bound = self.bind(&control.params, args, &[], Reach::Parameters, env, out);
         let mut inner = self.unit_env(&unit, env.depth + 1);

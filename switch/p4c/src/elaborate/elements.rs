@@ -98,6 +98,9 @@ impl Elaborator<'_> {
             if !fits {
                 break;
             }
+            if !self.diagnostics.spend(1, span) {
+                break;
+            }
             let number = Expr::int(i, index.ty.clone(), span);
             let body = self.for_each_element(&with_index(place, &number), build);
             let condition = Expr {

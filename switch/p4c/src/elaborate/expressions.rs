@@ -200,7 +200,7 @@ impl Elaborator<'_> {
             match eval::binary(op, a, b, &ty, right.ty.width().unwrap_or(0)) {
                 Some(Ok(value)) => return Expr::constant(value, ty, span),
                 Some(Err(problem)) => {
-                    self.error("bad-constant", span, problem.message());
+                    self.error(problem.code(), span, problem.message());
                     return Expr::poison(span);
                 }
                 None => {}

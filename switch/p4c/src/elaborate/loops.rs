@@ -91,6 +91,9 @@ impl Elaborator<'_> {
         let on_break = self.new_label();
         let mut rounds = Vec::new();
         for value in items {
+            if !self.diagnostics.spend(1, span) {
+                break;
+            }
             let around = Loop {
                 on_break,
                 on_continue: self.new_label(),

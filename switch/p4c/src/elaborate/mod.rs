@@ -18,12 +18,13 @@ mod loops;
 mod parsers;
 mod statements;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use flat::{Flat, FlatControl, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
 
 use crate::annotations;
+use crate::budget::{expr_parts, type_parts};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{Annotation, Constructed, Expr, ExprKind, InstanceId, Param, Program, VarId};
 use crate::source::Span;
@@ -31,8 +32,8 @@ use crate::types::{Type, TypeVar};
 
 /// Instances nested deeper than this mean a program that cannot be meant.
 const MAX_DEPTH: usize = 64;
-/// Inlining can blow a small program up; this bounds it.
-const MAX_STATEMENTS: usize = 500_000;
+/// What an instance, a call that is inlined, or a parser state costs besides its statements.
+const INSTANCE_PARTS: usize = 8;
 
 /// What the names inside one body stand for.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +86,10 @@ struct Elaborator<'a> {
     program: &'a Program,
     diagnostics: &'a Diagnostics,
     flat: Flat,
-    names: HashSet<String>,
+    /// Of variables.
+    names: Names,
+    /// Of states of the parser.
+    state_names: Names,
     next_label: Label,
     next_unit: usize,
     /// Sub-parsers and sub-controls given as values: `ExprKind::Instance` beyond the objects.
@@ -96,7 +100,24 @@ struct Elaborator<'a> {
     /// Tables by unit and table, and where they were first applied.
     tables: HashMap<(usize, usize), usize>,
     value_sets: HashMap<(usize, usize), usize>,
-    statements: usize,
+}
+
+/// Names that are taken, and the number that the next one of that name gets.
+#[derive(Default)]
+struct Names(HashMap<String, usize>);
+
+impl Names {
+    /// `name`, or the first of `name_0`, `name_1`, .. that is free.
+    fn unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_owned();
+        while self.0.contains_key(&unique) {
+            let next = self.0.entry(name.to_owned()).or_default();
+            unique = format!("{name}_{next}");
+            *next += 1;
+        }
+        self.0.insert(unique.clone(), 0);
+        unique
+    }
 }
 
 /// Numbers of units in `ExprKind::Instance` start here.
@@ -133,7 +154,8 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         program,
         diagnostics,
         flat: Flat::default(),
-        names: HashSet::new(),
+        names: Names::default(),
+        state_names: Names::default(),
         next_label: 0,
         next_unit: 0,
         units: HashMap::new(),
@@ -141,7 +163,6 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         actions: HashMap::new(),
         tables: HashMap::new(),
         value_sets: HashMap::new(),
-        statements: 0,
     };
     elaborator.main(&main.construct.args)?;
     Some(elaborator.flat)
@@ -234,6 +255,9 @@ impl Elaborator<'_> {
                 span,
                 "controls or parsers are nested too deeply",
             );
+            return None;
+        }
+        if !self.diagnostics.spend(INSTANCE_PARTS, span) {
             return None;
         }
         let program = self.program;
@@ -346,12 +370,9 @@ impl Elaborator<'_> {
 
     /// New storage with a unique name.
     fn add_var(&mut self, name: &str, ty: Type, role: Role, span: Span) -> Expr {
-        let mut unique = name.to_owned();
-        let mut n = 0;
-        while !self.names.insert(unique.clone()) {
-            unique = format!("{name}_{n}");
-            n += 1;
-        }
+        // What cannot be afforded is reported, so that the program is not used.
+        let _ = self.diagnostics.spend(type_parts(&ty), span);
+        let unique = self.names.unique(name);
         self.flat.vars.push(FlatVar {
             name: unique,
             ty: ty.clone(),
@@ -393,17 +414,20 @@ impl Elaborator<'_> {
     }
 
     fn push(&mut self, out: &mut Vec<FlatStmt>, kind: flat::FlatKind, span: Span) {
-        self.statements += 1;
-        if self.statements == MAX_STATEMENTS {
-            self.error(
-                "too-large",
-                span,
-                "the program becomes too large when its calls are inlined",
-            );
-        }
-        if self.statements < MAX_STATEMENTS {
+        if self.diagnostics.spend(statement_parts(&kind), span) {
             out.push(FlatStmt { kind, span });
         }
+    }
+}
+
+/// What a statement costs: the parts that the backend makes of it, one for each field of a struct that is copied.
+fn statement_parts(kind: &flat::FlatKind) -> usize {
+    let value = |expr: &Expr| expr_parts(expr) + type_parts(&expr.ty);
+    1 + match kind {
+        flat::FlatKind::Assign(target, source) => value(target) + expr_parts(source),
+        flat::FlatKind::Extern { args, .. } => args.iter().map(value).sum(),
+        flat::FlatKind::If(condition, ..) => value(condition),
+        _ => 0,
     }
 }
 

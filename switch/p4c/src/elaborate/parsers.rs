@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use super::calls::{Bound, Reach};
 use super::flat::{FlatParser, FlatState, FlatStmt, FlatTarget, FlatTransition, FlatValueSet};
-use super::{Elaborator, Env, MAX_DEPTH, UNIT_BASE, Unit, full_name};
+use super::{Elaborator, Env, INSTANCE_PARTS, MAX_DEPTH, UNIT_BASE, Unit, full_name};
 use crate::ir::{
     Callee, Constructed, Expr, ExprKind, ParserId, Stmt, StmtKind, Target, Transition,
 };
@@ -94,12 +94,9 @@ impl Elaborator<'_> {
     }
 
     fn add_state(&mut self, name: String, span: Span) -> usize {
-        let mut unique = name.clone();
-        let mut n = 0;
-        while self.flat.parser.states.iter().any(|s| s.name == unique) {
-            unique = format!("{name}_{n}");
-            n += 1;
-        }
+        // What cannot be afforded is reported, so that the program is not used.
+        let _ = self.diagnostics.spend(INSTANCE_PARTS, span);
+        let unique = self.state_names.unique(&name);
         self.flat.parser.states.push(FlatState {
             name: unique,
             body: Vec::new(),
@@ -142,6 +139,9 @@ impl Elaborator<'_> {
             };
             if env.depth >= MAX_DEPTH {
                 self.error("too-deep", statement.span, "parsers are nested too deeply");
+                return current;
+            }
+            if !self.diagnostics.spend(INSTANCE_PARTS, statement.span) {
                 return current;
             }
             let bound: Bound = self.bind(

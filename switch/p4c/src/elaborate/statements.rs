@@ -59,12 +59,11 @@ impl Elaborator<'_> {
                 let mut rest = Vec::new();
                 for (labels, body) in arms {
                     let body = self.branch(body, env);
+                    // What falls through to `default` is what `default` is for.
                     if labels.iter().any(Option::is_none) {
-                        rest = body.clone();
-                    }
-                    let labels: Vec<usize> = labels.iter().flatten().copied().collect();
-                    if !labels.is_empty() {
-                        cases.push((labels, body));
+                        rest = body;
+                    } else {
+                        cases.push((labels.iter().flatten().copied().collect(), body));
                     }
                 }
                 self.apply_table(*table, Branches::Actions(cases, rest), env, out, span);

@@ -1,0 +1,210 @@
+//! How large a program may become while it is compiled.
+//!
+//! Few lines can ask for a lot: in a chain of types, calls, instances, constants or macros each may double what the one
+//! before it made. Whoever makes something whose number the length of the program does not bound pays for it here, before it
+//! goes on, and stops where nothing is left. So there is one error, at the place where it became too much, and the work up
+//! to there is bounded.
+
+use std::cell::Cell;
+
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::eval::Value;
+use crate::ir::{Callee, Expr, ExprKind};
+use crate::source::Span;
+use crate::types::Type;
+
+/// Parts of one type: fields, members and elements, at all levels. The largest public program (SAI, with all its headers
+/// and metadata) has fewer than 2,000.
+pub const MAX_TYPE_PARTS: usize = 1 << 16;
+/// Levels of one type: a struct in a struct is two.
+const MAX_TYPE_DEPTH: usize = 128;
+/// Statements, states, instances, variables and parts of expressions that calls, loops and generics make, together.
+pub const MAX_PARTS: usize = 1 << 18;
+/// Of an integer known at compile time. `1 << 65535`, the largest shift, squared.
+pub const MAX_INT_BITS: u64 = 1 << 17;
+/// Of a string known at compile time.
+pub const MAX_STRING_BYTES: usize = 1 << 16;
+/// Bits of a constant that count as one part.
+const BITS_A_PART: u64 = 1 << 10;
+
+/// What is left; `None` once too much was asked for. It belongs to one compilation.
+#[derive(Debug)]
+pub struct Budget(Cell<Option<usize>>);
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget(Cell::new(Some(MAX_PARTS)))
+    }
+}
+
+impl Diagnostics {
+    /// Pays for `parts`; `false` if that is more than there is, which has then been reported.
+    #[must_use]
+    pub fn spend(&self, parts: usize, span: Span) -> bool {
+        let Budget(left) = self.budget();
+        let before = left.get();
+        let after = before.and_then(|before| before.checked_sub(parts));
+        if before.is_some() && after.is_none() {
+            self.report(too_large(
+                span,
+                "the program becomes too large here when its calls, instances and constants are written out",
+            ));
+        }
+        left.set(after);
+        after.is_some()
+    }
+
+    /// Whether a type is small enough; `false` has been reported.
+    #[must_use]
+    pub fn afford_type(&self, ty: &Type, span: Span) -> bool {
+        let mut left = MAX_TYPE_PARTS;
+        let small = take_type(ty, &mut left, MAX_TYPE_DEPTH);
+        if !small {
+            let message = format!(
+                "this type is too large: more than {MAX_TYPE_PARTS} fields and elements, or {MAX_TYPE_DEPTH} levels"
+            );
+            self.report(too_large(span, message));
+        }
+        small
+    }
+}
+
+pub fn too_large(span: Span, message: impl Into<String>) -> Diagnostic {
+    Diagnostic::error("too-large", span, message)
+        .help("does each level make two of the one below? that doubles the program at every level")
+}
+
+/// Parts of a type, up to [`MAX_TYPE_PARTS`].
+pub fn type_parts(ty: &Type) -> usize {
+    let mut left = MAX_TYPE_PARTS;
+    take_type(ty, &mut left, MAX_TYPE_DEPTH);
+    MAX_TYPE_PARTS - left
+}
+
+/// Takes the type's parts from `left`; `false`, and nothing left, if there are more or it is too deep.
+fn take_type(ty: &Type, left: &mut usize, depth: usize) -> bool {
+    let (rest, depth) = match (left.checked_sub(1), depth.checked_sub(1)) {
+        (Some(rest), Some(depth)) => (rest, depth),
+        _ => {
+            *left = 0;
+            return false;
+        }
+    };
+    *left = rest;
+    let mut all = |types: &mut dyn Iterator<Item = &Type>| {
+        let mut fits = true;
+        for ty in types {
+            fits = fits && take_type(ty, left, depth);
+        }
+        fits
+    };
+    match ty {
+        Type::Struct(s) => all(&mut s.fields.iter().map(|f| &f.ty)) && all(&mut s.args.iter()),
+        Type::Tuple(items) => all(&mut items.iter()),
+        Type::Extern(_, args) | Type::Block(_, args) => all(&mut args.iter()),
+        Type::List(item) => all(&mut std::iter::once(&**item)),
+        Type::New(new) => all(&mut std::iter::once(&new.underlying)),
+        Type::Stack(element, size) => {
+            let before = *left;
+            let fits = take_type(element, left, depth);
+            let one = before - *left;
+            let others = one.saturating_mul((*size as usize).saturating_sub(1));
+            let rest = left.checked_sub(others);
+            *left = rest.unwrap_or(0);
+            fits && rest.is_some()
+        }
+        _ => true,
+    }
+}
+
+/// How many parts it takes to copy an expression, up to [`MAX_PARTS`].
+pub fn expr_parts(expr: &Expr) -> usize {
+    let mut count = 0;
+    count_parts(expr, &mut count);
+    count
+}
+
+fn count_parts(expr: &Expr, count: &mut usize) {
+    if *count >= MAX_PARTS {
+        return;
+    }
+    *count += 1;
+    let mut all = |exprs: &[&Expr]| exprs.iter().for_each(|e| count_parts(e, count));
+    match &expr.kind {
+        ExprKind::Const(Value::Int(value)) => *count += (value.bits() / BITS_A_PART) as usize,
+        ExprKind::Const(Value::Str(text)) => *count += text.len() / (BITS_A_PART / 8) as usize,
+        ExprKind::Field(a, _)
+        | ExprKind::StackNext(a)
+        | ExprKind::StackLast(a)
+        | ExprKind::StackLastIndex(a)
+        | ExprKind::Slice { base: a, .. }
+        | ExprKind::Unary(_, a)
+        | ExprKind::Cast(a) => all(&[a]),
+        ExprKind::Index(a, b)
+        | ExprKind::Binary(_, a, b)
+        | ExprKind::Mask(a, b)
+        | ExprKind::Range(a, b) => all(&[a, b]),
+        ExprKind::Conditional(a, b, c) => all(&[a, b, c]),
+        ExprKind::List(items) => items.iter().for_each(|item| all(&[item])),
+        ExprKind::Construct(construct) => construct.args.iter().for_each(|arg| all(&[arg])),
+        ExprKind::Call(call) => {
+            match &call.callee {
+                Callee::Method { object: e, .. }
+                | Callee::Apply(e)
+                | Callee::IsValid(e)
+                | Callee::SetValid(e)
+                | Callee::SetInvalid(e)
+                | Callee::PushFront(e)
+                | Callee::PopFront(e) => all(&[e]),
+                Callee::Function(_)
+                | Callee::Action(_)
+                | Callee::ExternFunction(_)
+                | Callee::ApplyTable(_) => {}
+            }
+            call.args.iter().for_each(|arg| all(&[arg]));
+        }
+        ExprKind::Poison
+        | ExprKind::Const(_)
+        | ExprKind::Var(_)
+        | ExprKind::Instance(_)
+        | ExprKind::Table(_)
+        | ExprKind::ValueSet(_)
+        | ExprKind::InvalidHeader
+        | ExprKind::DontCare
+        | ExprKind::DefaultValue
+        | ExprKind::Default
+        | ExprKind::TableHit { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    fn doubled(levels: usize) -> Type {
+        (0..levels).fold(Type::Bool, |ty, _| {
+            Type::Tuple(Rc::new(vec![ty.clone(), ty]))
+        })
+    }
+
+    #[test]
+    fn parts_are_counted_up_to_the_limit() {
+        assert_eq!(type_parts(&doubled(3)), 15);
+        assert_eq!(type_parts(&Type::Stack(Rc::new(doubled(1)), 10)), 31);
+        assert_eq!(type_parts(&doubled(60)), MAX_TYPE_PARTS);
+        let deep = (0..1000).fold(Type::Bool, |ty, _| Type::Tuple(Rc::new(vec![ty])));
+        assert_eq!(type_parts(&deep), MAX_TYPE_PARTS);
+    }
+
+    #[test]
+    fn what_is_spent_is_reported_once() {
+        let diagnostics = Diagnostics::default();
+        let span = Span::default();
+        assert!(diagnostics.spend(MAX_PARTS, span));
+        for _ in 0..3 {
+            assert!(!diagnostics.spend(1, span));
+        }
+        assert_eq!(diagnostics.list().len(), 1);
+    }
+}
