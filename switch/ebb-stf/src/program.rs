@@ -40,6 +40,7 @@ impl Compiler {
         preprocess::Options {
             include_dirs: self.include_dirs.clone(),
             defines: self.defines.clone(),
+            ..preprocess::Options::default()
         }
     }
 

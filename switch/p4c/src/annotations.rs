@@ -2,6 +2,7 @@
 
 use num_bigint::BigInt;
 
+use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::eval::Value;
 use crate::ir::Annotation;
 use crate::lex::{Tok, Token};
@@ -43,6 +44,48 @@ pub fn numbers(annotations: &[Annotation], name: &str) -> Vec<BigInt> {
 /// The number of `@annotation(1)`.
 pub fn number(annotations: &[Annotation], name: &str) -> Option<u64> {
     u64::try_from(numbers(annotations, name).first()?).ok()
+}
+
+/// The tokens without the annotations of these names (`--disable-annotations`), each of which is told.
+pub fn without(tokens: Vec<Token>, names: &[String], diagnostics: &Diagnostics) -> Vec<Token> {
+    if names.is_empty() {
+        return tokens;
+    }
+    let mut kept = Vec::with_capacity(tokens.len());
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        let name = match tokens.get(at + 1).map(|t| &t.tok) {
+            Some(Tok::Ident(name)) if token.is("@") && names.contains(name) => name,
+            _ => {
+                kept.push(token.clone());
+                at += 1;
+                continue;
+            }
+        };
+        let span = token.span.to(tokens[at + 1].span);
+        let message = format!("@{name} is ignored, as --disable-annotations says");
+        diagnostics.report(Diagnostic::warning("annotation-disabled", span, message));
+        at = body_end(&tokens, at + 2);
+    }
+    kept
+}
+
+/// The index behind the body of an annotation, if one begins at `start`.
+fn body_end(tokens: &[Token], start: usize) -> usize {
+    let mut depth = 0usize;
+    for (at, token) in tokens.iter().enumerate().skip(start) {
+        if token.is("(") || token.is("[") {
+            depth += 1;
+        } else if depth == 0 {
+            return at;
+        } else if token.is(")") || token.is("]") {
+            depth -= 1;
+            if depth == 0 {
+                return at + 1;
+            }
+        }
+    }
+    tokens.len()
 }
 
 /// The body as text, as P4Info lists unknown annotations.

@@ -12,6 +12,52 @@ use crate::source::{SourceFile, SourceMap, Span};
 pub enum Severity {
     Error,
     Warning,
+    /// A warning that the user wants to read as a remark.
+    Info,
+}
+
+/// What the user wants to be done about a warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Ignore,
+    Info,
+    Warn,
+    Error,
+}
+
+/// The user's wishes about warnings (`--Wdisable`, `--Werror`, ..) and the number of errors.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// For warnings that are not in `named`.
+    pub all: Option<Action>,
+    /// By code, or by p4c's name; the last one counts.
+    pub named: Vec<(String, Action)>,
+    /// How many errors are shown before the compiler gives up; `None`: [`MAX_ERRORS`].
+    pub max_errors: Option<usize>,
+}
+
+/// The names that p4c has for what our warnings are about.
+const P4C_NAMES: &[(&str, &str)] = &[
+    ("unused-object", "unused"),
+    ("value-truncated", "overflow"),
+    ("value-truncated", "mismatch"),
+    ("unknown-property", "ignore-prop"),
+    ("annotation-disabled", "ignore"),
+];
+
+impl Policy {
+    fn action(&self, code: &str) -> Action {
+        let is_called = |name: &str| {
+            // Older releases of p4c write names with underscores.
+            let name = name.replace('_', "-");
+            name == code || P4C_NAMES.contains(&(code, &name))
+        };
+        let named = self.named.iter().rev().find(|(name, _)| is_called(name));
+        named
+            .map(|(_, action)| *action)
+            .or(self.all)
+            .unwrap_or(Action::Warn)
+    }
 }
 
 /// One message. `code` names the cause and is stable: tests and users may rely on it.
@@ -88,17 +134,26 @@ impl Diagnostic {
     }
 }
 
-/// How many errors are shown before the compiler gives up.
+/// How many errors are shown before the compiler gives up, if the user does not say.
 pub const MAX_ERRORS: usize = 50;
 
 /// Collects the messages of one run. Shared by all passes, hence the interior mutability.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
     list: RefCell<Vec<Diagnostic>>,
+    policy: Policy,
     budget: Budget,
 }
 
 impl Diagnostics {
+    pub fn with_policy(policy: Policy) -> Diagnostics {
+        Diagnostics {
+            list: RefCell::default(),
+            policy,
+            budget: Budget::default(),
+        }
+    }
+
     /// What the program may still grow by.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
@@ -108,6 +163,14 @@ impl Diagnostics {
         if let Some((end, _)) = diagnostic.message.char_indices().nth(MAX_MESSAGE_CHARS) {
             diagnostic.message.truncate(end);
             diagnostic.message.push_str(" ..");
+        }
+        if diagnostic.severity == Severity::Warning {
+            diagnostic.severity = match self.policy.action(diagnostic.code) {
+                Action::Ignore => return,
+                Action::Info => Severity::Info,
+                Action::Warn => Severity::Warning,
+                Action::Error => Severity::Error,
+            };
         }
         if diagnostic.severity == Severity::Error && self.too_many() {
             return;
@@ -134,7 +197,7 @@ impl Diagnostics {
     }
 
     pub fn too_many(&self) -> bool {
-        self.error_count() >= MAX_ERRORS
+        self.error_count() >= self.policy.max_errors.unwrap_or(MAX_ERRORS)
     }
 
     pub fn list(&self) -> Vec<Diagnostic> {
@@ -147,10 +210,13 @@ impl Diagnostics {
         for diagnostic in self.list.borrow().iter() {
             render_one(&mut out, diagnostic, sources, color);
         }
-        let (errors, all) = (self.error_count(), self.list.borrow().len());
+        let count = |severity| {
+            let list = self.list.borrow();
+            list.iter().filter(|d| d.severity == severity).count()
+        };
+        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
         let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        if all > 0 {
-            let warnings = all - errors;
+        if errors + warnings > 0 {
             let mut summary = Vec::new();
             if errors > 0 {
                 let more = if self.too_many() { " or more" } else { "" };
@@ -209,6 +275,7 @@ impl miette::Diagnostic for Shown<'_> {
         Some(match self.diagnostic.severity {
             Severity::Error => miette::Severity::Error,
             Severity::Warning => miette::Severity::Warning,
+            Severity::Info => miette::Severity::Advice,
         })
     }
 
@@ -339,6 +406,33 @@ mod tests {
         let text = rendered(&"x".repeat(80), 0..80);
         assert_eq!(text.matches("wrong").count(), MAX_ERRORS);
         assert!(text.ends_with("\n50 errors or more\n"));
+    }
+
+    #[test]
+    fn warnings_are_what_the_user_wants() {
+        let named = |name: &str, action| (name.to_owned(), action);
+        let policy = Policy {
+            all: Some(Action::Ignore),
+            named: vec![named("unused", Action::Error), named("other", Action::Info)],
+            max_errors: Some(1),
+        };
+        let diagnostics = Diagnostics::with_policy(policy);
+        let at = |start| Span {
+            file: 0,
+            start,
+            end: start + 1,
+        };
+        for (place, code) in ["unused-object", "other", "third"].into_iter().enumerate() {
+            diagnostics.report(Diagnostic::warning(code, at(place as u32), "x"));
+        }
+        diagnostics.report(Diagnostic::error("second-error", at(9), "x"));
+        let list = diagnostics.list();
+        let found: Vec<_> = list.iter().map(|d| (d.code, d.severity)).collect();
+        let expected = [
+            ("unused-object", Severity::Error),
+            ("other", Severity::Info),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

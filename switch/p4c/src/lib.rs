@@ -13,6 +13,7 @@ pub mod ast;
 pub mod bmv2;
 pub mod budget;
 pub mod check;
+pub mod dependencies;
 pub mod diagnostics;
 mod digests;
 pub mod elaborate;
@@ -23,10 +24,11 @@ pub mod options;
 pub mod p4info;
 pub mod parse;
 pub mod preprocess;
+pub mod print;
 pub mod source;
 pub mod types;
 
-use diagnostics::Diagnostics;
+use diagnostics::{Diagnostic, Diagnostics};
 use options::Stage;
 use source::SourceMap;
 
@@ -35,6 +37,9 @@ use source::SourceMap;
 pub struct Compiled {
     pub json: ebb_bmv2_json::Program,
     pub p4info: p4info::message::Message,
+    /// The entries that the program's tables have, as a P4Runtime `WriteRequest`, or why there is
+    /// none.
+    pub entries: Result<p4info::message::Message, Box<Diagnostic>>,
 }
 
 /// Compiles one program. `name` is its path, for messages and for `#include "..."`.
@@ -46,22 +51,21 @@ pub fn compile(
     sources: &mut SourceMap,
     diagnostics: &Diagnostics,
 ) -> Option<Compiled> {
-    compile_with(name, text, options, sources, diagnostics, &mut |_, _| {})
+    let file = sources.add(name, text);
+    let tokens = preprocess::preprocess(file, sources, options, diagnostics);
+    compile_tokens(name, &tokens, sources, diagnostics, &mut |_, _| {})
 }
 
-/// As [`compile`]; `dump` is called after each stage and may print what it made.
-pub fn compile_with(
+/// As [`compile`], for a program that the preprocessor has read; `dump` is called after each stage and may print what it made.
+pub fn compile_tokens(
     name: &str,
-    text: &str,
-    options: &preprocess::Options,
-    sources: &mut SourceMap,
+    tokens: &[lex::Token],
+    sources: &SourceMap,
     diagnostics: &Diagnostics,
     dump: &mut dyn FnMut(Stage, &dyn Fn() -> String),
 ) -> Option<Compiled> {
-    let file = sources.add(name, text);
-    let tokens = preprocess::preprocess(file, sources, options, diagnostics);
-    dump(Stage::Tokens, &|| annotations::text(&tokens));
-    let tree = parse::parse(&tokens, diagnostics);
+    dump(Stage::Tokens, &|| annotations::text(tokens));
+    let tree = parse::parse(tokens, diagnostics);
     dump(Stage::Ast, &|| format!("{tree:#?}"));
     if diagnostics.has_errors() {
         return None;
@@ -77,6 +81,10 @@ pub fn compile_with(
         return None;
     }
     let json = bmv2::generate(&program, &flat, sources, diagnostics, name);
-    let p4info = p4info::generate(&program, &flat, diagnostics);
-    (!diagnostics.has_errors()).then_some(Compiled { json, p4info })
+    let p4info::Generated { p4info, entries } = p4info::generate(&program, &flat, diagnostics);
+    (!diagnostics.has_errors()).then_some(Compiled {
+        json,
+        p4info,
+        entries,
+    })
 }

@@ -1,18 +1,36 @@
-//! `ebb-p4c`: see [`ebb_p4c`] for the stages.
+//! `ebb-p4c`, also under the name `p4c`: see [`ebb_p4c`] for the stages and [`ebb_p4c::options`] for the command line.
 
-use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use ebb_p4c::diagnostics::{Diagnostic, Diagnostics};
-use ebb_p4c::options::{Arguments, InfoFormat, Stage};
+use ebb_p4c::lex::Token;
+use ebb_p4c::options::{Arguments, InfoFormat, Program, Request, Stage};
+use ebb_p4c::p4info::{self, message::Message};
+use ebb_p4c::preprocess::{self, preprocess};
 use ebb_p4c::source::SourceMap;
-use ebb_p4c::{Compiled, p4info, preprocess};
+use ebb_p4c::{Compiled, dependencies, options, print};
+
+/// p4c finds more included files in the folder that this variable names.
+const INCLUDE_VARIABLE: &str = "P4C_16_INCLUDE_PATH";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let mut arguments = match options::parse(&words) {
+        Ok(Request::Compile(arguments)) => arguments,
+        Ok(Request::Print(text)) => return print(&text),
+        Err(problem) => {
+            // Nothing is left to do if stderr is closed.
+            let _ = writeln!(std::io::stderr(), "ebb-p4c: {problem}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let more = std::env::var_os(INCLUDE_VARIABLE).filter(|folder| !folder.is_empty());
+    let include_dirs = &mut arguments.preprocess.include_dirs;
+    include_dirs.extend(more.map(PathBuf::from));
     // Inlining recurses as deeply as the program is nested; the main thread's stack is too small for
     // what the parser accepts.
     let worker = std::thread::Builder::new()
@@ -26,72 +44,157 @@ fn main() -> ExitCode {
 
 const STACK_BYTES: usize = 256 << 20;
 
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
 fn run(arguments: &Arguments) -> bool {
     let mut sources = SourceMap::default();
-    let diagnostics = Diagnostics::default();
-    if let Some(compiled) = compile(arguments, &mut sources, &diagnostics)
-        && let Err(problem) = write_outputs(arguments, &compiled)
-    {
-        diagnostics.report(Diagnostic::global("output", problem));
+    let diagnostics = Diagnostics::with_policy(arguments.policy.clone());
+    if let Some(note) = arguments.note() {
+        let _ = writeln!(std::io::stderr(), "{note}");
+    }
+    if let Err(problem) = work(arguments, &mut sources, &diagnostics) {
+        diagnostics.report(*problem);
     }
     let color = std::io::stderr().is_terminal();
     let text = diagnostics.render(&sources, color);
-    // Nothing is left to do if stderr is closed.
     let _ = std::io::stderr().write_all(text.as_bytes());
     !diagnostics.has_errors()
 }
 
-fn compile(
+/// Reads, compiles and writes what the command line asks for. Errors of the program are in `diagnostics`.
+fn work(
     arguments: &Arguments,
     sources: &mut SourceMap,
     diagnostics: &Diagnostics,
-) -> Option<Compiled> {
+) -> Result<(), Box<Diagnostic>> {
     let name = arguments.input.display().to_string();
-    let text = match read(arguments, &name) {
-        Ok(text) => text,
-        Err((problem, help)) => {
-            let mut diagnostic = Diagnostic::global("input", problem);
-            diagnostic.help = help;
-            diagnostics.report(diagnostic);
-            return None;
-        }
-    };
-    let options = preprocess::Options {
-        include_dirs: arguments.include_dirs.clone(),
-        defines: arguments.defines(),
-    };
+    let text = read(&arguments.input, &name)?;
+    // Wrong names of outputs are told before the work is done.
+    arguments.info_outputs().map_err(output_problem)?;
+    arguments.entries_outputs().map_err(output_problem)?;
+    let file = sources.add(name.as_str(), text);
+    let tokens = preprocess(file, sources, &arguments.preprocess, diagnostics);
+    if !diagnostics.has_errors() {
+        write_preprocessed(arguments, &tokens, sources)?;
+    }
+    if arguments.preprocess_only || arguments.dependencies.only {
+        return Ok(());
+    }
     let mut dump = |stage: Stage, content: &dyn Fn() -> String| {
         if arguments.dump.contains(&stage) {
             let _ = writeln!(std::io::stdout(), "{}", content());
         }
+        if stage == Stage::Ast
+            && !diagnostics.has_errors()
+            && let Some(file) = &arguments.pretty_print
+            && let Err(problem) = write(file, print::pretty(&tokens, sources).as_bytes())
+        {
+            diagnostics.report(*problem);
+        }
     };
-    ebb_p4c::compile_with(&name, &text, &options, sources, diagnostics, &mut dump)
-}
-
-/// Or why there is none, and what to do.
-fn read(arguments: &Arguments, name: &str) -> Result<String, (String, Option<String>)> {
-    let bytes = std::fs::read(&arguments.input)
-        .map_err(|error| (format!("cannot read `{name}`: {error}"), None))?;
-    let found = preprocess::text(name.to_owned(), bytes);
-    let found = found.map_err(|missing| (missing.problem, Some(missing.help)))?;
-    Ok(found.text)
-}
-
-fn write_outputs(arguments: &Arguments, compiled: &Compiled) -> Result<(), String> {
-    for file in &arguments.p4runtime_files {
-        let text = match arguments.info_format(file)? {
-            InfoFormat::Text => p4info::to_text(&compiled.p4info),
-            InfoFormat::Json => format!("{:#}\n", compiled.p4info.to_json()),
-        };
-        write(file, &text)?;
-    }
-    match &arguments.output {
-        Some(file) => write(file, &(compiled.json.to_json() + "\n")),
+    let compiled = ebb_p4c::compile_tokens(&name, &tokens, sources, diagnostics, &mut dump);
+    match compiled {
+        Some(compiled) => write_outputs(arguments, compiled),
         None => Ok(()),
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(file, text)
-        .map_err(|error| format!("cannot write `{}`: {error}", file.display()))
+fn read(input: &Path, name: &str) -> Result<String, Box<Diagnostic>> {
+    let mut bytes = Vec::new();
+    let found = match name {
+        "-" => std::io::stdin().read_to_end(&mut bytes).map(|_| bytes),
+        _ => std::fs::read(input),
+    };
+    let bytes =
+        found.map_err(|e| Diagnostic::global("input", format!("cannot read `{name}`: {e}")))?;
+    let found = preprocess::text(name.to_owned(), bytes);
+    let found =
+        found.map_err(|missing| Diagnostic::global("input", missing.problem).help(missing.help))?;
+    Ok(found.text)
+}
+
+/// What the preprocessor alone can tell: the text, and which files were read.
+fn write_preprocessed(
+    arguments: &Arguments,
+    tokens: &[Token],
+    sources: &SourceMap,
+) -> Result<(), Box<Diagnostic>> {
+    if let (Program::Driver, Some(folder)) = (arguments.program, &arguments.output) {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            output_problem(format!(
+                "cannot make the folder `{}`: {error}",
+                folder.display()
+            ))
+        })?;
+    }
+    let text = || print::lines(tokens);
+    match arguments.preprocessed_output() {
+        Some(file) if !arguments.dependencies.only => write(&file, text().as_bytes())?,
+        None if arguments.preprocess_only => write_stdout(&text())?,
+        _ => {}
+    }
+    let wanted = &arguments.dependencies;
+    if wanted.only || wanted.beside {
+        let json = arguments.json_output();
+        let json = json.unwrap_or_else(|| arguments.input.with_extension("json"));
+        let rule = dependencies::rule(wanted, &json.display().to_string(), sources);
+        match &wanted.file {
+            Some(file) => write(file, rule.as_bytes())?,
+            None if wanted.only => write_stdout(&rule)?,
+            None => write(&json.with_extension("d"), rule.as_bytes())?,
+        }
+    }
+    Ok(())
+}
+
+fn write_outputs(arguments: &Arguments, compiled: Compiled) -> Result<(), Box<Diagnostic>> {
+    for (file, format) in arguments.info_outputs().map_err(output_problem)? {
+        let bytes = serialised(&compiled.p4info, format, p4info::to_text, p4info::to_binary);
+        write(file, &bytes)?;
+    }
+    let entries_files = arguments.entries_outputs().map_err(output_problem)?;
+    if !entries_files.is_empty() {
+        let entries = compiled.entries?;
+        for (file, format) in entries_files {
+            let (text, binary) = (p4info::entries_to_text, p4info::entries_to_binary);
+            write(file, &serialised(&entries, format, text, binary))?;
+        }
+    }
+    match arguments.json_output() {
+        Some(file) => write(&file, (compiled.json.to_json() + "\n").as_bytes()),
+        None => Ok(()),
+    }
+}
+
+fn serialised(
+    message: &Message,
+    format: InfoFormat,
+    text: fn(&Message) -> String,
+    binary: fn(&Message) -> Vec<u8>,
+) -> Vec<u8> {
+    match format {
+        InfoFormat::Text => text(message).into_bytes(),
+        InfoFormat::Json => format!("{:#}\n", message.to_json()).into_bytes(),
+        InfoFormat::Binary => binary(message),
+    }
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Box<Diagnostic>> {
+    std::fs::write(file, bytes)
+        .map_err(|error| output_problem(format!("cannot write `{}`: {error}", file.display())))
+}
+
+fn write_stdout(text: &str) -> Result<(), Box<Diagnostic>> {
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| output_problem(format!("cannot write to standard output: {error}")))
+}
+
+fn output_problem(problem: impl Into<String>) -> Box<Diagnostic> {
+    Box::new(Diagnostic::global("output", problem))
 }

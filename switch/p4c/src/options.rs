@@ -1,61 +1,45 @@
-//! The command line, with p4c-bm2-ss's spellings, so that one can stand for the other.
+//! The command line, with the spellings of p4c-bm2-ss and of the driver p4c, so that one can stand for the other.
+//!
+//! What an option is called, what it takes and what it does stands in [`table`]; this file reads a command line by it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Parser, ValueEnum};
+use crate::diagnostics::{Action, Policy};
+use crate::preprocess;
 
-/// Compiles P4_16 programs for the v1model architecture to BMv2 JSON and P4Info.
-#[derive(Debug, Parser)]
-#[command(name = "ebb-p4c", version)]
-pub struct Arguments {
-    /// The program to compile.
-    #[arg(value_name = "FILE.p4")]
-    pub input: PathBuf,
+mod table;
 
-    /// Where to write the BMv2 JSON.
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
+pub use table::{Effect, OPTIONS, OptionSpec, Takes, help};
 
-    /// Folder to search for included files; may be repeated.
-    #[arg(short = 'I', value_name = "DIR")]
-    pub include_dirs: Vec<PathBuf>,
-
-    /// Defines a preprocessor macro; may be repeated.
-    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
-    pub defines: Vec<String>,
-
-    /// Where to write P4Info: text for .txtpb, .txt and .pb.txt, JSON for .json; several with commas.
-    #[arg(long, value_name = "FILES", value_delimiter = ',')]
-    pub p4runtime_files: Vec<PathBuf>,
-
-    /// One format for all P4Info files, instead of by extension.
-    #[arg(long, value_name = "FORMAT")]
-    pub p4runtime_format: Option<InfoFormat>,
-
-    /// Prints what a stage of the compiler produced; may be repeated.
-    #[arg(long, value_name = "STAGE")]
-    pub dump: Vec<Stage>,
-
-    /// Accepted for compatibility: the only target is bmv2.
-    #[arg(short = 'b', long, default_value = "bmv2", value_parser = ["bmv2"])]
-    pub target: String,
-
-    /// Accepted for compatibility: the only architecture is v1model.
-    #[arg(short = 'a', long, default_value = "v1model", value_parser = ["v1model"])]
-    pub arch: String,
-
-    /// Accepted for compatibility: the only language is P4_16.
-    #[arg(long, default_value = "p4-16", value_parser = ["p4-16", "p4_16"])]
-    pub std: String,
+/// Under which name the compiler was called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Program {
+    /// As p4c-bm2-ss: `-o` is the JSON file.
+    #[default]
+    Compiler,
+    /// As the driver `p4c`: `-o` is a folder, and the program after the preprocessor is left beside the JSON.
+    Driver,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+impl Program {
+    /// Of the name in `argv[0]`.
+    pub fn named(path: &str) -> Program {
+        match Path::new(path).file_name().and_then(|name| name.to_str()) {
+            Some("p4c") => Program::Driver,
+            _ => Program::Compiler,
+        }
+    }
+}
+
+/// The format of a P4Info or entries file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoFormat {
     Text,
     Json,
+    Binary,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// After the preprocessor.
     Tokens,
@@ -67,50 +51,255 @@ pub enum Stage {
     Flat,
 }
 
-impl Arguments {
-    pub fn defines(&self) -> Vec<(String, String)> {
-        self.defines
-            .iter()
-            .map(|d| match d.split_once('=') {
-                Some((name, value)) => (name.to_owned(), value.to_owned()),
-                None => (d.clone(), "1".to_owned()),
-            })
-            .collect()
-    }
+impl Stage {
+    pub const ALL: [(&str, Stage); 4] = [
+        ("tokens", Stage::Tokens),
+        ("ast", Stage::Ast),
+        ("ir", Stage::Ir),
+        ("flat", Stage::Flat),
+    ];
+}
 
-    /// The format of one P4Info file; an error names the extensions that are known.
-    pub fn info_format(&self, file: &std::path::Path) -> Result<InfoFormat, String> {
-        if let Some(format) = self.p4runtime_format {
-            return Ok(format);
+/// `make` rules, as the C preprocessor writes them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dependencies {
+    /// `-M`: to stdout, and nothing is compiled.
+    pub only: bool,
+    /// `-MD`: beside the compilation.
+    pub beside: bool,
+    /// `-MF`
+    pub file: Option<PathBuf>,
+    /// `-MT`, `-MQ`
+    pub targets: Vec<String>,
+    /// `-MP`: a rule without prerequisites for each included file.
+    pub phony: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Arguments {
+    pub program: Program,
+    /// `-` is standard input.
+    pub input: PathBuf,
+    /// The JSON file; of the driver the folder of all outputs.
+    pub output: Option<PathBuf>,
+    pub preprocess: preprocess::Options,
+    pub p4runtime_files: Vec<PathBuf>,
+    /// `--p4runtime-file`, whose format does not depend on its name.
+    pub p4runtime_file: Option<PathBuf>,
+    pub p4runtime_format: Option<InfoFormat>,
+    pub entries_files: Vec<PathBuf>,
+    /// `--p4runtime-entries-file`
+    pub entries_file: Option<PathBuf>,
+    pub preprocess_only: bool,
+    pub dependencies: Dependencies,
+    /// `--pp`
+    pub pretty_print: Option<PathBuf>,
+    pub dump: Vec<Stage>,
+    pub policy: Policy,
+    /// Options that were given and change nothing, with the reason.
+    pub without_effect: Vec<(String, &'static str)>,
+}
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    Compile(Box<Arguments>),
+    /// Text for stdout, after which nothing is left to do.
+    Print(String),
+}
+
+/// Reads a command line, whose first word is the name of the program. The error is a sentence.
+pub fn parse(words: &[String]) -> Result<Request, String> {
+    let (name, words) = match words.split_first() {
+        Some((name, words)) => (name.as_str(), words),
+        None => ("ebb-p4c", words),
+    };
+    let mut arguments = Arguments {
+        program: Program::named(name),
+        ..Arguments::default()
+    };
+    let mut inputs = Vec::new();
+    if let Some(text) = read(&mut arguments, &mut inputs, words)? {
+        return Ok(Request::Print(text));
+    }
+    match &inputs[..] {
+        [] => Err("no program to compile; give the name of a P4 file, or see --help".into()),
+        [input] => {
+            arguments.input = PathBuf::from(input);
+            Ok(Request::Compile(Box::new(arguments)))
         }
+        [first, second, ..] => Err(format!(
+            "one program at a time, but `{first}` and `{second}` are given"
+        )),
+    }
+}
+
+/// `Some` text to print instead of compiling.
+fn read(
+    arguments: &mut Arguments,
+    inputs: &mut Vec<String>,
+    words: &[String],
+) -> Result<Option<String>, String> {
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        if !word.starts_with('-') || word == "-" {
+            inputs.push(word.clone());
+            continue;
+        }
+        let (spec, attached) = find(word)?;
+        let value = match (spec.takes, attached) {
+            (Takes::Nothing, None) => None,
+            // `-vvv` is three times `-v`.
+            (Takes::Nothing, Some(_)) if word.starts_with("-vv") => None,
+            (Takes::Nothing, Some(_)) => {
+                return Err(format!("the option {} takes no value", spec.names[0]));
+            }
+            (Takes::Value(_) | Takes::Maybe(_), Some(value)) => Some(value),
+            (Takes::Value(what), None) => match rest.next() {
+                Some(value) => Some(value.clone()),
+                None => return Err(format!("the option {word} needs a value: {what}")),
+            },
+            (Takes::Maybe(_), None) => None,
+        };
+        match spec.effect {
+            Effect::Nothing(why) => arguments.without_effect.push((word.clone(), why)),
+            Effect::Refused(why) => return Err(format!("the option {word}: {why}")),
+            Effect::Print(text) => return Ok(Some(text())),
+            Effect::Does(apply) => {
+                let value = value.unwrap_or_default();
+                apply(arguments, &value).map_err(|why| format!("the option {word}: {why}"))?;
+            }
+            // The words of `-Xp4c "--ndebug --pp x"` are options of the compiler itself.
+            Effect::Forwards => {
+                let value = value.unwrap_or_default();
+                let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
+                let text = read(arguments, inputs, &words)?;
+                if text.is_some() {
+                    return Ok(text);
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The option, and the value that is part of the word: `--std=p4-16`, `-Ifolder`.
+fn find(word: &str) -> Result<(&'static OptionSpec, Option<String>), String> {
+    let exact = |name: &str| OPTIONS.iter().find(|spec| spec.names.contains(&name));
+    if let Some(spec) = exact(word) {
+        return Ok((spec, None));
+    }
+    // A word and its value, or one letter and its value.
+    let long = word.split_once('=').filter(|(name, _)| name.len() > 2);
+    let short = word.char_indices().nth(2).map(|(at, _)| word.split_at(at));
+    let short = short.filter(|_| !word.starts_with("--"));
+    let known = |(name, value)| Some((exact(name)?, value));
+    let found = long.and_then(known).or_else(|| short.and_then(known));
+    match found {
+        Some((spec, value)) => Ok((spec, Some(value.to_owned()))),
+        None => Err(format!("unknown option {word}; see --help")),
+    }
+}
+
+impl Arguments {
+    /// The format of a file of `--p4runtime-files`; an error names the extensions that are known.
+    fn format_by_name(&self, file: &Path) -> Result<InfoFormat, String> {
         match file.extension().and_then(|e| e.to_str()) {
             Some("txtpb" | "txt" | "textproto" | "prototxt") => Ok(InfoFormat::Text),
             Some("json") => Ok(InfoFormat::Json),
-            _ => Err(format!(
-                "the format of P4Info file `{}` is not known by its name; \
-                 use .txtpb, .txt or .json, or --p4runtime-format text|json",
-                file.display()
-            )),
+            Some("bin") => Ok(InfoFormat::Binary),
+            _ => self.p4runtime_format.ok_or_else(|| {
+                format!(
+                    "the format of `{}` is not known by its name; \
+                     use .txtpb, .txt, .json or .bin, or --p4runtime-format text|json|binary",
+                    file.display()
+                )
+            }),
+        }
+    }
+
+    /// Where P4Info goes, and how.
+    pub fn info_outputs(&self) -> Result<Vec<(&Path, InfoFormat)>, String> {
+        self.outputs(&self.p4runtime_files, self.p4runtime_file.as_deref())
+    }
+
+    /// Where the entries that the program has go, and how.
+    pub fn entries_outputs(&self) -> Result<Vec<(&Path, InfoFormat)>, String> {
+        self.outputs(&self.entries_files, self.entries_file.as_deref())
+    }
+
+    fn outputs<'a>(
+        &self,
+        by_name: &'a [PathBuf],
+        by_format: Option<&'a Path>,
+    ) -> Result<Vec<(&'a Path, InfoFormat)>, String> {
+        let format = self.p4runtime_format.unwrap_or(InfoFormat::Binary);
+        let mut files: Vec<_> = by_format.map(|file| (file, format)).into_iter().collect();
+        for file in by_name {
+            files.push((file.as_path(), self.format_by_name(file)?));
+        }
+        Ok(files)
+    }
+
+    /// The JSON file, if one is asked for. The driver names it after the program.
+    pub fn json_output(&self) -> Option<PathBuf> {
+        match self.program {
+            Program::Compiler => self.output.clone(),
+            Program::Driver => Some(self.beside("json")),
+        }
+    }
+
+    /// The program after the preprocessor, which the driver leaves beside the JSON.
+    pub fn preprocessed_output(&self) -> Option<PathBuf> {
+        (self.program == Program::Driver).then(|| self.beside("p4i"))
+    }
+
+    fn beside(&self, extension: &str) -> PathBuf {
+        let folder = self.output.clone().unwrap_or_default();
+        let name = self.input.file_stem().unwrap_or(self.input.as_os_str());
+        let mut name = name.to_owned();
+        name.push(".");
+        name.push(extension);
+        folder.join(name)
+    }
+
+    /// One line about all options that were given and change nothing.
+    pub fn note(&self) -> Option<String> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (option, why) in &self.without_effect {
+            match reasons.iter_mut().find(|(known, _)| known == why) {
+                Some((_, options)) => options.push(option),
+                None => reasons.push((why, vec![option])),
+            }
+        }
+        let parts = reasons
+            .iter()
+            .map(|(why, options)| format!("{} ({why})", options.join(", ")));
+        let parts: Vec<String> = parts.collect();
+        (!parts.is_empty()).then(|| format!("ebb-p4c: without effect: {}", parts.join("; ")))
+    }
+
+    fn define(&mut self, text: &str) {
+        let (name, value) = text.split_once('=').unwrap_or((text, "1"));
+        self.preprocess.undefines.retain(|known| known != name);
+        let define = (name.to_owned(), value.to_owned());
+        self.preprocess.defines.push(define);
+    }
+
+    /// Takes back what was defined before it, on the command line or by the compiler.
+    fn undefine(&mut self, name: &str) {
+        self.preprocess.defines.retain(|(known, _)| known != name);
+        self.preprocess.undefines.push(name.to_owned());
+    }
+
+    /// `--Werror[=name]` and its kin. Nothing is said about names of warnings that are never given.
+    fn diagnose(&mut self, name: &str, action: Action) {
+        match name {
+            "" => self.policy.all = Some(action),
+            name => self.policy.named.push((name.to_owned(), action)),
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn p4c_command_lines_are_understood() {
-        let line = "ebb-p4c --target bmv2 --arch v1model --std p4-16 -DA -DB=2 -I x --p4runtime-files a.txtpb,b.json -o o.json f.p4";
-        let arguments = Arguments::try_parse_from(line.split(' '));
-        let arguments = arguments.unwrap_or_else(|e| panic!("{e}"));
-        assert_eq!(arguments.defines()[1], ("B".into(), "2".into()));
-        let formats: Vec<_> = arguments
-            .p4runtime_files
-            .iter()
-            .map(|f| arguments.info_format(f))
-            .collect();
-        assert_eq!(formats, [Ok(InfoFormat::Text), Ok(InfoFormat::Json)]);
-        assert!(Arguments::try_parse_from(["ebb-p4c", "--target", "tofino", "f.p4"]).is_err());
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::annotations;
 use crate::budget::too_large;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::lex::{Tok, Token, lex};
@@ -30,6 +31,10 @@ pub struct Options {
     pub include_dirs: Vec<PathBuf>,
     /// `-D NAME[=VALUE]`
     pub defines: Vec<(String, String)>,
+    /// `-U NAME`: macros of the compiler that are not defined.
+    pub undefines: Vec<String>,
+    /// `--disable-annotations`: names of annotations that are left out.
+    pub disabled_annotations: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
@@ -90,7 +95,8 @@ pub fn preprocess(
         start: text_len,
         end: text_len,
     };
-    let mut output = preprocessor.output;
+    let disabled = &options.disabled_annotations;
+    let mut output = annotations::without(preprocessor.output, disabled, diagnostics);
     output.push(Token {
         tok: Tok::Eof,
         span: end,
@@ -103,7 +109,9 @@ pub fn preprocess(
 impl Preprocessor<'_> {
     fn predefine(&mut self) {
         let builtin = ("__TARGET_BMV2__".to_owned(), "1".to_owned());
-        for (name, value) in std::iter::once(&builtin).chain(&self.options.defines) {
+        let undefined = self.options.undefines.contains(&builtin.0);
+        let builtin = (!undefined).then_some(&builtin);
+        for (name, value) in builtin.into_iter().chain(&self.options.defines) {
             let file = self
                 .sources
                 .add(format!("<command line: {name}>"), value.clone());

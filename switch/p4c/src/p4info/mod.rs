@@ -1,10 +1,12 @@
 //! The P4Info backend: what the control plane can see of a program, for P4Runtime.
 
+mod entries;
 mod ids;
 pub mod message;
 mod notes;
 mod objects;
 mod typespec;
+mod wire;
 
 use std::collections::HashMap;
 
@@ -49,8 +51,16 @@ struct VisibleAction<'a> {
     params: Vec<ActionParam>,
 }
 
-/// Generates the P4Info message.
-pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Message {
+/// P4Info, and the program's entries as a P4Runtime `WriteRequest`.
+#[derive(Debug)]
+pub struct Generated {
+    pub p4info: Message,
+    /// Or why there are none: an entry that P4Runtime has no form for.
+    pub entries: Result<Message, Box<Diagnostic>>,
+}
+
+/// Generates both messages.
+pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Generated {
     let mut builder = Builder {
         program,
         flat,
@@ -62,12 +72,30 @@ pub fn generate(program: &Program, flat: &Flat, diagnostics: &Diagnostics) -> Me
         digests: Vec::new(),
     };
     builder.collect();
-    builder.build()
+    Generated {
+        entries: builder.entries(),
+        p4info: builder.build(),
+    }
 }
 
 /// The message in protobuf text format.
 pub fn to_text(message: &Message) -> String {
     message.to_text("p4/config/v1/p4info.proto", "p4.config.v1.P4Info")
+}
+
+/// The message in protobuf's binary format.
+pub fn to_binary(message: &Message) -> Vec<u8> {
+    wire::encode(message, "P4Info")
+}
+
+/// A `WriteRequest` in protobuf text format.
+pub fn entries_to_text(message: &Message) -> String {
+    message.to_text("p4/v1/p4runtime.proto", "p4.v1.WriteRequest")
+}
+
+/// A `WriteRequest` in protobuf's binary format.
+pub fn entries_to_binary(message: &Message) -> Vec<u8> {
+    wire::encode(message, "WriteRequest")
 }
 
 impl Builder<'_> {

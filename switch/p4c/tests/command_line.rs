@@ -1,0 +1,158 @@
+//! The binary under its three names: which files it writes, and what it says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PROGRAM: &str = include_str!("programs/described.p4");
+
+/// A folder with a program, and links to the compiler; removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("ebb-p4c-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("inc")).expect("a folder");
+        std::fs::write(path.join("prog.p4"), PROGRAM).expect("a file");
+        std::fs::write(path.join("inc/own.p4"), "const bit<8> OWN = 1;\n").expect("a file");
+        for link in ["p4c", "p4c-bm2-ss"] {
+            let target = env!("CARGO_BIN_EXE_ebb-p4c");
+            std::os::unix::fs::symlink(target, path.join(link)).expect("a link");
+        }
+        Folder(path)
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut words = line.split(' ');
+        let program = self.0.join(words.next().expect("a program"));
+        let mut command = Command::new(program);
+        command.args(words).current_dir(&self.0);
+        command.output().expect("it runs")
+    }
+
+    /// Runs without an error, and without a word; what it prints.
+    fn quiet(&self, line: &str) -> String {
+        let output = self.run(line);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.is_empty(), "{line}: {said}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    fn read(&self, file: &str) -> String {
+        let path = self.0.join(file);
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    }
+
+    fn has(&self, file: &str) -> bool {
+        Path::exists(&self.0.join(file))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What stays behind in the folder for temporary files does no harm.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn the_driver_writes_into_a_folder() {
+    let folder = Folder::new("driver");
+    folder.quiet(
+        "p4c -b bmv2 --std p4_16 --arch v1model -o out/deep prog.p4 --p4runtime-files info.txtpb",
+    );
+    assert!(folder.read("out/deep/prog.json").starts_with('{'));
+    assert!(folder.read("info.txtpb").contains("tables {"));
+    // What it leaves beside the JSON is the same program.
+    folder.quiet("p4c-bm2-ss -o again.json out/deep/prog.p4i");
+    folder.quiet("p4c prog.p4");
+    assert_eq!(folder.read("prog.json"), folder.read("out/deep/prog.json"));
+    assert!(folder.has("prog.p4i"));
+    assert_eq!(folder.quiet("p4c -E -o only prog.p4"), "");
+    assert!(folder.has("only/prog.p4i") && !folder.has("only/prog.json"));
+}
+
+#[test]
+fn the_compiler_writes_what_it_is_told() {
+    let folder = Folder::new("compiler");
+    folder.quiet("p4c-bm2-ss --p4v 16 -o o.json --pp p.p4 --p4runtime-files a.txt,b.json,c.bin --p4runtime-entries-files e.txtpb prog.p4");
+    folder.quiet("p4c-bm2-ss -o again.json p.p4");
+    assert_eq!(
+        folder.read("o.json").is_empty(),
+        folder.read("again.json").is_empty()
+    );
+    assert!(folder.read("b.json").contains("\"tables\""));
+    assert!(folder.has("c.bin"));
+    assert!(folder.read("e.txtpb").contains("WriteRequest"));
+    folder.quiet("p4c-bm2-ss --p4runtime-file d.txt --p4runtime-format text prog.p4");
+    assert_eq!(folder.read("d.txt"), folder.read("a.txt"));
+    let text = folder.quiet("p4c-bm2-ss -E prog.p4");
+    assert!(
+        text.contains("V1Switch") && !text.contains("#include"),
+        "{text}"
+    );
+}
+
+#[test]
+fn make_rules_name_the_files() {
+    let folder = Folder::new("make");
+    let program = "#include <own.p4>\n".to_owned() + PROGRAM;
+    std::fs::write(folder.0.join("prog.p4"), program).expect("a file");
+    let rule = "prog.json: \\\n  prog.p4 \\\n  inc/own.p4\n";
+    assert_eq!(folder.quiet("p4c-bm2-ss -I inc -M prog.p4"), rule);
+    folder.quiet("p4c-bm2-ss -Iinc -MD -MP -MT x -o o.json prog.p4");
+    assert_eq!(
+        folder.read("o.d"),
+        "x: \\\n  prog.p4 \\\n  inc/own.p4\ninc/own.p4:\n"
+    );
+}
+
+#[test]
+fn warnings_follow_the_command_line() {
+    let folder = Folder::new("warnings");
+    let program = "#warning look here\n".to_owned() + PROGRAM;
+    std::fs::write(folder.0.join("prog.p4"), program).expect("a file");
+    let said = |line: &str| {
+        let output = folder.run(line);
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    assert!(said("p4c-bm2-ss prog.p4").1.ends_with("1 warning\n"));
+    assert_eq!(said("p4c-bm2-ss --Wdisable prog.p4"), (true, String::new()));
+    assert_eq!(
+        said("p4c-bm2-ss --Wdisable=warning-directive prog.p4"),
+        (true, String::new())
+    );
+    let (success, text) = said("p4c-bm2-ss --Werror prog.p4");
+    assert!(!success && text.ends_with("1 error\n"), "{text}");
+    let (success, text) = said("p4c-bm2-ss --Winfo=warning-directive prog.p4");
+    assert!(
+        success && text.contains("look here") && !text.contains("1 warning"),
+        "{text}"
+    );
+    let (success, text) = said("p4c-bm2-ss --Wdisable -g --ndebug prog.p4");
+    assert!(success, "{text}");
+    assert_eq!(
+        text,
+        "ebb-p4c: without effect: -g, --ndebug (there is one kind of output)\n"
+    );
+}
+
+#[test]
+fn disabled_annotations_are_told() {
+    let folder = Folder::new("annotations");
+    folder.quiet("p4c-bm2-ss --p4runtime-files with.txt prog.p4");
+    let output = folder.run(
+        "p4c-bm2-ss --disable-annotations=brief,description --p4runtime-files without.txt prog.p4",
+    );
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && said.contains("@brief is ignored"),
+        "{said}"
+    );
+    assert!(
+        folder.read("with.txt").contains("brief:")
+            && !folder.read("without.txt").contains("brief:")
+    );
+}
