@@ -272,9 +272,10 @@ impl Generator {
             let argument = match param.direction {
                 "out" | "inout" => {
                     // No place twice: the order in which results are copied back would matter.
-                    let free = scope.places.iter().filter(|p| {
-                        p.writable && p.ty == param.ty && !list.contains(&p.path)
-                    });
+                    let free = scope
+                        .places
+                        .iter()
+                        .filter(|p| p.writable && p.ty == param.ty && !list.contains(&p.path));
                     let free: Vec<String> = free.map(|p| p.path.clone()).collect();
                     if free.is_empty() {
                         return None;

@@ -188,9 +188,12 @@ impl Generator {
         self.line(&format!("actions = {{ {}; }}", names.join("; ")));
         let indirect = self.dice.below(12);
         match indirect {
-            0 => self.line("implementation = action_profile(32w8);"),
+            0 => self.line(&format!(
+                "@name(\"{name}_profile\") implementation = action_profile(32w8);"
+            )),
             1 if keys.iter().any(|key| key.kind == "selector") => {
-                self.line("implementation = action_selector(HashAlgorithm.crc16, 32w16, 32w14);");
+                // Without a name p4c makes no P4Info.
+                self.line(&format!("@name(\"{name}_selector\") implementation = action_selector(HashAlgorithm.crc16, 32w16, 32w14);"));
             }
             _ => self.defaults_and_entries(&actions, &keys),
         }
@@ -339,6 +342,8 @@ impl Generator {
         let plain = |generator: &mut Generator| match &key.ty {
             // Few values, so that packets meet them.
             Ty::Bits(_) => format!("{width}w{}", generator.dice.below(1 << width.min(3))),
+            // p4c's P4Info has no negative numbers.
+            Ty::Signed(_) => format!("{width}s{}", generator.dice.below(1 << (width - 1).min(3))),
             other => generator.literal(other),
         };
         let all = u64::MAX >> (64 - width.min(64));

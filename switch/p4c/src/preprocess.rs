@@ -25,6 +25,8 @@ const MAX_INCLUDES: usize = 4_000;
 const MAX_EXPANSION_DEPTH: usize = 200;
 /// Bounds the output of macros that double themselves.
 const MAX_TOKENS: usize = if cfg!(test) { 10_000 } else { 4_000_000 };
+/// Bounds the work of macros that double themselves and stand for nothing.
+const MAX_REPLACED: usize = if cfg!(test) { 10_000 } else { 1_000_000 };
 
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -494,7 +496,7 @@ impl Preprocessor<'_> {
             hidden.pop();
             // Macros that stand for nothing may double as well.
             let tokens = out.len() + expanded.len() + self.output.len();
-            if tokens.max(work) > MAX_TOKENS {
+            if tokens > MAX_TOKENS || work > MAX_REPLACED {
                 self.exhausted.set(true);
                 self.error(
                     "macro-too-large",
