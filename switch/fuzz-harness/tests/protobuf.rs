@@ -188,7 +188,7 @@ fn entries_of_the_program_are_insertions() {
         .map(|p| (p.param_id, p.value.clone()))
         .collect();
     // Negative numbers are their bits.
-    assert_eq!(params, [(7, vec![0, 2]), (1, vec![0xff])]);
+    assert_eq!(params, [(7, vec![0, 2]), (2, vec![0xff])]);
     let text = p4info::entries_to_text(&message);
     assert!(
         text.starts_with("# proto-file: p4/v1/p4runtime.proto\n"),

@@ -77,7 +77,7 @@ impl Generator {
     fn struct_fields(&mut self) -> Vec<Field> {
         let count = self.dice.between(1, 4);
         let field = |index: usize, ty| Field {
-            name: format!("s{index}"),
+            name: format!("s{index}x"),
             ty,
         };
         (0..count)
@@ -120,7 +120,7 @@ impl Generator {
         self.open("struct headers_t");
         for (index, ty) in self.instances.clone().into_iter().enumerate() {
             let name = self.headers[ty].name.clone();
-            self.line(&format!("{name} h{index};"));
+            self.line(&format!("{name} h{index}x;"));
         }
         if let Some(ty) = self.stack {
             let name = self.headers[ty].name.clone();
@@ -136,7 +136,7 @@ impl Generator {
     fn header_type(&mut self, index: usize) {
         let mut fields: Vec<Field> = Vec::new();
         let mut push = |ty| {
-            let name = format!("f{}", fields.len());
+            let name = format!("f{}x", fields.len());
             fields.push(Field { name, ty });
         };
         if index == 0 {
@@ -155,7 +155,7 @@ impl Generator {
         }
         let total: u32 = fields.iter().map(|field| self.width(&field.ty)).sum();
         if !total.is_multiple_of(8) {
-            let name = format!("f{}", fields.len());
+            let name = format!("f{}x", fields.len());
             let ty = Ty::Bits(8 - total % 8);
             // In front of the checksum, so that this stays the last one.
             let at = fields.len() - usize::from(checksum);
@@ -180,7 +180,7 @@ impl Generator {
         if self.field_lists {
             self.line("const bit<8> KEPT = 3;");
         }
-        self.open("struct metadata_t");
+        self.open("struct userMetadata");
         let mut found = Vec::new();
         for index in 0..self.dice.between(3, 7) {
             let ty = match index {
@@ -190,21 +190,21 @@ impl Generator {
             };
             let name = self.type_name(&ty);
             if self.field_lists && self.dice.chance(40) {
-                let list = self.dice.pick(&["KEPT", "3", "1 + 2", "1, KEPT"]);
+                let list = self.dice.pick(&["KEPT", "3", "1 + 2"]);
                 self.line(&format!("@field_list({list})"));
             }
-            self.line(&format!("{name} m{index};"));
+            self.line(&format!("{name} m{index}x;"));
             found.push(Field {
-                name: format!("m{index}"),
+                name: format!("m{index}x"),
                 ty,
             });
         }
         for index in 0..self.structs.len() {
             let name = self.structs[index].name.clone();
-            self.line(&format!("{name} r{index};"));
+            self.line(&format!("{name} r{index}x;"));
             let inner = self.structs[index].fields.iter();
             found.extend(inner.map(|field| Field {
-                name: format!("r{index}.{}", field.name),
+                name: format!("r{index}x.{}", field.name),
                 ty: field.ty.clone(),
             }));
         }
@@ -232,7 +232,7 @@ impl Generator {
             writable: true,
         });
         let mut places: Vec<Place> = metadata.collect();
-        places.extend(self.header_places("hdr.h0", self.instances[0]));
+        places.extend(self.header_places("hdr.h0x", self.instances[0]));
         if block != Block::Parser {
             places.push(Place {
                 path: "sm.ingress_port".into(),

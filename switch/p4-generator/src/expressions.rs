@@ -176,7 +176,7 @@ impl Generator {
             1 => format!("(!{})", self.value(scope, &Ty::Bool, depth)),
             2 if !scope.headers.is_empty() => {
                 let header = self.dice.pick(&scope.headers);
-                format!("hdr.h{header}.isValid()")
+                format!("hdr.h{header}x.isValid()")
             }
             3 => {
                 let operator = self.dice.pick(&["==", "!="]);
@@ -203,7 +203,11 @@ impl Generator {
 
     fn two(&mut self, scope: &Scope, operator: &str, ty: &Ty, depth: u32) -> String {
         let left = self.value(scope, ty, depth);
-        let right = self.value(scope, ty, depth);
+        let mut right = self.value(scope, ty, depth);
+        // What is 0 or the value itself by algebra alone is another expression in each compiler's output.
+        if left == right {
+            right = self.literal(ty);
+        }
         format!("({left} {operator} {right})")
     }
 

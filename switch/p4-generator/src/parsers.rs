@@ -9,7 +9,7 @@ impl Generator {
         if sub {
             self.sub_parser();
         }
-        self.open("parser Parse(packet_in pkt, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm)");
+        self.open("parser Parse(packet_in pkt, out headers_t hdr, inout userMetadata meta, inout standard_metadata_t sm)");
         if sub {
             self.line("SubParse() sub;");
         }
@@ -24,11 +24,11 @@ impl Generator {
             if index == 1 && sub {
                 self.line("sub.apply(pkt, hdr);");
             } else {
-                self.line(&format!("pkt.extract(hdr.h{index});"));
+                self.line(&format!("pkt.extract(hdr.h{index}x);"));
             }
             let mut scope = self.packet_scope(Block::Parser);
             if index > 0 {
-                let path = format!("hdr.h{index}");
+                let path = format!("hdr.h{index}x");
                 scope
                     .places
                     .extend(self.header_places(&path, self.instances[index]));
@@ -50,7 +50,7 @@ impl Generator {
         }
         if self.varbit {
             self.open("state parse_tail");
-            self.line("pkt.extract(hdr.tail, ((bit<32>)hdr.h0.f0[2:0]) << 3);");
+            self.line("pkt.extract(hdr.tail, ((bit<32>)hdr.h0x.f0x[2:0]) << 3);");
             self.line("transition accept;");
             self.close("");
         }
@@ -60,10 +60,10 @@ impl Generator {
     fn sub_parser(&mut self) {
         self.open("parser SubParse(packet_in pkt, inout headers_t hdr)");
         self.open("state start");
-        self.line("pkt.extract(hdr.h1);");
+        self.line("pkt.extract(hdr.h1x);");
         let target = self.dice.pick(&["accept", "accept", "more"]);
         self.line(&format!(
-            "transition select(hdr.h0.f0[0:0]) {{ 1w1: {target}; default: accept; }}"
+            "transition select(hdr.h0x.f0x[0:0]) {{ 1w1: {target}; default: accept; }}"
         ));
         self.close("");
         self.open("state more");
@@ -188,19 +188,19 @@ impl Generator {
 
     pub(super) fn checksum_control(&mut self, name: &str, function: &str, percent: usize) {
         self.open(&format!(
-            "control {name}(inout headers_t hdr, inout metadata_t meta)"
+            "control {name}(inout headers_t hdr, inout userMetadata meta)"
         ));
         self.open("apply");
         for (index, ty) in self.instances.clone().into_iter().enumerate() {
             if !self.headers[ty].checksum || !self.dice.chance(percent) {
                 continue;
             }
-            let path = |field: &Field| format!("hdr.h{index}.{}", field.name);
+            let path = |field: &Field| format!("hdr.h{index}x.{}", field.name);
             let mut fields: Vec<String> = self.headers[ty].fields.iter().map(path).collect();
             let Some(target) = fields.pop() else { continue };
             let algorithm = self.dice.pick(&["csum16", "crc16"]);
             self.line(&format!(
-                "{function}(hdr.h{index}.isValid(), {{ {} }}, {target}, HashAlgorithm.{algorithm});",
+                "{function}(hdr.h{index}x.isValid(), {{ {} }}, {target}, HashAlgorithm.{algorithm});",
                 fields.join(", ")
             ));
         }
@@ -215,7 +215,7 @@ impl Generator {
             self.line("pkt.emit(hdr);");
         } else {
             for index in 0..self.instances.len() {
-                self.line(&format!("pkt.emit(hdr.h{index});"));
+                self.line(&format!("pkt.emit(hdr.h{index}x);"));
             }
             if self.stack.is_some() {
                 match self.dice.chance(70) {

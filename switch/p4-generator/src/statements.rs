@@ -126,9 +126,9 @@ impl Generator {
         let ty = self.instances[header];
         inner
             .places
-            .extend(self.header_places(&format!("hdr.h{header}"), ty));
+            .extend(self.header_places(&format!("hdr.h{header}x"), ty));
         inner.valid.push(header);
-        self.open(&format!("if (hdr.h{header}.isValid())"));
+        self.open(&format!("if (hdr.h{header}x.isValid())"));
         let count = self.dice.between(1, 4);
         self.statements(&mut inner, count, depth);
         self.close("");
@@ -184,10 +184,10 @@ impl Generator {
         }
         let header = self.dice.pick(&open);
         if self.dice.chance(30) {
-            return self.line(&format!("hdr.h{header}.setInvalid();"));
+            return self.line(&format!("hdr.h{header}x.setInvalid();"));
         }
         let ty = self.instances[header];
-        let fields = self.header_places(&format!("hdr.h{header}"), ty);
+        let fields = self.header_places(&format!("hdr.h{header}x"), ty);
         let same: Vec<usize> = scope
             .valid
             .iter()
@@ -196,13 +196,13 @@ impl Generator {
             .collect();
         if !same.is_empty() && self.dice.chance(50) {
             let from = self.dice.pick(&same);
-            return self.line(&format!("hdr.h{header} = hdr.h{from};"));
+            return self.line(&format!("hdr.h{header}x = hdr.h{from}x;"));
         }
         if self.dice.chance(30) {
             let values: Vec<String> = fields.iter().map(|f| self.value(scope, &f.ty, 1)).collect();
-            return self.line(&format!("hdr.h{header} = {{ {} }};", values.join(", ")));
+            return self.line(&format!("hdr.h{header}x = {{ {} }};", values.join(", ")));
         }
-        self.line(&format!("hdr.h{header}.setValid();"));
+        self.line(&format!("hdr.h{header}x.setValid();"));
         for field in fields {
             let value = self.value(scope, &field.ty, 1);
             self.line(&format!("{} = {value};", field.path));
@@ -231,7 +231,7 @@ impl Generator {
                 named.join(", ")
             }
         };
-        self.line(&format!("meta.r{index} = {{ {list} }};"));
+        self.line(&format!("meta.r{index}x = {{ {list} }};"));
     }
 
     fn has_arrays(&self, scope: &Scope) -> bool {

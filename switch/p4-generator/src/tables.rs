@@ -19,7 +19,7 @@ impl Generator {
             let more = self.signature(&params);
             let comma = if more.is_empty() { "" } else { ", " };
             self.open(&format!(
-                "control {name}(inout headers_t hdr, inout metadata_t meta{comma}{more})"
+                "control {name}(inout headers_t hdr, inout userMetadata meta{comma}{more})"
             ));
             let mut scope = self.packet_scope(Block::Control);
             scope.places.retain(|place| !place.path.starts_with("sm."));
@@ -39,7 +39,7 @@ impl Generator {
                 self.statements(&mut inner, 2, 1);
                 self.close("");
                 self.open("table t");
-                self.line("key = { hdr.h0.f0: exact; }");
+                self.line("key = { hdr.h0x.f0x: exact; }");
                 self.line("actions = { act; NoAction; }");
                 self.line("default_action = NoAction();");
                 self.close("");
@@ -63,7 +63,7 @@ impl Generator {
 
     pub(super) fn control(&mut self, name: &str, block: Block) {
         self.open(&format!(
-            "control {name}(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t sm)"
+            "control {name}(inout headers_t hdr, inout userMetadata meta, inout standard_metadata_t sm)"
         ));
         self.controls = self.declared_controls.clone();
         for control in self.controls.clone() {
@@ -93,7 +93,9 @@ impl Generator {
         }
         if block == Block::Egress {
             // What the parser found is seen in the packet.
-            self.line("if (sm.parser_error != error.NoError) { hdr.h0.f0 = hdr.h0.f0 ^ 8w0x55; }");
+            self.line(
+                "if (sm.parser_error != error.NoError) { hdr.h0x.f0x = hdr.h0x.f0x ^ 8w0x55; }",
+            );
         }
         self.close("");
         self.close("");
@@ -197,7 +199,8 @@ impl Generator {
             }
             _ => self.defaults_and_entries(&actions, &keys),
         }
-        if self.dice.chance(40) {
+        // Without a key there is nothing that could have a size.
+        if !keys.is_empty() && self.dice.chance(40) {
             let size = self.dice.pick(&[1, 16, 512, 1024]);
             self.line(&format!("size = {size};"));
         }
@@ -254,7 +257,7 @@ impl Generator {
             let (text, ty) = match self.dice.below(5) {
                 0 if !scope.headers.is_empty() => {
                     let header = self.dice.pick(&scope.headers);
-                    (format!("hdr.h{header}.isValid()"), Ty::Bool)
+                    (format!("hdr.h{header}x.isValid()"), Ty::Bool)
                 }
                 _ => {
                     let place = self.dice.pick(&scope.places);
@@ -278,7 +281,7 @@ impl Generator {
         }
         if !keys.is_empty() && self.dice.chance(12) {
             keys.push(Key {
-                text: "hdr.h0.f0".into(),
+                text: "hdr.h0x.f0x".into(),
                 ty: Ty::Bits(8),
                 kind: "selector",
             });
