@@ -1,6 +1,7 @@
 """Terms of numbers in a normal form: two spellings of one computation give one term.
 
-Normalised: constants are folded; a mask of k ones and a cast to k bits are both `trunc(k)`, which
+Normalised: constants are folded; a mask goes into `|` and into shifts to the left, and away where
+it has no effect; a mask of k ones and a cast to k bits are both `trunc(k)`, which
 is dropped where the value has no more bits; `trunc` makes inner truncations of as many bits
 superfluous; subtraction is addition of the negative; sums, products and bitwise operations have no
 order; `(x >> a) >> b` is `x >> (a + b)`, and a truncation moves out of a shift to the right; `!=`,
@@ -67,6 +68,26 @@ class Arithmetic:
         if op in ("|", "^") and None not in widths:
             return max(w for w in widths if w is not None)
         return None
+
+    def ones(self, term: Term) -> int | None:
+        """The bits that may be 1; `None` if any may."""
+        parts = _parts(term)
+        if term.op in ("<<", ">>"):
+            inner, by = self.ones(parts[0]), number_of(parts[1])
+            if inner is None or by is None:
+                return None
+            return inner << by if term.op == "<<" else inner >> by
+        if term.op in ("|", "^"):
+            inners = [self.ones(p) for p in parts]
+            return None if None in inners else reduce(operator.or_, (i for i in inners if i), 0)
+        if term.op == "&":
+            known = [i for i in (self.ones(p) for p in parts) if i is not None]
+            return reduce(operator.and_, known) if known else None
+        number = number_of(term)
+        if number is not None:
+            return number if number >= 0 else None
+        width = self.width(term)
+        return None if width is None else (1 << width) - 1
 
     def truncated(self, bits: int, term: Term) -> Term:
         """`term` modulo 2^bits."""
@@ -147,14 +168,12 @@ class Arithmetic:
                 flat.append(arg)
         if constant is not None and bits is not None:
             constant %= 1 << bits
+        if op == "&" and constant is not None and constant >= 0 and flat:
+            return self._masked(constant, self._unordered("&", tuple(flat), bits))
         if op in ("&", "*") and constant == 0:
             return self.d.const(0)
-        all_ones = bits is not None and constant == (1 << bits) - 1
         neutral = (constant == 0 and op in "+|^") or (constant == 1 and op == "*")
-        if op == "&" and constant is not None and not all_ones and _is_mask(constant):
-            rest = self._unordered("&", tuple(flat), bits)
-            return self.truncated(constant.bit_length(), rest)
-        if constant is not None and not neutral and not (op == "&" and all_ones):
+        if constant is not None and not neutral:
             flat.append(self.d.const(constant))
         if op in "&|":
             flat = list(dict.fromkeys(flat))
@@ -163,6 +182,34 @@ class Arithmetic:
         if len(flat) == 1:
             return flat[0]
         return self.d.term(op, *sorted(flat, key=id))
+
+    def _masked(self, mask: int, term: Term) -> Term:
+        """`term & mask`: into sums of bits, and not where it has no effect."""
+        number = number_of(term)
+        if number is not None:
+            return self.d.const(number & mask)
+        ones = self.ones(term)
+        if ones is not None:
+            if not ones & ~mask:
+                return term
+            mask &= ones
+            if not mask:
+                return self.d.const(0)
+        if term.op == "|":
+            return self._unordered("|", tuple(self._masked(mask, p) for p in _parts(term)), None)
+        if term.op == "&":
+            known = [n for n in map(number_of, _parts(term)) if n is not None]
+            if known:
+                rest = tuple(p for p in _parts(term) if p.op != "const")
+                return self._masked(reduce(operator.and_, known, mask), self.apply("&", *rest))
+        if term.op == "<<" and number_of(_parts(term)[1]) is not None:
+            value, by = _parts(term)
+            distance = number_of(by)
+            assert distance is not None
+            return self._shifted("<<", self._masked(mask >> distance, value), by)
+        if _is_mask(mask):
+            return self.truncated(mask.bit_length(), term)
+        return self.d.term("&", *sorted((term, self.d.const(mask)), key=id))
 
     def _shifted(self, op: str, value: Term, by: Term) -> Term:
         distance, number = number_of(by), number_of(value)

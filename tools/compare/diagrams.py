@@ -166,10 +166,24 @@ class Diagrams:
         """The term `op` of the arguments, on every way."""
         return self.lift(lambda *terms: self.leaf(self.term(op, *terms)), *args)
 
+    def with_known(self, term: Term, known: dict[Term, int]) -> Term:
+        """`term` with constants for what is known."""
+        memo: dict[Term, Term] = {t: self.const(n) for t, n in known.items()}
+
+        def go(part: Term) -> Term:
+            found = memo.get(part)
+            if found is None:
+                args = tuple(go(a) if isinstance(a, Term) else a for a in part.args)
+                found = memo[part] = self.term(part.op, *args)
+            return found
+
+        return go(term)
+
     def pairs(self, a: Node, b: Node) -> Iterator[tuple[Term, Term, list[tuple[Term, bool]]]]:
         """The terms that `a` and `b` have together, and a way that leads there.
 
-        Ways on which a value equals two constants are left out. Every pair comes once.
+        Ways on which a value equals two constants are left out, and values that a way fixes are
+        constants in the terms. Every pair comes once.
         """
         seen: set[tuple[Node, Node, tuple[tuple[Term, int], ...]]] = set()
         given: set[tuple[Term, Term]] = set()
@@ -184,8 +198,12 @@ class Diagrams:
                 raise TooLarge(f"more than {self.limit} ways")
             if left.term is not None and right.term is not None:
                 if (left.term, right.term) not in given:
-                    given.add((left.term, right.term))
-                    yield left.term, right.term, way
+                    x, y = left.term, right.term
+                    if x is not y:
+                        x, y = self.with_known(x, known), self.with_known(y, known)
+                    if x is not y:
+                        given.add((left.term, right.term))
+                    yield x, y, way
                 continue
             atom = min(left.atom, right.atom)
             term = self.atom_terms[atom]
@@ -195,10 +213,14 @@ class Diagrams:
                         (
                             left.when(atom, holds),
                             right.when(atom, holds),
-                            learned(term, known) if holds else known,
+                            learned(term, holds, known),
                             [*way, (term, holds)],
                         )
                     )
+
+
+def one_bit(term: Term) -> bool:
+    return term.op == "field" and term.args[1] == 1
 
 
 def decided(atom: Term, known: dict[Term, int]) -> bool | None:
@@ -216,12 +238,15 @@ def decided(atom: Term, known: dict[Term, int]) -> bool | None:
     return numbers[0] == numbers[1] if atom.op == "==" else numbers[0] < numbers[1]
 
 
-def learned(atom: Term, known: dict[Term, int]) -> dict[Term, int]:
-    """`known`, and what it says that `atom` holds."""
+def learned(atom: Term, holds: bool, known: dict[Term, int]) -> dict[Term, int]:
+    """`known`, and what it says that `atom` holds or not."""
     if atom.op == "==":
         value, number = atom.args
         assert isinstance(value, Term) and isinstance(number, Term)
         if number.op == "const":
             assert isinstance(number.args[0], int)
-            return {**known, value: number.args[0]}
+            if holds:
+                return {**known, value: number.args[0]}
+            if one_bit(value):
+                return {**known, value: 1 - number.args[0]}
     return known

@@ -22,6 +22,7 @@ class NotCompared(Exception):
 SWEEPS = 40
 """So many rounds of a loop are run."""
 _COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
+_METADATA_HEADERS = ("standard_metadata", "meta")
 _RESULTS = {
     "execute_meter": 2,
     "modify_field_rng_uniform": 0,
@@ -47,7 +48,7 @@ class Machine:
 
     def initial(self, name: str, width: int | None, signed: bool) -> Node:
         if name.startswith("local."):
-            return self.d.leaf(self.d.term("undefined", None if signed else width))
+            return self.d.number(0)  # As every metadata field of a packet that arrives.
         return self.d.leaf(self.d.term("field", name, None if signed else width))
 
     def history(self, name: str) -> Node:
@@ -89,6 +90,15 @@ class Machine:
             for field in ["$valid$", *(f.name for f in self.program.fields(header))]:
                 if not self.program.is_local(header, field):
                     self.get(header, field)
+
+    def outcome(self, name: str) -> Node:
+        """What a variable holds for those who come later: fields of invalid headers nothing."""
+        value = self.history(name)
+        header, _, field = name.rpartition(".")
+        valid = self.state.get(f"{header}.$valid$")
+        if valid is None or field in ("$valid$", "next") or header in _METADATA_HEADERS:
+            return value
+        return self.d.choose(self.true_if(valid), value, self.text("invalid"))
 
     # Expressions
 
@@ -407,17 +417,18 @@ class Machine:
         self.set(header, "$valid$", value, when)
 
     def assign_header(self, to: Any, source: Any) -> None:
-        targets, sources = list(self.header_of(to)), list(self.header_of(source))
-        if len(sources) != 1 or len(targets) != 1:
-            raise NotCompared("a copy of a header with a run-time index")
-        self.copy(targets[0][1], sources[0][1])
+        sources = list(self.header_of(source))
+        for here, target in list(self.header_of(to)):
+            for there, copied in sources:
+                self.copy(target, copied, self.d.both(here, there))
 
-    def copy(self, to: str, source: str) -> None:
+    def copy(self, to: str, source: str, when: Node | None = None) -> None:
         """Copies a header: an invalid one only makes the other invalid."""
+        when = self.d.true if when is None else when
         valid = self.true_if(self.get(source, "$valid$"))
         for field in self.program.fields(source):
-            self.set(to, field.name, self.get(source, field.name), valid)
-        self.set(to, "$valid$", valid)
+            self.set(to, field.name, self.get(source, field.name), self.d.both(when, valid))
+        self.set(to, "$valid$", valid, when)
 
     def move(self, op: str, stack: str, count: Node) -> None:
         number = number_of(count.term) if count.term else None

@@ -29,6 +29,12 @@ class ParserMachine(Machine):
         self.used: dict[str, int] = {}
         """How many elements of each stack were extracted."""
 
+    def arrive(self) -> None:
+        """No header is valid before a parser runs, and the user's metadata is 0."""
+        for name in self.state:
+            if name.endswith(".$valid$") or name.startswith("meta."):
+                self.state[name] = self.d.number(0)
+
     def next_index(self, stack: str) -> Node:
         self.used.setdefault(stack, 0)
         return self.d.number(self.used[stack])
@@ -95,7 +101,9 @@ class ParserMachine(Machine):
         elif kind != "regular":
             raise NotCompared(f"extraction to a {kind}")
         plain = self.program.header(name)
-        self.note("packet", "extract", self.text(plain), length)
+        local = name in self.program.local_headers
+        shown = self.program.headers[name]["header_type"] if local else plain
+        self.note("packet", "extract", self.text(shown), length)
         count = self.extracted[plain] = self.extracted.get(plain, 0) + 1
         for field in self.program.fields(name):
             variable = self.program.variable(name, field.name)
@@ -185,6 +193,7 @@ class Comparison:
         self.visits: dict[tuple[str | None, str | None], set[object]] = {}
         for machine in (self.left, self.right):
             machine.fill()
+            machine.arrive()
         self.work = [(parsers[0]["init_state"], parsers[1]["init_state"], *self.saved(), "start")]
         while self.work and len(self.differences) < 20:
             self.step(*self.work.pop())

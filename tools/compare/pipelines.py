@@ -27,6 +27,17 @@ def is_code(table: Json) -> bool:
     )
 
 
+def is_choice(table: Json) -> bool:
+    """Whether a table is a `switch` over a value: constant entries, actions that do nothing."""
+    default = table.get("default_entry") or {}
+    return (
+        table["name"].startswith("switch_")
+        and bool(table["key"])
+        and bool(table.get("entries"))
+        and bool(default.get("action_const"))
+    )
+
+
 def successors(node: Json) -> list[str | None]:
     if "expression" in node:
         return [node["true_next"], node["false_next"]]
@@ -57,8 +68,6 @@ class Execution:
             self.reached[first] = diagrams.true
             for name in self.order(first):
                 self.visit(self.nodes[name], self.reached.get(name, diagrams.false))
-        self.state = self.machine.state
-        self.state["exit"] = self.machine.stopped
 
     def order(self, first: str) -> list[str]:
         """Every node behind those that lead to it."""
@@ -101,6 +110,8 @@ class Execution:
         elif "next_node" in node:
             self.machine.run(self.program.actions[node["action_id"]]["primitives"])
             self.go(node["next_node"], way)
+        elif node["name"] not in self.visible and node["key"]:
+            self.choice(node, way)
         elif node["name"] not in self.visible:
             self.code(node, way)
         else:
@@ -118,13 +129,52 @@ class Execution:
         )
         self.go(follower, way)
 
+    def choice(self, table: Json, way: Node) -> None:
+        """A `switch`: the first entry that matches says where it goes on."""
+        keys = [self.machine.get(*k["target"]) for k in table["key"]]
+        default = table["default_entry"]
+        entries = sorted(table["entries"], key=lambda e: e.get("priority") or 0)
+        rest = way
+        for entry in entries:
+            matches = self.d.true
+            for key, expected in zip(keys, entry["match_key"], strict=True):
+                matches = self.d.both(matches, self.matches(key, expected))
+            self.run_entry(table, entry["action_entry"], self.d.both(rest, matches))
+            rest = self.d.both(rest, self.d.negated(matches))
+        self.run_entry(table, default, rest)
+
+    def matches(self, key: Node, expected: Json) -> Node:
+        kind = expected["match_type"]
+        if kind == "exact":
+            return self.d.lift(
+                self.machine.math.equal, key, self.d.number(int(expected["key"], 16))
+            )
+        if kind == "ternary":
+            mask = int(expected["mask"], 16)
+            masked = self.machine.arithmetic("&", key, self.d.number(mask))
+            return self.d.lift(
+                self.machine.math.equal, masked, self.d.number(int(expected["key"], 16) & mask)
+            )
+        raise NotCompared(f"a switch with a {kind} key")
+
+    def run_entry(self, table: Json, entry: Json, way: Node) -> None:
+        action = self.program.actions[entry["action_id"]]
+        self.machine.way = way
+        self.machine.arguments = [self.d.number(int(v, 16)) for v in entry["action_data"] or []]
+        self.machine.run(action["primitives"])
+        follower = table["next_tables"].get(action["name"], table.get("base_default_next"))
+        self.go(follower, way)
+
     def table(self, table: Json, way: Node) -> None:
         name = table["name"]
         keys = []
         for key in table["key"]:
             target = key["target"]
-            header, field = (target, "$valid$") if isinstance(target, str) else target
-            keys.append(self.machine.get(header, field))
+            if isinstance(target, dict):
+                keys.append(self.machine.value(target))
+            else:
+                header, field = (target, "$valid$") if isinstance(target, str) else target
+                keys.append(self.machine.get(header, field))
         self.machine.note(f"table {name}", "applied", *keys)
         hit = self.d.condition(self.d.term("hit", name)) if table["key"] else self.d.false
         direct = table.get("direct_meters")
@@ -172,7 +222,14 @@ class Execution:
 
 def compatible(a: Term, b: Term) -> bool:
     """Whether two values are one; what nobody defined may be anything."""
-    return a is b or "undefined" in (a.op, b.op)
+    if a is b or "undefined" in (a.op, b.op):
+        return True
+    if a.op != b.op or len(a.args) != len(b.args):
+        return False
+    return all(
+        compatible(x, y) if isinstance(x, Term) and isinstance(y, Term) else x == y
+        for x, y in zip(a.args, b.args, strict=True)
+    )
 
 
 def differing(

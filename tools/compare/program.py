@@ -1,7 +1,8 @@
 """A BMv2 JSON file, with the names that both compilers give.
 
 Names of locals are each compiler's own, and so are those of nested structs' fields: `a.b` is here
-`a_b`, as is p4c's `_a_b7`.
+`a_b`, as is p4c's `_a_b7`. Fields of the metadata have `userMetadata` before a dot, or, by p4c, the
+name of their type.
 """
 
 from __future__ import annotations
@@ -14,18 +15,35 @@ from typing import Any
 
 Json = dict[str, Any]
 
-METADATA = "userMetadata."
-_FLATTENED = re.compile(r"_(.*[^0-9])\d+$")
+_METADATA = "userMetadata."
+_FLATTENED = re.compile(r"_(.*?)(\d+)$")
 
 
 class Unusable(Exception):
     """The file cannot be read as BMv2 JSON."""
 
 
-def plain(name: str) -> str:
-    """A name without what tells nested structs of the two compilers apart."""
-    found = _FLATTENED.match(name)
-    return (found.group(1) if found else name).replace(".", "_")
+def plain_names(names: list[str]) -> dict[str, str]:
+    """Names without what tells nested structs of the two compilers apart.
+
+    p4c numbers the fields of a struct in their order, so the least number that is larger than the
+    one before is the one that p4c added.
+    """
+    result: dict[str, str] = {}
+    last = -1
+    for name in names:
+        found = _FLATTENED.match(name)
+        chosen = name.replace(".", "_")
+        if found:
+            digits = found.group(2)
+            numbers = [digits[i:] for i in range(len(digits))]
+            larger = [n for n in numbers if int(n) > last and str(int(n)) == n]
+            if larger:
+                number = min(larger, key=int)
+                last = int(number)
+                chosen = name[1 : len(name) - len(number)]
+        result[name] = chosen
+    return result
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,32 @@ class Program:
         }
         self._by_id = {h["id"]: h["name"] for h in json["headers"]}
         self._fields: dict[str, list[FieldType]] = {}
+        self.local_headers: set[str] = set()
+        """Instances that are variables: see `mark_local_headers`."""
+        self.metadata = self._metadata_prefix()
+        self._plain = self._plain_names()
+        """What fields of the user's metadata begin with in `scalars`."""
+
+    def _plain_names(self) -> dict[str, str]:
+        of_user = [
+            f.name.removeprefix(self.metadata)
+            for f in self.fields("scalars")
+            if f.name.startswith(self.metadata)
+        ]
+        instances = [h.partition("[")[0] for h in self.headers] + list(self.unions)
+        headers = [h for h in dict.fromkeys(instances) if not h.startswith(_METADATA)]
+        own = [h.removeprefix(_METADATA) for h in dict.fromkeys(instances) if h not in headers]
+        return {
+            **plain_names([*headers, *self.stacks.keys() - set(headers)]),
+            **{self.metadata + k: v for k, v in plain_names(of_user).items()},
+            **{_METADATA + k: v for k, v in plain_names(own).items()},
+        }
+
+    def _metadata_prefix(self) -> str:
+        dotted = [f.name for f in self.fields("scalars") if "." in f.name]
+        if not dotted or any(name.startswith(_METADATA) for name in dotted):
+            return _METADATA
+        return dotted[0].partition(".")[0] + "."
 
     def fields(self, header: str) -> list[FieldType]:
         """The fields of an instance, in order."""
@@ -77,24 +121,35 @@ class Program:
 
     def is_local(self, header: str, name: str) -> bool:
         """Whether a field is a variable of the program text, or of the compiler."""
-        return header == "scalars" and not name.startswith(METADATA)
+        if header in self.local_headers:
+            return True
+        return header == "scalars" and not name.startswith(self.metadata)
 
     def variable(self, header: str, name: str) -> str:
         """The name of a field in comparisons."""
+        if header in self.local_headers:
+            return f"local.{header}.{name}"
         if header == "scalars":
-            if name.startswith(METADATA):
-                return "meta." + plain(name.removeprefix(METADATA))
+            if name.startswith(self.metadata):
+                return "meta." + self._plain[name]
             return "local." + name
         return f"{self.header(header)}.{name}"
 
     def header(self, name: str) -> str:
         """The name of a header instance in comparisons."""
-        if name.startswith(METADATA):
-            return "meta." + plain(name.removeprefix(METADATA))
-        if "[" in name:
-            stack, _, rest = name.partition("[")
-            return f"{plain(stack)}[{rest}"
-        return plain(name) if name != "standard_metadata" else name
+        instance, bracket, index = name.partition("[")
+        known = self._plain.get(instance, instance) + bracket + index
+        return "meta." + known if name.startswith(_METADATA) else known
+
+
+def mark_local_headers(a: Program, b: Program) -> None:
+    """Instances that one program has, the other one not and no deparser emits are variables."""
+    for program, other in ((a, b), (b, a)):
+        known = {other.header(h) for h in other.headers}
+        emitted = {name for d in program.json["deparsers"] for name in d["order"]}
+        program.local_headers = {
+            h for h in program.headers if program.header(h) not in known and h not in emitted
+        }
 
 
 def read(path: Path) -> Program:

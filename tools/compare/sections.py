@@ -17,8 +17,8 @@ from . import parsers
 from .diagrams import Diagrams, TooLarge
 from .machine import Machine, NotCompared
 from .parsers import show_way
-from .pipelines import Execution, differing, is_code
-from .program import METADATA, Json, Program, plain
+from .pipelines import Execution, differing, is_choice, is_code
+from .program import Json, Program, mark_local_headers
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,11 @@ def header_layouts(p: Program) -> Fields:
     for name, header in p.headers.items():
         if name == "scalars":
             for kind in p.fields(name):
-                if kind.name.startswith(METADATA):
+                if not p.is_local(name, kind.name) and not _padding(kind.name):
                     where = p.variable(name, kind.name)
                     result[where] = (kind.width, kind.signed)
+            continue
+        if name in p.local_headers:
             continue
         where = p.header(name)
         layout = [(f.name, f.width, f.signed) for f in p.fields(name) if not _padding(f.name)]
@@ -64,14 +66,20 @@ def _padding(name: str) -> bool:
 def stacks(p: Program) -> Fields:
     result: Fields = {}
     for name in p.stacks:
-        result[plain(name)] = [p.header(e) for e in p.elements(name)]
+        if p.local_headers.issuperset(p.elements(name)):
+            continue
+        result[p.header(name)] = [p.header(e) for e in p.elements(name)]
     return result
 
 
 def unions(p: Program) -> Fields:
-    result: Fields = {p.header(u): [p.header(m) for m in p.members(u)] for u in p.unions}
+    result: Fields = {
+        p.header(u): [p.header(m) for m in p.members(u)]
+        for u in p.unions
+        if not p.local_headers.issuperset(p.members(u))
+    }
     for stack in p.json.get("header_union_stacks", []):
-        result[plain(stack["name"])] = stack["size"]
+        result[p.header(stack["name"])] = stack["size"]
     return result
 
 
@@ -119,7 +127,10 @@ def counters(p: Program) -> Fields:
 def reference(p: Program, json: Any) -> str:
     """A field or constant of a list."""
     if json["type"] == "field":
-        return p.variable(*json["value"])
+        header, name = json["value"]
+        if p.is_local(header, name):
+            return f"a local of {p.field(header, name).width} bits"
+        return p.variable(header, name)
     if json["type"] == "hexstr":
         return f"{int(json['value'], 16)} ({json.get('bitwidth')} bits)"
     if json["type"] == "header":
@@ -128,10 +139,17 @@ def reference(p: Program, json: Any) -> str:
 
 
 def learn_lists(p: Program) -> Fields:
+    """The widths only: what the fields hold is part of the pipeline that sends them."""
     return {
-        learned["name"]: (learned["id"], [reference(p, e) for e in learned["elements"]])
+        learned["name"]: (learned["id"], [_width(p, e) for e in learned["elements"]])
         for learned in p.json.get("learn_lists", [])
     }
+
+
+def _width(p: Program, json: Any) -> Any:
+    if json["type"] == "field":
+        return p.field(*json["value"]).width
+    return json.get("bitwidth")
 
 
 def field_lists(p: Program) -> Fields:
@@ -143,11 +161,7 @@ def field_lists(p: Program) -> Fields:
 
 
 def deparsers(p: Program) -> Fields:
-    return {d["name"]: [plain_element(p, name) for name in d["order"]] for d in p.json["deparsers"]}
-
-
-def plain_element(p: Program, name: str) -> str:
-    return p.header(name) if name in p.headers else plain(name)
+    return {d["name"]: [p.header(name) for name in d["order"]] for d in p.json["deparsers"]}
 
 
 def visible_tables(p: Program, pipeline: str) -> dict[str, Json]:
@@ -217,16 +231,9 @@ def action_profiles(p: Program) -> Fields:
             result[f"{profile['name']}.max_size"] = profile["max_size"]
             result[f"{profile['name']}.selector"] = selector and (
                 selector["algo"],
-                [selector_input(p, i) for i in selector["input"]],
+                [reference(p, i) for i in selector["input"]],
             )
     return result
-
-
-def selector_input(p: Program, json: Any) -> str:
-    """An input of a selector; one that the compiler computed into a local is only that."""
-    if json["type"] == "field" and p.is_local(*json["value"]):
-        return "a local"
-    return reference(p, json)
 
 
 DECLARED: dict[str, Callable[[Program], Fields]] = {
@@ -265,6 +272,7 @@ class Comparison:
     def __init__(self, left: Program, right: Program, limit: int = 400_000) -> None:
         self.left, self.right, self.limit = left, right, limit
         self.result = Result()
+        mark_local_headers(left, right)
         for section, collect in DECLARED.items():
             self.add(compare_fields(section, collect(left), collect(right)))
         for pipeline in ("ingress", "egress"):
@@ -287,10 +295,10 @@ class Comparison:
         """Compares tables; returns the names of those that are more than code."""
         tables = [visible_tables(p, pipeline) for p in (self.left, self.right)]
         common = tables[0].keys() & tables[1].keys()
-        shown = {n for n in common if not all(is_code(t[n]) for t in tables)}
+        shown = {n for n in common if not all(is_code(t[n]) or is_choice(t[n]) for t in tables)}
         for side in (0, 1):
             for name, found in tables[side].items():
-                if name not in common and not is_code(found):
+                if name not in common and not is_code(found) and not is_choice(found):
                     shown.add(name)
                     values = ("there", "missing") if side == 0 else ("missing", "there")
                     self.add([Difference("tables", f"{pipeline} {name}", *values)])
@@ -317,7 +325,7 @@ class Comparison:
                 continue  # A field that only one program declares: the section of headers says so.
             if variable not in right.state and " " not in variable and "." in variable:
                 continue
-            found = differing(d, left.history(variable), right.history(variable))
+            found = differing(d, left.outcome(variable), right.outcome(variable))
             if found:
                 a, b, way = found
                 where = f"{variable} if {show_way(way)}"
