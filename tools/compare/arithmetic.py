@@ -1,11 +1,13 @@
 """Terms of numbers in a normal form: two spellings of one computation give one term.
 
-Normalised: constants are folded; a mask goes into `|` and into shifts to the left, and away where
-it has no effect; a mask of k ones and a cast to k bits are both `trunc(k)`, which
-is dropped where the value has no more bits; `trunc` makes inner truncations of as many bits
-superfluous; subtraction is addition of the negative; sums, products and bitwise operations have no
-order; `(x >> a) >> b` is `x >> (a + b)`, and a truncation moves out of a shift to the right; `!=`,
-`>`, `>=` and `<=` are `==` and `<`; a one-bit comparison with 0 is the negation of one with 1.
+Normalised: constants are folded; a mask of k ones and a cast to k bits are both `trunc(k)`, which
+is dropped where the value has no more bits; other masks go into `|` and into shifts to the left,
+and away where they have no effect; `trunc` makes inner truncations of as many bits superfluous; a
+product with a power of two is a shift; subtraction is addition of the negative; sums, products and
+bitwise operations have no order; `(x >> a) >> b` is `x >> (a + b)`, and a truncation moves out of a
+shift to the right; a part of a lookahead is a lookahead; `!=`, `>`, `>=` and `<=` are `==` and `<`;
+a one-bit comparison with 0 is the negation of one with 1; what is computed from an undefined value
+is undefined.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Arithmetic:
         widths = [self.width(a) for a in _parts(term)]
         if op == ">>" and widths[0] is not None:
             by = number_of(_parts(term)[1])
-            return None if by is None else max(0, widths[0] - by)
+            return widths[0] if by is None else max(0, widths[0] - by)
         if op == "<<" and widths[0] is not None:
             by = number_of(_parts(term)[1])
             return None if by is None else widths[0] + by
@@ -91,6 +93,13 @@ class Arithmetic:
 
     def truncated(self, bits: int, term: Term) -> Term:
         """`term` modulo 2^bits."""
+        if term.op == "undefined":
+            return term
+        if term.op == "lookahead":
+            offset, width, packet = term.args
+            assert isinstance(offset, int) and isinstance(width, int)
+            if width > bits:
+                return self.d.term("lookahead", offset + width - bits, bits, packet)
         number = number_of(term)
         if number is not None:
             return self.d.const(number % (1 << bits))
@@ -119,7 +128,10 @@ class Arithmetic:
             return self.apply(term.op, *(self._inside(bits, a) for a in _parts(term)), bits=bits)
         if term.op == "<<":
             value, by = _parts(term)
-            return self.apply("<<", self._inside(bits, value), by)
+            kept = bits - (number_of(by) or 0)
+            return (
+                self.apply("<<", self.truncated(kept, value), by) if kept > 0 else self.d.const(0)
+            )
         return term
 
     def as_signed(self, bits: int, term: Term) -> Term:
@@ -128,13 +140,26 @@ class Arithmetic:
         if number is not None:
             number %= 1 << bits
             return self.d.const(number - (1 << bits) if number >> (bits - 1) else number)
+        if term.op == "undefined":
+            return term
+        if term.op == "field" and len(term.args) == 3:
+            declared = term.args[2]
+            assert isinstance(declared, int)
+            if declared <= bits:
+                return term
         inner = self._inside(bits, term)
+        width = self.width(inner)
+        if width is not None and width < bits:
+            return inner
         if inner.op == "signed" and inner.args[0] == bits:
             return inner
         return self.d.term("signed", bits, inner)
 
     def apply(self, op: str, *args: Term, bits: int | None = None) -> Term:
         """A number from numbers; with `bits` only the lowest bits of the result are asked for."""
+        for arg in args:
+            if arg.op == "undefined":
+                return arg
         numbers = [number_of(a) for a in args]
         known = [n for n in numbers if n is not None]
         if op == "-":
@@ -172,6 +197,9 @@ class Arithmetic:
             return self._masked(constant, self._unordered("&", tuple(flat), bits))
         if op in ("&", "*") and constant == 0:
             return self.d.const(0)
+        if op == "*" and constant is not None and constant > 1 and not constant & (constant - 1):
+            product = self._unordered("*", tuple(flat), bits)
+            return self._shifted("<<", product, self.d.const(constant.bit_length() - 1))
         neutral = (constant == 0 and op in "+|^") or (constant == 1 and op == "*")
         if constant is not None and not neutral:
             flat.append(self.d.const(constant))
@@ -223,6 +251,10 @@ class Arithmetic:
             width = self.width(value)
             if width is not None and width <= distance:
                 return self.d.const(0)
+            if value.op == "lookahead":
+                offset, all_bits, packet = value.args
+                assert isinstance(all_bits, int)
+                return self.d.term("lookahead", offset, all_bits - distance, packet)
             if value.op == "trunc":
                 bits, inner = value.args
                 assert isinstance(bits, int) and isinstance(inner, Term)

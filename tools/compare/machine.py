@@ -23,6 +23,13 @@ SWEEPS = 40
 """So many rounds of a loop are run."""
 _COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
 _METADATA_HEADERS = ("standard_metadata", "meta")
+_WITH_LIST = {
+    "clone_ingress_pkt_to_egress",
+    "clone_egress_pkt_to_egress",
+    "resubmit",
+    "recirculate",
+}
+"""Externs whose last argument is the number of a field list."""
 _RESULTS = {
     "execute_meter": 2,
     "modify_field_rng_uniform": 0,
@@ -49,7 +56,9 @@ class Machine:
     def initial(self, name: str, width: int | None, signed: bool) -> Node:
         if name.startswith("local."):
             return self.d.number(0)  # As every metadata field of a packet that arrives.
-        return self.d.leaf(self.d.term("field", name, None if signed else width))
+        if signed:
+            return self.d.leaf(self.d.term("field", name, None, width))
+        return self.d.leaf(self.d.term("field", name, width))
 
     def history(self, name: str) -> Node:
         return self.state.get(name) or self.d.leaf(self.d.term("untouched"))
@@ -408,6 +417,17 @@ class Machine:
         else:
             self.extern(op, parameters)
 
+    def listed(self, number: Node) -> Node:
+        """The fields of a field list, for its number, which is the compiler's own."""
+        lists = self.program.json.get("field_lists", [])
+        value = number_of(number.term) if number.term else None
+        elements = [e for found in lists if found["id"] == value for e in found["elements"]]
+        names = {
+            self.program.variable(*e["value"]) if e["type"] == "field" else str(e["value"])
+            for e in elements
+        }
+        return self.text(", ".join(sorted(names)))
+
     def make_valid(self, header: str, value: Node, when: Node) -> None:
         for union in self.program.unions:
             members = self.program.members(union)
@@ -418,9 +438,15 @@ class Machine:
 
     def assign_header(self, to: Any, source: Any) -> None:
         sources = list(self.header_of(source))
+        nowhere = self.d.true
+        for there, _ in sources:
+            nowhere = self.d.both(nowhere, self.d.negated(there))
+        unknown = self.d.leaf(self.d.term("undefined", None))
         for here, target in list(self.header_of(to)):
             for there, copied in sources:
                 self.copy(target, copied, self.d.both(here, there))
+            for field in ["$valid$", *(f.name for f in self.program.fields(target))]:
+                self.set(target, field, unknown, self.d.both(here, nowhere))
 
     def copy(self, to: str, source: str, when: Node | None = None) -> None:
         """Copies a header: an invalid one only makes the other invalid."""
@@ -456,8 +482,11 @@ class Machine:
         for item in json["input"]:
             value = self.value(item)
             if item.get("bitwidth") is not None:
-                width = item["bitwidth"]
-                value = self.d.make("sized", value, self.d.number(width))
+                value = self.d.make("sized", value, self.d.number(item["bitwidth"]))
+            elif item["type"] == "field":
+                width = self.program.field(*item["value"]).width
+                if width is not None:
+                    value = self.d.make("sized", value, self.d.number(width))
             values.append(value)
         return json["algo"], values
 
@@ -483,6 +512,8 @@ class Machine:
         first = parameters[0] if parameters else {"type": "none", "value": None}
         name = f"{op} {first['value']}" if str(first["type"]).endswith("_array") else op
         arguments = [self.value(p) for i, p in enumerate(parameters) if i != place]
+        if op in _WITH_LIST:
+            arguments[-1] = self.listed(arguments[-1])
         after = self.note(name, op, *arguments)
         if place is not None:
             self.assign(parameters[place], self.d.make("result", after))

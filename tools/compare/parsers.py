@@ -1,8 +1,8 @@
 """What a parser does to a packet: both parsers run side by side, from state to state.
 
 States that go on without a choice are one with their successor, so splitting and merging them does
-not count, and neither do names. A pair of states is compared again while the locals that lead into
-it differ, at most `VISITS` times.
+not count, and neither do names. What was extracted is compared at every choice, variables at the
+end. A pair of states is compared again while what leads into it differs, at most `VISITS` times.
 """
 
 from __future__ import annotations
@@ -16,18 +16,23 @@ from .pipelines import differing
 from .program import Json, Program
 
 VISITS = 40
-NO_MATCH = "(no match)"
-"""What comes after a choice that no transition matches: an error."""
+NO_MATCH = "(error)"
+"""What comes after a choice that no transition matches, or a check that fails."""
+
+
+Snapshot = tuple[dict[str, Node], int, dict[str, int]]
 
 
 class ParserMachine(Machine):
     def __init__(self, program: Program, parser: Json, diagrams: Diagrams) -> None:
         super().__init__(program, diagrams)
         self.states: Json = {s["name"]: s for s in parser["parse_states"]}
-        self.extracted: dict[str, int] = {}
-        """How often each header was extracted."""
+        self.extractions = 0
+        """So many headers were extracted."""
         self.used: dict[str, int] = {}
         """How many elements of each stack were extracted."""
+        self.rejected = False
+        """Whether a check failed in any case: the parser stops."""
 
     def arrive(self) -> None:
         """No header is valid before a parser runs, and the user's metadata is 0."""
@@ -39,12 +44,12 @@ class ParserMachine(Machine):
         self.used.setdefault(stack, 0)
         return self.d.number(self.used[stack])
 
-    def snapshot(self) -> tuple[dict[str, Node], dict[str, int], dict[str, int]]:
-        return dict(self.state), dict(self.extracted), dict(self.used)
+    def snapshot(self) -> Snapshot:
+        return dict(self.state), self.extractions, dict(self.used)
 
-    def restore(self, saved: tuple[dict[str, Node], dict[str, int], dict[str, int]]) -> None:
-        state, extracted, used = saved
-        self.state, self.extracted, self.used = dict(state), dict(extracted), dict(used)
+    def restore(self, saved: Snapshot) -> None:
+        state, self.extractions, used = saved
+        self.state, self.used = dict(state), dict(used)
 
     def locals(self) -> tuple[tuple[str, Node], ...]:
         local = [(n, v) for n, v in self.state.items() if n.startswith("local.")]
@@ -52,18 +57,27 @@ class ParserMachine(Machine):
 
     def block(self, name: str | None) -> str | None:
         """Runs states from `name` to one that chooses, or to the end; returns where it stopped."""
-        passed: set[str] = set()
+        if name == NO_MATCH:
+            return name
+        passed = 0
+        self.rejected = False
         while name is not None:
             state = self.states[name]
             for op in state["parser_ops"]:
                 self.parse(op)
-            transitions = state["transitions"]
-            if state.get("transition_key") or len(transitions) != 1:
+                if self.rejected:
+                    return NO_MATCH
+            chosen, followers = self.choice(name)
+            if chosen.term is None:
                 return name
-            if name in passed:
+            passed += 1
+            if passed > 100 * len(self.states):
                 raise NotCompared(f"the parser state {name} leads to itself")
-            passed.add(name)
-            name = transitions[0]["next_state"]
+            number = chosen.term.args[0]
+            assert isinstance(number, int)
+            name = followers[number]
+            if name == NO_MATCH:
+                return name
         return None
 
     def parse(self, op: Json) -> None:
@@ -78,6 +92,7 @@ class ParserMachine(Machine):
             checked = self.d.choose(holds, self.d.number(1), self.d.number(0))
             if checked is not self.d.true:
                 self.note("packet", "verify", checked, self.value(parameters[1]))
+            self.rejected = checked is self.d.false
         elif kind in ("advance", "shift"):
             distance = self.value(parameters[0]) if isinstance(parameters[0], dict) else None
             if distance is None:
@@ -95,21 +110,27 @@ class ParserMachine(Machine):
             elements = self.program.elements(name)
             self.used[name] = number + 1
             if number >= len(elements):
-                self.note("packet", "overflow", self.text(self.program.header(name)))
+                self.overflow()
                 return
             name = elements[number]
         elif kind != "regular":
             raise NotCompared(f"extraction to a {kind}")
-        plain = self.program.header(name)
-        local = name in self.program.local_headers
-        shown = self.program.headers[name]["header_type"] if local else plain
-        self.note("packet", "extract", self.text(shown), length)
-        count = self.extracted[plain] = self.extracted.get(plain, 0) + 1
+        layout = self.program.headers[name]["header_type"]
+        self.note("packet", "extract", self.text(layout), length)
+        self.extractions += 1
         for field in self.program.fields(name):
             variable = self.program.variable(name, field.name)
-            label = f"{variable}#{count}"
+            shown = self.program.field_name(name, field.name)
+            label = f"{layout}#{self.extractions}.{shown}"
             self.state[variable] = self.initial(label, field.width, field.signed)
         self.make_valid(name, self.d.true, self.d.true)
+
+    def overflow(self) -> None:
+        """A stack is full: as `verify(false, error.StackOutOfBounds)`."""
+        errors = {n: i for n, i, *_ in self.program.json.get("errors", [])}
+        number = self.d.number(errors.get("StackOutOfBounds", 3))
+        self.note("packet", "verify", self.d.false, number)
+        self.rejected = True
 
     def key_width(self, key: Json) -> int:
         value = key["value"]
@@ -209,21 +230,24 @@ class Comparison:
             self.right.locals(),
             tuple(sorted(self.left.used.items())),
             tuple(sorted(self.right.used.items())),
+            tuple(self.unequal()),
         )
         seen = self.visits.setdefault((a, b), set())
         if environment in seen or len(seen) >= VISITS:
             return
         seen.add(environment)
+        a, b = self.left.block(a), self.right.block(b)
         if NO_MATCH in (a, b):
             if a != b:
                 self.differences.append(Difference(f"after {how}", str(a), str(b)))
+            self.same_state(["packet"], how)
             return
-        a, b = self.left.block(a), self.right.block(b)
-        if not self.same_state(a, b, how):
+        at_end = a is None and b is None
+        if not self.same_state(["packet"] if not at_end else self.variables(), how):
             return
         for machine in (self.left, self.right):
             machine.state.pop("packet", None)
-        if a is None and b is None:
+        if at_end:
             return
         choice_a, followers_a = self.left.choice(a)
         choice_b, followers_b = self.right.choice(b)
@@ -236,19 +260,33 @@ class Comparison:
             )
             self.work.append((next_a, next_b, *after, f"{a}: {show_way(way)}"))
 
-    def same_state(self, a: str | None, b: str | None, how: str) -> bool:
-        names = [n for n in self.left.state | self.right.state if not n.startswith("local.")]
+    def variables(self) -> list[str]:
+        names = self.left.state | self.right.state
+        return [n for n in names if not n.startswith("local.") and "._padding" not in n]
+
+    def unequal(self) -> list[tuple[str, Node, Node]]:
+        """What the programs have in variables that will be compared at the end."""
+        found = [(n, self.left.history(n), self.right.history(n)) for n in self.variables()]
+        return [(n, a, b) for n, a, b in found if a is not b]
+
+    def same_state(self, names: list[str], how: str) -> bool:
         found = False
         for name in names:
-            different = differing(self.d, self.left.history(name), self.right.history(name))
+            if not self.declared(name):
+                continue  # Only one program has it: the section of headers says so.
+            different = differing(self.d, self.left.outcome(name), self.right.outcome(name))
             if different:
                 found = True
                 x, y, way = different
                 self.differences.append(
                     Difference(
-                        f"{name} at {a or 'end'}/{b or 'end'} after {how} if {show_way(way)}",
+                        f"{name} after {how} if {show_way(way)}",
                         str(x),
                         str(y),
                     )
                 )
         return not found
+
+    def declared(self, name: str) -> bool:
+        known = name in self.left.state, name in self.right.state
+        return all(known) or "." not in name

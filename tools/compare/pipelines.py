@@ -171,10 +171,14 @@ class Execution:
         for key in table["key"]:
             target = key["target"]
             if isinstance(target, dict):
-                keys.append(self.machine.value(target))
+                value = self.machine.value(target)
             else:
                 header, field = (target, "$valid$") if isinstance(target, str) else target
-                keys.append(self.machine.get(header, field))
+                value = self.machine.get(header, field)
+            if key.get("mask"):
+                mask = self.d.number(int(key["mask"], 16))
+                value = self.machine.arithmetic("&", value, mask)
+            keys.append(value)
         self.machine.note(f"table {name}", "applied", *keys)
         hit = self.d.condition(self.d.term("hit", name)) if table["key"] else self.d.false
         direct = table.get("direct_meters")

@@ -17,6 +17,7 @@ Json = dict[str, Any]
 
 _METADATA = "userMetadata."
 _FLATTENED = re.compile(r"_(.*?)(\d+)$")
+_COPY = re.compile(r"(?!userMetadata\.)\w+_\d+\.")
 
 
 class Unusable(Exception):
@@ -68,6 +69,7 @@ class Program:
         }
         self._by_id = {h["id"]: h["name"] for h in json["headers"]}
         self._fields: dict[str, list[FieldType]] = {}
+        self._field_names: dict[str, dict[str, str]] = {}
         self.local_headers: set[str] = set()
         """Instances that are variables: see `mark_local_headers`."""
         self.metadata = self._metadata_prefix()
@@ -91,7 +93,8 @@ class Program:
 
     def _metadata_prefix(self) -> str:
         dotted = [f.name for f in self.fields("scalars") if "." in f.name]
-        if not dotted or any(name.startswith(_METADATA) for name in dotted):
+        compiler = self.json.get("__meta__", {}).get("compiler") or ""
+        if not dotted or compiler.startswith("ebb-p4c"):
             return _METADATA
         return dotted[0].partition(".")[0] + "."
 
@@ -99,7 +102,10 @@ class Program:
         """The fields of an instance, in order."""
         found = self._fields.get(header)
         if found is None:
-            declared = self.types[self.headers[header]["header_type"]]["fields"]
+            kind = self.headers[header]["header_type"]
+            if kind not in self.types:
+                raise Unusable(f"header {header} has type {kind}, which is not declared")
+            declared = self.types[kind]["fields"]
             found = [
                 FieldType(f[0], None if f[1] == "*" else f[1], len(f) > 2 and bool(f[2]))
                 for f in declared
@@ -133,7 +139,14 @@ class Program:
             if name.startswith(self.metadata):
                 return "meta." + self._plain[name]
             return "local." + name
-        return f"{self.header(header)}.{name}"
+        return f"{self.header(header)}.{self.field_name(header, name)}"
+
+    def field_name(self, header: str, name: str) -> str:
+        """The name of a field of a header in comparisons."""
+        shown = self._field_names.get(header)
+        if shown is None:
+            shown = self._field_names[header] = plain_names([f.name for f in self.fields(header)])
+        return shown.get(name, name)
 
     def header(self, name: str) -> str:
         """The name of a header instance in comparisons."""
@@ -143,9 +156,11 @@ class Program:
 
 
 def mark_local_headers(a: Program, b: Program) -> None:
-    """Instances that one program has, the other one not and no deparser emits are variables."""
+    """Instances that no deparser emits are variables if only one program has them, or if they are
+    parts of a numbered copy of a struct (`hdr_1.x`)."""
+    copies = {p.header(h) for p in (a, b) for h in p.headers if _COPY.match(h.partition("[")[0])}
     for program, other in ((a, b), (b, a)):
-        known = {other.header(h) for h in other.headers}
+        known = {other.header(h) for h in other.headers} - copies
         emitted = {name for d in program.json["deparsers"] for name in d["order"]}
         program.local_headers = {
             h for h in program.headers if program.header(h) not in known and h not in emitted

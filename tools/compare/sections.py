@@ -3,7 +3,7 @@
 What is declared (header layouts, tables, arrays, ..) is compared by name; what runs (parser,
 pipelines, deparser, checksums) on symbols, see `machine`. Not compared: source positions, numeric
 ids and order of declarations, names of generated actions, tables, conditions, calculations and
-locals, `force_arith`, padding.
+locals, `force_arith`, padding. Field lists and calculations are part of what uses them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .diagrams import Diagrams, TooLarge
 from .machine import Machine, NotCompared
 from .parsers import show_way
 from .pipelines import Execution, differing, is_choice, is_code
-from .program import Json, Program, mark_local_headers
+from .program import Json, Program, mark_local_headers, plain_names
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,10 @@ def header_layouts(p: Program) -> Fields:
         if name in p.local_headers:
             continue
         where = p.header(name)
-        layout = [(f.name, f.width, f.signed) for f in p.fields(name) if not _padding(f.name)]
+        shown = plain_names([f.name for f in p.fields(name)])
+        layout = [
+            (shown[f.name], f.width, f.signed) for f in p.fields(name) if not _padding(f.name)
+        ]
         result[where] = layout
         result[f"{where} metadata"] = header["metadata"]
         result[f"{where} max_length"] = p.types[header["header_type"]].get("max_length")
@@ -152,14 +155,6 @@ def _width(p: Program, json: Any) -> Any:
     return json.get("bitwidth")
 
 
-def field_lists(p: Program) -> Fields:
-    return {
-        str(listed["id"]): sorted(reference(p, e) for e in listed["elements"])
-        for listed in p.json.get("field_lists", [])
-        if listed["elements"]
-    }
-
-
 def deparsers(p: Program) -> Fields:
     return {d["name"]: [p.header(name) for name in d["order"]] for d in p.json["deparsers"]}
 
@@ -182,10 +177,7 @@ def table(p: Program, t: Json) -> Fields:
         "direct_meters": t.get("direct_meters"),
         "action_profile": t.get("action_profile"),
         "actions": sorted(a["name"] for a in actions.values()),
-        "keys": [
-            (k["match_type"], k.get("name"), None if not k.get("mask") else int(k["mask"], 16))
-            for k in t["key"]
-        ],
+        "keys": [(k["match_type"], k.get("name")) for k in t["key"]],
     }
     for action in actions.values():
         result[f"action {action['name']}"] = [
@@ -210,7 +202,10 @@ def table(p: Program, t: Json) -> Fields:
 
 
 def _entry_key(json: Json) -> tuple[Any, ...]:
-    """A key of an entry as numbers."""
+    """A key of an entry as numbers; of a ternary one only the bits that count."""
+    if json["match_type"] == "ternary":
+        mask = int(json["mask"], 16)
+        return ("ternary", int(json["key"], 16) & mask, mask)
     if json["match_type"] == "valid":
         return ("valid", json["key"])
     return (
@@ -248,7 +243,6 @@ DECLARED: dict[str, Callable[[Program], Fields]] = {
     "counters": counters,
     "meters": meters,
     "learn lists": learn_lists,
-    "field lists": field_lists,
     "deparsers": deparsers,
     "action profiles": action_profiles,
     "extern instances": _named("extern_instances", "type", "attribute_values"),
@@ -319,7 +313,7 @@ class Comparison:
     ) -> Iterable[Difference]:
         """What two machines have in variables that outlive them."""
         for variable in left.state | right.state:
-            if variable.startswith("local."):
+            if variable.startswith("local.") or "._padding" in variable:
                 continue
             if variable not in left.state and " " not in variable and "." in variable:
                 continue  # A field that only one program declares: the section of headers says so.
