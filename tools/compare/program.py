@@ -17,23 +17,25 @@ Json = dict[str, Any]
 
 _METADATA = "userMetadata."
 _FLATTENED = re.compile(r"_(.*?)(\d+)$")
-_COPY = re.compile(r"(?!userMetadata\.)\w+_\d+\.")
+_COPY = re.compile(r"(?!userMetadata\.)\w+_\d+\.|tmp(_\d+)?$")
 
 
 class Unusable(Exception):
     """The file cannot be read as BMv2 JSON."""
 
 
-def plain_names(names: list[str]) -> dict[str, str]:
+def plain_names(names: list[str], members: list[str] | None = None) -> dict[str, str]:
     """Names without what tells nested structs of the two compilers apart.
 
-    p4c numbers the fields of a struct in their order, so the least number that is larger than the
-    one before is the one that p4c added.
+    p4c renames all members of a struct or none, and numbers them in their order, so the least
+    number that is larger than the one before is the one that it added. `members` are those of
+    `names` that are known to be in one struct (by default all).
     """
     result: dict[str, str] = {}
     last = -1
+    renamed = all(_FLATTENED.match(name) for name in (names if members is None else members))
     for name in names:
-        found = _FLATTENED.match(name)
+        found = _FLATTENED.match(name) if renamed else None
         chosen = name.replace(".", "_")
         if found:
             digits = found.group(2)
@@ -84,9 +86,10 @@ class Program:
         ]
         instances = [h.partition("[")[0] for h in self.headers] + list(self.unions)
         headers = [h for h in dict.fromkeys(instances) if not h.startswith(_METADATA)]
+        order = [n.partition("[")[0] for d in self.json["deparsers"] for n in d["order"]]
         own = [h.removeprefix(_METADATA) for h in dict.fromkeys(instances) if h not in headers]
         return {
-            **plain_names([*headers, *self.stacks.keys() - set(headers)]),
+            **plain_names([*headers, *self.stacks.keys() - set(headers)], order or headers),
             **{self.metadata + k: v for k, v in plain_names(of_user).items()},
             **{_METADATA + k: v for k, v in plain_names(own).items()},
         }
@@ -157,7 +160,7 @@ class Program:
 
 def mark_local_headers(a: Program, b: Program) -> None:
     """Instances that no deparser emits are variables if only one program has them, or if they are
-    parts of a numbered copy of a struct (`hdr_1.x`)."""
+    parts of a numbered copy of a struct (`hdr_1.x`) or called `tmp`."""
     copies = {p.header(h) for p in (a, b) for h in p.headers if _COPY.match(h.partition("[")[0])}
     for program, other in ((a, b), (b, a)):
         known = {other.header(h) for h in other.headers} - copies

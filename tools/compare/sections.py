@@ -171,7 +171,7 @@ def table(p: Program, t: Json) -> Fields:
     result: Fields = {
         "match_type": t["match_type"],
         "type": t["type"],
-        "max_size": t.get("max_size"),
+        "max_size": t.get("max_size") if t["key"] else None,
         "with_counters": bool(t.get("with_counters")),
         "support_timeout": bool(t.get("support_timeout")),
         "direct_meters": t.get("direct_meters"),
