@@ -132,12 +132,11 @@ class TrafficManagers:
 
 def lateness(message: tm.Stats) -> dict[str, dict[str, int]]:
     """By kind: `wakeups`, `departures`. Empty without samples."""
-    lateness = getattr(message, "lateness", None)  # a switch of before has none
-    kinds = {kind: getattr(lateness, kind, None) for kind in ("wakeups", "departures")}
+    kinds = {"wakeups": message.lateness.wakeups, "departures": message.lateness.departures}
     return {
         kind: {"count": told.count, "p99_ns": told.p99_ns, "max_ns": told.max_ns}
         for kind, told in kinds.items()
-        if told is not None and told.count
+        if told.count
     }
 
 

@@ -41,6 +41,24 @@ is whole. What was done when is in `results/run/faults.jsonl`. With a process pe
 go down and up (`FUSED=0`) and switches restart (also `SWITCH=bmv2`); loss, corruption, rates and
 captures need the fabric in one process.
 
+## How slow, and whether the machine kept up
+
+Without `dilation` in the file and `DILATION=` on the command line, a short incast before the
+schemes, 50 times slower than nominal, tells whether this machine keeps up. If not, the fabric is
+brought up again as slow as it needs (up to three times), and a line says what was measured and
+what was chosen. It is never less than 50, so that runs can be compared.
+
+| measured in every phase | enough if | why |
+|---|---|---|
+| 99th percentile of how late agents and switches acted (mean of the processes by events) | a full-size packet takes longer on the slowest link: 12 us nominal at 1 Gbit/s, 0.6 ms of the wall clock at 50 | a frame that leaves late by that stands in a queue as one packet more |
+| busy share of all processors (`/proc/stat`), where switches do not tell how late they are (BMv2) | 80 %; in the calibration 50 % | waiting times grow without bound towards 100 %; storage has up to twice the packets of the incast of the calibration |
+
+Where it was not enough the checks of these schemes say `busy` instead of `ok` or `FAIL`, and a line
+names the rows that are not valid and the dilation that would have been enough. What arrived is
+judged all the same. Experiments on Mininet keep the measurement in `meta.json`; the report leaves
+such trials out and names them. `make bench` says so of a subject if other processes took more than
+5 % of the processors' time.
+
 | file in `experiments/scenarios` | what for |
 |---|---|
 | `tour.toml` | `make run` |

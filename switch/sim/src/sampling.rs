@@ -69,11 +69,7 @@ impl Sampling {
     }
 
     /// Writes the samples since the last time.
-    pub fn write(
-        &self,
-        simulation: &mut Simulation<SimHost>,
-        out: &mut impl Write,
-    ) -> Result<()> {
+    pub fn write(&self, simulation: &mut Simulation<SimHost>, out: &mut impl Write) -> Result<()> {
         let samples = simulation.take_queue_samples();
         for instant in samples.chunk_by(|a, b| a.at == b.at) {
             let line = Line::Sample {
