@@ -50,6 +50,14 @@ def simulate(directory: Path, scheme: str, threads: int = 1, **keys: Any) -> Res
 
 
 @needs_simulator
+def test_a_billion_senders_are_a_range_error(tmp_path: Path) -> None:
+    """With the name of the user's file, not of the one that was made of it."""
+    words = "test: traffic incast pattern: senders is 1000000000, expected 1 to 1000000$"
+    with pytest.raises(SimulatorError, match=words):
+        simulate(tmp_path, "ndp", workload=incast(1_000_000_000))
+
+
+@needs_simulator
 @pytest.mark.parametrize("scheme", ["dctcp", "ndp", "scdp"])
 def test_the_result_does_not_depend_on_the_number_of_threads(tmp_path: Path, scheme: str) -> None:
     one, two = (simulate(tmp_path / str(threads), scheme, threads) for threads in (1, 2))
