@@ -54,8 +54,8 @@ what was chosen. It is never less than 50, so that runs can be compared.
 | a full-size packet takes longer on the slowest link: 12 us nominal at 1 Gbit/s, 0.6 ms of the \
 wall clock at 50 | a frame that leaves late by that stands in a queue as one packet more |
 | busy share of all processors (`/proc/stat`), where switches do not tell how late they are (BMv2) \
-| 80 %; in the calibration 50 % | waiting times grow without bound towards 100 %; storage has up to \
-twice the packets of the incast of the calibration |
+| 80 %; in the calibration 50 % | waiting times grow without bound towards 100 %; storage has up \
+to twice the packets of the incast of the calibration |
 
 Where it was not enough the checks of these schemes say `busy` instead of `ok` or `FAIL`, and a line
 names the rows that are not valid and the dilation that would have been enough. What arrived is

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.multicast import MulticastGroup, tree_ports
+from ebb_controller.traffic_manager import lateness
+from ebb_experiments.agents import Agent
 from ebb_experiments.calibration import too_busy
 from ebb_experiments.checks import checks
 from ebb_experiments.load import BUSIEST, Late, Load, Others, Processors, enough, read_stat
@@ -17,6 +22,7 @@ from ebb_experiments.study.mininet import too_busy as too_busy_trial
 from ebb_experiments.tour import Round, SchemeResult
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import from_table
+from ebb_topologies.processes import Process
 
 PACKET_NS = 12_000
 """1500 bytes at 1 Gbit/s."""
@@ -59,6 +65,23 @@ def test_processors_are_read_as_proc_has_them(tmp_path: Path) -> None:
     assert read_stat(stat) == (81, 531)
     busy, total = read_stat()
     assert 0 < busy <= total
+
+
+def test_the_last_line_of_an_agent_is_no_record(tmp_path: Path) -> None:
+    output = tmp_path / "lines"
+    told = {"wakeups": {"count": 7, "p99_ns": 5, "p999_ns": 6, "max_ns": 6}}
+    lines = [{"event": "ready"}, {"event": "flow"}, {"event": "end", "lateness": told}]
+    output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    agent = Agent(cast(Process, None), output, lambda: None)
+    assert agent.records() == [{"event": "flow"}]
+    assert agent.late() == Late(7, 5, 6)
+
+
+def test_a_switch_tells_by_kind_what_it_has_samples_of() -> None:
+    late = tm.Lateness(departures=tm.DelaySummary(count=3, p99_ns=2, p999_ns=4, max_ns=5))
+    told = lateness(tm.Stats(lateness=late))
+    assert told == {"departures": {"count": 3, "p99_ns": 2, "max_ns": 5}}
+    assert lateness(tm.Stats()) == {}
 
 
 def test_own_work_is_not_that_of_others() -> None:
