@@ -156,7 +156,9 @@ class FabricAdmin:
 
     async def _call(self, method: str, reply: Any, request: Any) -> Any:
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(f"unix:{self.socket}")
+            # Otherwise gRPC calls the host by the path, which is no host (RFC 3986, section 3.2.2).
+            options = [("grpc.default_authority", "localhost")]
+            self._channel = grpc.aio.insecure_channel(f"unix:{self.socket}", options)
         call = self._channel.unary_unary(
             f"{SERVICE}/{method}",
             request_serializer=type(request).SerializeToString,
