@@ -56,12 +56,14 @@ class TooBusy:
         return frozenset(self.worst)
 
     def __str__(self) -> str:
+        guessed = any(load.saturated for load in self.worst.values())
         seen = "; ".join(f"{name}: {load}" for name, load in self.worst.items())
+        remedy = f"DILATION={self.dilation}"
         return (
             "this machine was too busy: these rows are not valid: "
             f"{', '.join(self.worst)} ({seen}; "
             f"a full-size packet takes {self.allowed_ns / 1e6:.2g} ms here). "
-            f"DILATION={self.dilation} would be enough"
+            f"{f'Try {remedy}' if guessed else f'{remedy} would be enough'}"
         )
 
 

@@ -76,14 +76,19 @@ class Load:
         goes down in proportion.
         """
         needed = self.p99_ns / packet_ns
-        if self.switches is None or self.switches.count == 0:
+        if self._by_processors:
             share = self.processors / busiest
             needed = max(needed, dilation * (max(2.0, share) if self.saturated else share))
         return needed
 
     @property
     def saturated(self) -> bool:
-        return self.processors >= SATURATED
+        """Whether what would have been enough is only a guess."""
+        return self._by_processors and self.processors >= SATURATED
+
+    @property
+    def _by_processors(self) -> bool:
+        return self.switches is None or self.switches.count == 0
 
     def __str__(self) -> str:
         parts = {"agents": self.agents, "switches": self.switches}

@@ -118,6 +118,8 @@ def test_rows_of_a_busy_machine_are_named_with_the_dilation_that_would_do() -> N
     assert "a full-size packet takes 0.6 ms here" in text
     assert text.endswith("DILATION=130 would be enough")  # 1.5 ms are 125 times 12 us
     assert too_busy({"dctcp": result(CALM)}, Dilation(50), PACKET_NS) is None
+    full = too_busy({"ndp": result(Load(ON_TIME, None, 1.0))}, Dilation(50), PACKET_NS)
+    assert str(full).endswith("Try DILATION=100")
 
 
 def test_checks_say_whose_numbers_they_compare() -> None:
