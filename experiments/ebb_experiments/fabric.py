@@ -45,6 +45,8 @@ NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
 LINK_DROPS = ("link-down", "link-loss", "port-down")
 """Drop reasons of the switch for frames that a faulty link lost."""
 PING_SECONDS = 60.0
+END_SECONDS = 1.0
+"""For what is under way in the event loop to notice that it is cancelled."""
 START_SECONDS = 0.4
 """For the agents of a phase to come up and wait for their common start."""
 SETTLE_NS = 2_000_000
@@ -261,6 +263,7 @@ class LoopThread:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.run(_end_tasks())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -272,3 +275,12 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+
+async def _end_tasks() -> None:
+    """Those of libraries that would complain if the loop went without a word."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=END_SECONDS)
