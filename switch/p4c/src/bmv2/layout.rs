@@ -10,12 +10,15 @@ use ebb_bmv2_json as json;
 
 use super::Backend;
 use crate::annotations;
+use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::Role;
 use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::{StructKind, StructType, Type};
 
+/// The header of scalars, unless the program has a header of this name.
 const SCALARS: &str = "scalars";
+const SCALARS_TYPE: &str = "scalars_0";
 const VARBIT_FIELD: &str = "value";
 pub(super) const STANDARD: &str = "standard_metadata";
 /// `scalars` and `standard_metadata` come first.
@@ -23,6 +26,8 @@ const METADATA_HEADERS: u32 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Layout {
+    /// Name of the header of scalars.
+    scalars_name: String,
     scalars: Vec<json::FieldDecl>,
     scalar_names: HashSet<String>,
     header_types: Vec<json::HeaderType>,
@@ -79,6 +84,7 @@ impl Backend<'_> {
                 self.declare_standard(&var.ty);
             }
             Role::Headers => {
+                self.check_header_names(&var.ty);
                 self.layout.paths.insert(id, String::new());
                 self.declare(&var.ty, "", var.span);
             }
@@ -94,6 +100,7 @@ impl Backend<'_> {
                     .chain(layout.stacks.iter().map(|s| &s.name))
                     .chain(layout.unions.iter().map(|u| &u.name))
                     .chain(layout.union_stacks.iter().map(|s| &s.name))
+                    .chain(&layout.scalar_names)
                     .any(|name| is_of_var(name));
                 let path = if taken {
                     format!("{}.local", var.name)
@@ -103,6 +110,23 @@ impl Backend<'_> {
                 self.layout.paths.insert(id, path.clone());
                 self.declare(&var.ty, &path, var.span);
             }
+        }
+    }
+
+    /// The packet's headers are called as the program does. One may have the name that scalars would have; that of
+    /// the standard metadata is fixed.
+    fn check_header_names(&mut self, headers: &Type) {
+        let Type::Struct(s) = headers else { return };
+        self.layout.scalars_name = SCALARS.to_owned();
+        while s.field(&self.layout.scalars_name).is_some() {
+            self.layout.scalars_name.push('_');
+        }
+        if s.field(STANDARD).is_some() {
+            let message = format!("BMv2 has metadata of the name `{STANDARD}`");
+            self.diagnostics.report(
+                Diagnostic::error("reserved-name", s.span, message)
+                    .help("give the header another name"),
+            );
         }
     }
 
@@ -170,7 +194,7 @@ impl Backend<'_> {
     fn declare_varbit(&mut self, max: u32, path: &str, span: Span) {
         let holder = StructType {
             kind: StructKind::Header,
-            name: format!("varbit_{max}"),
+            name: format!("varbit<{max}>"),
             args: Vec::new(),
             fields: vec![crate::types::FieldType {
                 name: VARBIT_FIELD.to_owned(),
@@ -301,7 +325,7 @@ impl Backend<'_> {
         let mut layout = std::mem::take(&mut self.layout);
         pad(&mut layout.scalars, "_padding_0");
         let mut types = vec![json::HeaderType {
-            name: "scalars_0".to_owned(),
+            name: SCALARS_TYPE.to_owned(),
             id: 0,
             fields: layout.scalars,
             length_exp: None,
@@ -319,7 +343,7 @@ impl Backend<'_> {
             pi_omit: true,
         };
         let mut headers = vec![
-            metadata(SCALARS, 0, "scalars_0"),
+            metadata(&layout.scalars_name, 0, SCALARS_TYPE),
             metadata(STANDARD, 1, STANDARD),
         ];
         headers.extend(layout.headers);
@@ -401,7 +425,7 @@ impl Backend<'_> {
             Type::Stack(element, _) if element.is_union() => Place::UnionStack(path),
             Type::Stack(..) => Place::Stack(path),
             Type::Varbit(_) => Place::Field(json::FieldRef::new(path, VARBIT_FIELD)),
-            _ => Place::Field(json::FieldRef::new(SCALARS, path)),
+            _ => Place::Field(json::FieldRef::new(&self.layout.scalars_name, path)),
         })
     }
 }
@@ -421,7 +445,16 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
+/// The metadata's types have names that the program's own may have too.
 pub(super) fn type_name(s: &StructType) -> String {
+    let name = written_type(s);
+    match name.as_str() {
+        STANDARD | SCALARS_TYPE => format!("{name}_"),
+        _ => name,
+    }
+}
+
+fn written_type(s: &StructType) -> String {
     Type::Struct(std::rc::Rc::new(StructType {
         kind: s.kind,
         name: s.name.clone(),

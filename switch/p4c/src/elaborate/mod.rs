@@ -107,6 +107,11 @@ struct Elaborator<'a> {
 struct Names(HashMap<String, usize>);
 
 impl Names {
+    /// One name is taken.
+    fn with(name: &str) -> Names {
+        Names(HashMap::from([(name.to_owned(), 0)]))
+    }
+
     /// `name`, or the first of `name_0`, `name_1`, .. that is free.
     fn unique(&mut self, name: &str) -> String {
         let mut unique = name.to_owned();
@@ -154,7 +159,8 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         program,
         diagnostics,
         flat: Flat::default(),
-        names: Names::default(),
+        // What the backend calls the header of scalars.
+        names: Names::with("scalars"),
         state_names: Names::default(),
         next_label: 0,
         next_unit: 0,
