@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use num_bigint::BigInt;
 
+use crate::annotations::own_name;
 pub use crate::ast::StructKind;
 use crate::ir::{Annotation, BlockId, ExternId};
 use crate::source::Span;
@@ -121,6 +122,21 @@ impl PartialEq for StructType {
 impl StructType {
     pub fn field(&self, name: &str) -> Option<(usize, &FieldType)> {
         self.fields.iter().enumerate().find(|(_, f)| f.name == name)
+    }
+
+    /// The `@name` of a field, or its name if it has none or shares it.
+    pub fn own_field_name(&self, name: &str) -> String {
+        let Some((index, field)) = self.field(name) else {
+            return name.to_owned();
+        };
+        let own = |f: &FieldType| own_name(&f.name, &f.annotations);
+        let chosen = own(field);
+        let is_other = |f: &FieldType| f.name == chosen || own(f) == chosen;
+        let mut others = self.fields.iter().enumerate().filter(|(i, _)| *i != index);
+        match others.any(|(_, f)| is_other(f)) {
+            true => name.to_owned(),
+            false => chosen,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::layout::{Place, STANDARD};
-use super::{Backend, Stage, hex_value, leaves};
+use super::{Backend, Stage, hex_value, leaves, members};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
 use crate::digests;
@@ -158,10 +158,11 @@ impl Backend<'_> {
                     .flat_map(leaves)
                     .map(|l| self.argument(&l))
                     .collect();
-                (
-                    "log_msg",
-                    vec![self.value(message), Json::ParametersVector(values)],
-                )
+                let message = match (message.as_value(), data) {
+                    (Some(Value::Str(text)), [data]) => Json::String(with_fields(text, data)),
+                    _ => self.value(message),
+                };
+                ("log_msg", vec![message, Json::ParametersVector(values)])
             }
             ("hash", [result, algorithm, base, data, max]) => {
                 let input = self.fields_of(data, span, out);
@@ -579,5 +580,64 @@ impl Backend<'_> {
             bitwidth: width,
         };
         self.json.register_arrays.push(register);
+    }
+}
+
+/// Each `{}` of a message takes one value; a struct or header has one for every field: `(a:{},b:{})`.
+fn with_fields(message: &str, data: &Expr) -> String {
+    let mut pieces = message.split("{}");
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    let mut values = members(data).into_iter();
+    for piece in pieces {
+        text += &values
+            .next()
+            .map_or("{}".to_owned(), |v| placeholder(&v.ty));
+        text += piece;
+    }
+    text
+}
+
+fn placeholder(ty: &Type) -> String {
+    let parts: Vec<String> = match ty {
+        Type::Struct(s) => s
+            .fields
+            .iter()
+            .map(|f| format!("{}:{}", f.name, placeholder(&f.ty)))
+            .collect(),
+        Type::Tuple(items) => items.iter().map(placeholder).collect(),
+        Type::Stack(element, size) => vec![placeholder(element); *size as usize],
+        _ => return "{}".to_owned(),
+    };
+    format!("({})", parts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use super::*;
+
+    #[test]
+    fn a_struct_in_a_message_shows_its_fields() {
+        let field = |name: &str, ty: Type| FieldType {
+            name: name.to_owned(),
+            ty,
+            annotations: Vec::new(),
+        };
+        let pair = Type::Struct(Rc::new(crate::types::StructType {
+            kind: StructKind::Header,
+            name: "pair_t".to_owned(),
+            args: Vec::new(),
+            fields: vec![field("a", Type::bit(8)), field("b", Type::bit(16))],
+            annotations: Vec::new(),
+            span: Span::default(),
+        }));
+        let value = |ty: &Type| Expr::var(0, ty.clone(), Span::default());
+        let data = Expr {
+            kind: ExprKind::List(vec![value(&pair), value(&Type::Bool)]),
+            ty: Type::Tuple(Rc::new(vec![pair, Type::Bool])),
+            span: Span::default(),
+        };
+        assert_eq!(with_fields("p={} b={} {}", &data), "p=(a:{},b:{}) b={} {}");
     }
 }

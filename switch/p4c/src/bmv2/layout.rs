@@ -117,11 +117,12 @@ impl Backend<'_> {
     /// the standard metadata is fixed.
     fn check_header_names(&mut self, headers: &Type) {
         let Type::Struct(s) = headers else { return };
+        let names: Vec<String> = s.fields.iter().map(|f| s.own_field_name(&f.name)).collect();
         self.layout.scalars_name = SCALARS.to_owned();
-        while s.field(&self.layout.scalars_name).is_some() {
+        while names.contains(&self.layout.scalars_name) {
             self.layout.scalars_name.push('_');
         }
-        if s.field(STANDARD).is_some() {
+        if names.iter().any(|name| name == STANDARD) {
             let message = format!("BMv2 has metadata of the name `{STANDARD}`");
             self.diagnostics.report(
                 Diagnostic::error("reserved-name", s.span, message)
@@ -137,7 +138,8 @@ impl Backend<'_> {
             }
             Type::Struct(s) if s.kind == StructKind::Struct => {
                 for field in &s.fields {
-                    self.declare(&field.ty, &join(path, &field.name), span);
+                    let name = s.own_field_name(&field.name);
+                    self.declare(&field.ty, &join(path, &name), span);
                 }
             }
             Type::Struct(s) if s.kind == StructKind::Header => {
@@ -156,7 +158,9 @@ impl Backend<'_> {
             Type::String | Type::Int | Type::Void | Type::Poison => {}
             _ => {
                 let (width, signed) = scalar_shape(ty);
-                self.layout.scalar_names.insert(path.to_owned());
+                if !self.layout.scalar_names.insert(path.to_owned()) {
+                    self.duplicate_name("fields of metadata", path);
+                }
                 self.layout
                     .scalars
                     .push(json::FieldDecl::bits(path, width, signed));
@@ -170,6 +174,9 @@ impl Backend<'_> {
     }
 
     fn add_header(&mut self, name: &str, header_type: String, metadata: bool) -> u32 {
+        if self.layout.headers.iter().any(|h| h.name == name) {
+            self.duplicate_name("headers", name);
+        }
         let id = self.layout.headers.len() as u32 + METADATA_HEADERS;
         self.layout.headers.push(json::Header {
             name: name.to_owned(),
@@ -179,6 +186,14 @@ impl Backend<'_> {
             pi_omit: true,
         });
         id
+    }
+
+    /// A `@name` may be the path of another header or field.
+    fn duplicate_name(&self, what: &str, name: &str) {
+        let message = format!("two {what} of the program are called `{name}`");
+        self.diagnostics.report(
+            Diagnostic::global("duplicate-name", message).help("give one of them another @name"),
+        );
     }
 
     /// The type that the architecture's standard metadata has.
@@ -214,8 +229,9 @@ impl Backend<'_> {
             let Type::Struct(header) = &field.ty else {
                 continue;
             };
-            header_ids.push(self.declare_header(header, &join(path, &field.name), span));
-            members.push((field.name.clone(), type_name(header)));
+            let name = s.own_field_name(&field.name);
+            header_ids.push(self.declare_header(header, &join(path, &name), span));
+            members.push((name, type_name(header)));
         }
         let name = type_name(s);
         if !self.layout.union_types.iter().any(|t| t.name == name) {
@@ -381,17 +397,13 @@ impl Backend<'_> {
                     _ => self.at_path(&expr.ty, self.layout.paths.get(id)?.clone()),
                 }
             }
-            ExprKind::Field(base, name) => match self.place(base)? {
-                Place::Group(path) => self.at_path(&expr.ty, join(&path, name)),
-                Place::Union(path) => Some(Place::Header(join(&path, name))),
-                Place::Header(header) => in_header(&expr.ty, header, name.clone()),
-                Place::HeaderGroup(header, path) => in_header(&expr.ty, header, join(&path, name)),
-                Place::StackLast(stack) => {
-                    Some(Place::StackField(json::FieldRef::new(stack, name)))
-                }
-                Place::UnionStackNext(stack, _) => Some(Place::UnionStackNext(stack, name.clone())),
-                _ => None,
-            },
+            ExprKind::Field(base, name) => {
+                let name = match &base.ty {
+                    Type::Struct(s) => s.own_field_name(name),
+                    _ => name.clone(),
+                };
+                self.field_place(self.place(base)?, &expr.ty, name)
+            }
             ExprKind::Index(base, index) => match (self.place(base)?, index.as_int()) {
                 (Place::Group(path), Some(i)) => {
                     self.at_path(&expr.ty, join(&path, &i.to_string()))
@@ -409,6 +421,19 @@ impl Backend<'_> {
                 Place::Stack(stack) => Some(Place::StackLast(stack)),
                 _ => None,
             },
+            _ => None,
+        }
+    }
+
+    /// The field `name`, as the JSON calls it, of what is at a place.
+    fn field_place(&self, base: Place, ty: &Type, name: String) -> Option<Place> {
+        match base {
+            Place::Group(path) => self.at_path(ty, join(&path, &name)),
+            Place::Union(path) => Some(Place::Header(join(&path, &name))),
+            Place::Header(header) => in_header(ty, header, name),
+            Place::HeaderGroup(header, path) => in_header(ty, header, join(&path, &name)),
+            Place::StackLast(stack) => Some(Place::StackField(json::FieldRef::new(stack, name))),
+            Place::UnionStackNext(stack, _) => Some(Place::UnionStackNext(stack, name)),
             _ => None,
         }
     }
@@ -482,7 +507,7 @@ fn flatten(
     varbit: &mut Option<u32>,
 ) {
     for field in &s.fields {
-        let path = join(prefix, &field.name);
+        let path = join(prefix, &s.own_field_name(&field.name));
         match field.ty.representation() {
             Type::Struct(inner) => flatten(inner, &path, fields, varbit),
             Type::Varbit(max) => {

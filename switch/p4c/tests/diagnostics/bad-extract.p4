@@ -4,6 +4,9 @@
 header h_t { bit<8> a; bit<16> b; }
 header v_t { bit<8> a; varbit<32> v; }
 header w_t { varbit<8> a; varbit<8> b; }
+struct deep_t { h_t h; v_t v; }
+enum kind_t { one, two }
+struct with_enum_t { kind_t kind; }
 struct headers { h_t h; h_t[2] s; v_t v; w_t w; }
 struct metadata { bit<8> x; bool flag; }
 
@@ -15,6 +18,8 @@ parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metad
         p.extract(hdr.v);
         p.extract(hdr.w, 32w8);
         meta.x = p.lookahead<v_t>().a;
+        meta.x = p.lookahead<deep_t>().h.a;
+        with_enum_t e = p.lookahead<with_enum_t>();
         transition accept; }
 }
 control V(inout headers hdr, inout metadata meta) { apply { } }

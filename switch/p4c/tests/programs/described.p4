@@ -35,6 +35,7 @@ header packet_out_t {
 
 header pair_t {
     bit<16> a;
+    @name("second")
     bit<16> b;
 }
 
@@ -47,6 +48,7 @@ struct keys_t {
 
 struct headers_t {
     packet_out_t packet_out;
+    @name("couples")
     pair_t[2] pairs;
 }
 
