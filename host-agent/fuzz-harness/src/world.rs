@@ -1,6 +1,6 @@
 //! Two hosts of one scheme, a wire of 20 us between them, and a clock that jumps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
@@ -18,6 +18,9 @@ const ONE_WAY: Duration = Duration::from_micros(20);
 /// A host that has more to say than this without time passing would never stop.
 const MAX_PACKETS_AT_ONCE: usize = 5_000;
 const MAX_STEPS: usize = 200_000;
+/// How long an application that holds its confirmations thinks about an object: longer than
+/// timeouts are, shorter than a sender waits.
+const DECISION: Duration = Duration::from_millis(300);
 /// Packets kept to be damaged and sent again.
 const MAX_CAPTURED: usize = 64;
 
@@ -49,6 +52,10 @@ pub struct World {
     pub lose: u8,
     steps: usize,
     pub paused: Vec<(usize, FlowId)>,
+    /// The applications decide what becomes of what arrived, some time after it has.
+    holds: bool,
+    /// When they will.
+    decisions: BTreeSet<(Instant, usize, FlowId)>,
 }
 
 /// Both hosts and all limits small, so that a fuzzer reaches them.
@@ -68,13 +75,16 @@ fn suite() -> Suite {
 
 impl World {
     /// With one object on its way in each direction.
-    pub fn new(scheme: Scheme) -> Self {
+    pub fn new(scheme: Scheme, holds: bool) -> Self {
         let suite = suite();
         let host = |address, seed| {
             let mut host = scheme
                 .transport(address, &suite, EPHEMERAL_PORTS, seed)
                 .expect("valid parameters");
             host.listen(PORT).expect("a port");
+            if holds {
+                host.hold_confirmations();
+            }
             host
         };
         let mut world = World {
@@ -92,6 +102,8 @@ impl World {
             lose: 0,
             steps: 0,
             paused: Vec::new(),
+            holds,
+            decisions: BTreeSet::new(),
         };
         world.send(0, 40_000);
         world.send(1, 50_000);
@@ -192,6 +204,9 @@ impl World {
                     self.finished.push((host, flow));
                     if self.received.contains_key(&(host, flow)) {
                         self.open_at_victim -= usize::from(host == 0);
+                        if self.holds && record.status == Status::Finished {
+                            self.decisions.insert((now + DECISION, host, flow));
+                        }
                     }
                     let transfer = self.transfers.iter_mut();
                     for transfer in transfer.filter(|t| (t.from, t.flow) == (host, flow)) {
@@ -243,7 +258,9 @@ impl World {
     fn next_event(&self) -> Option<Instant> {
         let deadlines = self.hosts.iter().filter_map(|host| host.next_deadline());
         let arrival = self.arrivals.first_key_value().map(|(&(at, _), _)| at);
-        deadlines.chain(arrival).min().map(|at| at.max(self.now))
+        let decision = self.decisions.first().map(|&(at, ..)| at);
+        let events = deadlines.chain(arrival).chain(decision);
+        events.min().map(|at| at.max(self.now))
     }
 
     /// Lets time pass until `limit` at the latest, or until nothing is left to happen.
@@ -255,6 +272,11 @@ impl World {
             while let Some(entry) = self.arrivals.first_entry().filter(|e| e.key().0 <= at) {
                 let (host, packet) = entry.remove();
                 self.hosts[host].handle_packet(at, &packet);
+            }
+            while let Some((_, host, flow)) = self.decisions.first().filter(|d| d.0 <= at).copied()
+            {
+                self.decisions.pop_first();
+                self.hosts[host].confirm(at, flow);
             }
             self.settle(0);
             self.settle(1);

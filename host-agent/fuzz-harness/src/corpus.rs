@@ -1,0 +1,62 @@
+//! Corpora of the fuzzer, one file for each target: `tools/fuzz-corpus`.
+
+use std::path::Path;
+
+const LENGTH_BYTES: usize = 4;
+
+/// The inputs of a packed corpus: records of a length (32 bits, big-endian) and so many bytes.
+///
+/// # Panics
+///
+/// If the file cannot be read or is cut off.
+pub fn read(path: &Path) -> Vec<Vec<u8>> {
+    let shown = path.display();
+    let packed = std::fs::read(path).unwrap_or_else(|error| panic!("cannot read {shown}: {error}"));
+    let mut rest = &packed[..];
+    let mut inputs = Vec::new();
+    while !rest.is_empty() {
+        let at = packed.len() - rest.len();
+        let record = rest.split_first_chunk::<LENGTH_BYTES>();
+        let input = record
+            .and_then(|(length, rest)| rest.split_at_checked(u32::from_be_bytes(*length) as usize));
+        let Some((input, after)) = input else {
+            panic!("{shown}: the record at byte {at} is cut off; pack it again");
+        };
+        inputs.push(input.to_vec());
+        rest = after;
+    }
+    inputs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(name: &str, bytes: &[u8]) -> std::path::PathBuf {
+        let name = format!("ebb-corpus-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn records_are_inputs() {
+        let path = write("whole", b"\0\0\0\0\0\0\0\x01a\0\0\0\x03bcd");
+        assert_eq!(read(&path), [b"".to_vec(), b"a".to_vec(), b"bcd".to_vec()]);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn what_is_cut_off_is_named() {
+        for (name, bytes) in [
+            ("length", &b"\0\0\0\x01a\0\0"[..]),
+            ("input", b"\0\0\0\x02a"),
+        ] {
+            let path = write(name, bytes);
+            let panic = std::panic::catch_unwind(|| read(&path)).unwrap_err();
+            let text = panic.downcast_ref::<String>().unwrap();
+            assert!(text.contains("is cut off"), "{text}");
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
