@@ -62,6 +62,9 @@ pub struct EngineArgs {
     /// One JSON object per line, also on a terminal
     #[arg(long)]
     pub json: bool,
+    /// Tell in a last line how late the engine of this process was (docs/agent-records.md)
+    #[arg(long)]
+    pub lateness: bool,
 }
 
 #[derive(Args, Debug)]

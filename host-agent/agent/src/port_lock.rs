@@ -4,6 +4,7 @@
 //! Service ports are locked one by one, source ports in blocks: a process takes as many blocks in a
 //! row as the ports it wants need.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -68,7 +69,44 @@ impl PortRange {
     pub fn contains(self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
+
+    pub fn overlaps(self, other: PortRange) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
 }
+
+impl fmt::Display for PortRange {
+    /// As `ip rule` has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortRange { first, last } if first == last => write!(f, "{first}"),
+            PortRange { first, last } => write!(f, "{first}-{last}"),
+        }
+    }
+}
+
+/// The ranges that agents of this host have locked, this one included: the abstract sockets of the
+/// network namespace.
+pub fn locked_ranges() -> anyhow::Result<Vec<PortRange>> {
+    let sockets = "/proc/self/net/unix";
+    let text = std::fs::read(sockets).with_context(|| format!("cannot read {sockets}"))?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().filter_map(range_of_lock).collect())
+}
+
+/// Of a line about the socket of [`try_lock`].
+fn range_of_lock(line: &str) -> Option<PortRange> {
+    let (_, name) = line.split_once(LOCK_PREFIX)?;
+    let (_, ports) = name.split_once('/')?;
+    let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
+    Some(PortRange {
+        first: first.parse().ok()?,
+        last: last.parse().ok()?,
+    })
+}
+
+/// Of the names of locks, as the kernel shows them: `@` is the zero byte of the abstract namespace.
+const LOCK_PREFIX: &str = "@ebb-agent/";
 
 /// Ports that no other agent of this host uses.
 pub struct PortLock {
@@ -213,6 +251,26 @@ mod tests {
         let locks: Vec<_> = (0..TCP.blocks / 12).map(|_| take().unwrap()).collect();
         assert_eq!(locks.len(), 5);
         assert!(take().is_err());
+    }
+
+    #[test]
+    fn locks_are_seen_as_long_as_somebody_has_them() {
+        let address = Ipv4Addr::new(192, 0, 2, 3);
+        let seen = |range| locked_ranges().unwrap().contains(&range);
+        let lock = PortLock::take(address, 7117).unwrap();
+        assert!(seen(PortRange::one(7117)));
+        drop(lock);
+        assert!(!seen(PortRange::one(7117)));
+        let lock = PortLock::take_sources(address, Protocol::TCP, 1).unwrap();
+        assert!(seen(lock.range));
+        for line in [
+            "",
+            "0: 1 @ebb-agent",
+            "@ebb-agent/kernel-rules",
+            "@ebb-agent/1.2.3.4/x",
+        ] {
+            assert_eq!(range_of_lock(line), None);
+        }
     }
 
     #[test]

@@ -77,7 +77,8 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
             .context("cannot start a thread")?;
         Ok(())
     };
-    session::serve(runtime, Lifetime::Daemon, false, accept, |mut client| {
+    let lateness = runtime.lateness();
+    let result = session::serve(runtime, Lifetime::Daemon, false, accept, |mut client| {
         serve(&mut client, &directories)?;
         for scheme in Scheme::ALL {
             if directories.receive.is_some() {
@@ -87,7 +88,9 @@ pub fn run_daemon(args: &RunArgs) -> anyhow::Result<bool> {
             }
         }
         receive(&mut client, None, &output)
-    })
+    });
+    session::tell_lateness(&args.engine, &lateness);
+    result
 }
 
 fn bind(args: &EngineArgs) -> anyhow::Result<Listener> {

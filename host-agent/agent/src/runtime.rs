@@ -19,6 +19,7 @@ use ebb_units::{Duration, Instant};
 
 use crate::clock;
 use crate::interface::Interface;
+use crate::lateness::Lateness;
 use crate::link::Link;
 use crate::next_hop::NextHops;
 use crate::params::Params;
@@ -78,6 +79,9 @@ pub struct Runtime {
     stuck: bool,
     /// The NIC was busy until then when a transport may have had more to send.
     held_until: Option<Instant>,
+    /// When the engine has asked to be woken.
+    wake_due: Option<Instant>,
+    lateness: Lateness,
 }
 
 impl Runtime {
@@ -112,6 +116,8 @@ impl Runtime {
             busy: false,
             stuck: false,
             held_until: None,
+            wake_due: None,
+            lateness: Lateness::new(),
         })
     }
 
@@ -127,6 +133,11 @@ impl Runtime {
     /// Also for other threads, which may wait for an answer while the engine may not.
     pub fn hops(&self) -> NextHops {
         self.link.hops().clone()
+    }
+
+    /// How late this engine is, now and later.
+    pub fn lateness(&self) -> Lateness {
+        self.lateness.clone()
     }
 
     pub fn interface(&self) -> &str {
@@ -267,6 +278,7 @@ impl Runtime {
             self.catching_up = CATCH_UP_BATCHES;
         }
         self.last_receive = now;
+        self.lateness.woke(self.wake_due.take(), now);
         self.worked_at = None;
         let (transports, mut any) = (&mut self.transports, false);
         let more = self.link.receive(now, |packet| {
@@ -291,7 +303,7 @@ impl Runtime {
     }
 
     fn transmit(&mut self) -> anyhow::Result<()> {
-        self.held_until = None;
+        let held_until = self.held_until.take();
         // What waited for room goes first.
         self.stuck = !self.link.flush(clock::now())?;
         if self.stuck {
@@ -313,6 +325,9 @@ impl Runtime {
                 self.nic.idle(now);
                 break now;
             };
+            if sent == 0 {
+                self.lateness.left(held_until, now);
+            }
             self.nic.send(now, packet.len());
             self.link.push(now, packet);
             sent += 1;
@@ -328,7 +343,7 @@ impl Runtime {
     }
 
     /// Sleeps until something can be done, at the latest at `end`.
-    fn sleep(&self, end: Option<Instant>) -> anyhow::Result<()> {
+    fn sleep(&mut self, end: Option<Instant>) -> anyhow::Result<()> {
         let now = clock::now();
         if self.busy || now < self.last_work + self.spin {
             return Ok(());
@@ -338,6 +353,7 @@ impl Runtime {
         {
             // Whatever is there by then is for the next turn, which does not look before.
             let rest = (worked_at + self.coalesce).since(now);
+            self.wake_due = Some(worked_at + self.coalesce);
             return match rest.is_zero() {
                 true => Ok(()),
                 false => self.waker.wait(rest).context("cannot sleep"),
@@ -351,6 +367,7 @@ impl Runtime {
             .chain(self.link.next_deadline())
             .chain(end)
             .min();
+        self.wake_due = wake;
         let patience = wake.map(|wake| wake.since(now).saturating_sub(self.spin));
         if patience == Some(Duration::ZERO) {
             return Ok(());

@@ -4,13 +4,16 @@
 use anyhow::Context;
 use ebb_transport::Scheme;
 use ebb_wire::Protocol;
+use serde_json::json;
 
 use crate::api::client::Client;
 use crate::api::socket::{Address, Connection};
 use crate::cli::EngineArgs;
 use crate::daemon::{Lifetime, Service};
 use crate::interface::Interface;
+use crate::lateness::Lateness;
 use crate::params::Params;
+use crate::record;
 use crate::runtime::Runtime;
 use crate::signals::Signals;
 use crate::waker::Waker;
@@ -79,7 +82,17 @@ where
     if needs.gateways {
         runtime.hops().resolve_gateways()?;
     }
-    serve(runtime, Lifetime::Client, needs.linger, |_| Ok(()), work)
+    let lateness = runtime.lateness();
+    let result = serve(runtime, Lifetime::Client, needs.linger, |_| Ok(()), work);
+    tell_lateness(args, &lateness);
+    result
+}
+
+/// The last line, for whoever has asked for it.
+pub fn tell_lateness(args: &EngineArgs, lateness: &Lateness) {
+    if args.lateness {
+        record::print_json(&json!({"event": "end", "lateness": lateness.to_json()}));
+    }
 }
 
 /// An engine for the interface that was asked for.

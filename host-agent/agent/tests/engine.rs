@@ -86,6 +86,41 @@ fn many_flows_end_at_once_when_their_receiver_is_told_to() {
     }
 }
 
+fn an_engine_that_had_no_processor_says_how_late_it_was() {
+    let hosts = Hosts::new();
+    let stopped = Duration::from_millis(400);
+    let dir = hosts.dir.join("received");
+    let args = format!("--scheme ndp --count 1 --lateness --dir {}", dir.display());
+    let receiving = hosts.receive(&args);
+    let sender = hosts
+        .agent(
+            "a",
+            "send --scheme ndp --generate 20000000 10.0.0.3:7000 --lateness",
+        )
+        .spawn()
+        .unwrap();
+    // It takes 1.6 s in all.
+    hosts.wait_for_bytes();
+    receiving.signal(libc::SIGSTOP);
+    std::thread::sleep(stopped);
+    receiving.signal(libc::SIGCONT);
+    let output = sender.wait_with_output().unwrap();
+    let (records, good) = receiving.end();
+    assert!(good, "{records:?}");
+    let end = &records[1];
+    assert_eq!(end["event"], "end");
+    let late = end["lateness"]["wakeups"]["max_ns"].as_u64().unwrap();
+    // It had asked to be woken within a timeout of some ms.
+    assert!(late >= stopped.as_nanos() as u64 / 2, "{end}");
+    assert!(late < 60_000_000_000, "{end}");
+    // The sender waited for its NIC all the time.
+    let text = String::from_utf8(output.stdout).unwrap();
+    let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let departures = &end["lateness"]["departures"];
+    assert!(departures["count"].as_u64().unwrap() > 100, "{end}");
+    assert!(departures["p99_ns"].as_u64() <= departures["max_ns"].as_u64());
+}
+
 /// Engines that look only every millisecond still keep to the rate, since the NIC makes up for it.
 fn objects_arrive_at_engines_that_rarely_look() {
     let hosts = Hosts::new();
@@ -114,6 +149,7 @@ ebb_test_needs::tests! {
         objects_survive_every_fault,
         a_deleted_interface_ends_the_agents_with_a_record_and_a_reason,
         many_flows_end_at_once_when_their_receiver_is_told_to,
+        an_engine_that_had_no_processor_says_how_late_it_was,
         objects_arrive_at_engines_that_rarely_look,
     ],
 }

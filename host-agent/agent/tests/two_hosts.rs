@@ -140,6 +140,52 @@ fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
     drop(next);
 }
 
+fn the_rule_of_a_killed_agent_goes_with_the_next_one_and_no_other_rule_does() {
+    let hosts = Hosts::new();
+    let n = &hosts.name;
+    let rules = |side: &str| {
+        let args = ["-n", &format!("{n}-{side}"), "rule", "show"];
+        let output = Command::new("ip").args(args).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // What somebody else has put there, at the same place.
+    ip(&format!(
+        "-n {n}-a rule add pref 50 ipproto tcp dport 61000-65000 protocol 99 blackhole"
+    ));
+    let _receiving = hosts.receive("--scheme dctcp");
+    let of_receiver = rules("b");
+    assert!(of_receiver.contains("ipproto tcp dport 7000 blackhole"));
+    let before = rules("a");
+    let mut sender = hosts
+        .agent("a", "send --scheme dctcp --generate 40000000 10.0.0.3:7000")
+        .spawn()
+        .unwrap();
+    let patience = Instant::now() + Duration::from_secs(30);
+    while rules("a").matches("ipproto tcp").count() < 2 {
+        assert!(Instant::now() < patience, "{}", rules("a"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    assert_eq!(rules("a").matches("ipproto tcp").count(), 2);
+    // One that hides nothing of TCP does it too; it leaves its own rule, which all share.
+    let output = hosts
+        .agent("a", "send --scheme ndp --generate 1 10.0.0.3:7009")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let after = rules("a");
+    assert_eq!(after.matches("ipproto tcp").count(), 1, "{before}{after}");
+    assert!(after.contains("61000-65000"), "{after}");
+    // The rule of an agent that lives stays.
+    let output = hosts
+        .agent("b", "send --scheme dctcp --generate 1 10.0.0.2:7009")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(rules("b"), of_receiver);
+}
+
 fn a_receiver_outlives_its_link() {
     let hosts = Hosts::new();
     let n = &hosts.name;
@@ -244,6 +290,7 @@ ebb_test_needs::tests! {
         a_stopped_receiver_fails_the_sender_and_leaves_no_file,
         a_file_that_shrinks_while_it_is_sent_fails_the_flow,
         a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up,
+        the_rule_of_a_killed_agent_goes_with_the_next_one_and_no_other_rule_does,
         a_receiver_outlives_its_link,
         nobody_has_to_read_the_records,
         a_sender_without_receiver_gives_up,

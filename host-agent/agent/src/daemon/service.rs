@@ -25,6 +25,7 @@ use super::transfers::{Flow, Kind, Listener, Stage, Transfer, TransferId};
 use super::{Command, Mailbox};
 use crate::api::VERSION;
 use crate::api::message::{self, Error, ErrorCode, Into, Operation, Outcome, Reply, Request};
+use crate::lateness::Lateness;
 use crate::objects::{Existing, is_directory};
 use crate::runtime::{Application, Runtime};
 use crate::transports::Transports;
@@ -72,6 +73,7 @@ pub struct Service {
     pub(super) preparer: Preparer,
     pub(super) timers: Timers,
     lifetime: Lifetime,
+    lateness: Lateness,
     address: Ipv4Addr,
     interface: String,
     last_id: u64,
@@ -107,6 +109,7 @@ impl Service {
             inbox,
             mailbox,
             lifetime,
+            lateness: runtime.lateness(),
             address: runtime.address(),
             interface: runtime.interface().to_owned(),
             last_id: 0,
@@ -529,6 +532,7 @@ impl Service {
             "transfers": self.transfers.len(),
             "flows": self.flows.len(),
             "backlog_bytes": self.sinks.backlog_bytes(),
+            "lateness": self.lateness.to_json(),
             "schemes": schemes,
         })
     }

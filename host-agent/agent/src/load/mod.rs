@@ -81,9 +81,9 @@ struct Host {
     interface: Interface,
     local: SocketAddrV4,
     socket: PacketSocket,
-    /// Held until the end.
-    _port: PortLock,
+    /// Held until the end, the lock longer than the rule.
     _rule: KernelRule,
+    _port: PortLock,
 }
 
 impl Host {

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::packet::Arrival;
+use crate::histogram::Histogram;
 
 /// Packets that late ones are told from repeated ones among.
 const WINDOW: u64 = 1 << 16;
@@ -25,7 +26,7 @@ pub struct Tally {
     first_ns: u64,
     last_ns: u64,
     numbers: Numbers,
-    delays: Delays,
+    delays: Histogram,
 }
 
 impl Tally {
@@ -40,7 +41,7 @@ impl Tally {
             first_ns: u64::MAX,
             last_ns: 0,
             numbers: Numbers::new(),
-            delays: Delays::new(),
+            delays: Histogram::new(),
         }
     }
 
@@ -92,7 +93,7 @@ impl Tally {
             "trimmed": self.trimmed,
             "bytes": self.bytes,
             "elapsed_ns": self.elapsed_ns(),
-            "delay": (self.received > 0).then(|| self.delays.to_json()),
+            "delay": (self.received > 0).then(|| delay_json(&self.delays)),
         })
     }
 
@@ -101,8 +102,17 @@ impl Tally {
     }
 
     pub fn max_delay_ns(&self) -> u64 {
-        self.delays.max_ns
+        self.delays.max_ns()
     }
+}
+
+fn delay_json(delays: &Histogram) -> Value {
+    json!({
+        "mean_ns": delays.mean_ns(),
+        "p50_ns": delays.per_mille_ns(500),
+        "p99_ns": delays.per_mille_ns(990),
+        "max_ns": delays.max_ns(),
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,80 +168,6 @@ impl Numbers {
 
 fn bit(number: u64) -> u64 {
     1 << (number % WORD_BITS)
-}
-
-/// Sixteen classes per power of two: a percentile is at most a sixteenth too high.
-const CLASSES_PER_OCTAVE: u64 = 16;
-const CLASSES: usize = 64 * CLASSES_PER_OCTAVE as usize;
-
-#[derive(Clone, Debug)]
-struct Delays {
-    classes: Box<[u64]>,
-    count: u64,
-    sum_ns: u128,
-    max_ns: u64,
-}
-
-impl Delays {
-    fn new() -> Self {
-        Delays {
-            classes: vec![0; CLASSES].into(),
-            count: 0,
-            sum_ns: 0,
-            max_ns: 0,
-        }
-    }
-
-    fn add(&mut self, ns: u64) {
-        self.classes[class(ns)] += 1;
-        self.count += 1;
-        self.sum_ns += u128::from(ns);
-        self.max_ns = self.max_ns.max(ns);
-    }
-
-    fn mean_ns(&self) -> f64 {
-        self.sum_ns as f64 / self.count.max(1) as f64
-    }
-
-    /// Of so many of a thousand, the upper bound of the class.
-    fn per_mille_ns(&self, share: u64) -> u64 {
-        let rank = (self.count * share).div_ceil(1000).max(1);
-        let mut below = 0;
-        for (class, count) in self.classes.iter().enumerate() {
-            below += count;
-            if below >= rank {
-                return upper_bound(class as u64).min(self.max_ns);
-            }
-        }
-        self.max_ns
-    }
-
-    fn to_json(&self) -> Value {
-        json!({
-            "mean_ns": self.mean_ns(),
-            "p50_ns": self.per_mille_ns(500),
-            "p99_ns": self.per_mille_ns(990),
-            "max_ns": self.max_ns,
-        })
-    }
-}
-
-fn class(ns: u64) -> usize {
-    let octave = u64::from(ns.checked_ilog2().unwrap_or(0)).saturating_sub(3);
-    // Below 16 each value is a class.
-    let class = match octave {
-        0 => ns,
-        _ => octave * CLASSES_PER_OCTAVE + (ns >> (octave - 1)) % CLASSES_PER_OCTAVE,
-    };
-    class as usize
-}
-
-fn upper_bound(class: u64) -> u64 {
-    let (octave, part) = (class / CLASSES_PER_OCTAVE, class % CLASSES_PER_OCTAVE);
-    match octave {
-        0 => part,
-        _ => ((CLASSES_PER_OCTAVE + part + 1) << (octave - 1)) - 1,
-    }
 }
 
 #[cfg(test)]
@@ -322,29 +258,5 @@ mod tests {
             14,
         );
         assert_eq!((tally.received, tally.trimmed), (3, 1));
-    }
-
-    #[test]
-    fn classes_are_contiguous_and_narrow() {
-        let mut last = 0;
-        for ns in (0..100_000).chain((40..64).map(|n| 1 << n)) {
-            let class = class(ns);
-            assert!(class == last || class == last + 1 || ns > 100_000, "{ns}");
-            last = class;
-            let bound = upper_bound(class as u64);
-            assert!(bound >= ns && bound - ns <= ns / 16, "{ns}: {bound}");
-        }
-        assert!(class(u64::MAX) < CLASSES);
-    }
-
-    #[test]
-    fn percentiles_are_of_what_was_observed() {
-        let mut delays = Delays::new();
-        (1..=1000).for_each(|us| delays.add(us * 1000));
-        let near = |found: u64, exact: u64| assert!(found >= exact && found <= exact + exact / 16);
-        near(delays.per_mille_ns(500), 500_000);
-        near(delays.per_mille_ns(990), 990_000);
-        assert_eq!(delays.per_mille_ns(1000), 1_000_000);
-        assert_eq!(delays.mean_ns(), 500_500.0);
     }
 }
