@@ -197,12 +197,20 @@ impl Builder<'_> {
                 }
             }
         }
+        let mut objects: HashMap<(Kind, &str), Span> = HashMap::new();
         for object in &flat.objects {
             if let Some(kind) = objects::kind(&object.extern_name).filter(|_| object.declared) {
+                if let Some(first) = objects.insert((kind, &object.name), object.span) {
+                    self.same_name(&object.extern_name, &object.name, [object.span, first]);
+                }
                 self.symbol(kind, &object.name, &object.annotations, object.span);
             }
         }
         for value_set in &flat.value_sets {
+            let key = (Kind::ValueSet, &value_set.name[..]);
+            if let Some(first) = objects.insert(key, value_set.span) {
+                self.same_name("value_set", &value_set.name, [value_set.span, first]);
+            }
             self.symbol(
                 Kind::ValueSet,
                 &value_set.name,
