@@ -172,7 +172,8 @@ class AgentRunner:
 
     def _engine(self, host: str) -> list[str]:
         (port,) = self.net.topology.neighbours[host]
-        return ["--interface", f"{host}-eth{port}", "--params", str(self.parameters)]
+        own = ["--interface", f"{host}-eth{port}", "--params", str(self.parameters)]
+        return [*own, "--lateness"]
 
     def _start(self, host: str, name: str, arguments: list[str]) -> Agent:
         """A command with an engine of its own."""

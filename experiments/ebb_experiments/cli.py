@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -179,6 +180,8 @@ def _running(
     slowed, agent = dilation.topology(scenario.topology), BUILD / "ebb-agent"
     with ExitStack() as stack:
         net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=pcap))
+        # Receivers overwrite nothing: what an earlier run got is in their way.
+        shutil.rmtree(RUN_DIR / "received", ignore_errors=True)
         managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
         if managers is not None:
             stack.callback(lambda: loop.run(managers.close()))
@@ -299,7 +302,7 @@ def _save(fabric: Fabric, results: dict[str, SchemeResult], rate_bps: int) -> No
 
 
 def say(console: Console, started: float, text: str) -> None:
-    console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}")
+    console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", soft_wrap=True)
 
 
 def _headline(scenario: Scenario) -> str:

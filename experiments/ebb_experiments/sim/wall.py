@@ -185,7 +185,8 @@ class WallRun:
         agents = []
         for index, host in enumerate(self.loaded.topology.hosts):
             command = [
-                *(str(self.binaries.agent), "bench", "--json", "--scheme", self._scheme.transport),
+                *(str(self.binaries.agent), "bench", "--json", "--lateness"),
+                *("--scheme", self._scheme.transport),
                 *("--workload", str(self.directory / "workload.json"), "--self", host.name),
                 *("--hosts", str(self.directory / "hosts.json")),
                 *("--params", str(self.directory / "params.json")),
