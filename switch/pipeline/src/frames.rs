@@ -1,5 +1,7 @@
 //! Memory of frames that are gone, for those that come.
 
+use crate::stock::Stock;
+
 /// Long enough for all headers without payload: most frames of a transport are control packets.
 const SHORT_BYTES: usize = 256;
 /// More of a kind is not kept. So much a thousand hosts with a window of 85 packets have on their way; freed and
@@ -8,8 +10,8 @@ const KEPT_BYTES: usize = 128 << 20;
 /// Longer than a jumbo frame, as frames with offloads are: what comes next would hardly ever need them.
 const TOO_LONG_BYTES: usize = 10_000;
 
-/// Frames to be used again, the last one first: it is still in the caches. Short and long ones are kept apart, so
-/// that control packets take no memory of full ones, which would be spread over many pages.
+/// Frames to be used again. Short and long ones are kept apart, so that control packets take no memory of full ones,
+/// which would be spread over many pages.
 #[derive(Debug, Default)]
 pub struct Frames {
     short: Kind,
@@ -18,7 +20,7 @@ pub struct Frames {
 
 #[derive(Debug, Default)]
 struct Kind {
-    frames: Vec<Vec<u8>>,
+    frames: Stock<Vec<u8>>,
     /// Of their memory.
     bytes: usize,
 }
@@ -30,7 +32,7 @@ impl Frames {
             0..=SHORT_BYTES => (&mut self.short, SHORT_BYTES),
             _ => (&mut self.long, bytes),
         };
-        let mut frame = kind.frames.pop().unwrap_or_default();
+        let mut frame = kind.frames.take().unwrap_or_default();
         kind.bytes -= frame.capacity();
         frame.clear();
         if frame.capacity() < bytes {
@@ -48,7 +50,9 @@ impl Frames {
         };
         if (1..TOO_LONG_BYTES).contains(&bytes) && kind.bytes + bytes <= KEPT_BYTES {
             kind.bytes += bytes;
-            kind.frames.push(frame);
+            for freed in kind.frames.give(frame) {
+                kind.bytes -= freed.capacity();
+            }
         }
     }
 }
@@ -78,19 +82,29 @@ mod tests {
         let mut frames = Frames::default();
         frames.give(vec![0; 60_000]);
         assert_eq!(frames.long.frames.len(), 0);
-        let all = KEPT_BYTES / 8192;
-        for _ in 0..all + 10 {
+        frames.long.bytes = KEPT_BYTES - 8192;
+        for _ in 0..3 {
             frames.give(vec![0; 8192]);
         }
         frames.give(vec![0; 10]);
         assert_eq!(
             (frames.short.frames.len(), frames.long.frames.len()),
-            (1, all)
+            (1, 1)
         );
-        for _ in 0..10 {
-            frames.take(8000);
+    }
+
+    #[test]
+    fn the_bytes_are_those_of_the_frames() {
+        let mut frames = Frames::default();
+        for _ in 0..20_000 {
+            frames.give(Vec::with_capacity(530));
         }
-        frames.give(vec![0; 8192]);
-        assert_eq!(frames.long.frames.len(), all - 9);
+        // 240 MB would be 450,000 of them.
+        assert!(frames.long.frames.len() <= 4096);
+        assert_eq!(frames.long.bytes, 530 * frames.long.frames.len());
+        while frames.long.frames.len() > 0 {
+            frames.take(530);
+        }
+        assert_eq!(frames.long.bytes, 0);
     }
 }

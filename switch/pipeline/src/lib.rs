@@ -41,6 +41,7 @@ mod program;
 mod state;
 mod stateful;
 mod stats;
+mod stock;
 mod table;
 pub mod trace;
 mod wire;

@@ -1,6 +1,7 @@
 //! A packet between ingress and egress: its headers as words, and its bytes.
 
 use crate::frames::Frames;
+use crate::stock::Stock;
 
 /// A packet that has been parsed. It owns the frame it came in; its payload stays where it is until
 /// it leaves, and its headers are written over the old ones.
@@ -101,8 +102,7 @@ impl Packet {
 /// Memory of packets that are gone, for those that come: [`Pipeline::exchange_pool`](crate::Pipeline::exchange_pool).
 #[derive(Debug, Default)]
 pub struct Pool {
-    #[expect(clippy::vec_box, reason = "the boxes are what is kept")]
-    packets: Vec<Box<Packet>>,
+    packets: Stock<Box<Packet>>,
     frames: Frames,
 }
 
@@ -118,7 +118,7 @@ impl Pool {
     /// A packet that has not been parsed.
     pub(crate) fn packet(&mut self, initial: &[u64], frame: Vec<u8>) -> Box<Packet> {
         let length = frame.len() as u32;
-        let mut packet = self.packets.pop().unwrap_or_default();
+        let mut packet = self.packets.take().unwrap_or_default();
         packet.words.clear();
         packet.words.extend_from_slice(initial);
         *packet = Packet {
@@ -165,7 +165,7 @@ impl Pool {
     pub(crate) fn take_frame(&mut self, mut packet: Box<Packet>) -> Vec<u8> {
         let frame = std::mem::take(&mut packet.frame);
         if self.packets.len() < PACKETS {
-            self.packets.push(packet);
+            self.packets.give(packet).for_each(drop);
         }
         frame
     }

@@ -11,7 +11,8 @@ pub(super) struct Inbox {
     pub buffers: ReceiveBuffers,
     /// With the times of their arrival.
     pub frames: Vec<(Instant, Vec<u8>)>,
-    /// Of frames that have been sent, for those that arrive: a switch that forwards allocates nothing.
+    /// That of the partition while frames are read and sent, and empty else: a switch that forwards
+    /// allocates nothing.
     pub memory: Frames,
 }
 

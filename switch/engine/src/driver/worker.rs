@@ -147,8 +147,10 @@ impl<'a> Worker<'a> {
             if let Some(exchange) = &mut self.exchange {
                 exchange.tell(self.partition, self.read_until);
             }
+            self.partition.exchange_frames(&mut self.inbox.memory);
             let (outbox, interfaces) = self.outgoing();
             outbox.send(interfaces);
+            self.partition.exchange_frames(&mut self.inbox.memory);
             self.settle(false)?;
             if stop {
                 return Ok(());
@@ -238,6 +240,7 @@ impl<'a> Worker<'a> {
         let now = self.clock.now();
         let realtime = self.clock.realtime();
         let mut read_until = now;
+        self.partition.exchange_frames(&mut self.inbox.memory);
         for index in &self.interfaces {
             let Some(interface) = self.partition.host_mut(*index) else {
                 continue;
@@ -248,6 +251,7 @@ impl<'a> Worker<'a> {
                 self.partition.inject(*index, at, frame);
             }
         }
+        self.partition.exchange_frames(&mut self.inbox.memory);
         // The clock of the frames may be stepped back.
         self.read_until = self.read_until.max(read_until);
     }
@@ -306,13 +310,16 @@ impl<'a> Worker<'a> {
         let now = self.now();
         for place in 0..self.interfaces.len() {
             let index = self.interfaces[place];
-            let Some(interface) = self.partition.host_mut(index) else {
-                continue;
-            };
-            if !interface.is_pressed() {
+            let pressed = |interface: &mut Interface| interface.is_pressed();
+            if !self.partition.host_mut(index).is_some_and(pressed) {
                 continue;
             }
-            if let Some(credit) = interface.relieve(&mut self.inbox.memory, self.clock) {
+            let memory = &mut self.inbox.memory;
+            self.partition.exchange_frames(memory);
+            let interface = self.partition.host_mut(index);
+            let credit = interface.and_then(|it| it.relieve(memory, self.clock));
+            self.partition.exchange_frames(memory);
+            if let Some(credit) = credit {
                 self.wait_for_room(index)?;
                 self.partition.set_credit(index, now, credit);
             }

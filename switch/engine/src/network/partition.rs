@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ebb_pipeline::Pool;
+use ebb_pipeline::{Frames, Pool};
 use ebb_units::{Duration, Instant};
 
 use super::access::{Access, Settings};
@@ -337,6 +337,12 @@ impl<H: Host> Partition<H> {
             any |= switch.take_delays_changed();
         }
         any
+    }
+
+    /// Exchanges the memory for frames, for who reads and sends between the turns: one store for all
+    /// is the smallest.
+    pub fn exchange_frames(&mut self, frames: &mut Frames) {
+        std::mem::swap(self.pool.frames(), frames);
     }
 
     pub fn host_mut(&mut self, index: u32) -> Option<&mut H> {

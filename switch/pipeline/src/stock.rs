@@ -1,0 +1,99 @@
+//! Things to be used again, as many as are used: what nobody needed for a while is freed.
+
+/// Fewer than so many are not worth looking after.
+const FEW: usize = 1024;
+
+/// The last one comes back first: it is still in the caches.
+#[derive(Debug)]
+pub(crate) struct Stock<T> {
+    items: Vec<T>,
+    /// The fewest there were since the last look: so many were not needed.
+    fewest: usize,
+    /// Given since then.
+    given: usize,
+}
+
+impl<T> Default for Stock<T> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            fewest: 0,
+            given: 0,
+        }
+    }
+}
+
+impl<T> Stock<T> {
+    pub fn take(&mut self) -> Option<T> {
+        let item = self.items.pop();
+        self.fewest = self.fewest.min(self.items.len());
+        item
+    }
+
+    /// Keeps a thing, and returns those that are too many, which is none but now and then: half of
+    /// what was not needed while a quarter of all was given.
+    pub fn give(&mut self, item: T) -> impl Iterator<Item = T> + '_ {
+        self.items.push(item);
+        self.given += 1;
+        let mut surplus = 0;
+        if self.given >= (self.items.len() / 4).max(FEW) {
+            surplus = self.fewest / 2;
+            (self.fewest, self.given) = (self.items.len() - surplus, 0);
+        }
+        self.items.drain(..surplus)
+    }
+
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    #[cfg(test)]
+    pub fn last(&self) -> Option<&T> {
+        self.items.last()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_only_given_is_freed_but_for_a_few() {
+        let mut stock = Stock::default();
+        let mut freed = 0;
+        for number in 0..100_000 {
+            freed += stock.give(number).count();
+            assert!(stock.len() <= 4 * FEW, "{} after {number}", stock.len());
+        }
+        assert_eq!(stock.len() + freed, 100_000);
+    }
+
+    #[test]
+    fn what_is_needed_stays() {
+        let mut stock: Stock<u32> = Stock::default();
+        for number in 0..10_000 {
+            stock.give(number).for_each(drop);
+        }
+        for _ in 0..1000 {
+            let used: Vec<u32> = (0..500).filter_map(|_| stock.take()).collect();
+            assert_eq!(used.len(), 500);
+            for number in used {
+                stock.give(number).for_each(drop);
+            }
+        }
+    }
+
+    #[test]
+    fn after_a_peak_it_shrinks_to_what_is_used() {
+        let mut stock: Stock<u32> = Stock::default();
+        let peak: Vec<u32> = (0..100_000).collect();
+        for number in peak {
+            stock.give(number).for_each(drop);
+        }
+        for _ in 0..200_000 {
+            let item = stock.take().unwrap_or_default();
+            stock.give(item).for_each(drop);
+        }
+        assert!(stock.len() <= 4 * FEW, "{}", stock.len());
+    }
+}
