@@ -24,7 +24,7 @@ from . import bmv2, compilers, ebb
 from .bmv2 import Run, Split, split
 from .commands import Command, Packet, Script
 from .compilers import OURS, THEIRS
-from .known import KNOWN, legitimate
+from .known import KNOWN, excused, legitimate
 from .model import Program
 from .p4info import P4Info
 from .packets import Packets
@@ -79,7 +79,7 @@ VERDICTS = {
     "different": "other frames",
     "control": "a command that one way takes and another refuses",
     "accepted": "only one compiler takes the program",
-    "legitimate": "other frames, for a reason that is named",
+    "legitimate": "otherwise, for a reason that is named",
     "refused": "no compiler takes the program",
     "error": "a way could not be run",
 }
@@ -130,9 +130,13 @@ class FourWay:
                 self.zeroed[compiler] = program.with_zeros(made.json.with_name("zeros.json"))
         refused = {name: made for name, made in compiled.items() if not made.json}
         if refused:
-            verdict = "accepted" if self.programs else "refused"
             name, made = next(iter(refused.items()))
-            return self.tell(verdict, f"{name}: {made.problem}")
+            problem = f"{name}: {made.problem}"
+            if not self.programs:
+                return self.tell("refused", problem)
+            if name == THEIRS and (reason := excused(made.problem)):
+                return self.tell("legitimate", f"{reason} ({problem})")
+            return self.tell("accepted", problem)
         info = P4Info(next(iter(compiled.values())).p4info.read_text())
         commands = generate(self.programs[OURS], info, self.options, self.path.stem)
         return self.judge(commands)

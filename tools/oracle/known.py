@@ -24,6 +24,11 @@ DEPTHS = (
 KNOWN: dict[str, str] = {}
 """By name of the program without its ending."""
 
+ONLY_OURS = {
+    "BMV2 does not support for-in loops": "`for (.. in ..)` loops, which p4c has not for BMv2",
+}
+"""What only ebb-p4c takes (docs/p4c.md), by words of p4c's message."""
+
 
 def legitimate(program: Program, same_outline: bool) -> str:
     """The reason why the program may send other frames each time; empty if there is none.
@@ -38,3 +43,8 @@ def legitimate(program: Program, same_outline: bool) -> str:
     if same_outline and program.says(*DEPTHS):
         return "reads the depth of a queue, which BMv2 fills faster"
     return ""
+
+
+def excused(message: str) -> str:
+    """Why p4c may refuse what ebb-p4c takes; empty if there is no reason."""
+    return next((reason for words, reason in ONLY_OURS.items() if words in message), "")

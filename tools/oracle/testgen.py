@@ -69,7 +69,7 @@ class Count:
 class Result:
     program: str
     acceptance: str
-    """`both`, `neither`, or the only compiler that takes the program."""
+    """`both`, `neither`, the only compiler that takes the program, or `unknown`."""
     problem: str
     """The first error, where not both take it."""
     counts: dict[str, Count] = field(default_factory=dict)
@@ -77,32 +77,38 @@ class Result:
 
 
 def test(program: Path, options: Options) -> Result:
-    with tempfile.TemporaryDirectory(prefix="ebb-testgen-") as name:
-        folder = Path(name)
-        made = {
-            compiler: compilers.compile_program(
-                compiler, options.build, program, options.flags, folder / compiler
-            )
-            for compiler in (OURS, THEIRS)
-            if compilers.command(compiler, options.build)
-        }
-        taken = [compiler for compiler, output in made.items() if output.json]
-        acceptance = {0: "neither", len(made): "both"}.get(len(taken)) or f"only {taken[0]}"
-        problems = (f"{c}: {o.problem}" for c, o in made.items() if not o.json)
-        result = Result(str(program), acceptance, next(problems, ""))
-        ours = made[OURS].json
-        if ours is None:
-            return result
-        theirs = made[THEIRS].json if THEIRS in made else None
-        for policy in options.policies:
-            place = folder / policy
-            place.mkdir()
-            count = result.counts[policy] = Count()
-            count.problem = generate(program, policy, options, place)
-            run(place, ours, theirs, options, count)
-            if count.ours and options.keep:
-                keep(program, policy, place, count, options.keep)
+    with tempfile.TemporaryDirectory(prefix="ebb-testgen-") as folder:
+        try:
+            return test_in(Path(folder), program, options)
+        except TimeoutError as error:
+            return Result(str(program), "unknown", str(error))
+
+
+def test_in(folder: Path, program: Path, options: Options) -> Result:
+    made = {
+        compiler: compilers.compile_program(
+            compiler, options.build, program, options.flags, folder / compiler
+        )
+        for compiler in (OURS, THEIRS)
+        if compilers.command(compiler, options.build)
+    }
+    taken = [compiler for compiler, output in made.items() if output.json]
+    acceptance = {0: "neither", len(made): "both"}.get(len(taken)) or f"only {taken[0]}"
+    problems = (f"{c}: {o.problem}" for c, o in made.items() if not o.json)
+    result = Result(str(program), acceptance, next(problems, ""))
+    ours = made[OURS].json
+    if ours is None:
         return result
+    theirs = made[THEIRS].json if THEIRS in made else None
+    for policy in options.policies:
+        place = folder / policy
+        place.mkdir()
+        count = result.counts[policy] = Count()
+        count.problem = generate(program, policy, options, place)
+        run(place, ours, theirs, options, count)
+        if count.ours and options.keep:
+            keep(program, policy, place, count, options.keep)
+    return result
 
 
 def generate(program: Path, policy: str, options: Options, folder: Path) -> str:
@@ -230,7 +236,8 @@ def main() -> int:
                     file.write(json.dumps(asdict(result)) + "\n")
     table(results, policies)
     counts = [count for result in results for count in result.counts.values()]
-    return 1 if any(count.ours or count.unknown for count in counts) else 0
+    failed = any(count.ours or count.unknown for count in counts)
+    return 1 if failed or any(result.acceptance == "unknown" for result in results) else 0
 
 
 def show(result: Result) -> None:

@@ -10,7 +10,7 @@ from oracle import bmv2, compilers, fourway, pcap, testgen
 from oracle.bmv2 import Run, Split, split
 from oracle.commands import Command, Mirror, Packet
 from oracle.fourway import OUR_SWITCH, THEIR_SWITCH, FourWay, Options, Way
-from oracle.known import legitimate
+from oracle.known import excused, legitimate
 from oracle.model import Program
 from oracle.tests.fixtures import document, program
 
@@ -134,6 +134,11 @@ def test_reasons_are_named_for_programs_that_have_them(tmp_path: Path) -> None:
     assert legitimate(Program(path), True) == "reads the clock"
     # Other ports or lengths are not explained by it.
     assert legitimate(Program(path), False) == ""
+
+
+def test_what_only_our_compiler_has_is_named() -> None:
+    assert "loops" in excused("x.p4(3): error: BMV2 does not support for-in loops")
+    assert excused("x.p4(3): error: syntax error") == ""
 
 
 def test_bmv2_reads_zeros_from_headers_that_are_not_there(tmp_path: Path) -> None:
