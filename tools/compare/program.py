@@ -24,13 +24,17 @@ class Unusable(Exception):
     """The file cannot be read as BMv2 JSON."""
 
 
-def plain_names(names: list[str], members: list[str] | None = None) -> dict[str, str]:
+def plain_names(
+    names: list[str], members: list[str] | None = None, taken: set[int] | None = None
+) -> dict[str, str]:
     """Names without what tells nested structs of the two compilers apart.
 
     p4c renames all members of a struct or none, and numbers them in their order, so the least
     number that is larger than the one before is the one that it added. `members` are those of
-    `names` that are known to be in one struct (by default all).
+    `names` that are known to be in one struct (by default all), `taken` the numbers that members
+    of the same struct elsewhere have.
     """
+    taken = set() if taken is None else taken
     result: dict[str, str] = {}
     last = -1
     renamed = all(_FLATTENED.match(name) for name in (names if members is None else members))
@@ -41,9 +45,11 @@ def plain_names(names: list[str], members: list[str] | None = None) -> dict[str,
             digits = found.group(2)
             numbers = [digits[i:] for i in range(len(digits))]
             larger = [n for n in numbers if int(n) > last and str(int(n)) == n]
+            larger = [n for n in larger if int(n) not in taken]
             if larger:
                 number = min(larger, key=int)
                 last = int(number)
+                taken.add(last)
                 chosen = name[1 : len(name) - len(number)]
         result[name] = chosen
     return result
@@ -88,10 +94,11 @@ class Program:
         headers = [h for h in dict.fromkeys(instances) if not h.startswith(_METADATA)]
         order = [n.partition("[")[0] for d in self.json["deparsers"] for n in d["order"]]
         own = [h.removeprefix(_METADATA) for h in dict.fromkeys(instances) if h not in headers]
+        taken: set[int] = set()
         return {
             **plain_names([*headers, *self.stacks.keys() - set(headers)], order or headers),
-            **{self.metadata + k: v for k, v in plain_names(of_user).items()},
-            **{_METADATA + k: v for k, v in plain_names(own).items()},
+            **{self.metadata + k: v for k, v in plain_names(of_user, None, taken).items()},
+            **{_METADATA + k: v for k, v in plain_names(own, None, taken).items()},
         }
 
     def _metadata_prefix(self) -> str:
