@@ -2,12 +2,13 @@
 
 Normalised: constants are folded; a mask of k ones and a cast to k bits are both `trunc(k)`, which
 is dropped where the value has no more bits; other masks go into `|` and into shifts to the left,
-and away where they have no effect; `trunc` makes inner truncations of as many bits superfluous; a
-product with a power of two is a shift; subtraction is addition of the negative; sums, products and
-bitwise operations have no order; `(x >> a) >> b` is `x >> (a + b)`, and a truncation moves out of a
-shift to the right; a part of a lookahead is a lookahead; `!=`, `>`, `>=` and `<=` are `==` and `<`;
-a one-bit comparison with 0 is the negation of one with 1; what is computed from an undefined value
-is undefined.
+and away where they have no effect; `trunc` makes inner truncations of as many bits superfluous;
+products with and, for numbers that are not negative, quotients and remainders by powers of two are
+shifts and `trunc`; subtraction is addition of the negative; sums, products and bitwise operations
+have no order; `(x >> a) >> b` is `x >> (a + b)`, and a truncation moves out of a shift to the
+right; a part of a lookahead is a lookahead; `!=`, `>`, `>=` and `<=` are `==` and `<`; a one-bit
+comparison with 0 is the negation of one with 1; what is computed from an undefined value is
+undefined.
 """
 
 from __future__ import annotations
@@ -175,6 +176,13 @@ class Arithmetic:
             return self._unordered(op, args, bits)
         if op in ("<<", ">>"):
             return self._shifted(op, *args)
+        divisor = numbers[-1]
+        if op in ("/", "%") and divisor and not divisor & (divisor - 1):
+            power = divisor.bit_length() - 1
+            if self.width(args[0]) is not None and op == "/":
+                return self._shifted(">>", args[0], self.d.const(power))
+            if self.width(args[0]) is not None:
+                return self.truncated(power, args[0])
         return self.d.term(op, *args)
 
     def _unordered(self, op: str, args: tuple[Term, ...], bits: int | None) -> Term:
