@@ -307,3 +307,7 @@ impl World {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "forgery_tests.rs"]
+mod forgery_tests;
