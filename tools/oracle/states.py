@@ -86,11 +86,13 @@ class Values:
 
 
 def constants(program: Program) -> set[int]:
-    return {
+    """Those of signed arithmetic may be negative, which no key is."""
+    found = {
         int(node["value"], 16)
         for node in program.nodes()
         if node.get("type") == "hexstr" and isinstance(node.get("value"), str)
     }
+    return {value for value in found if value >= 0}
 
 
 def compared(program: Program, found: dict[Field, list[int]]) -> None:

@@ -123,7 +123,10 @@ impl Generator {
         let list: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
         self.open(&format!("transition select({})", list.join(", ")));
         for _ in 0..self.dice.between(1, 4) {
-            let sets: Vec<String> = keys.iter().map(|(_, width)| self.set(*width)).collect();
+            let mut sets: Vec<String> = keys.iter().map(|(_, width)| self.set(*width)).collect();
+            if sets.len() > 1 && self.dice.chance(30) {
+                sets[1] = "_".into();
+            }
             let sets = match &sets[..] {
                 [one] => one.clone(),
                 many => format!("({})", many.join(", ")),
@@ -146,17 +149,17 @@ impl Generator {
         }
     }
 
-    /// Of values of a key with few bits.
+    /// Of values of a key with few bits. Not all of them: p4c takes such a set for `default`, of which BMv2 has only one.
     fn set(&mut self, width: u32) -> String {
         let most = (1usize << width) - 1;
         let value = self.dice.between(0, most);
         match self.dice.below(7) {
-            0 => "_".into(),
-            1 => format!("{width}w{value} &&& {width}w{}", self.dice.between(0, most)),
-            2 => format!(
-                "{width}w{value} .. {width}w{}",
-                self.dice.between(value, most)
-            ),
+            // Bits beyond the mask stay 0: p4c leaves them in its JSON, where nothing matches then.
+            1 => {
+                let mask = self.dice.between(1, most);
+                format!("{width}w{} &&& {width}w{mask}", value & mask)
+            }
+            2 if value > 0 => format!("{width}w{value} .. {width}w{most}"),
             3 => format!("{value}"),
             _ => format!("{width}w{value}"),
         }

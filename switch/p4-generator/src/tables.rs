@@ -265,7 +265,8 @@ impl Generator {
                 }
             };
             let kind = match &ty {
-                Ty::Bits(_) if prefix => {
+                // BMv2 counts the bits of a prefix from the first byte, with the padding in front of other widths.
+                Ty::Bits(width) if prefix && width % 8 == 0 => {
                     prefix = false;
                     "lpm"
                 }
