@@ -516,10 +516,7 @@ impl Backend<'_> {
             self.error("unread-meter", object.span, message);
             return;
         };
-        let size = self.flat.tables[table].size;
-        let size = size
-            .and_then(|s| s.to_u32())
-            .unwrap_or(super::tables::DEFAULT_SIZE);
+        let size = self.max_size(&self.flat.tables[table]);
         let binding = self.flat.tables[table].name.clone();
         self.meter(object, size, Some(binding), Some(target));
     }

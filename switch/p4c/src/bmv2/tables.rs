@@ -87,14 +87,7 @@ impl Backend<'_> {
                 action_entry_const: declared.default_is_const,
             });
         let entries = (!flat.entries.is_empty()).then(|| self.entries(flat, &action_ids));
-        let max_size = match (
-            flat.size,
-            entries.as_ref().filter(|_| declared.entries_are_const),
-        ) {
-            (_, Some(entries)) => entries.len() as u32,
-            (Some(size), None) => u32::try_from(size).unwrap_or(u32::MAX),
-            _ => DEFAULT_SIZE,
-        };
+        let max_size = self.max_size(flat);
         if flat.entries.iter().any(|e| !e.is_const) {
             self.diagnostics.report(
                 Diagnostic::warning(
@@ -162,6 +155,16 @@ impl Backend<'_> {
         let temp = self.temp(&expr.ty.clone(), expr.span);
         self.assign(&temp, expr, expr.span, before);
         self.field_of(&temp)
+    }
+
+    /// Entries that a table takes; its direct meter has as many cells, or BMv2 ends.
+    pub(super) fn max_size(&self, table: &FlatTable) -> u32 {
+        let constant = self.program.tables[table.table].entries_are_const;
+        match table.size {
+            _ if constant && !table.entries.is_empty() => table.entries.len() as u32,
+            Some(size) => u32::try_from(size).unwrap_or(u32::MAX),
+            None => DEFAULT_SIZE,
+        }
     }
 
     /// A constant argument of an action.
