@@ -406,13 +406,29 @@ impl Backend<'_> {
         }
     }
 
+    /// BMv2 compares only the width of a part with what is left of the packet, not where the part begins, and
+    /// reads beyond the end. All bits at once are too short as they should be.
+    fn look_at_all(&mut self, target: &Expr, span: Span) -> Option<json::ParserOp> {
+        let width = target.ty.width()?;
+        let temp = self.temp(&Type::bit(width), span);
+        let parameters = vec![
+            Json::Field(self.field_of(&temp)?),
+            Json::Lookahead(0, width),
+        ];
+        Some(op(json::ParserOpKind::Set, parameters))
+    }
+
     /// `target = packet.lookahead<T>()`, field by field.
     fn lookahead(&mut self, target: &Expr, span: Span) -> Vec<json::ParserOp> {
         let mut primitives = Vec::new();
         self.set_all_valid(target, span, &mut primitives);
         let mut ops: Vec<json::ParserOp> = primitives.into_iter().map(to_parser_op).collect();
+        let leaves = leaves(target);
+        if leaves.len() > 1 {
+            ops.extend(self.look_at_all(target, span));
+        }
         let mut offset = 0;
-        for leaf in leaves(target) {
+        for leaf in leaves {
             let width = leaf.ty.width().unwrap_or(0);
             match self.field_of(&leaf) {
                 Some(field) => {
