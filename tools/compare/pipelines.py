@@ -124,10 +124,7 @@ class Execution:
             self.d.number(int(v, 16)) for v in default.get("action_data") or []
         ]
         self.machine.run(action["primitives"])
-        follower = table["next_tables"].get(
-            action["name"], table["next_tables"].get("__MISS__", table.get("base_default_next"))
-        )
-        self.go(follower, way)
+        self.go(table["next_tables"].get(action["name"], missed(table)), way)
 
     def choice(self, table: Json, way: Node) -> None:
         """A `switch`: the first entry that matches says where it goes on."""
@@ -184,6 +181,9 @@ class Execution:
         direct = table.get("direct_meters")
         if direct:
             self.direct_meter(direct)
+        if table["key"] and not table.get("default_entry"):
+            self.go(missed(table), self.d.both(way, self.d.negated(hit)))
+            way = self.d.both(way, hit)
         for action, chosen in self.outcomes(table):
             here = self.d.both(way, chosen)
             self.machine.way = here
@@ -222,6 +222,12 @@ class Execution:
             rest = self.d.both(rest, self.d.negated(chosen))
         if ordered:
             yield ordered[-1], rest
+
+
+def missed(table: Json) -> str | None:
+    """Where a table without a default entry goes on after a miss, on which it runs no action."""
+    follower: str | None = table["next_tables"].get("__MISS__", table.get("base_default_next"))
+    return follower
 
 
 def compatible(a: Term, b: Term) -> bool:

@@ -190,6 +190,20 @@ def test_entries_and_the_default_count() -> None:
     assert places(lookup(), three) == {"tables"}
 
 
+def test_where_a_table_of_members_goes_on_after_a_miss_counts() -> None:
+    def missing(follower: str | None) -> Json:
+        looked, add = lookup(), action(2, "add", assign("h", "a", number(1)))
+        indirect = looked["pipelines"][0]["tables"][0]
+        del indirect["default_entry"]
+        indirect["base_default_next"] = follower
+        indirect["next_tables"] = {"I.set": None, "NoAction": "tbl_add"}
+        actions, tables = looked["actions"], [indirect, code("tbl_add", add, None)]
+        return program([*actions, add], tables, first="I.t")
+
+    assert places(missing(None), missing(None)) == set()
+    assert places(missing(None), missing("tbl_add")) == {"ingress"}
+
+
 def registers(*writes: tuple[str, int]) -> Json:
     steps = [
         {
