@@ -127,7 +127,7 @@ def test_an_interrupted_run_leaves_no_process_and_no_results(tmp_path: Path) -> 
     scenario = tmp_path / "long.json"
     workload = incast(5, 100_000_000_000)
     keys = {"single_rack": {"hosts": 6}, "schemes": ["ndp"], "workload": workload}
-    keys["limit_ns"] = 1_000_000_000_000
+    keys["limit_ns"] = 100_000_000_000
     scenario.write_text(json.dumps(keys))
     results = tmp_path / "long" / "ndp"
     results.mkdir(parents=True)

@@ -112,7 +112,9 @@ mod tests {
             trial("broken", Need::Nothing, must_not_run),
             trial("fine", Need::Nothing, || ()),
         ];
-        let told = libtest_mimic::run(&Arguments::default(), trials);
+        // Its report is not one of this harness: whoever counts what is printed would count it.
+        let elsewhere = Arguments::from_iter(["test", "--logfile", "/dev/null"]);
+        let told = libtest_mimic::run(&elsewhere, trials);
         let counts = (told.num_passed, told.num_failed, told.num_ignored);
         assert_eq!(counts, (1, 1, 1));
     }
