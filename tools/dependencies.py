@@ -32,7 +32,7 @@ SHORT_NAMES = {
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
     "Python Software Foundation License": "PSF-2.0",
 }
-"""Of Python's classifiers, in SPDX's words. BSD's do not tell which; three clauses are the most
+"""Python's classifiers in SPDX's words. BSD's do not tell which; three clauses are the most
 that is asked for."""
 
 

@@ -35,7 +35,7 @@ class Level:
 
 
 def cargo(lines: Iterable[str]) -> Level:
-    """Of libtest and of what prints like it (switch/test-needs)."""
+    """What libtest printed, or what prints like it (switch/test-needs)."""
     level, ignored = Level(), 0
     for line in lines:
         if found := re.match(r"test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", line):
@@ -64,7 +64,7 @@ def pytest(lines: Iterable[str]) -> Level:
 
 
 def unittest(lines: Iterable[str]) -> Level:
-    """Of PTF, which prints what Python's runner does."""
+    """What PTF printed, which prints as Python's runner does."""
     level, tests = Level(), 0
     for line in lines:
         if found := re.match(r".*\.\.\. skipped ['\"](?:SKIP: )?(.*)['\"]$", line):

@@ -200,7 +200,7 @@ class Fabric:
         )
 
     def _load(self) -> Load:
-        """Of the machine since the start of the phase, whose agents have ended."""
+        """How busy the machine was since the start of the phase, whose agents have ended."""
         processors = self.processors.share()
         agents = Late.together(agent.late() for agent in self._started)
         self._started.clear()

@@ -29,7 +29,7 @@ KINDS = ("wakeups", "departures")
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Of events that were due at an instant: how many, and how late; times of the wall clock."""
+    """How many events were due at an instant, and how late they were, by the wall clock."""
 
     count: int = 0
     p99_ns: float = 0.0
@@ -44,7 +44,7 @@ class Late:
 
     @classmethod
     def together(cls, several: Iterable[Late]) -> Late:
-        """Of several processes; the percentile is their mean by the number of events: one hiccup
+        """Several as one. The percentile is their mean by the number of events: one hiccup
         of a process with few of them is not everybody's."""
         told = list(several)
         count = sum(late.count for late in told)
@@ -65,7 +65,7 @@ class Load:
 
     @property
     def p99_ns(self) -> float:
-        """Of whoever is later."""
+        """The lateness of agents or of switches, whichever is greater."""
         return max(late.p99_ns for late in (self.agents, self.switches) if late is not None)
 
     def needed(self, dilation: float, packet_ns: float, busiest: float = BUSIEST) -> float:

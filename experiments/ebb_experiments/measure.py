@@ -63,7 +63,7 @@ class FabricCounts:
     link_lost_packets: int = 0
     """On faulty links, as far as the switches tell: BMv2 does not."""
     load: Load | None = None
-    """Of the machine meanwhile; none: not measured, or of several phases."""
+    """How busy the machine was meanwhile; none: not measured, or there were several phases."""
 
     @classmethod
     def total(cls, counts: Sequence[FabricCounts]) -> FabricCounts:

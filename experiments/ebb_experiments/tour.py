@@ -48,7 +48,7 @@ class SchemeResult:
 
     @property
     def loads(self) -> list[Load]:
-        """Of the machine, in every phase."""
+        """How busy the machine was, in every phase."""
         counts = [self.file_fabric, *(round_.fabric for round_ in self.rounds)]
         if self.storage is not None:
             counts += [self.storage.write.fabric, self.storage.read.fabric]

@@ -45,7 +45,7 @@ class Machine:
         self.math = Arithmetic(diagrams)
         self.state: dict[str, Node] = {}
         self.arguments: list[Node] = []
-        """Of the action that runs."""
+        """The arguments of the action that runs."""
         self.way = diagrams.true
         """When what runs now is reached."""
         self.stopped = diagrams.false

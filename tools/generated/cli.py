@@ -27,7 +27,7 @@ from oracle.fourway import FourWay, Options, Result
 
 AGREED, DIFFERENT, MISSING = 0, 1, 2
 NODES = 400_000
-"""Of a diagram of `compare_json`, after which it gives up."""
+"""The most nodes of a diagram of `compare_json`, after which it gives up."""
 
 
 @dataclass(slots=True)

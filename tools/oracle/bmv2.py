@@ -106,7 +106,7 @@ class Batch:
     """Each with its place in the list of commands."""
     packets: list[Packet]
     places: list[int]
-    """Of the packets in the list of commands."""
+    """Where the packets stand in the list of commands."""
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Of the table's action profile."""
+    """A member of the table's action profile."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Of the table's action selector."""
+    """A group of the table's action selector."""
 
     number: int
 

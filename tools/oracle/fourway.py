@@ -241,7 +241,7 @@ class FourWay:
         return self.result
 
     def without_absent(self) -> Result:
-        """Of ways that agree: what it means that others could not be gone."""
+        """The result, when ways agree: what it means that others could not be gone."""
         if not self.absent:
             return self.result
         refusing = {switch for _, switch in self.absent}

@@ -26,7 +26,7 @@ class Table:
     name: str
     keys: list[Key]
     kind: str
-    """Of the whole table: exact, lpm, ternary or range. The last two have priorities."""
+    """What the whole table is: exact, lpm, ternary or range. The last two have priorities."""
     profile: str | None
     has_entries: bool
     """The program has entries for it."""

@@ -71,7 +71,7 @@ class Parser:
                 self.eat(",")
 
     def name(self) -> str:
-        """Of a field; `[..]` is that of an extension or of the type of an Any."""
+        """The name of a field; `[..]` is that of an extension or of the type of an Any."""
         if not self.eat("["):
             return self.take()[1]
         parts = []
@@ -127,7 +127,7 @@ class Ref:
 class Table:
     name: str
     kinds: list[str]
-    """Of each key field: EXACT, LPM, TERNARY, RANGE or OPTIONAL."""
+    """The kind of each key field: EXACT, LPM, TERNARY, RANGE or OPTIONAL."""
     refs: list[Ref]
     profile: str | None
     size: int

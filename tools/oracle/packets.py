@@ -257,7 +257,7 @@ def correct(walk: Walk, target: Field, inputs: list[dict[str, Any]]) -> None:
 
 
 def checksum(value: int) -> int:
-    """Of 16-bit words."""
+    """The complement of the sum of 16-bit words (RFC 1071)."""
     total = 0
     while value:
         total += value & 0xFFFF

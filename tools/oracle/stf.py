@@ -118,7 +118,7 @@ def key_place(table: Table, name: str) -> int:
 
 
 def match(key: Key, text: str, length: int | None) -> Match:
-    """Of a ternary field only the digits that are written are compared."""
+    """How a key is written; of a ternary field only the digits that are written are compared."""
     prefix, digits = (
         (text[:2].lower(), text[2:]) if text[:1] == "0" and len(text) > 2 else ("", text)
     )

@@ -38,7 +38,7 @@ POLICIES = {
 class Options:
     policies: tuple[str, ...] = tuple(POLICIES)
     max_tests: int = 10
-    """Of each program and policy."""
+    """The most tests of each program and policy."""
     seed: int = 1
     timeout_s: int = 60
     """For each generation; what is there by then counts."""
@@ -50,7 +50,7 @@ class Options:
 
 @dataclass
 class Count:
-    """Of the tests of a program and policy."""
+    """How the tests of a program and policy ended."""
 
     tests: int = 0
     passed: int = 0

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ebb_topologies.model import Switch, Topology
 
 Count = Annotated[int, Field(gt=0, lt=2**32)]
-"""Of packets or bytes that a port holds."""
+"""Packets or bytes that a port holds."""
 
 
 class QueueParameters(BaseModel):

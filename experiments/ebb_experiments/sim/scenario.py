@@ -29,7 +29,7 @@ DILATION_PER_GBPS = 10.0
 """A full-size packet takes 12 us at 1 Gbit/s, so slowed by 10 it takes 120 of the microseconds in
 which v1model tells the time, at any rate."""
 MAX_INSTANTS = 1_000_000
-"""Of samples; each is a row for each queue, some 200 bytes."""
+"""The most instants at which queues are sampled; each is a row per queue, some 200 bytes."""
 Seed = Annotated[int, Field(ge=0, le=2**32)]
 SampledQueue = tuple[str, int, int]
 """switch, port, queue"""

@@ -289,7 +289,7 @@ class Simulator:
 
     @property
     def fabric_socket(self) -> Path:
-        """Of the fabric service, in a folder of this user's: the path of a socket has at most 107
+        """The fabric service's, in a folder of this user's: the path of a socket has at most 107
         bytes, which `directory` may exceed."""
         if self._sockets is None:
             self._sockets = TemporaryDirectory(prefix="ebb-")

@@ -56,7 +56,7 @@ class Wall:
     checked: list[Checked]
     table: list[list[str]]
     busy: list[str]
-    """Of trials that are left out, because the machine did not keep up: which, and why."""
+    """Trials that are left out, because the machine did not keep up: which, and why."""
 
     @property
     def dilation(self) -> float:
@@ -143,7 +143,7 @@ class Maker:
         virtual: Sequence[tuple[str, Trial]],
         mininet: Sequence[tuple[str, Trial]],
     ) -> Chapter:
-        """Of the trials that have been run, with their ids; `planned`: how many there are to be in
+        """The chapter of trials that have been run, with ids; `planned`: how many are to be in
         virtual time."""
         experiment, trials = self.experiment, self._tables(virtual)
         wall, busy = valid(self._tables(mininet))

@@ -42,7 +42,7 @@ impl Histogram {
         self.sum_ns as f64 / self.count.max(1) as f64
     }
 
-    /// Of so many of a thousand, the upper bound of the class.
+    /// The upper bound of the class in which this share (in thousandths) of the values ends.
     pub fn per_mille_ns(&self, share: u64) -> u64 {
         let rank = (self.count * share).div_ceil(1000).max(1);
         let mut below = 0;

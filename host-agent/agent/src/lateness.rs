@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::histogram::Histogram;
 
-/// Of the whole life of an engine.
+/// How late an engine was, over its whole life.
 #[derive(Clone, Debug)]
 struct Times {
     /// From the time for which the engine had asked to be woken to the time at which it looked.

@@ -94,7 +94,7 @@ pub fn locked_ranges() -> anyhow::Result<Vec<PortRange>> {
     Ok(text.lines().filter_map(range_of_lock).collect())
 }
 
-/// Of a line about the socket of [`try_lock`].
+/// The ports that a line about the socket of [`try_lock`] names; none: it is another socket's.
 fn range_of_lock(line: &str) -> Option<PortRange> {
     let (_, name) = line.split_once(LOCK_PREFIX)?;
     let (_, ports) = name.split_once('/')?;
@@ -105,7 +105,7 @@ fn range_of_lock(line: &str) -> Option<PortRange> {
     })
 }
 
-/// Of the names of locks, as the kernel shows them: `@` is the zero byte of the abstract namespace.
+/// How the names of locks begin in the kernel's list: `@` is the zero byte of the abstract namespace.
 const LOCK_PREFIX: &str = "@ebb-agent/";
 
 /// Ports that no other agent of this host uses.

@@ -1,5 +1,5 @@
 //! What the fuzzer has found worth keeping, again: one test for each target of `host-agent/fuzz`.
-//! Of a large corpus every n-th input; all of them with `EBB_FUZZ_CORPORA=all`.
+//! The inputs in `fuzz/corpora`; of a large corpus every n-th, or all with `EBB_FUZZ_CORPORA=all`.
 
 use std::path::PathBuf;
 

@@ -147,9 +147,9 @@ pub enum KeyValue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     Action(Action),
-    /// Of its action profile.
+    /// A member of the table's action profile, by its id.
     Member(u32),
-    /// Of its action selector.
+    /// A group of the table's action selector, by its id.
     Group(u32),
 }
 

@@ -75,7 +75,7 @@ fn first_bytes_as_nobody(socket: &Path) -> io::Result<usize> {
     let socket = socket.to_owned();
     let nobody = thread::spawn(move || {
         let user = Uid::from_raw(NOBODY);
-        // Of this thread alone.
+        // Only this thread becomes the other user.
         set_thread_res_uid(user, user, user).expect("as root");
         first_bytes(&socket)
     });

@@ -222,7 +222,7 @@ fn under_traffic(spaces: &Namespaces, program: &p4::ForwardingPipelineConfig) ->
     })
 }
 
-/// Of all reasons, by the report of one switch.
+/// Packets dropped for whatever reason, by the report of one switch.
 fn dropped(report: &str) -> u64 {
     let json = report.lines().last().expect("a report");
     let report: serde_json::Value = serde_json::from_str(json).expect("JSON");

@@ -25,7 +25,7 @@ impl Late {
     }
 }
 
-/// Of one switch.
+/// How late the frames of one switch were, at its interfaces.
 #[derive(Debug, Default)]
 pub(crate) struct Lateness {
     wakeups: DelayTally,

@@ -40,7 +40,7 @@ fn plain_switch() -> (Network<Interface>, NodeId) {
     (network, switch)
 }
 
-/// Of one of the frames, which are numbered.
+/// A frame with its number in it.
 fn numbered(number: u32) -> Vec<u8> {
     let mut frame = frame(2, BYTES);
     frame[20..24].copy_from_slice(&number.to_be_bytes());

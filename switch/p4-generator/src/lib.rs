@@ -42,7 +42,7 @@ struct Scope {
     places: Vec<Place>,
     /// Headers whose validity may be asked and changed; empty where there are none.
     headers: Vec<usize>,
-    /// Of those, the ones known to be valid here.
+    /// Those of the headers that are known to be valid here.
     valid: Vec<usize>,
     block: Block,
 }

@@ -20,9 +20,9 @@ pub const MAX_TYPE_PARTS: usize = 1 << 16;
 const MAX_TYPE_DEPTH: usize = 128;
 /// Statements, states, instances, variables and parts of expressions that calls, loops and generics make, together.
 pub const MAX_PARTS: usize = 1 << 18;
-/// Of an integer known at compile time. `1 << 65535`, the largest shift, squared.
+/// The most bits of an integer known at compile time: `1 << 65535`, the largest shift, squared.
 pub const MAX_INT_BITS: u64 = 1 << 17;
-/// Of a string known at compile time.
+/// The most bytes of a string known at compile time.
 pub const MAX_STRING_BYTES: usize = 1 << 16;
 /// Bits of a constant that count as one part.
 const BITS_A_PART: u64 = 1 << 10;

@@ -56,7 +56,7 @@ pub struct Annotation {
 
 #[derive(Clone, Debug)]
 pub struct AnnotationValue {
-    /// Of `key = value`.
+    /// The key of `key = value`; none: a value alone.
     pub key: Option<String>,
     pub value: Value,
 }

@@ -22,7 +22,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Of the name in `argv[0]`.
+    /// The program that the name in `argv[0]` asks for.
     pub fn named(path: &str) -> Program {
         match Path::new(path).file_name().and_then(|name| name.to_str()) {
             Some("p4c") => Program::Driver,

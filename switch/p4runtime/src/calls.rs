@@ -180,7 +180,7 @@ impl Boundaries {
 struct Counting {
     body: Body,
     call: Arc<Call>,
-    /// Of a stream.
+    /// Where messages end, if the request is a stream; none: it is one message.
     boundaries: Option<Boundaries>,
 }
 

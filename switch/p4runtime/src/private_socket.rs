@@ -13,7 +13,7 @@ use tokio::net::UnixStream as Accepted;
 
 use crate::connections::Listen;
 
-/// Of an address with the zero at its end (unix(7)).
+/// The longest path of a socket: an address has 108 bytes with the zero at its end (unix(7)).
 const MAX_PATH_BYTES: usize = 107;
 
 pub struct PrivateSocket {

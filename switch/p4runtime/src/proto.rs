@@ -12,5 +12,5 @@ pub use generated::google::rpc;
 pub use generated::p4::config::v1 as config;
 pub use generated::p4::v1 as p4;
 
-/// Of all of them, for P4Info as text and for the shapes of messages.
+/// The descriptors of all messages, for P4Info as text and for the shapes of messages.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.fds"));

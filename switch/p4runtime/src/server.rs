@@ -33,7 +33,7 @@ use crate::{service, trace, traffic};
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// Bytes of requests at once of all clients, in messages of that size.
 const MESSAGES_AT_ONCE: usize = 4;
-/// Of an address.
+/// The most connections of one address.
 const MAX_CONNECTIONS: usize = 128;
 /// The least for which it makes sense to serve at all.
 const MIN_CONNECTIONS: usize = 8;
@@ -204,7 +204,7 @@ impl Server {
 struct Limits {
     message_bytes: usize,
     budget: Arc<Budget>,
-    /// Of each address.
+    /// The most connections of each address.
     connections: usize,
 }
 

@@ -320,7 +320,7 @@ async fn read_entities(
 /// What comes of some elements of a Read between two packets.
 struct ReadPart {
     found: Vec<p4::Entity>,
-    /// Of the elements that are done.
+    /// What became of the elements that are done.
     results: Vec<Result<(), EntityError>>,
     /// Where to go on in the next element.
     position: Position,

@@ -18,7 +18,7 @@ const FLOOR_BYTES: usize = 4 << 20;
 const FACTOR: usize = 32;
 /// As deep as prost decodes.
 const MAX_DEPTH: usize = 100;
-/// Of a `Vec` or `String`.
+/// What a `Vec` or `String` takes beside its content.
 const HEADER_BYTES: usize = 24;
 /// The least that the allocator spends on a string that is not empty, above its length.
 const ALLOCATION_BYTES: usize = 16;
@@ -56,7 +56,7 @@ pub fn check(message: &str, bytes: &[u8]) -> Result<(), Refused> {
 /// The layout of a message.
 #[derive(Debug, Default)]
 struct Shape {
-    /// Of its struct, or a little more.
+    /// What its struct takes, or a little more.
     bytes: usize,
     /// By number, in ascending order; scalars that are alone are left out.
     fields: Vec<(u32, Field)>,
@@ -67,7 +67,7 @@ enum Field {
     /// Index of the shape.
     Message(usize),
     Messages(usize),
-    /// Of its entries.
+    /// A map, with the shape of its entries.
     Map(usize),
     String,
     Strings,

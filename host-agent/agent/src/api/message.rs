@@ -60,7 +60,7 @@ pub struct TransferId {
 #[serde(deny_unknown_fields)]
 pub struct Accept {
     pub transfer: u64,
-    /// Of a directory: a file that is there already is replaced; else the transfer fails.
+    /// In a directory: a file that is there already is replaced; else the transfer fails.
     #[serde(default)]
     pub overwrite: bool,
 }
@@ -208,7 +208,7 @@ pub struct Fetch {
     /// How long the first byte may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// Of a directory: a file that is there already is replaced; else the fetch fails.
+    /// In a directory: a file that is there already is replaced; else the fetch fails.
     #[serde(default)]
     pub overwrite: bool,
     #[serde(default)]

@@ -23,7 +23,7 @@ use crate::objects::{FileSource, OpenError};
 use crate::printable::printable;
 
 const THREADS: usize = 4;
-/// Of them one client has at most so many, as what it waits for may be a disk or a network that does
+/// The most of them that one client has, as what it waits for may be a disk or a network that does
 /// not answer.
 const THREADS_OF_ONE: usize = THREADS - 1;
 /// Bytes of one object that are hashed before others have their turn: some ms.
@@ -69,7 +69,7 @@ enum Version {
     Generated(u64, u64),
 }
 
-/// Of what has been sent before.
+/// The SHA-256 of every object that has been sent before.
 type Hashes = BTreeMap<Version, [u8; 32]>;
 
 /// For whom something is prepared; for what other hosts fetch, who offers it.

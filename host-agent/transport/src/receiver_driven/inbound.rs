@@ -258,7 +258,7 @@ impl<S: Scheme> Host<S> {
                 // The others stay.
                 self.lose_sender(now, flow, index, ResetReason::describe(header.symbol));
             } else {
-                // Of one that is held there is nobody left to be told.
+                // A session that is held has nobody left to be told.
                 self.end_receiver(now, flow, ending, None);
             }
         } else {

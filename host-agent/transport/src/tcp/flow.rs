@@ -39,7 +39,7 @@ pub(super) struct Flow {
     pub(super) dscp: u8,
     /// The application takes no more bytes: they stay in the receive buffer, and the window shuts.
     pub(super) paused: bool,
-    /// Of a receiver: its FIN, which confirms the object, waits for the application.
+    /// At a receiver: its FIN, which confirms the object, waits for the application.
     pub(super) holds: bool,
 }
 

@@ -34,7 +34,7 @@ impl Batch {
         self.due.push(due);
     }
 
-    /// Of the first frames, so many are sent or dropped.
+    /// The first frames, so many, have been sent or dropped.
     pub fn finish(&mut self, done: usize, at: Instant) {
         (self.done, self.done_at) = (done, at);
     }

@@ -334,7 +334,7 @@ impl Interface {
     }
 
     fn unsent_bytes(&self) -> usize {
-        // Of an interface that is gone, nothing.
+        // An interface that is gone holds nothing.
         self.line.socket().unsent_bytes().unwrap_or(0)
     }
 

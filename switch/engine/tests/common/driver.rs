@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use super::{at, deflecting_profile, forward, switch};
 
 pub const SWITCHES: usize = 4;
-/// Of every frame.
+/// The length of every frame.
 pub const BYTES: usize = 1000;
 
 /// The processor time of one test is that of the process.

@@ -32,7 +32,7 @@ enum Shape {
     MatchKind,
     /// `"uri", bit<W>`, `"uri", W` or `"uri", string`
     Translation,
-    /// Of a structured annotation that only P4Info knows: `@a[1, "b"]` or `@a[key = value]`.
+    /// What a structured annotation for P4Info only holds: `@a[1, "b"]` or `@a[key = value]`.
     Scalars,
 }
 

@@ -86,9 +86,9 @@ struct Elaborator<'a> {
     program: &'a Program,
     diagnostics: &'a Diagnostics,
     flat: Flat,
-    /// Of variables.
+    /// Names that variables have.
     names: Names,
-    /// Of states of the parser.
+    /// Names that states of the parser have.
     state_names: Names,
     next_label: Label,
     next_unit: usize,

@@ -25,7 +25,7 @@ use message::{Message, Node};
 use notes::Owner;
 use typespec::{TypeInfo, bytes};
 
-/// Of `@pkginfo`, in the order of P4Info's fields; the architecture comes third.
+/// What `@pkginfo` may say, in the order of P4Info's fields; the architecture comes third.
 const PACKAGE_PROPERTIES: [&str; 5] = ["name", "version", "organization", "contact", "url"];
 const PLATFORM_PROPERTIES: [&str; 3] = [
     "multicast_group_table_size",

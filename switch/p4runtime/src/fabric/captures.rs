@@ -38,7 +38,7 @@ fn own_folder(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    // Of the folder itself, not of what a symbolic link leads to.
+    // The folder itself, not what a symbolic link leads to.
     let found = fs::symlink_metadata(folder)?;
     match found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() {
         true => Ok(()),
