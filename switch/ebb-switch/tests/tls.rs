@@ -1,7 +1,7 @@
 //! The TLS options of the command line, with certificates made here: who gets in and who does not.
 
-use std::io::Read;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 use ebb_p4runtime::proto::p4::CapabilitiesRequest;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Until then a connection must have made a call.
+const FIRST_CALL: Duration = Duration::from_secs(10);
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
@@ -81,7 +84,7 @@ impl Switch {
             address,
         };
         let began = Instant::now();
-        while std::net::TcpStream::connect(&switch.address).is_err() {
+        while TcpStream::connect(&switch.address).is_err() {
             let gone = switch.process.try_wait().expect("its state");
             assert!(gone.is_none() && began.elapsed() < PATIENCE, "{gone:?}");
             std::thread::sleep(Duration::from_millis(20));
@@ -91,14 +94,8 @@ impl Switch {
 
     /// Whether a client gets an answer: without TLS, or as this config says.
     async fn answers(&self, tls: Option<ClientTlsConfig>) -> bool {
-        let scheme = if tls.is_some() { "https" } else { "http" };
-        let uri = format!("{scheme}://{}", self.address);
-        let mut endpoint = Channel::from_shared(uri).expect("an address");
-        if let Some(tls) = tls {
-            endpoint = endpoint.tls_config(tls).expect("certificates");
-        }
         let ask = async {
-            let channel = endpoint.connect().await.ok()?;
+            let channel = endpoint(&self.address, tls).connect().await.ok()?;
             let request = CapabilitiesRequest::default();
             let answer = P4RuntimeClient::new(channel).capabilities(request).await;
             answer.ok()
@@ -112,6 +109,16 @@ impl Drop for Switch {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
+    }
+}
+
+fn endpoint(address: &str, tls: Option<ClientTlsConfig>) -> Endpoint {
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let uri = format!("{scheme}://{address}");
+    let endpoint = Channel::from_shared(uri).expect("an address");
+    match tls {
+        Some(tls) => endpoint.tls_config(tls).expect("certificates"),
+        None => endpoint,
     }
 }
 
@@ -233,4 +240,109 @@ fn files_and_options_that_cannot_work_are_explained() {
     assert!(alone.contains("--grpc-server-cert"), "{alone}");
     let without = refusal(&folder, &["--grpc-server-cert", &certificate]);
     assert!(without.contains("--grpc-server-ssl"), "{without}");
+}
+
+/// What a client of this config says first: one record, with the ClientHello.
+async fn client_hello(config: ClientTlsConfig) -> Vec<u8> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let endpoint = endpoint(
+        &listener.local_addr().expect("bound").to_string(),
+        Some(config),
+    );
+    let client = tokio::spawn(async move { endpoint.connect().await.map(drop) });
+    let heard = tokio::task::spawn_blocking(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        // Type, version and length of the record (RFC 8446, section 5.1).
+        let mut record = vec![0; 5];
+        stream.read_exact(&mut record).expect("a header");
+        let length = usize::from(u16::from_be_bytes([record[3], record[4]]));
+        record.resize(5 + length, 0);
+        stream.read_exact(&mut record[5..]).expect("its content");
+        record
+    });
+    let record = heard.await.expect("heard");
+    assert!(client.await.expect("ended").is_err());
+    record
+}
+
+/// Reads what the server says until it ends the connection; whether it does so in time.
+fn is_closed_by(mut stream: TcpStream, deadline: Instant) -> bool {
+    let mut buffer = [0; 4096];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        stream.set_read_timeout(Some(left)).expect("not zero");
+        match stream.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+/// Silent, after half of what comes first, after all of it, and with a byte every now and then; more of them
+/// than the switch keeps connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_stalls_in_the_handshake_holds_up_nobody_and_is_sent_away() {
+    const OF_A_KIND: usize = 40;
+    const GAP: Duration = Duration::from_millis(100);
+    let folder = Folder::new("stalls");
+    let own = authority();
+    let (certificate, key) = signed_by(&own);
+    let certificate = folder.file("server.pem", &certificate);
+    let key = folder.file("server.key", &key);
+    let options = ["--grpc-server-ssl", "--grpc-server-cert", &certificate];
+    let options = [&options[..], &["--grpc-server-key", &key]].concat();
+    let switch = Switch::start(&folder, &options);
+    let hello = client_hello(trusting(&own)).await;
+    let endpoint = endpoint(&switch.address, Some(trusting(&own)));
+    let channel = endpoint.connect().await.expect("connected");
+    let mut controller = P4RuntimeClient::new(channel);
+    // A call that lasts, so that its connection stays.
+    let (_requests, receiver) = tokio::sync::mpsc::channel(1);
+    let stream = controller.stream_channel(ReceiverStream::new(receiver));
+    let _stream = stream.await.expect("a stream");
+
+    let began = Instant::now();
+    let stalled = |said: &[u8]| {
+        let mut stream = TcpStream::connect(&switch.address).expect("accepted");
+        stream.write_all(said).expect("taken");
+        stream
+    };
+    let mut all = Vec::new();
+    let mut slow = Vec::new();
+    for _ in 0..OF_A_KIND {
+        for said in [&[][..], &hello[..hello.len() / 2], &hello] {
+            all.push(stalled(said));
+        }
+        let stream = stalled(&[]);
+        slow.push(stream.try_clone().expect("a descriptor"));
+        all.push(stream);
+    }
+    let said_slowly = hello[..hello.len() - 1].to_vec();
+    let speaker = std::thread::spawn(move || {
+        for byte in said_slowly {
+            slow.retain_mut(|stream| stream.write_all(&[byte]).is_ok());
+            if slow.is_empty() {
+                return;
+            }
+            std::thread::sleep(GAP);
+        }
+    });
+    for _ in 0..5 {
+        let asked = Instant::now();
+        assert!(switch.answers(Some(trusting(&own))).await);
+        assert!(asked.elapsed() < FIRST_CALL / 2, "{:?}", asked.elapsed());
+    }
+    let deadline = began + FIRST_CALL + PATIENCE / 2;
+    let closed = tokio::task::spawn_blocking(move || {
+        let closed = all.into_iter().map(|stream| is_closed_by(stream, deadline));
+        closed.filter(|closed| *closed).count()
+    });
+    assert_eq!(closed.await.expect("counted"), 4 * OF_A_KIND);
+    speaker.join().expect("all of its connections ended");
+    let request = CapabilitiesRequest::default();
+    controller.capabilities(request).await.expect("answered");
 }
