@@ -1,0 +1,57 @@
+"""What runs of this repository give, in a form that depends on no clock, thread or processor."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from ebb_experiments.sim.results import Results
+from ebb_experiments.sim.run import Binaries, Run
+from ebb_experiments.sim.scenario import load_sim_scenario
+from ebb_experiments.sim.tables import SCHEMAS
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+SCENARIOS = ROOT / "experiments" / "scenarios" / "sim"
+
+Golden = dict[str, Any]
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def simulated(scenario: str, scratch: Path) -> Golden:
+    """By scheme and seed: the hash of the trace, and a digest of the rows of every table."""
+    logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
+    loaded = load_sim_scenario(SCENARIOS / f"{scenario}.toml", None)
+    found = {}
+    for scheme in loaded.schemes:
+        for seed in loaded.spec.seeds:
+            folder = scratch / f"{scheme}-{seed}"
+            folder.mkdir()
+            found[f"{scheme}, seed {seed}"] = summary(
+                Run(loaded, scheme, seed, Binaries(BUILD), folder).go()
+            )
+    return found
+
+
+def summary(results: Results) -> Golden:
+    """Tables without rows are left out."""
+    tables = {}
+    for name in SCHEMAS:
+        if rows := results.rows(name):
+            tables[name] = f"{len(rows)} rows, {digest(json.dumps(rows).encode())}"
+    return {"trace": results.run["trace_hash"], **tables}
+
+
+def program(scratch: Path) -> Golden:
+    """Digests of what ebb-p4c makes of p4src/fabric.p4."""
+    files = [scratch / name for name in ("fabric.json", "fabric.p4info.txtpb")]
+    command: list[str | Path] = [BUILD / "ebb-p4c", "-o", files[0], "--p4runtime-files", files[1]]
+    subprocess.run([*command, "p4src/fabric.p4"], cwd=ROOT, check=True)
+    return {file.name: digest(file.read_bytes()) for file in files}
