@@ -8,6 +8,7 @@ stf        STF text to commands, for tests that others wrote
 compilers  ebb-p4c and p4c-bm2-ss to BMv2 JSON and P4Info
 p4info     P4Info in text form
 model      what BMv2 JSON says of headers, tables, actions and the parser
+flow       which fields have their values from each other
 states     random entries and other state, from the P4Info
 packets    random packets that the parser accepts, and damaged ones
 fourway    the runner: two compilers, two switches, the same frames

@@ -21,6 +21,7 @@ import subprocess
 import tempfile
 import termios
 import time
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,7 +46,10 @@ from .commands import (
     WriteRegister,
 )
 from .model import Program
-from .thrift import ConnectionLost, ThriftError, Value
+from .thrift import ConnectionLost, Request, ThriftError, Value
+
+Calls = Generator[Request, object, None]
+"""The requests of a command, each of which gets its answer."""
 
 PORTS = 511
 """All that can be sent to: the next one is the drop port."""
@@ -56,6 +60,8 @@ QUEUE_PACKETS = 100_000
 START_S, CALL_S, BATCH_S = 120, 60, 120
 """How long something may take on a busy machine, in seconds."""
 PIPE_BYTES = 1 << 20
+MOST_TOGETHER = 100
+"""Commands that are told together: neither side's buffers are full then."""
 
 
 class Bmv2Error(Exception):
@@ -257,11 +263,13 @@ class Process:
 
     def _connect(self, port: int) -> thrift.Client:
         deadline = time.monotonic() + START_S
+        pause_s = 0.01
         while time.monotonic() < deadline:
             self.check()
             with contextlib.suppress(OSError):
                 return thrift.Client(port, CALL_S)
-            time.sleep(0.01)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.3, 0.1)
         raise Bmv2Error(f"simple_switch was not there after {START_S} s")
 
     def _wait_for_services(self) -> None:
@@ -304,14 +312,12 @@ class Process:
     def step(self, number: int, result: Run) -> None:
         """The commands of a batch, its packets, and what left."""
         batch = self.batches[number]
-        for place, command in batch.controls:
-            try:
-                self.control(command)
-            except (ConnectionLost, OSError) as error:
-                self.wait_for_end()
-                raise Bmv2Error(f"simple_switch does not answer: {error}") from None
-            except ThriftError as error:
-                result.refused[place] = str(error)
+        try:
+            for controls in portions(batch.controls):
+                self.tell(controls, result)
+        except (ConnectionLost, OSError) as error:
+            self.wait_for_end()
+            raise Bmv2Error(f"simple_switch does not answer: {error}") from None
         last = self.last[number]
         if last is None:
             return
@@ -321,6 +327,30 @@ class Process:
             self.wait_until_quiet(self.pipes[last])
         finally:
             result.frames[-1].extend(self.received())
+
+    def tell(self, controls: list[tuple[int, Control]], result: Run) -> None:
+        """Commands together: waiting for one answer after the other takes longer than the work."""
+        going = [(place, self.control(command)) for place, command in controls]
+        answers: dict[int, object] = {}
+        while going:
+            requests, waiting = [], []
+            for place, calls in going:
+                try:
+                    requests.append(calls.send(answers.get(place)))
+                    waiting.append((place, calls))
+                except StopIteration:
+                    pass
+                except ThriftError as error:
+                    result.refused[place] = str(error)
+            self.client.send(requests)
+            for place, _ in waiting:
+                try:
+                    answers[place] = self.client.receive()
+                except ConnectionLost:
+                    raise
+                except ThriftError as error:
+                    result.refused[place] = str(error)
+            going = [(place, calls) for place, calls in waiting if place not in result.refused]
 
     def wait_for_end(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -366,36 +396,36 @@ class Process:
     def call(self, service: str, method: str, *arguments: Value) -> object:
         return self.client.call(service, method, *arguments)
 
-    def control(self, command: Control) -> None:
+    def control(self, command: Control) -> Calls:
         context = thrift.i32(0)
         match command:
-            case Add(label=label):
-                self.handles[label] = (command.table, self.add(command))
+            case Add():
+                yield from self.add(command)
             case Remove(label):
-                self.remove(label)
+                yield self.remove(label)
             case SetDefault(table, what):
-                self.set_default(table, what)
+                yield self.set_default(table, what)
             case CreateMember(profile, call):
                 arguments = (thrift.text(profile), *self.action(call))
-                self.call("standard", "bm_mt_act_prof_add_member", context, *arguments)
+                yield standard("bm_mt_act_prof_add_member", context, *arguments)
             case CreateGroup(profile):
-                self.call("standard", "bm_mt_act_prof_create_group", context, thrift.text(profile))
+                yield standard("bm_mt_act_prof_create_group", context, thrift.text(profile))
             case AddToGroup(profile, member, group):
                 numbers = (thrift.i32(member), thrift.i32(group))
                 method = "bm_mt_act_prof_add_member_to_group"
-                self.call("standard", method, context, thrift.text(profile), *numbers)
+                yield standard(method, context, thrift.text(profile), *numbers)
             case Multicast(group, nodes):
-                self.multicast(group, nodes)
+                yield from self.multicast(group, nodes)
             case Mirror(session, port):
                 # A 32-bit number without sign, sent as one with.
-                number = (session + 2**31) % 2**32 - 2**31
+                number = thrift.i32((session + 2**31) % 2**32 - 2**31)
                 config = thrift.structure({1: thrift.i32(port)})
-                self.call("simple_switch", "mirroring_session_add", thrift.i32(number), config)
+                yield Request("simple_switch", "mirroring_session_add", (number, config))
             case WriteRegister(name, index, value):
                 place = (thrift.text(name), thrift.i32(index), thrift.i64(value))
-                self.call("standard", "bm_register_write", context, *place)
+                yield standard("bm_register_write", context, *place)
 
-    def add(self, command: Add) -> int:
+    def add(self, command: Add) -> Calls:
         table = self.program.tables[command.table]
         keys = [
             match_value(given, key.kind, key.bits)
@@ -406,8 +436,7 @@ class Process:
             options[1] = thrift.i32(LOWEST_PRIORITY - command.priority)
         forms = ("add_entry", "indirect_add_entry")
         method, what = self.what(command.what, forms, "indirect_ws_add_entry")
-        handle = self.call(
-            "standard",
+        handle = yield standard(
             method,
             thrift.i32(0),
             thrift.text(table.name),
@@ -416,25 +445,24 @@ class Process:
             thrift.structure(options),
         )
         assert isinstance(handle, int)
-        return handle
+        self.handles[command.label] = (command.table, handle)
 
-    def remove(self, label: str) -> None:
+    def remove(self, label: str) -> Request:
         if label not in self.handles:
             raise ThriftError(f"no entry was added as `{label}`")
         table, handle = self.handles.pop(label)
         form = "indirect_" if self.program.tables[table].profile else ""
         place = (thrift.i32(0), thrift.text(table), thrift.i32(handle))
-        self.call("standard", f"bm_mt_{form}delete_entry", *place)
+        return standard(f"bm_mt_{form}delete_entry", *place)
 
-    def set_default(self, table: str, what: What | None) -> None:
+    def set_default(self, table: str, what: What | None) -> Request:
         place = (thrift.i32(0), thrift.text(table))
         if what is None:
             form = "indirect_" if self.program.tables[table].profile else ""
-            self.call("standard", f"bm_mt_{form}reset_default_entry", *place)
-            return
+            return standard(f"bm_mt_{form}reset_default_entry", *place)
         forms = ("set_default_action", "indirect_set_default_member")
         method, arguments = self.what(what, forms, "indirect_ws_set_default_group")
-        self.call("standard", method, *place, *arguments)
+        return standard(method, *place, *arguments)
 
     def what(self, what: What, forms: tuple[str, str], group: str) -> tuple[str, list[Value]]:
         """The method for such an action, and its arguments."""
@@ -451,18 +479,37 @@ class Process:
         data = [thrift.binary(big_endian(call.arguments[n], b)) for n, b in parameters.items()]
         return [thrift.text(call.action), thrift.sequence(thrift.STRING, data)]
 
-    def multicast(self, group: int, nodes: tuple[tuple[int, tuple[int, ...]], ...]) -> None:
+    def multicast(self, group: int, nodes: tuple[tuple[int, tuple[int, ...]], ...]) -> Calls:
         context, service = thrift.i32(0), "simple_pre_lag"
-        made = self.call(service, "bm_mc_mgrp_create", context, thrift.i32(group))
+        made = yield Request(service, "bm_mc_mgrp_create", (context, thrift.i32(group)))
         assert isinstance(made, int)
         for instance, ports in nodes:
             bits = "".join(
                 "1" if port in ports else "0" for port in reversed(range(max(ports) + 1))
             )
             maps = (thrift.text(bits), thrift.text(""))
-            node = self.call(service, "bm_mc_node_create", context, thrift.i32(instance), *maps)
+            created = (context, thrift.i32(instance), *maps)
+            node = yield Request(service, "bm_mc_node_create", created)
             assert isinstance(node, int)
-            self.call(service, "bm_mc_node_associate", context, thrift.i32(made), thrift.i32(node))
+            numbers = (thrift.i32(made), thrift.i32(node))
+            yield Request(service, "bm_mc_node_associate", (context, *numbers))
+
+
+def portions(controls: list[tuple[int, Control]]) -> Iterator[list[tuple[int, Control]]]:
+    """What may be told together: an entry is removed only after the answer to its addition."""
+    portion: list[tuple[int, Control]] = []
+    for place, command in controls:
+        after = isinstance(command, Remove) and not all(isinstance(c, Remove) for _, c in portion)
+        if after or len(portion) == MOST_TOGETHER:
+            yield portion
+            portion = []
+        portion.append((place, command))
+    if portion:
+        yield portion
+
+
+def standard(method: str, *arguments: Value) -> Request:
+    return Request("standard", method, arguments)
 
 
 def match_value(given: Match, kind: str, bits: int) -> Value:

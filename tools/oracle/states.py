@@ -1,14 +1,14 @@
 """Random entries and other state for a program, from its P4Info.
 
 Values are drawn from few: what the program compares a field with, borders, and a handful of random
-ones that packets use too, so that entries are hit.
+ones that packets use too, so that entries are hit. What an action sets in one table, the keys of
+others find, and actions that drop are chosen less often: else nothing gets through many tables.
 """
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import Any
 
 from . import p4info
 from .commands import (
@@ -28,7 +28,8 @@ from .commands import (
     What,
     WriteRegister,
 )
-from .model import Field, Key, Program, Table
+from .flow import Flow, unwrapped
+from .model import Field, Key, Program, Table, objects
 
 PORT_BITS = 9
 PORTS = 8
@@ -40,6 +41,8 @@ MOST_ENTRIES = 8
 LARGEST_REGISTER_BITS = 63
 """BMv2's control plane takes no wider value."""
 GROUP_MEMBERS = 5
+DROPPING_WEIGHT = 5
+"""So much rarer are actions that drop than each of the others."""
 
 
 class Values:
@@ -47,21 +50,24 @@ class Values:
 
     def __init__(self, program: Program, rng: random.Random) -> None:
         self.rng = rng
-        self.of_field: dict[Field, list[int]] = defaultdict(list)
-        """That the program compares a field with."""
-        self.of_keys: dict[Field, list[int]] = defaultdict(list)
-        """That the entries of the present state match."""
+        self.flow = Flow(program)
+        self.compared: dict[Field, list[int]] = defaultdict(list)
+        """That the program compares fields with, by class of the field."""
+        self.present: dict[Field, list[int]] = defaultdict(list)
+        """That the entries of the present state match or set, by class of the field."""
         self.constants = sorted({c for c in constants(program) if c < 1 << 128})
         self.shared: dict[int, list[int]] = {}
-        compared(program, self.of_field)
+        for field, found in compared(program).items():
+            self.compared[self.flow.class_of(field)] += found
 
     def draw(self, field: Field, bits: int) -> int:
         """For a field of a packet or of a key."""
         largest = (1 << bits) - 1
         choice = self.rng.random()
-        for known, share in ((self.of_keys, 0.55), (self.of_field, 0.75)):
-            if field in known and choice < share:
-                return self.rng.choice(known[field]) & largest
+        kind = self.flow.class_of(field)
+        for known, share in ((self.present, 0.55), (self.compared, 0.75)):
+            if kind in known and choice < share:
+                return self.rng.choice(known[kind]) & largest
         return self.any(bits)
 
     def any(self, bits: int) -> int:
@@ -95,8 +101,9 @@ def constants(program: Program) -> set[int]:
     return {value for value in found if value >= 0}
 
 
-def compared(program: Program, found: dict[Field, list[int]]) -> None:
+def compared(program: Program) -> dict[Field, list[int]]:
     """Constants that a field is compared with in an expression."""
+    found: dict[Field, list[int]] = defaultdict(list)
     for node in program.nodes():
         if node.get("op") not in ("==", "!=", "<", "<=", ">", ">="):
             continue
@@ -109,14 +116,16 @@ def compared(program: Program, found: dict[Field, list[int]]) -> None:
                     # What is equal mostly leads on, what is not to a drop.
                     times = 4 if node["op"] in ("==", "!=") else 1
                     found[header, name] += [value] * times + [value + 1, max(value - 1, 0)]
-
-
-def unwrapped(node: Any) -> dict[str, Any]:
-    """An operand without the `expression` around it."""
-    while isinstance(node, dict) and node.get("type") == "expression":
-        node = node.get("value")
-    found: dict[str, Any] = node if isinstance(node, dict) else {}
     return found
+
+
+def dropping(program: Program) -> set[str]:
+    """Names of the actions that drop."""
+    return {
+        action["name"]
+        for action in program.json["actions"]
+        if any(node.get("op") in ("mark_to_drop", "drop") for node in objects(action))
+    }
 
 
 class States:
@@ -130,6 +139,7 @@ class States:
         self.members: dict[str, tuple[int, int]] = {}
         """Members and groups of each profile."""
         self.made = 0
+        self.dropping = dropping(program)
 
     def first(self) -> list[Command]:
         """What stays: replication, action profiles, contents of registers."""
@@ -139,7 +149,7 @@ class States:
         commands: list[Command] = [Remove(label) for label in self.labels]
         commands += [SetDefault(table, None) for table in self.defaults]
         self.labels, self.defaults = [], []
-        self.values.of_keys.clear()
+        self.values.present.clear()
         for info in self.info.tables:
             table = self.program.tables.get(info.name)
             if table is None or len(table.keys) != len(info.kinds):
@@ -175,7 +185,7 @@ class States:
     def match(self, key: Key, kind: str) -> Match:
         bits, ones = key.bits, (1 << key.bits) - 1
         value = self.values.draw(key.target, bits)
-        self.values.of_keys[key.target].append(value)
+        self.values.present[self.values.flow.class_of(key.target)].append(value)
         if kind == "LPM":
             length = self.rng.choice((bits, bits, bits // 2, self.rng.randint(0, bits)))
             return Match("lpm", value & ones << bits - length & ones, prefix_length=length)
@@ -197,19 +207,30 @@ class States:
         if info.has_const_default or not actions or table.profile or self.rng.random() < 0.6:
             return []
         self.defaults.append(table.name)
-        return [SetDefault(table.name, self.call(self.rng.choice(actions)))]
+        return [SetDefault(table.name, self.call(self.one_of(actions)))]
 
     def what(self, info: p4info.Table, actions: list[str]) -> What | None:
         if info.profile is None:
-            return self.call(self.rng.choice(actions))
+            return self.call(self.one_of(actions))
         members, groups = self.members.get(info.profile, (0, 0))
         if groups and self.rng.random() < 0.7:
             return Group(self.rng.randrange(groups))
         return Member(self.rng.randrange(members)) if members else None
 
+    def one_of(self, actions: list[str]) -> str:
+        weights = [1 if action in self.dropping else DROPPING_WEIGHT for action in actions]
+        return self.rng.choices(actions, weights)[0]
+
     def call(self, action: str) -> Call:
-        parameters = self.program.actions[action].items()
-        return Call(action, {name: self.argument(bits) for name, bits in parameters})
+        arguments = {}
+        for name, bits in self.program.actions[action].items():
+            kind = self.values.flow.parameters.get((action, name))
+            known = self.values.present.get(kind, []) if kind else []
+            reuse = known and self.rng.random() < 0.6
+            arguments[name] = self.rng.choice(known) if reuse else self.argument(bits)
+            if kind:
+                self.values.present[kind].append(arguments[name])
+        return Call(action, arguments)
 
     def argument(self, bits: int) -> int:
         if bits == PORT_BITS:
@@ -245,7 +266,7 @@ class States:
                 continue
             members = min(self.rng.randint(2, GROUP_MEMBERS), profile.size or GROUP_MEMBERS)
             for _ in range(members):
-                commands.append(CreateMember(profile.name, self.call(self.rng.choice(actions))))
+                commands.append(CreateMember(profile.name, self.call(self.one_of(actions))))
             groups = 2 if profile.with_selector else 0
             for group in range(groups):
                 commands.append(CreateGroup(profile.name))

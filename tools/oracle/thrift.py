@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Any
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 CALL, EXCEPTION = 1, 3
 VERSION = 0x80010000
@@ -60,23 +62,45 @@ def sequence(kind: int, values: list[Value]) -> Value:
     return LIST, struct.pack(">bi", kind, len(values)) + b"".join(data for _, data in values)
 
 
+@dataclass(frozen=True, slots=True)
+class Request:
+    service: str
+    method: str
+    arguments: tuple[Value, ...]
+
+
 class Client:
-    """One connection."""
+    """One connection. Requests may be sent before the answers to earlier ones are read."""
 
     def __init__(self, port: int, timeout_s: float) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.answers = self.socket.makefile("rb")
+        self.methods: deque[str] = deque()
+        """Of the requests that are not answered yet."""
 
     def close(self) -> None:
+        self.answers.close()
         self.socket.close()
 
     def call(self, service: str, method: str, *arguments: Value) -> Any:
         """The result; structures are dicts by field number."""
-        name = f"{service}:{method}".encode()
-        head = struct.pack(">Ii", VERSION | CALL, len(name)) + name + struct.pack(">i", 0)
-        fields = dict(enumerate(arguments, 1))
-        self.socket.sendall(head + structure(fields)[1])
-        reply = Reader(self.socket)
+        self.send([Request(service, method, arguments)])
+        return self.receive()
+
+    def send(self, requests: list[Request]) -> None:
+        data = b""
+        for request in requests:
+            name = f"{request.service}:{request.method}".encode()
+            head = struct.pack(">Ii", VERSION | CALL, len(name)) + name + struct.pack(">i", 0)
+            data += head + structure(dict(enumerate(request.arguments, 1)))[1]
+            self.methods.append(request.method)
+        self.socket.sendall(data)
+
+    def receive(self) -> Any:
+        """The result of the oldest request that is not answered yet."""
+        method = self.methods.popleft()
+        reply = Reader(self.answers)
         (version,) = reply.unpack(">I")
         reply.take(reply.unpack(">i")[0])
         reply.take(4)
@@ -89,18 +113,15 @@ class Client:
 
 
 class Reader:
-    """Values from a socket."""
+    """Values from a connection."""
 
-    def __init__(self, source: socket.socket) -> None:
+    def __init__(self, source: BinaryIO) -> None:
         self.source = source
 
     def take(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            more = self.source.recv(count - len(data))
-            if not more:
-                raise ConnectionLost("the switch closed the connection")
-            data += more
+        data = self.source.read(count)
+        if len(data) < count:
+            raise ConnectionLost("the switch closed the connection")
         return data
 
     def unpack(self, form: str) -> tuple[Any, ...]:

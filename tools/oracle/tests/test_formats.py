@@ -100,6 +100,19 @@ def test_thrift_calls_return_values_and_refusals() -> None:
     assert isinstance(lost, thrift.ConnectionLost)
 
 
+def test_answers_are_those_to_the_requests_in_their_order() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = thrift.Client(server.getsockname()[1], 5)
+        connection, _ = server.accept()
+        with connection:
+            client.send([thrift.Request("s", "one", ()), thrift.Request("s", "two", ())])
+            connection.sendall(reply(3, {1: thrift.text("no")}) + reply(2, {0: thrift.i32(2)}))
+            with pytest.raises(thrift.ThriftError, match="one: no"):
+                client.receive()
+            assert client.receive() == 2
+            client.close()
+
+
 def test_only_whole_frames_of_a_pcap_file_are_read() -> None:
     data = pcap.HEADER + pcap.record(1_500_000, b"abc") + pcap.record(2, b"")
     at = len(pcap.HEADER)

@@ -1,5 +1,6 @@
 """Random packets and states."""
 
+import json
 import random
 from pathlib import Path
 
@@ -15,11 +16,13 @@ from oracle.commands import (
     SetDefault,
     WriteRegister,
 )
+from oracle.flow import Flow
 from oracle.fourway import Options, generate
+from oracle.model import Program
 from oracle.p4info import P4Info
 from oracle.packets import Bits, Packets, checksum
 from oracle.states import States, Values
-from oracle.tests.fixtures import P4INFO, program
+from oracle.tests.fixtures import P4INFO, document, field, program
 
 
 def test_the_same_seed_gives_the_same_commands(tmp_path: Path) -> None:
@@ -79,6 +82,66 @@ def test_entries_are_such_that_a_switch_takes_them(tmp_path: Path) -> None:
         assert len(set(priorities)) == len(priorities)
     kinds = {("I.route", "lpm"), ("I.ecmp", "exact"), ("I.acl", "ternary")}
     assert seen == {*kinds, ("I.acl", "range"), ("I.acl", "optional")}
+
+
+def two_tables(folder: Path) -> Program:
+    """An action writes to `meta.x`, of which `copied.x` is a copy, which a table matches."""
+    made = document()
+    made["headers"].append({"name": "copied", "id": 3, "header_type": "meta_t", "metadata": True})
+    forward, drop = made["actions"]
+    forward["runtime_data"] = [{"name": "port", "bitwidth": 8}]
+    argument = {"type": "runtime_data", "value": 0}
+    headers = [{"type": "header", "value": name} for name in ("copied", "meta")]
+    forward["primitives"] = [
+        {"op": "assign", "parameters": [field("meta", "x"), argument]},
+        {"op": "assign_header", "parameters": headers},
+        {"op": "assign", "parameters": [field("ipv4", "ttl"), field("ipv4", "tos")]},
+    ]
+    drop["primitives"] = [{"op": "mark_to_drop", "parameters": [headers[0]]}]
+    made["pipelines"][0]["tables"][2]["key"][0]["target"] = ["copied", "x"]
+    path = folder / "program.json"
+    path.write_text(json.dumps(made))
+    return Program(path)
+
+
+def test_fields_that_are_copied_are_one_class(tmp_path: Path) -> None:
+    flow = Flow(two_tables(tmp_path))
+    written = flow.parameters["I.forward", "port"]
+    assert flow.class_of(("copied", "x")) == flow.class_of(("meta", "x")) == written
+    assert flow.class_of(("ipv4", "ttl")) == flow.class_of(("ipv4", "tos")) != written
+    assert flow.class_of(("ipv4", "protocol")) == ("ipv4", "protocol")
+
+
+def agreement(states: States) -> float:
+    """Share of the keys of one table that an action of another one has set."""
+    found = total = 0
+    states.first()
+    for _ in range(200):
+        arguments, keys = set(), []
+        for command in states.next():
+            match command:
+                case Add("I.ecmp", (key,), _, _, _):
+                    keys.append(key.value)
+                case Add(_, _, Call(_, given), _, _):
+                    arguments.add(given["port"])
+        if arguments:
+            found += sum(key in arguments for key in keys)
+            total += len(keys)
+    return found / total
+
+
+def test_keys_find_what_actions_set(tmp_path: Path) -> None:
+    states = States(two_tables(tmp_path), P4Info(P4INFO), random.Random(5))
+    blind = States(two_tables(tmp_path), P4Info(P4INFO), random.Random(5))
+    blind.values.flow.parameters.clear()
+    # Few values are drawn often, so some agree by chance.
+    assert agreement(states) > 0.55 > agreement(blind)
+
+
+def test_actions_that_drop_are_chosen_less_often(tmp_path: Path) -> None:
+    states = States(two_tables(tmp_path), P4Info(P4INFO), random.Random(6))
+    chosen = [states.one_of(["I.drop", "I.forward"]) for _ in range(600)]
+    assert 50 < chosen.count("I.drop") < 150
 
 
 def test_packets_follow_the_parser(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from oracle import bmv2, compilers, fourway, pcap, testgen
 from oracle.bmv2 import Run, Split, split
-from oracle.commands import Command, Mirror, Packet
+from oracle.commands import Add, Call, Command, Control, Mirror, Packet, Remove
 from oracle.fourway import OUR_SWITCH, THEIR_SWITCH, FourWay, Options, Way
 from oracle.known import excused, legitimate
 from oracle.model import Program
@@ -44,6 +44,15 @@ def test_a_pipe_holds_back_what_a_later_batch_may_read(tmp_path: Path) -> None:
     assert not pipe.is_open
     assert os.read(reader, 1000) == b""
     os.close(reader)
+
+
+def test_commands_are_told_together_but_removals_after_what_was_added() -> None:
+    add = Add("t", (), Call("a", {}), "e1")
+    commands: list[Control] = [Remove("e0"), Remove("e9"), add, Remove("e1"), Mirror(1, 2)]
+    controls = list(enumerate(commands))
+    assert list(bmv2.portions(controls)) == [controls[:3], controls[3:]]
+    many: list[tuple[int, Control]] = [(n, Mirror(1, 2)) for n in range(bmv2.MOST_TOGETHER + 1)]
+    assert [len(portion) for portion in bmv2.portions(many)] == [bmv2.MOST_TOGETHER, 1]
 
 
 class Runs(FourWay):
