@@ -7,35 +7,24 @@ import sys
 from pathlib import Path
 
 from . import runner
-from .program import Unusable, read
-from .sections import Result, compare
 
 EQUAL, DIFFERENT, UNUSABLE = 0, 1, 2
-
-
-def show(result: Result) -> None:
-    for d in result.differences:
-        print(f"{d.section}: {d.path}\n  left:  {d.left}\n  right: {d.right}")
-    for section, why in result.not_compared:
-        print(f"{section}: not compared: {why}")
+EXIT = {"equal": EQUAL, "explained": EQUAL, "different": DIFFERENT}
 
 
 def files(left: Path, right: Path, limit: int) -> int:
-    try:
-        result = compare(read(left), read(right), limit)
-    except Unusable as problem:
+    verdict, result, problem = runner.judged(left, right, limit)
+    if problem:
         print(problem, file=sys.stderr)
-        return UNUSABLE
-    show(result)
-    if result.differences:
-        return DIFFERENT
-    return UNUSABLE if result.not_compared else EQUAL
+    for line in runner.told(result):
+        print(line)
+    return EXIT.get(verdict, UNUSABLE)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    sys.setrecursionlimit(100_000)
     parser = argparse.ArgumentParser(
-        description="Compares BMv2 JSON files by meaning. Exit: 0 equal, 1 different, 2 unusable."
+        description="Compares BMv2 JSON files by meaning.",
+        epilog="Exit: 0 equal or explained, 1 different, 2 not all compared.",
     )
     parser.add_argument("json", nargs="*", type=Path, help="the two files")
     parser.add_argument(

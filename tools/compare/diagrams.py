@@ -7,11 +7,13 @@ whatever order two programs asked their conditions.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 _LEAF = 1 << 60
 """The place of a leaf in the order of atoms: behind all."""
+MOST_WAYS = 8
 
 
 class TooLarge(Exception):
@@ -130,6 +132,25 @@ class Diagrams:
             )
         return found
 
+    def numbers(self, node: Node) -> set[int]:
+        """The first arguments of the terms in the leaves."""
+        found: set[int] = set()
+        seen: set[Node] = set()
+        pending = [node]
+        while pending:
+            here = pending.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            if here.term is not None:
+                number = here.term.args[0]
+                assert isinstance(number, int)
+                found.add(number)
+            else:
+                assert here.high and here.low
+                pending += [here.high, here.low]
+        return found
+
     def both(self, a: Node, b: Node) -> Node:
         return self.choose(a, b, self.false)
 
@@ -183,10 +204,10 @@ class Diagrams:
         """The terms that `a` and `b` have together, and a way that leads there.
 
         Ways on which a value equals two constants are left out, and values that a way fixes are
-        constants in the terms. Every pair comes once.
+        constants in the terms. A pair comes with `MOST_WAYS` of its ways at most.
         """
         seen: set[tuple[Node, Node, tuple[tuple[Term, int], ...]]] = set()
-        given: set[tuple[Term, Term]] = set()
+        given: Counter[tuple[Term, Term]] = Counter()
         stack: list[tuple[Node, Node, dict[Term, int], list[tuple[Term, bool]]]] = [(a, b, {}, [])]
         while stack:
             left, right, known, way = stack.pop()
@@ -197,12 +218,12 @@ class Diagrams:
             if len(seen) > self.limit:
                 raise TooLarge(f"more than {self.limit} ways")
             if left.term is not None and right.term is not None:
-                if (left.term, right.term) not in given:
+                if given[left.term, right.term] < MOST_WAYS:
                     x, y = left.term, right.term
                     if x is not y:
                         x, y = self.with_known(x, known), self.with_known(y, known)
                     if x is not y:
-                        given.add((left.term, right.term))
+                        given[left.term, right.term] += 1
                     yield x, y, way
                 continue
             atom = min(left.atom, right.atom)

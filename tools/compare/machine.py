@@ -449,11 +449,13 @@ class Machine:
                 self.set(target, field, unknown, self.d.both(here, nowhere))
 
     def copy(self, to: str, source: str, when: Node | None = None) -> None:
-        """Copies a header: an invalid one only makes the other invalid."""
+        """Copies a header. What an invalid one holds is not defined, before and after."""
         when = self.d.true if when is None else when
         valid = self.true_if(self.get(source, "$valid$"))
+        unknown = self.d.leaf(self.d.term("undefined", None))
         for field in self.program.fields(source):
-            self.set(to, field.name, self.get(source, field.name), self.d.both(when, valid))
+            value = self.d.choose(valid, self.get(source, field.name), unknown)
+            self.set(to, field.name, value, when)
         self.set(to, "$valid$", valid, when)
 
     def move(self, op: str, stack: str, count: Node) -> None:

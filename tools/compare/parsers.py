@@ -1,8 +1,9 @@
 """What a parser does to a packet: both parsers run side by side, from state to state.
 
-States that go on without a choice are one with their successor, so splitting and merging them does
-not count, and neither do names. What was extracted is compared at every choice, variables at the
-end. A pair of states is compared again while what leads into it differs, at most `VISITS` times.
+States that go on without a choice, or to one state whatever they choose, are one with their
+successor, so splitting and merging them does not count, and neither do names. What was extracted
+and what variables hold is compared where both parsers end. A pair of states is compared again while
+what leads into it differs; after `VISITS` times the comparison gives up, and says so.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .diagrams import Diagrams, Node, Term
+from . import witness
+from .diagrams import Diagrams, Node
 from .machine import Machine, NotCompared
 from .pipelines import differing
 from .program import Json, Program
+from .witness import Way
 
-VISITS = 40
+VISITS = 100
 NO_MATCH = "(error)"
 """What comes after a choice that no transition matches, or a check that fails."""
-
+ENDS = (None, NO_MATCH)
 
 Snapshot = tuple[dict[str, Node], int, dict[str, int]]
 
@@ -61,21 +64,20 @@ class ParserMachine(Machine):
             return name
         passed = 0
         self.rejected = False
-        while name is not None:
+        while name is not None:  # None: the packet is accepted.
             state = self.states[name]
             for op in state["parser_ops"]:
                 self.parse(op)
                 if self.rejected:
                     return NO_MATCH
             chosen, followers = self.choice(name)
-            if chosen.term is None:
+            ways = {followers[number] for number in self.d.numbers(chosen)}
+            if len(ways) > 1:
                 return name
             passed += 1
             if passed > 100 * len(self.states):
                 raise NotCompared(f"the parser state {name} leads to itself")
-            number = chosen.term.args[0]
-            assert isinstance(number, int)
-            name = followers[number]
+            (name,) = ways
             if name == NO_MATCH:
                 return name
         return None
@@ -148,8 +150,9 @@ class ParserMachine(Machine):
 
     def choice(self, name: str | None) -> tuple[Node, list[str | None]]:
         """Which of the successors listed comes next: a diagram of their numbers."""
-        if name is None:
-            return self.d.leaf(self.d.term("go", 0)), [None]
+        if name in ENDS:
+            return self.d.leaf(self.d.term("go", 0)), [name]
+        assert name is not None
         state = self.states[name]
         keys = [(self.value(k), self.key_width(k)) for k in state["transition_key"]]
         followers: list[str | None] = [t["next_state"] for t in state["transitions"]]
@@ -195,10 +198,25 @@ class Difference:
     where: str
     left: str
     right: str
+    reason: str = ""
+    """As in `pipelines.Found`."""
 
 
-def show_way(way: list[tuple[Term, bool]]) -> str:
+def show_way(way: Way) -> str:
     return ", ".join(f"{'' if holds else 'not '}{term}" for term, holds in way) or "always"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A pair of states to compare: their names, what was before them, and how they are reached."""
+
+    left: str | None
+    right: str | None
+    before_left: Snapshot
+    before_right: Snapshot
+    how: str
+    way: Way
+    """All conditions from the start to here."""
 
 
 class Comparison:
@@ -215,16 +233,20 @@ class Comparison:
         for machine in (self.left, self.right):
             machine.fill()
             machine.arrive()
-        self.work = [(parsers[0]["init_state"], parsers[1]["init_state"], *self.saved(), "start")]
+        starts = parsers[0]["init_state"], parsers[1]["init_state"]
+        self.work: list[Step] = [Step(*starts, *self.saved(), "start", [])]
+        self.given_up = ""
+        """Which pair of states was met too often; empty if none was."""
         while self.work and len(self.differences) < 20:
-            self.step(*self.work.pop())
+            self.step(self.work.pop())
 
-    def saved(self) -> tuple[Any, Any]:
+    def saved(self) -> tuple[Snapshot, Snapshot]:
         return self.left.snapshot(), self.right.snapshot()
 
-    def step(self, a: str | None, b: str | None, before_a: Any, before_b: Any, how: str) -> None:
-        self.left.restore(before_a)
-        self.right.restore(before_b)
+    def step(self, step: Step) -> None:
+        a, b, how = step.left, step.right, step.how
+        self.left.restore(step.before_left)
+        self.right.restore(step.before_right)
         environment = (
             self.left.locals(),
             self.right.locals(),
@@ -233,22 +255,22 @@ class Comparison:
             tuple(self.unequal()),
         )
         seen = self.visits.setdefault((a, b), set())
-        if environment in seen or len(seen) >= VISITS:
+        if environment in seen:
+            return
+        if len(seen) >= VISITS:
+            self.given_up = f"the states {a} and {b} were met in more than {VISITS} ways"
             return
         seen.add(environment)
         a, b = self.left.block(a), self.right.block(b)
-        if NO_MATCH in (a, b):
+        if a in ENDS and b in ENDS:
             if a != b:
-                self.differences.append(Difference(f"after {how}", str(a), str(b)))
-            self.same_state(["packet"], how)
+                reason = "" if witness.possible(step.way) else witness.unshown(step.way)
+                self.differences.append(Difference(f"after {how}", str(a), str(b), reason))
+            self.same_state(self.variables(), step)
             return
-        at_end = a is None and b is None
-        if not self.same_state(["packet"] if not at_end else self.variables(), how):
-            return
-        for machine in (self.left, self.right):
-            machine.state.pop("packet", None)
-        if at_end:
-            return
+        if self.left.history("packet") is self.right.history("packet"):
+            for machine in (self.left, self.right):
+                machine.state.pop("packet", None)
         choice_a, followers_a = self.left.choice(a)
         choice_b, followers_b = self.right.choice(b)
         after = self.saved()
@@ -258,7 +280,10 @@ class Comparison:
                 for followers, number in ((followers_a, left.args[0]), (followers_b, right.args[0]))
                 if isinstance(number, int)
             )
-            self.work.append((next_a, next_b, *after, f"{a}: {show_way(way)}"))
+            whole = [*step.way, *way]
+            if not witness.contradictory(whole):
+                told = f"{a}: {show_way(way)}"
+                self.work.append(Step(next_a, next_b, *after, told, whole))
 
     def variables(self) -> list[str]:
         names = self.left.state | self.right.state
@@ -269,23 +294,16 @@ class Comparison:
         found = [(n, self.left.history(n), self.right.history(n)) for n in self.variables()]
         return [(n, a, b) for n, a, b in found if a is not b]
 
-    def same_state(self, names: list[str], how: str) -> bool:
-        found = False
+    def same_state(self, names: list[str], step: Step) -> None:
         for name in names:
             if not self.declared(name):
                 continue  # Only one program has it: the section of headers says so.
-            different = differing(self.d, self.left.outcome(name), self.right.outcome(name))
+            sides = self.left.outcome(name), self.right.outcome(name)
+            different = differing(self.d, *sides, step.way)
             if different:
-                found = True
-                x, y, way = different
-                self.differences.append(
-                    Difference(
-                        f"{name} after {how} if {show_way(way)}",
-                        str(x),
-                        str(y),
-                    )
-                )
-        return not found
+                where = f"{name} after {step.how} if {show_way(different.way)}"
+                values = str(different.left), str(different.right)
+                self.differences.append(Difference(where, *values, different.reason))
 
     def declared(self, name: str) -> bool:
         known = name in self.left.state, name in self.right.state

@@ -8,7 +8,9 @@ with which key, and for every variable and object what is in it at the end.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from . import witness
 from .diagrams import Diagrams, Node, Term
 from .machine import Machine, NotCompared
 from .program import Json, Program
@@ -98,6 +100,15 @@ class Execution:
             way = self.d.both(way, self.d.negated(self.machine.stopped))
             before = self.reached.get(follower, self.d.false)
             self.reached[follower] = self.d.either(before, way)
+
+    def idle(self) -> set[str]:
+        """The tables that are more than code and that no packet reaches."""
+        ways = {name: self.reached.get(name, self.d.false) for name in self.visible}
+        return {
+            name
+            for name, way in ways.items()
+            if name in self.nodes and not is_shown(differing(self.d, way, self.d.false))
+        }
 
     def visit(self, node: Json, way: Node) -> None:
         if way is self.d.false:
@@ -242,13 +253,41 @@ def compatible(a: Term, b: Term) -> bool:
     )
 
 
+MOST_PAIRS = 30
+"""So many pairs of values are tried before a difference counts as one that was not shown."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Two different values that diagrams have together, and how one gets there."""
+
+    left: Term
+    right: Term
+    way: witness.Way
+    reason: str = ""
+    """Why it need not be a difference: no numbers were found that show it."""
+
+
+def is_shown(found: Found | None) -> bool:
+    return found is not None and not found.reason
+
+
 def differing(
-    diagrams: Diagrams, left: Node, right: Node
-) -> tuple[Term, Term, list[tuple[Term, bool]]] | None:
-    """Two different values that the diagrams have together, and how one gets there."""
+    diagrams: Diagrams, left: Node, right: Node, before: witness.Way | None = None
+) -> Found | None:
+    """A difference that was shown rather than one that was not; `before` is what led here."""
     if left is right:
         return None
+    unshown: Found | None = None
+    tried = 0
     for a, b, way in diagrams.pairs(left, right):
-        if not compatible(a, b):
-            return a, b, way
-    return None
+        whole = [*(before or []), *way]
+        if compatible(a, b) or witness.contradictory(whole):
+            continue
+        if witness.shown(a, b, whole) is not None:
+            return Found(a, b, way)
+        unshown = unshown or Found(a, b, way, witness.unshown(way))
+        tried += 1
+        if tried >= MOST_PAIRS:
+            break
+    return unshown

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,9 @@ class Program:
         self.json = json
         self.types = {t["name"]: t for t in json["header_types"]}
         self.headers: Json = {h["name"]: h for h in json["headers"]}
+        for name, times in Counter(h["name"] for h in json["headers"]).items():
+            if times > 1:
+                raise Unusable(f"it declares the header {name} {times} times")
         self.stacks: Json = {s["name"]: s for s in json.get("header_stacks", [])}
         self.unions: Json = {u["name"]: u for u in json.get("header_unions", [])}
         self.actions: dict[int, Json] = {a["id"]: a for a in json["actions"]}
@@ -126,7 +130,10 @@ class Program:
     def field(self, header: str, name: str) -> FieldType:
         if name == "$valid$":
             return FieldType(name, 1, False)
-        return next(f for f in self.fields(header) if f.name == name)
+        found = next((f for f in self.fields(header) if f.name == name), None)
+        if found is None:
+            raise Unusable(f"header {header} has no field {name}")
+        return found
 
     def elements(self, stack: str) -> list[str]:
         """The headers of a stack, of headers of a union."""
@@ -181,6 +188,8 @@ def read(path: Path) -> Program:
     try:
         content = json.loads(path.read_text())
         return Program(content)
+    except Unusable as problem:
+        raise Unusable(f"{path}: {problem}") from problem
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         raise Unusable(
             f"{path}: {type(problem).__name__}: {problem}; expected a compiler's JSON for BMv2"

@@ -9,11 +9,11 @@ locals, `force_arith`, padding. Field lists and calculations are part of what us
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from . import parsers
+from . import parsers, reasons
 from .diagrams import Diagrams, TooLarge
 from .machine import Machine, NotCompared
 from .parsers import show_way
@@ -27,6 +27,8 @@ class Difference:
     path: str
     left: str
     right: str
+    reason: str = ""
+    """Why neither program is wrong; empty if there is no reason."""
 
 
 @dataclass
@@ -257,15 +259,21 @@ def compare_fields(
     section: str, left: Fields, right: Fields, prefix: str = ""
 ) -> Iterable[Difference]:
     for key in {**left, **right}:
-        a, b = left.get(key, "missing"), right.get(key, "missing")
+        a, b = left.get(key, MISSING), right.get(key, MISSING)
         if a != b:
             yield Difference(section, prefix + key, str(a), str(b))
+
+
+MISSING = "missing"
+"""The value of what a program does not have."""
 
 
 class Comparison:
     def __init__(self, left: Program, right: Program, limit: int = 400_000) -> None:
         self.left, self.right, self.limit = left, right, limit
         self.result = Result()
+        self.idle: tuple[set[str], set[str]] = (set(), set())
+        """Tables of both programs that no packet reaches."""
         mark_local_headers(left, right)
         for section, collect in DECLARED.items():
             self.add(compare_fields(section, collect(left), collect(right)))
@@ -275,13 +283,24 @@ class Comparison:
         self.attempt("parsers", self.parser)
         self.attempt("checksums", self.checksums)
         self.attempt("deparser code", self.deparser_code)
+        self.result.differences = [self.explained(d) for d in self.result.differences]
+
+    def explained(self, found: Difference) -> Difference:
+        """With the reason, if it is something that only one program has."""
+        if found.reason or MISSING not in (found.left, found.right):
+            return found
+        side = 1 if found.left == MISSING else 0
+        program = (self.left, self.right)[side]
+        why = reasons.reason(found.section, found.path, program, self.idle[side])
+        return replace(found, reason=why)
 
     def add(self, differences: Iterable[Difference]) -> None:
         self.result.differences.extend(differences)
 
     def attempt(self, section: str, compare: Callable[[Diagrams], Iterable[Difference]]) -> None:
         try:
-            self.add(compare(Diagrams(self.limit)))
+            for difference in compare(Diagrams(self.limit)):
+                self.add([difference])
         except (NotCompared, TooLarge) as why:
             self.result.not_compared.append((section, str(why)))
 
@@ -294,7 +313,7 @@ class Comparison:
             for name, found in tables[side].items():
                 if name not in common and not is_code(found) and not is_choice(found):
                     shown.add(name)
-                    values = ("there", "missing") if side == 0 else ("missing", "there")
+                    values = ("there", MISSING) if side == 0 else (MISSING, "there")
                     self.add([Difference("tables", f"{pipeline} {name}", *values)])
         for name in sorted(common & shown):
             fields = table(self.left, tables[0][name]), table(self.right, tables[1][name])
@@ -306,6 +325,8 @@ class Comparison:
             Execution(p, next(x for x in p.json["pipelines"] if x["name"] == name), d, visible)
             for p in (self.left, self.right)
         ]
+        for side, idle in zip(sides, self.idle, strict=True):
+            idle |= side.idle()
         return self.machines(d, name, sides[0].machine, sides[1].machine)
 
     def machines(
@@ -321,14 +342,16 @@ class Comparison:
                 continue
             found = differing(d, left.outcome(variable), right.outcome(variable))
             if found:
-                a, b, way = found
-                where = f"{variable} if {show_way(way)}"
-                yield Difference(section, where, str(a), str(b))
+                where = f"{variable} if {show_way(found.way)}"
+                yield Difference(section, where, str(found.left), str(found.right), found.reason)
 
     def parser(self, d: Diagrams) -> Iterable[Difference]:
         pair = self.left.json["parsers"][0], self.right.json["parsers"][0]
-        for found in parsers.Comparison(self.left, self.right, pair, d).differences:
-            yield Difference("parsers", found.where, found.left, found.right)
+        comparison = parsers.Comparison(self.left, self.right, pair, d)
+        for found in comparison.differences:
+            yield Difference("parsers", found.where, found.left, found.right, found.reason)
+        if comparison.given_up:
+            raise NotCompared(comparison.given_up)
 
     def checksums(self, d: Diagrams) -> Iterable[Difference]:
         left, right = (self.computed(Machine(p, d)) for p in (self.left, self.right))

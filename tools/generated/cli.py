@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -18,8 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from compare.program import Unusable, read
-from compare.sections import compare as compare_json
+from compare import runner
 from oracle import bmv2
 from oracle.commands import Command
 from oracle.compilers import OURS, THEIRS, command
@@ -35,7 +33,7 @@ class Outcome:
     seed: int
     packets: Result
     meaning: str = "not reached"
-    """`equal`, `different`, `not compared`, `failed`, or `not reached` if a compiler refused."""
+    """A verdict of `compare.runner`, or `not reached` if a compiler refused; left is ours."""
     details: list[str] = field(default_factory=list)
 
     @property
@@ -51,24 +49,10 @@ class Both(FourWay):
     details: list[str]
 
     def judge(self, commands: list[Command]) -> Result:
-        paths = [self.programs[name].path for name in (OURS, THEIRS)]
-        self.meaning, self.details = meaning(*paths)
+        ours, theirs = (self.programs[name].path for name in (OURS, THEIRS))
+        self.meaning, result, problem = runner.judged(ours, theirs, NODES)
+        self.details = [problem, *runner.told(result)] if problem else runner.told(result)
         return super().judge(commands)
-
-
-def meaning(ours: Path, theirs: Path) -> tuple[str, list[str]]:
-    sys.setrecursionlimit(100_000)
-    try:
-        result = compare_json(read(ours), read(theirs), NODES)
-    except (Unusable, RecursionError, KeyError, ValueError, StopIteration) as problem:
-        return "failed", [f"{type(problem).__name__}: {problem}"]
-    details = [
-        f"{d.section}: {d.path}\n  ours:  {d.left}\n  p4c's: {d.right}" for d in result.differences
-    ]
-    details += [f"{section}: not compared: {why}" for section, why in result.not_compared]
-    if result.differences:
-        return "different", details
-    return ("not compared" if result.not_compared else "equal"), details
 
 
 def one(folder: Path, options: Options, seed: int) -> Outcome:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from compare import cli
+from compare import cli, witness
 from compare.arithmetic import Arithmetic
 from compare.diagrams import Diagrams, Term
-from compare.program import Program, plain_names
+from compare.program import Program, Unusable, plain_names, read
+from compare.reasons import ENUM, IDLE
 from compare.sections import Result, compare
 from compare.tests.build import (
     Json,
@@ -80,6 +81,61 @@ def test_one_computation_has_one_term() -> None:
     # A mask that cuts is none that does not.
     assert m.truncated(4, x) is not x
     assert m.truncated(8, plus(x, y)) is not m.truncated(8, plus(x, d.const(1)))
+
+
+def test_algebra_has_one_form() -> None:
+    d = Diagrams()
+    m = Arithmetic(d)
+    x, y, wide = (d.term("field", n, w) for n, w in (("x", 8), ("y", 8), ("wide", 32)))
+
+    def n(number: int) -> Term:
+        return d.const(number)
+
+    def op(name: str, *args: Term) -> Term:
+        return m.apply(name, *args)
+
+    # Saturation where nothing overflows, of constants, and of what is never positive.
+    assert op("usat_cast", x, n(8)) is x
+    assert op("usat_cast", op("-", n(2), n(5)), n(4)) is n(0)
+    assert op("usat_cast", op("-", n(0), x), n(8)) is n(0)
+    assert op("usat_cast", op("+", x, y), n(8)) is not m.truncated(8, op("+", x, y))
+    assert op("sat_cast", m.as_signed(8, wide), n(8)) is m.as_signed(8, wide)
+    # What cancels.
+    assert op("-", x, op("+", x, y)) is op("-", n(0), y)
+    assert op("^", x, op("^", y, x)) is y
+    # A complement inside and outside of another operation.
+    inside = op("^", m.truncated(8, op("~", x)), n(8))
+    assert inside is m.truncated(8, op("~", op("^", x, n(8))))
+    # A slice of a concatenation.
+    joined = op("|", op("<<", x, n(8)), y)
+    assert m.truncated(8, op(">>", joined, n(8))) is x
+    assert m.truncated(4, op(">>", joined, n(4))) is op(">>", y, n(4))
+    # Nothing shifted, ones that are there already, what is out of bounds.
+    assert op("<<", n(0), x) is n(0)
+    assert op("|", x, n(255)) is n(255)
+    assert m.less(n(255), x) is d.false
+
+
+def test_numbers_show_a_difference_or_that_none_was_found() -> None:
+    d = Diagrams()
+    x, y = d.term("field", "x", 8), d.term("field", "y", 8)
+    double, twice = d.term("+", x, x), d.term("*", x, d.const(2))
+    assert witness.shown(double, twice, []) is None
+    assert witness.shown(double, x, [(d.term("==", x, d.const(7)), True)]) == {"x": 7}
+    # The way asks for a sum, and for a part of a number.
+    way = [
+        (d.term("==", d.term("trunc", 8, d.term("+", x, y)), d.const(200)), True),
+        (d.term("==", d.term(">>", y, d.const(4)), d.const(9)), True),
+        (d.term("<", x, d.const(0x31)), False),
+    ]
+    found = witness.shown(d.const(0), d.const(1), way)
+    assert found and (found["x"] + found["y"]) % 256 == 200
+    assert found["y"] >> 4 == 9 and found["x"] >= 0x31
+    # What nobody defined shows nothing.
+    assert witness.shown(d.term("undefined", None), x, []) is None
+    on_it = [(d.term("==", d.term("undefined", None), d.const(1)), True)]
+    assert witness.shown(d.const(0), d.const(1), on_it) is None
+    assert "invalid header" in witness.unshown(on_it)
 
 
 def test_comparisons_have_one_form() -> None:
@@ -204,6 +260,54 @@ def test_where_a_table_of_members_goes_on_after_a_miss_counts() -> None:
     assert places(missing(None), missing("tbl_add")) == {"ingress"}
 
 
+def reasons(left: Json, right: Json) -> set[str]:
+    return {d.reason for d in compared(left, right).differences}
+
+
+def test_enums_that_one_program_lists_have_a_reason() -> None:
+    with_enum = lookup()
+    with_enum["enums"] = [{"name": "Kind", "entries": [["A", 0], ["B", 1]]}]
+    assert reasons(with_enum, lookup()) == {ENUM}
+
+
+def test_a_table_that_no_packet_reaches_has_a_reason() -> None:
+    """With all that belongs to it; `h.a < 0` is no condition that p4c leaves in."""
+
+    def tested(least: int) -> Json:
+        made = lookup()
+        made["pipelines"][0]["conditionals"] = [
+            condition("n0", op("<", field("h", "a"), number(least)), "I.t", None)
+        ]
+        made["pipelines"][0]["init_table"] = "n0"
+        made["counter_arrays"] = [{"name": "I.c", "is_direct": True, "binding": "I.t"}]
+        return made
+
+    without = program(first=None)
+    assert reasons(tested(0), without) == {IDLE}
+    assert "" in reasons(tested(1), without)
+
+
+def test_what_an_invalid_header_holds_after_a_copy_is_not_defined() -> None:
+    """local = h; t.apply() with a key of local or h."""
+
+    def looked(key: str) -> Json:
+        made = lookup()
+        made["headers"].append({"name": "v_0", "id": 2, "header_type": "h_t", "metadata": False})
+        header = {"type": "header", "value": "v_0"}, {"type": "header", "value": "h"}
+        copied = action(7, "copy", {"op": "assign_header", "parameters": list(header)})
+        made["actions"].append(copied)
+        pipeline = made["pipelines"][0]
+        pipeline["tables"][0]["key"][0]["target"] = [key, "a"]
+        pipeline["tables"].append(code("tbl_copy", copied, "I.t"))
+        pipeline["init_table"] = "tbl_copy"
+        return made
+
+    assert places(looked("h"), looked("v_0")) == set()
+    other = looked("v_0")
+    other["actions"][-1]["primitives"] = [assign("v_0", "a", number(1))]
+    assert places(looked("h"), other) == {"ingress"}
+
+
 def registers(*writes: tuple[str, int]) -> Json:
     steps = [
         {
@@ -282,6 +386,60 @@ def test_parser_states_may_be_split_and_renamed() -> None:
     assert places(whole, other) == {"parsers"}
 
 
+END = transition(None, None)
+
+
+def test_a_choice_between_the_same_states_is_none() -> None:
+    more = state("more", [extract("h")], [], END)
+    begin = "start", [extract("h")], [field("h", "a")]
+    chosen = parser(state(*begin, transition(1, "more"), transition(None, "more")), more)
+    straight = parser(state("start", [extract("h")], [], transition(None, "more")), more)
+    other = parser(state(*begin, transition(1, "more"), END), more)
+    assert places(chosen, straight) == set()
+    assert places(chosen, other) == {"parsers"}
+
+
+def test_a_choice_that_only_one_parser_makes() -> None:
+    """One has two states that do the same, as p4c makes of `?`."""
+    set_b = {"op": "set", "parameters": [field("h", "b"), number(5)]}
+    last = state("x", [set_b], [], END)
+    rest = [extract("h")], [field("h", "c")], transition(1, "x"), END
+    split = parser(
+        state(
+            "start", [extract("h")], [field("h", "a")], transition(1, "l"), transition(None, "r")
+        ),
+        *(state("l", *rest), state("r", *rest), last),
+    )
+    straight = parser(
+        state("start", [extract("h")], [], transition(None, "l")), state("l", *rest), last
+    )
+    assert places(split, straight) == set()
+
+
+def test_a_comparison_that_gives_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two parsers one counts its rounds."""
+    i = field("scalars", "i")
+    count = {"op": "set", "parameters": [i, op("+", i, number(1))]}
+
+    def looping(*ops: Json) -> Json:
+        keys = [field("h", "a")]
+        again = state("start", [extract("h"), *ops], keys, transition(1, "start"), END)
+        return program(states=[again], scalars=[("i", 32)])
+
+    monkeypatch.setattr("compare.parsers.VISITS", 5)
+    (found,) = compared(looping(count), looping()).not_compared
+    assert found[0] == "parsers" and "more than 5 ways" in found[1]
+
+
+def test_two_headers_of_one_name_are_not_usable(tmp_path: Path) -> None:
+    twice = lookup()
+    twice["headers"].append({**twice["headers"][1], "id": 5})
+    path = tmp_path / "twice.json"
+    path.write_text(json.dumps(twice))
+    with pytest.raises(Unusable, match=r"twice.json: it declares the header h 2 times"):
+        read(path)
+
+
 def test_masks_of_transitions() -> None:
     def masked(value: int, mask: int | None) -> Json:
         return parser(
@@ -338,6 +496,6 @@ def test_the_runner_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == "4 programs: 1 equal, 1 different, 1 left only, 1 refused"
     assert [line.split() for line in lines if line.startswith("tables")] == [
-        ["tables", "1", "1", "0"]
+        ["tables", "1", "0", "1", "0"]
     ]
     assert "I.t max_size" in report.read_text()
