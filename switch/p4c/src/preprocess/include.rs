@@ -1,6 +1,12 @@
 //! Where an included file is.
 
+use std::fs::File;
+use std::io::{Error, Read};
 use std::path::{Path, PathBuf};
+
+/// The most bytes of an included file, so that one that never ends is refused. The largest public program has less than
+/// a megabyte in all its files.
+const MAX_BYTES: u64 = 1 << 26;
 
 /// The library files that live inside the compiler.
 const EMBEDDED: &[(&str, &str)] = &[
@@ -58,7 +64,7 @@ pub fn find(
     for dir in dirs {
         let candidate = dir.join(path);
         let name = candidate.display().to_string();
-        match std::fs::read(&candidate) {
+        match read(&candidate) {
             Ok(bytes) => return text(name, bytes),
             // Somewhere else there may be one.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -67,7 +73,7 @@ pub fn find(
                 return Err(Missing {
                     code: "include-unreadable",
                     problem: format!("cannot read the include file `{name}`: {error}"),
-                    help: "check its permissions".into(),
+                    help: "it must be an ordinary file that you may read".into(),
                 });
             }
         }
@@ -97,6 +103,22 @@ pub fn find(
             help: format!("searched in: {searched}; add a folder with -I"),
         },
     })
+}
+
+/// Pipes and devices are refused before they are opened: a source that is not trusted could name one that never ends, or
+/// that waits for ever.
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(Error::other("it is not an ordinary file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_BYTES + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(Error::other(format!("it has more than {MAX_BYTES} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// The text of a file that was read.
@@ -134,6 +156,26 @@ mod tests {
         assert_eq!(missing.code, "include-unreadable");
         assert!(missing.problem.ends_with("latin.p4` is not UTF-8 text"));
         assert!(missing.help.starts_with("byte 0xe9 in its line 2 "));
+    }
+
+    #[test]
+    fn what_never_ends_is_refused_before_it_is_read() {
+        let refused = |path: &str| find(path, Some(Path::new("/dev")), &[]).err();
+        for device in ["zero", "/dev/zero", "urandom"] {
+            let missing = refused(device).expect("refused");
+            assert_eq!(missing.code, "include-unreadable");
+            let why = missing.problem;
+            assert!(why.ends_with("it is not an ordinary file"), "{why}");
+        }
+        let folder = std::env::temp_dir().join(format!("ebb-p4c-large-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        // It has a hole in place of bytes.
+        let file = File::create(folder.join("large.p4")).expect("a file");
+        file.set_len(MAX_BYTES + 1).expect("a size");
+        let missing = find("large.p4", Some(&folder), &[]).err();
+        std::fs::remove_dir_all(&folder).expect("removed");
+        let why = missing.expect("refused").problem;
+        assert!(why.ends_with("it has more than 67108864 bytes"), "{why}");
     }
 
     #[test]
