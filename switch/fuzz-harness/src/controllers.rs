@@ -190,13 +190,30 @@ impl Controllers<'_> {
             }
         };
         let ends = message.is_none();
+        let is_packet = matches!(message, Some(Say::Packet(_)));
         let message = p4::StreamMessageRequest { update: message };
+        let sent = lock(&self.device).packets_out;
         let said = self.sessions.say(id, message);
         assert_eq!(said.is_err(), ends, "{said:?}");
+        let sent = lock(&self.device).packets_out - sent;
+        assert!(
+            sent == 0 || sent == 1 && is_packet && self.is_primary(id) && self.has_program(),
+            "{sent} packets out by {id}"
+        );
         if ends {
             self.gone(id);
         }
         Ok(())
+    }
+
+    /// Of its role, by the specification.
+    fn is_primary(&self, id: u64) -> bool {
+        let role = self.streams.get(&id).copied().flatten();
+        role.is_some_and(|(role, _)| self.roles[role].primary() == Some(id))
+    }
+
+    fn has_program(&self) -> bool {
+        lock(&self.device).pipeline.is_some()
     }
 
     fn say(&mut self, id: u64, update: Say) -> std::result::Result<(), Status> {
@@ -248,7 +265,7 @@ impl Controllers<'_> {
             ..Default::default()
         };
         let wrong_value = !(0..=2).contains(&request.atomicity);
-        let has_program = lock(&self.device).pipeline.is_some();
+        let has_program = self.has_program();
         let found = self.sessions.write(request).err().map(|s| s.code());
         match self.expected(role, election) {
             Some(code) => assert_eq!(found, Some(code), "a write of '{role}'"),
@@ -303,20 +320,25 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    /// Everybody hears what there is to hear, and knows afterwards whether he is the primary.
+    /// Everybody hears what there is to hear, and knows afterwards whether he is the primary. Nobody else hears what the
+    /// data plane says.
     fn listen(&mut self) {
         for (id, known) in &mut self.streams {
+            let primary = known.is_some_and(|(role, _)| self.roles[role].primary() == Some(*id));
             for message in self.sessions.heard(*id) {
-                let update = message.expect("the stream has not ended").update;
-                let Some(Hear::Arbitration(notice)) = update else {
-                    continue;
-                };
-                let (_, primary) = known.as_mut().expect("has a role");
-                *primary = notice.status.is_some_and(|s| s.code == Code::Ok as i32);
+                match message.expect("the stream has not ended").update {
+                    Some(Hear::Arbitration(notice)) => {
+                        let (_, told) = known.as_mut().expect("has a role");
+                        *told = notice.status.is_some_and(|s| s.code == Code::Ok as i32);
+                    }
+                    // What was refused.
+                    Some(Hear::Error(_)) => {}
+                    Some(event) => assert!(primary, "{id} heard {event:?}"),
+                    None => panic!("{id} heard nothing"),
+                }
             }
             let Some((role, told)) = *known else { continue };
-            let is = self.roles[role].primary() == Some(*id);
-            assert_eq!(told, is, "whether {id} is the primary of '{role}'");
+            assert_eq!(told, primary, "whether {id} is the primary of '{role}'");
         }
     }
 }
@@ -346,6 +368,7 @@ struct Plain {
     pipeline: Option<Pipeline>,
     traffic: TrafficManagerConfig,
     installs: usize,
+    packets_out: usize,
 }
 
 impl Plain {
@@ -354,6 +377,7 @@ impl Plain {
             pipeline: None,
             traffic: TrafficManagerConfig::like_bmv2(1),
             installs: 0,
+            packets_out: 0,
         }
     }
 }
@@ -369,7 +393,9 @@ impl Switch for Plain {
         self.pipeline = Some(pipeline);
         self.installs += 1;
     }
-    fn packet_out(&mut self, _: Vec<u8>) {}
+    fn packet_out(&mut self, _: Vec<u8>) {
+        self.packets_out += 1;
+    }
     fn traffic_config(&self) -> &TrafficManagerConfig {
         &self.traffic
     }

@@ -70,12 +70,13 @@ fn request(
     input: &mut Unstructured,
     known: &mut Vec<String>,
 ) -> Result<()> {
+    // What was done, or why nothing was.
     let (done, what) = match input.int_in_range(0..=7u8)? {
         0 => {
             let filter = entity(target, input)?;
             // Whatever it says.
             let _ = offline.read(&filter);
-            (false, format!("{filter:?} is a read"))
+            (Vec::new(), format!("{filter:?} is a read"))
         }
         1 => {
             let updates = several(input, |input| update(target, input))?;
@@ -83,26 +84,50 @@ fn request(
             assert_eq!(results.len(), updates.len());
             let failed = results.iter().filter(|r| r.is_err()).count();
             assert!(failed == 0 || failed == results.len(), "{results:?}");
-            (failed == 0, format!("{updates:?} failed as a whole"))
+            match failed {
+                0 => (updates, String::new()),
+                _ => (Vec::new(), format!("{updates:?} failed as a whole")),
+            }
         }
         _ => {
             let update = update(target, input)?;
             match offline.write(&update) {
-                Ok(()) => (true, String::new()),
+                Ok(()) => (vec![update], String::new()),
                 Err(error) => {
                     assert!(!error.message.is_empty());
-                    (false, format!("{update:?} was refused: {error}"))
+                    (Vec::new(), format!("{update:?} was refused: {error}"))
                 }
             }
         }
     };
     let after = state(target, offline, true);
     assert!(
-        done || after == *known,
+        !done.is_empty() || after == *known,
         "{what}, but changed\n{known:#?}\nto\n{after:#?}"
+    );
+    let more = entities(&after) - entities(known);
+    let expected: i64 = done.iter().map(added).sum();
+    assert_eq!(
+        more, expected,
+        "entities more after {done:?}\n{known:#?}\n{after:#?}"
     );
     *known = after;
     Ok(())
+}
+
+/// How many entities an update adds that has been done.
+fn added(update: &p4::Update) -> i64 {
+    match update.r#type() {
+        p4::update::Type::Insert => 1,
+        p4::update::Type::Delete => -1,
+        _ => 0,
+    }
+}
+
+/// How many there are, without the counters that belong to entries.
+fn entities(state: &[String]) -> i64 {
+    let of_an_entry = |entity: &&String| entity.contains("(DirectCounterEntry");
+    state.iter().filter(|e| !of_an_entry(e)).count() as i64
 }
 
 /// All that can be read, in an order that means nothing.

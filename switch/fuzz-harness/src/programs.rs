@@ -7,9 +7,13 @@ use ebb_bmv2_json::Program;
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
-use ebb_pipeline::{Pipeline, Program as Executor};
+use ebb_pipeline::{
+    CounterId, LoadError, MeterId, Pipeline, Program as Executor, RegisterId, ValueSetId,
+};
 use serde_json::Value;
 
+use crate::perform_all;
+use crate::state::Operation;
 use crate::world::World;
 
 /// Names and texts of the programs for [`packets`](crate::packets).
@@ -26,8 +30,37 @@ pub struct Loaded {
     pub(crate) source: Program,
     /// What entries can be for.
     pub(crate) pipeline: Pipeline,
+    pub(crate) arrays: Arrays,
     /// With native code, for the interpreter, and for its plain form. Compiled once, since that takes longer than an input.
     executors: [Arc<Executor>; 3],
+}
+
+/// What keeps numbers between packets, and the value sets of the parser.
+#[derive(Default)]
+pub(crate) struct Arrays {
+    pub counters: Vec<CounterId>,
+    pub meters: Vec<MeterId>,
+    pub registers: Vec<RegisterId>,
+    /// With the bits of all keys of a member.
+    pub value_sets: Vec<(ValueSetId, u32)>,
+}
+
+impl Arrays {
+    /// Those that the pipeline knows; what belongs to tables has no name there.
+    fn new(source: &Program, p: &Pipeline) -> Arrays {
+        let counters = source.counter_arrays.iter();
+        let meters = source.meter_arrays.iter();
+        let registers = source.register_arrays.iter();
+        let value_sets = source.parse_vsets.iter();
+        Arrays {
+            counters: counters.filter_map(|c| p.counter(&c.name).ok()).collect(),
+            meters: meters.filter_map(|m| p.meter(&m.name).ok()).collect(),
+            registers: registers.filter_map(|r| p.register(&r.name).ok()).collect(),
+            value_sets: value_sets
+                .filter_map(|s| Some((p.value_set(&s.name).ok()?, s.compressed_bitwidth)))
+                .collect(),
+        }
+    }
 }
 
 fn compile(name: &str, text: &str) -> Option<Program> {
@@ -44,23 +77,32 @@ impl Loaded {
         Loaded::new(compile(name, text).expect("a right program"))
     }
 
-    /// A BMv2 JSON file.
-    pub fn read(json: &[u8]) -> Loaded {
-        Loaded::new(Program::from_json(json).expect("a right file"))
+    /// The switch program of the fabric.
+    pub fn fabric() -> Loaded {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/fabric.p4");
+        let text = std::fs::read_to_string(path).expect("a file of this repository");
+        Loaded::compile((path, &text))
     }
 
     fn new(source: Program) -> Loaded {
-        let executors = [
-            Executor::load,
-            Executor::load_interpreted,
-            Executor::load_plain,
-        ]
-        .map(|load| load(&source).expect("a right program"));
-        Loaded {
-            pipeline: Pipeline::new(executors[1].clone()),
+        Loaded::load(source).expect("a right program")
+    }
+
+    /// Every executor takes it, or every one refuses it for the same reason.
+    fn load(source: Program) -> Result<Loaded, LoadError> {
+        let native = Executor::load(&source);
+        let interpreted = Executor::load_interpreted(&source);
+        let plain = Executor::load_plain(&source);
+        assert_eq!(native.as_ref().err(), interpreted.as_ref().err());
+        assert_eq!(interpreted.as_ref().err(), plain.as_ref().err());
+        let executors = [native?, interpreted?, plain?];
+        let pipeline = Pipeline::new(executors[1].clone());
+        Ok(Loaded {
+            arrays: Arrays::new(&source, &pipeline),
+            pipeline,
             source,
             executors,
-        }
+        })
     }
 
     /// A fresh switch for each executor.
@@ -73,20 +115,34 @@ impl Loaded {
 /// Longer texts find no more.
 const LONGEST_TEXT: usize = 100_000;
 
-/// Compiles the bytes, or the kitchen sink with some of its pieces exchanged; loads the result.
+/// Operations on a program that is used once: loading it takes longer than many.
+const FEW_OPERATIONS: usize = 20;
+
+/// Compiles the bytes, or the kitchen sink with some of its pieces exchanged; loads the result and sends packets.
 pub fn p4(bytes: &[u8]) {
+    let mut input = Unstructured::new(bytes);
     let text = match bytes.split_first() {
         Some((b'=', text)) => String::from_utf8_lossy(text).into_owned(),
-        _ => changed_text(&mut Unstructured::new(bytes), PROGRAMS[0].1).unwrap_or_default(),
+        _ => changed_text(&mut input, PROGRAMS[0].1).unwrap_or_default(),
     };
     if text.len() > LONGEST_TEXT {
         return;
     }
-    if let Some(program) = compile("changed.p4", &text) {
-        let json = serde_json::to_vec(&program).expect("it can be written");
-        let again = Program::from_json(&json).expect("it can be read");
-        load_and_try(&again);
+    let Some(program) = compile("changed.p4", &text) else {
+        return;
+    };
+    let json = serde_json::to_vec(&program).expect("it can be written");
+    let again = Program::from_json(&json).expect("it can be read");
+    assert_eq!(again, program, "what is read is what was written");
+    match Loaded::load(again) {
+        Ok(loaded) => try_it(&loaded, &mut input),
+        Err(error) => assert!(is_limit(&error), "what is compiled is loaded: {error}"),
     }
+}
+
+/// Whether the program asks for more than the switch has. The compiler does not know how much that is.
+fn is_limit(error: &LoadError) -> bool {
+    error.problem.contains("at most") || error.problem.contains("more than")
 }
 
 /// Lines and words of a text in other places.
@@ -107,20 +163,26 @@ fn changed_text(input: &mut Unstructured, text: &str) -> Result<String> {
     Ok(pieces.concat())
 }
 
-/// Loads the bytes, or the kitchen sink's file with some of its values exchanged.
+/// Loads the bytes, or the kitchen sink's file with some of its values exchanged; sends packets if it is taken.
 pub fn bmv2_json(base: &Loaded, bytes: &[u8]) {
+    let mut input = Unstructured::new(bytes);
     let json = match bytes.split_first() {
         Some((b'{', _)) => bytes.to_vec(),
         _ => {
             let mut value = serde_json::to_value(&base.source).expect("it can be written");
-            if change(&mut Unstructured::new(bytes), &mut value).is_err() {
+            if change(&mut input, &mut value).is_err() {
                 return;
             }
             value.to_string().into_bytes()
         }
     };
-    if let Ok(program) = Program::from_json(&json) {
-        load_and_try(&program);
+    let Ok(program) = Program::from_json(&json) else {
+        return;
+    };
+    let again = Program::from_json(program.to_json().as_bytes()).expect("it can be read again");
+    assert_eq!(again, program, "what is read is what was written");
+    if let Ok(loaded) = Loaded::load(program) {
+        try_it(&loaded, &mut input);
     }
 }
 
@@ -161,17 +223,13 @@ fn walk<'a>(input: &mut Unstructured, mut value: &'a mut Value) -> Result<&'a mu
     }
 }
 
-/// What is loaded takes packets, in native code as in the interpreter.
-fn load_and_try(program: &Program) {
-    let (Ok(native), Ok(interpreted)) =
-        (Pipeline::load(program), Pipeline::load_interpreted(program))
-    else {
-        return;
-    };
-    let mut worlds = [native, interpreted].map(World::new);
+/// What is loaded takes packets, as it is and with the entries and other state that the rest of the input says, and
+/// every executor does the same.
+fn try_it(program: &Loaded, input: &mut Unstructured) {
+    let mut worlds = program.worlds();
     for kind in [0x10, 0x20, 0x30, 0x40, 0x50, 0xff] {
         let frame: Vec<u8> = [kind, 0x21].into_iter().chain(1..60).collect();
-        let [native, interpreted] = worlds.each_mut().map(|w| w.send(1, &frame));
-        assert_eq!(native, interpreted);
+        Operation::Packet(1, frame).perform_alike(&mut worlds);
     }
+    perform_all(program, &mut worlds, input, FEW_OPERATIONS);
 }

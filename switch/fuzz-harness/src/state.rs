@@ -5,7 +5,7 @@ use ebb_pipeline::control::{
     ActionCall, CloneSession, ControlError, Group, GroupMember, MatchKey, MatchKind, MeterConfig,
     Replica, TableAction, TableEntry, WeightedAction,
 };
-use ebb_pipeline::{ActionId, Pipeline, ProfileId, TableId, ValueSetId};
+use ebb_pipeline::{ActionId, MeterId, Pipeline, ProfileId, RegisterId, TableId, ValueSetId};
 
 use crate::bytes::{number, popular};
 use crate::programs::Loaded;
@@ -28,8 +28,9 @@ pub enum Operation {
     Multicast(u16, Vec<Replica>),
     Session(u32, CloneSession),
     ValueSet(ValueSetId, Vec<Vec<MatchKey>>),
-    Meter(u64, MeterConfig),
-    Register(u64, Vec<u8>),
+    Meter(MeterId, u64, MeterConfig),
+    EntryMeter(TableId, TableEntry, MeterConfig),
+    Register(RegisterId, u64, Vec<u8>),
 }
 
 impl Operation {
@@ -91,36 +92,44 @@ impl Operation {
                     }
                 }
             }
-            18 => match p.value_set("SinkParser.special_kinds") {
-                Ok(set) => {
-                    let members = (0..input.int_in_range(0..=3u8)?)
-                        .map(|_| Ok(vec![MatchKey::Exact(number(input, 8)?)]))
-                        .collect::<Result<_>>()?;
-                    Operation::ValueSet(set, members)
+            18 => {
+                let (set, bits) = *input.choose(&program.arrays.value_sets)?;
+                let members = (0..input.int_in_range(0..=3u8)?)
+                    .map(|_| Ok(vec![MatchKey::Exact(number(input, bits)?)]))
+                    .collect::<Result<_>>()?;
+                Operation::ValueSet(set, members)
+            }
+            _ => match input.int_in_range(0..=2u8)? {
+                0 => {
+                    let register = *input.choose(&program.arrays.registers)?;
+                    let value = number(input, p.register_bits(register))?;
+                    Operation::Register(register, popular(input)?, value)
                 }
-                Err(_) => Operation::Packet(0, frame(input)?),
-            },
-            _ => match input.arbitrary()? {
-                true => Operation::Register(popular(input)?, number(input, 16)?),
-                false => {
-                    let rate = MeterConfig {
-                        cir: popular(input)?,
-                        cburst: popular(input)?,
-                        pir: popular(input)?.saturating_mul(1000),
-                        pburst: popular(input)?,
-                        eburst: match input.arbitrary()? {
-                            true => Some(popular(input)?),
-                            false => None,
-                        },
-                    };
-                    Operation::Meter(popular(input)?, rate)
+                1 => {
+                    let meter = *input.choose(&program.arrays.meters)?;
+                    Operation::Meter(meter, popular(input)?, rate(input)?)
+                }
+                _ => {
+                    let table = table(input)?;
+                    let entry = entry(input, p, table)?;
+                    Operation::EntryMeter(table, entry, rate(input)?)
                 }
             },
         })
     }
 
+    /// In every switch; what comes of it is the same.
+    pub fn perform_alike(&self, worlds: &mut [World; 3]) {
+        let [native, interpreted, plain] = worlds.each_mut().map(|w| self.perform(w));
+        assert_eq!(native, interpreted, "native code and interpreter: {self:?}");
+        assert_eq!(
+            interpreted, plain,
+            "interpreter and its plain form: {self:?}"
+        );
+    }
+
     /// What comes of it.
-    pub fn perform(&self, world: &mut World) -> String {
+    fn perform(&self, world: &mut World) -> String {
         let text = |done: std::result::Result<(), ControlError>| match done {
             Ok(()) => "done".to_owned(),
             Err(error) => error.to_string(),
@@ -153,14 +162,15 @@ impl Operation {
                     .insert_clone_session(session, value.clone())
                     .or_else(|_| p.modify_clone_session(session, value)),
                 Operation::ValueSet(set, members) => p.set_value_set(set, members),
-                Operation::Meter(index, config) => match p.meter("SinkIngress.limit") {
-                    Ok(meter) => p.set_meter_config(now, meter, index, Some(config)),
-                    Err(_) => Ok(()),
-                },
-                Operation::Register(index, value) => match p.register("SinkIngress.values") {
-                    Ok(register) => p.set_register_value(register, index, &value),
-                    Err(_) => Ok(()),
-                },
+                Operation::Meter(meter, index, config) => {
+                    p.set_meter_config(now, meter, index, Some(config))
+                }
+                Operation::EntryMeter(table, entry, config) => p
+                    .insert_entry(now, table, entry)
+                    .and_then(|entry| p.set_entry_meter(now, table, Some(entry), Some(config))),
+                Operation::Register(register, index, value) => {
+                    p.set_register_value(register, index, &value)
+                }
             })
         })
     }
@@ -254,6 +264,19 @@ fn call(input: &mut Unstructured, p: &Pipeline, actions: &[ActionId]) -> Result<
     Ok(ActionCall {
         action,
         params: params.collect::<Result<_>>()?,
+    })
+}
+
+fn rate(input: &mut Unstructured) -> Result<MeterConfig> {
+    Ok(MeterConfig {
+        cir: popular(input)?,
+        cburst: popular(input)?,
+        pir: popular(input)?.saturating_mul(1000),
+        pburst: popular(input)?,
+        eburst: match input.arbitrary()? {
+            true => Some(popular(input)?),
+            false => None,
+        },
     })
 }
 

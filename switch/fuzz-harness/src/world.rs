@@ -9,7 +9,11 @@ use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::{OnFull, Profile, QueueConfig, TrafficManagerConfig};
 use ebb_units::{BitRate, Duration, Instant};
 
+use crate::programs::Arrays;
+
 pub const PORTS: u16 = 4;
+/// Of an array, the first so many are compared: what packets and operations here have in common is small.
+const MOST_CELLS: u64 = 64;
 /// Between two operations.
 const STEP: Duration = Duration::from_micros(7);
 
@@ -137,20 +141,43 @@ impl World {
         seen
     }
 
-    /// Everything that stays.
-    pub fn memory(&self) -> String {
+    /// What packets have left behind: counts of switch, entries and arrays, and registers.
+    pub fn memory(&self, arrays: &Arrays) -> String {
         let switch = self.simulation.switch(self.switch).expect("it is there");
-        let pipeline = switch.pipeline().expect("it has a program");
+        let p = switch.pipeline().expect("it has a program");
         let drops: Vec<_> = switch.drops().collect();
-        let mut text = format!(
-            "{drops:?}\n{:?}\n{:?}\n",
-            pipeline.stats(),
-            switch.statistics()
-        );
-        for table in pipeline.tables() {
-            for entry in pipeline.entries(table) {
-                writeln!(text, "{:?} {:?}", entry.entry.key, entry.counter).expect("memory");
+        let mut text = format!("{drops:?}\n{:?}\n{:?}\n", p.stats(), switch.statistics());
+        let mut note = |line: std::fmt::Arguments| writeln!(text, "{line}").expect("memory");
+        for table in p.tables() {
+            note(format_args!(
+                "{table:?} default {:?} {:?}",
+                p.entry_counter(table, None),
+                p.entry_meter(table, None)
+            ));
+            for entry in p.entries(table) {
+                let meter = p.entry_meter(table, Some(entry.id));
+                note(format_args!(
+                    "{:?} {:?} {meter:?} {}",
+                    entry.entry.key,
+                    entry.counter,
+                    entry.last_hit.as_nanos()
+                ));
             }
+        }
+        for counter in &arrays.counters {
+            let cells = 0..p.counter_size(*counter).min(MOST_CELLS);
+            let cells: Vec<_> = cells.map(|i| p.counter_value(*counter, i)).collect();
+            note(format_args!("{counter:?} {cells:?}"));
+        }
+        for meter in &arrays.meters {
+            let cells = 0..p.meter_size(*meter).min(MOST_CELLS);
+            let cells: Vec<_> = cells.map(|i| p.meter_counts(*meter, i)).collect();
+            note(format_args!("{meter:?} {cells:?}"));
+        }
+        for register in &arrays.registers {
+            let cells = 0..p.register_size(*register).min(MOST_CELLS);
+            let cells: Vec<_> = cells.map(|i| p.register_value(*register, i)).collect();
+            note(format_args!("{register:?} {cells:02x?}"));
         }
         text
     }
