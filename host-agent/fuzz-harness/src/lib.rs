@@ -14,7 +14,6 @@
 //! a while.
 
 mod attack;
-pub mod corpus;
 mod forge;
 mod parsers;
 mod world;

@@ -1,5 +1,6 @@
 //! Corpora of the fuzzer, one file for each target: `tools/fuzz-corpus`.
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 
 const LENGTH_BYTES: usize = 4;
@@ -26,6 +27,23 @@ pub fn read(path: &Path) -> Vec<Vec<u8>> {
         rest = after;
     }
     inputs
+}
+
+/// Runs about `few` inputs of a packed corpus, every n-th, or all of them with `EBB_FUZZ_CORPORA=all`.
+///
+/// # Panics
+///
+/// If the corpus is empty or cannot be read, and if `run` panics; then with the input.
+pub fn replay(path: &Path, few: usize, run: impl Fn(&[u8])) {
+    let inputs = read(path);
+    let shown = path.display();
+    assert!(!inputs.is_empty(), "{shown} is empty");
+    let all = std::env::var_os("EBB_FUZZ_CORPORA").is_some_and(|value| value == "all");
+    let step = if all { 1 } else { inputs.len().div_ceil(few) };
+    for input in inputs.into_iter().step_by(step) {
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run(&input)));
+        assert!(outcome.is_ok(), "{shown} fails with {input:?}");
+    }
 }
 
 #[cfg(test)]
@@ -58,5 +76,27 @@ mod tests {
             assert!(text.contains("is cut off"), "{text}");
             std::fs::remove_file(path).unwrap();
         }
+    }
+
+    #[test]
+    fn a_few_inputs_of_many_are_run_and_the_one_that_fails_is_named() {
+        let path = write("replay", b"\0\0\0\x01a\0\0\0\x01b\0\0\0\x01c\0\0\0\x01d");
+        let seen = std::cell::RefCell::new(Vec::new());
+        replay(&path, 2, |input| seen.borrow_mut().push(input[0]));
+        assert_eq!(*seen.borrow(), [b'a', b'c']);
+        let failing = || replay(&path, 4, |input| assert_ne!(input, b"b"));
+        let panic = std::panic::catch_unwind(failing).unwrap_err();
+        let text = panic.downcast_ref::<String>().unwrap();
+        assert!(text.ends_with("fails with [98]"), "{text}");
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn an_empty_corpus_is_not_a_success() {
+        let path = write("empty", b"");
+        let panic = std::panic::catch_unwind(|| replay(&path, 4, |_| {})).unwrap_err();
+        let text = panic.downcast_ref::<String>().unwrap();
+        assert!(text.ends_with("is empty"), "{text}");
+        std::fs::remove_file(path).unwrap();
     }
 }
