@@ -93,11 +93,7 @@ def errors(p: Program) -> Fields:
 
 
 def enums(p: Program) -> Fields:
-    return {
-        f"{e['name']}.{name}": number
-        for e in p.json.get("enums", [])
-        for name, number in e["entries"]
-    }
+    return {e["name"]: dict(e["entries"]) for e in p.json.get("enums", [])}
 
 
 def _named(group: str, *keys: str) -> Callable[[Program], Fields]:

@@ -96,6 +96,14 @@ struct Function {
     returns: Option<Ty>,
 }
 
+/// A table that a control may apply.
+struct Table {
+    name: String,
+    actions: Vec<String>,
+    /// Its entries name members of a profile, not actions.
+    indirect: bool,
+}
+
 /// An array of state.
 #[derive(Clone, Debug)]
 struct Array {
@@ -136,8 +144,8 @@ struct Generator {
     declared_controls: Vec<Function>,
     /// Those that the control in work may still apply.
     controls: Vec<Function>,
-    /// Tables that are declared and not applied yet: the name, the names of its actions.
-    tables: Vec<(String, Vec<String>)>,
+    /// Those that are declared and not applied yet.
+    tables: Vec<Table>,
     field_lists: bool,
     /// The version of v1model whose arrays have a type of index.
     indexed: bool,

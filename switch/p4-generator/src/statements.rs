@@ -1,6 +1,6 @@
 //! Statements of functions, actions, controls and parser states.
 
-use super::{Array, Block, Generator, Place, STACK_SIZE, Scope, Ty};
+use super::{Array, Block, Generator, Place, STACK_SIZE, Scope, Table, Ty};
 
 impl Generator {
     /// So many statements; what they declare is in scope behind them.
@@ -200,7 +200,11 @@ impl Generator {
         }
         if self.dice.chance(30) {
             let values: Vec<String> = fields.iter().map(|f| self.value(scope, &f.ty, 1)).collect();
-            return self.line(&format!("hdr.h{header}x = {{ {} }};", values.join(", ")));
+            let list = values.join(", ");
+            // A list that reads the header itself leaves it invalid in p4c's JSON.
+            if !list.contains(&format!("hdr.h{header}x.")) {
+                return self.line(&format!("hdr.h{header}x = {{ {list} }};"));
+            }
         }
         self.line(&format!("hdr.h{header}x.setValid();"));
         for field in fields {
@@ -353,7 +357,12 @@ impl Generator {
 
     /// Applies a table that was not applied yet.
     pub(super) fn table_apply(&mut self, scope: &Scope, depth: u32) {
-        let Some((table, actions)) = self.tables.pop() else {
+        let Some(Table {
+            name: table,
+            actions,
+            indirect,
+        }) = self.tables.pop()
+        else {
             return self.assignment(scope);
         };
         match self.dice.below(4) {
@@ -368,7 +377,8 @@ impl Generator {
                 }
                 self.close("");
             }
-            1 if depth > 0 => {
+            // After a miss in a table of members p4c's JSON leaves the `default` out.
+            1 if depth > 0 && !indirect => {
                 self.open(&format!("switch ({table}.apply().action_run)"));
                 for action in actions.iter().take(2) {
                     if self.dice.chance(25) {

@@ -1,6 +1,6 @@
 //! Controls: their actions and tables.
 
-use super::{Block, Function, Generator, Parameter, Place, Ty};
+use super::{Block, Function, Generator, Parameter, Place, Table, Ty};
 
 /// A key of a table, for its entries.
 struct Key {
@@ -188,17 +188,23 @@ impl Generator {
         let mut names: Vec<String> = actions.iter().map(|a| a.name.clone()).collect();
         names.push("NoAction".into());
         self.line(&format!("actions = {{ {}; }}", names.join("; ")));
-        let indirect = self.dice.below(12);
-        match indirect {
-            0 => self.line(&format!(
-                "@name(\"{name}_profile\") implementation = action_profile(32w8);"
-            )),
+        let indirect = match self.dice.below(12) {
+            0 => {
+                self.line(&format!(
+                    "@name(\"{name}_profile\") implementation = action_profile(32w8);"
+                ));
+                true
+            }
             1 if keys.iter().any(|key| key.kind == "selector") => {
                 // Without a name p4c makes no P4Info.
                 self.line(&format!("@name(\"{name}_selector\") implementation = action_selector(HashAlgorithm.crc16, 32w16, 32w14);"));
+                true
             }
-            _ => self.defaults_and_entries(&actions, &keys),
-        }
+            _ => {
+                self.defaults_and_entries(&actions, &keys);
+                false
+            }
+        };
         // Without a key there is nothing that could have a size.
         if !keys.is_empty() && self.dice.chance(40) {
             let size = self.dice.pick(&[1, 16, 512, 1024]);
@@ -208,7 +214,11 @@ impl Generator {
             self.line(&property);
         }
         self.close("");
-        self.tables.push((name, names));
+        self.tables.push(Table {
+            name,
+            actions: names,
+            indirect,
+        });
     }
 
     /// A counter or a meter of its own; the properties that the table then has.

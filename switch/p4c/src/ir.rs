@@ -492,6 +492,42 @@ impl Expr {
             _ => None,
         }
     }
+
+    /// The variables that its value, or the validity of its headers, depends on.
+    pub fn variables(&self) -> Vec<VarId> {
+        let mut found = Vec::new();
+        self.add_variables(&mut found);
+        found
+    }
+
+    fn add_variables(&self, found: &mut Vec<VarId>) {
+        match &self.kind {
+            ExprKind::Var(id) => found.push(*id),
+            ExprKind::Field(base, _)
+            | ExprKind::StackNext(base)
+            | ExprKind::StackLast(base)
+            | ExprKind::StackLastIndex(base)
+            | ExprKind::Slice { base, .. }
+            | ExprKind::Unary(_, base)
+            | ExprKind::Cast(base) => base.add_variables(found),
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => {
+                a.add_variables(found);
+                b.add_variables(found);
+            }
+            ExprKind::Conditional(a, b, c) => {
+                for part in [a, b, c] {
+                    part.add_variables(found);
+                }
+            }
+            ExprKind::List(items) => items.iter().for_each(|i| i.add_variables(found)),
+            ExprKind::Call(call) => {
+                if let Callee::IsValid(header) = &call.callee {
+                    header.add_variables(found);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 impl Program {

@@ -127,8 +127,9 @@ impl Backend<'_> {
         match &value.kind {
             ExprKind::InvalidHeader => self.set_valid(target, false, span, out),
             ExprKind::List(_) => {
+                let value = self.read_first(target, value, span, out);
                 self.set_valid(target, true, span, out);
-                self.assign_members(target, value, span, out);
+                self.assign_members(target, &value, span, out);
             }
             _ => self.copy("assign_header", target, value, span, out),
         }
@@ -141,22 +142,48 @@ impl Backend<'_> {
         span: Span,
         out: &mut Vec<json::Primitive>,
     ) {
-        let mut sources = members(value);
-        // `s = { s.b, s.a }` reads what it writes: read everything first.
-        if matches!(value.kind, ExprKind::List(_))
-            && root(target).is_some_and(|r| mentions(value, r))
-        {
-            for source in &mut sources {
-                if source.ty.is_scalar() && source.as_value().is_none() {
-                    let temp = self.temp(&source.ty.clone(), span);
-                    self.assign_scalar(&temp, source, span, out);
-                    *source = temp;
-                }
-            }
-        }
-        for (part, source) in members(target).iter().zip(&sources) {
+        let value = self.read_first(target, value, span, out);
+        for (part, source) in members(target).iter().zip(&members(&value)) {
             self.assign(part, source, span, out);
         }
+    }
+
+    /// The value of an assignment, if it is a list, without parts that it reads after it has written them or made
+    /// the header valid: `s = { s.b, s.a }`, `h = { h.isValid() }`.
+    fn read_first(
+        &mut self,
+        target: &Expr,
+        value: &Expr,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) -> Expr {
+        match (root(target), &value.kind) {
+            (Some(var), ExprKind::List(_)) => self.set_aside(value, var, span, out),
+            _ => value.clone(),
+        }
+    }
+
+    /// `value` with copies of everything in it that reads a variable.
+    fn set_aside(
+        &mut self,
+        value: &Expr,
+        var: usize,
+        span: Span,
+        out: &mut Vec<json::Primitive>,
+    ) -> Expr {
+        if !value.variables().contains(&var) {
+            return value.clone();
+        }
+        let mut aside = value.clone();
+        if let ExprKind::List(items) = &mut aside.kind {
+            for item in items {
+                *item = self.set_aside(item, var, span, out);
+            }
+            return aside;
+        }
+        let temp = self.temp(&value.ty, span);
+        self.assign(&temp, value, span, out);
+        temp
     }
 
     fn assign_scalar(
@@ -259,23 +286,6 @@ fn root(expr: &Expr) -> Option<usize> {
         ExprKind::Var(id) => Some(*id),
         ExprKind::Field(base, _) | ExprKind::Index(base, _) => root(base),
         _ => None,
-    }
-}
-
-fn mentions(expr: &Expr, var: usize) -> bool {
-    match &expr.kind {
-        ExprKind::Var(id) => *id == var,
-        ExprKind::Field(a, _)
-        | ExprKind::Cast(a)
-        | ExprKind::Unary(_, a)
-        | ExprKind::Slice { base: a, .. }
-        | ExprKind::StackLast(a)
-        | ExprKind::StackNext(a)
-        | ExprKind::StackLastIndex(a) => mentions(a, var),
-        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => mentions(a, var) || mentions(b, var),
-        ExprKind::Conditional(a, b, c) => mentions(a, var) || mentions(b, var) || mentions(c, var),
-        ExprKind::List(items) => items.iter().any(|i| mentions(i, var)),
-        _ => false,
     }
 }
 

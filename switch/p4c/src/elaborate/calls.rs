@@ -538,39 +538,8 @@ fn path(expr: &Expr) -> Option<(usize, Vec<String>)> {
 }
 
 fn mentions_same_root(a: &Expr, b: &Expr) -> bool {
-    let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
-    roots(a, &mut of_a);
-    roots(b, &mut of_b);
-    of_a.iter().any(|r| of_b.contains(r))
-}
-
-fn roots(expr: &Expr, found: &mut Vec<usize>) {
-    match &expr.kind {
-        ExprKind::Var(id) => found.push(*id),
-        ExprKind::Field(base, _)
-        | ExprKind::StackNext(base)
-        | ExprKind::StackLast(base)
-        | ExprKind::StackLastIndex(base)
-        | ExprKind::Slice { base, .. }
-        | ExprKind::Unary(_, base)
-        | ExprKind::Cast(base) => roots(base, found),
-        ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => {
-            roots(a, found);
-            roots(b, found);
-        }
-        ExprKind::Conditional(a, b, c) => {
-            roots(a, found);
-            roots(b, found);
-            roots(c, found);
-        }
-        ExprKind::List(items) => items.iter().for_each(|i| roots(i, found)),
-        ExprKind::Call(call) => {
-            if let Callee::IsValid(header) = &call.callee {
-                roots(header, found);
-            }
-        }
-        _ => {}
-    }
+    let of_b = b.variables();
+    a.variables().iter().any(|v| of_b.contains(v))
 }
 
 fn breaks_to(body: &[FlatStmt], label: usize) -> bool {
