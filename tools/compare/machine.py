@@ -12,7 +12,7 @@ from typing import Any
 
 from .arithmetic import Arithmetic, number_of
 from .diagrams import Diagrams, Node, Term
-from .program import Json, Program
+from .program import Json, Program, Unusable
 
 
 class NotCompared(Exception):
@@ -117,6 +117,8 @@ class Machine:
         if kind == "expression":
             return self.operation(value) if "op" in value else self.value(value)
         if kind == "field":
+            if not isinstance(value[0], str):
+                raise Unusable("it has a field whose header is an expression")
             return self.get(value[0], value[1])
         if kind == "hexstr":
             return self.d.number(int(value, 16))

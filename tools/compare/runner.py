@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
@@ -91,9 +92,12 @@ def judged(left: Path, right: Path, limit: int) -> tuple[str, Result, str]:
     sys.setrecursionlimit(DEPTH)
     try:
         result = compare(read(left), read(right), limit)
-    except (Unusable, RecursionError, KeyError, ValueError) as problem:
-        kind = "" if isinstance(problem, Unusable) else f"{type(problem).__name__}: "
-        return "not usable", Result(), f"{kind}{problem}"
+    except Unusable as problem:
+        return "not usable", Result(), str(problem)
+    except Exception as problem:  # One program must not take the others with it.
+        place = traceback.extract_tb(problem.__traceback__)[-1]
+        where = f"{place.filename}:{place.lineno}"
+        return "not usable", Result(), f"{type(problem).__name__}: {problem} ({where})"
     return verdict(result), result, ""
 
 

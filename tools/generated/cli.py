@@ -35,23 +35,31 @@ class Outcome:
     meaning: str = "not reached"
     """A verdict of `compare.runner`, or `not reached` if a compiler refused; left is ours."""
     details: list[str] = field(default_factory=list)
+    reasons: set[str] = field(default_factory=set)
+    """Why what differs is nobody's fault, and what was left out."""
 
     @property
     def good(self) -> bool:
-        same = self.packets.verdict in ("same", "legitimate") and self.meaning == "equal"
-        return same or self.packets.verdict == "refused"
+        if self.meaning == "not reached":
+            return self.packets.verdict in ("refused", "legitimate")
+        same = self.packets.verdict in ("same", "legitimate")
+        return same and self.meaning in ("equal", "explained")
 
 
 class Both(FourWay):
     """Compares what both compilers made before packets are sent."""
 
-    meaning = "not reached"
-    details: list[str]
+    def __init__(self, path: Path, options: Options, folder: Path) -> None:
+        super().__init__(path, options, folder)
+        self.meaning = "not reached"
+        self.details: list[str] = []
+        self.reasons: set[str] = set()
 
     def judge(self, commands: list[Command]) -> Result:
         ours, theirs = (self.programs[name].path for name in (OURS, THEIRS))
         self.meaning, result, problem = runner.judged(ours, theirs, NODES)
         self.details = [problem, *runner.told(result)] if problem else runner.told(result)
+        self.reasons = {"JSON: " + d.reason for d in result.differences if d.reason}
         return super().judge(commands)
 
 
@@ -63,7 +71,12 @@ def one(folder: Path, options: Options, seed: int) -> Outcome:
             result = both.run()
         except Exception as error:  # One program must not take the others with it.
             result = Result(str(program), "error", f"{type(error).__name__}: {error}")
-        return Outcome(seed, result, both.meaning, getattr(both, "details", []))
+        reasons = set(both.reasons)
+        if result.verdict == "legitimate":
+            reasons.add("packets: " + result.reason.splitlines()[0])
+        if result.left_out:
+            reasons.add("packets: a table that is not in every JSON got no entries")
+        return Outcome(seed, result, both.meaning, both.details, reasons)
 
 
 def generate(generator: Path, seeds: str, folder: Path) -> list[int]:
@@ -80,15 +93,18 @@ def tell(outcomes: list[Outcome]) -> None:
     print(f"{len(outcomes)} programs, {packets} packets each way, {switches}")
     print("packets: " + ", ".join(f"{n} {what}" for what, n in verdicts.most_common()))
     print("JSON:    " + ", ".join(f"{n} {what}" for what, n in meanings.most_common()))
+    reasons = Counter(reason for outcome in outcomes for reason in outcome.reasons)
+    for reason, count in reasons.most_common():
+        print(f"{count:6} {reason}")
 
 
 def write_report(path: Path, outcomes: list[Outcome]) -> None:
     lines = []
     for outcome in sorted(outcomes, key=lambda o: o.seed):
-        if outcome.good:
-            continue
         lines.append(f"== {outcome.seed}: {outcome.packets.verdict}, JSON {outcome.meaning}")
-        lines += [outcome.packets.reason, *outcome.details]
+        lines += sorted(outcome.reasons)
+        if not outcome.good:
+            lines += [outcome.packets.reason, *outcome.details]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -102,7 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--generator", type=Path, default=Path("target/release/p4-generator"), metavar="FILE"
     )
-    parser.add_argument("--report", type=Path, help="where every difference is written")
+    parser.add_argument("--report", type=Path, help="where every program's result is written")
     given = parser.parse_args(arguments)
     missing = [name for name in (OURS, THEIRS) if not command(name, given.build)]
     if not shutil.which(given.generator):

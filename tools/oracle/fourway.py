@@ -71,6 +71,8 @@ class Result:
     """Commands that all ways refused."""
     ended: list[str] = field(default_factory=list)
     """Packets that ended a simple_switch, and are left out."""
+    left_out: list[str] = field(default_factory=list)
+    """Tables without entries, because they are not in every compiler's JSON."""
     seconds: float = 0.0
 
 
@@ -138,6 +140,8 @@ class FourWay:
                 return self.tell("legitimate", f"{reason} ({problem})")
             return self.tell("accepted", problem)
         info = P4Info(next(iter(compiled.values())).p4info.read_text())
+        in_all = set.intersection(*(set(p.tables) for p in self.programs.values()))
+        self.result.left_out = info.keep(in_all)
         commands = generate(self.programs[OURS], info, self.options, self.path.stem)
         return self.judge(commands)
 
@@ -394,6 +398,8 @@ def show(result: Result) -> None:
         counts = f"{result.packets} packets, {result.frames} frames"
         ended = f", {len(result.ended)} packets end BMv2" if result.ended else ""
         note = f": {result.reason}" if result.reason else ""
+        if result.left_out:
+            note += f" (not in every JSON, no entries: {', '.join(result.left_out)})"
         print(f"same          {result.program} ({counts}{ended}){note}", flush=True)
     else:
         print(f"{result.verdict:13} {result.program}: {result.reason}", flush=True)

@@ -26,6 +26,8 @@ KNOWN: dict[str, str] = {}
 
 ONLY_OURS = {
     "BMV2 does not support for-in loops": "`for (.. in ..)` loops, which p4c has not for BMv2",
+    "Compiler Bug": "p4c ends with an error of its own",
+    "expected an integer value": "p4c does not fold a serializable enum's value without a name",
 }
 """What only ebb-p4c takes (docs/p4c.md), by words of p4c's message."""
 

@@ -162,6 +162,13 @@ class P4Info:
             for p in profiles
         ]
 
+    def keep(self, tables: set[str]) -> list[str]:
+        """Forgets other tables, and profiles that only they have; the names of these tables."""
+        forgotten = [t.name for t in self.tables if t.name not in tables]
+        self.tables = [t for t in self.tables if t.name in tables]
+        self.profiles = [p for p in self.profiles if tables.intersection(p.tables)]
+        return forgotten
+
 
 def table(message: Message, actions: dict[int, str], profiles: dict[int, str]) -> Table:
     refs = []

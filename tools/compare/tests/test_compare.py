@@ -13,6 +13,7 @@ from compare.arithmetic import Arithmetic
 from compare.diagrams import Diagrams, Term
 from compare.program import Program, Unusable, plain_names, read
 from compare.reasons import ENUM, IDLE
+from compare.runner import judged
 from compare.sections import Result, compare
 from compare.tests.build import (
     Json,
@@ -438,6 +439,22 @@ def test_two_headers_of_one_name_are_not_usable(tmp_path: Path) -> None:
     path.write_text(json.dumps(twice))
     with pytest.raises(Unusable, match=r"twice.json: it declares the header h 2 times"):
         read(path)
+
+
+def test_what_no_comparison_expects_is_told(tmp_path: Path) -> None:
+    """p4c's conditions on elements of a stack, and something worse."""
+    element = {"type": "expression", "value": {"op": "dereference_header_stack"}}
+    strange = field("h", "a")
+    strange["value"][0] = element
+    paths = [tmp_path / name for name in ("strange", "usual", "broken")]
+    made = guarded(op("==", strange, number(1)), op("==", field("h", "b"), number(1)))
+    usual = guarded(*2 * [op("==", field("h", "b"), number(1))])
+    for path, content in zip(paths, (made, usual, {**usual, "actions": [{"id": 0}]}), strict=True):
+        path.write_text(json.dumps(content))
+    verdict, _, message = judged(paths[0], paths[1], 1000)
+    assert (verdict, message) == ("not usable", "it has a field whose header is an expression")
+    verdict, _, message = judged(paths[2], paths[1], 1000)
+    assert verdict == "not usable" and message.startswith("KeyError: 'primitives' (")
 
 
 def test_masks_of_transitions() -> None:

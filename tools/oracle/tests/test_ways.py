@@ -8,11 +8,11 @@ import pytest
 
 from oracle import bmv2, compilers, fourway, pcap, testgen
 from oracle.bmv2 import Run, Split, split
-from oracle.commands import Add, Call, Command, Control, Mirror, Packet, Remove
+from oracle.commands import Add, Call, Command, Control, CreateMember, Mirror, Packet, Remove
 from oracle.fourway import OUR_SWITCH, THEIR_SWITCH, FourWay, Options, Way
 from oracle.known import excused, legitimate
 from oracle.model import Program
-from oracle.tests.fixtures import document, program
+from oracle.tests.fixtures import P4INFO, document, program
 
 OURS, BMV2 = (compilers.OURS, OUR_SWITCH), (compilers.THEIRS, THEIR_SWITCH)
 PACKETS: list[Command] = [Packet(0, bytes([number])) for number in range(5)]
@@ -183,3 +183,34 @@ def test_lists_have_flags_for_each_program(tmp_path: Path) -> None:
         (Path("/b.p4"), ("-Iz", "-I", "/x", "-DY")),
         (Path("c.p4"), ("-Iz",)),
     ]
+
+
+def test_tables_that_a_compiler_left_out_get_no_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """p4c's JSON has no table of members, and so nobody may use its profile."""
+    less = document()
+    tables = less["pipelines"][0]["tables"]
+    less["pipelines"][0]["tables"] = [t for t in tables if t["name"] != "I.ecmp"]
+    for compiler, json_document in ((compilers.OURS, document()), (compilers.THEIRS, less)):
+        (tmp_path / f"{compiler}.json").write_text(json.dumps(json_document))
+    (tmp_path / "p4info").write_text(P4INFO)
+    monkeypatch.setattr(compilers, "command", lambda *_: "there")
+    monkeypatch.setattr(
+        compilers,
+        "compile_program",
+        lambda compiler, *_: compilers.Compiled(
+            tmp_path / f"{compiler}.json", tmp_path / "p4info", ""
+        ),
+    )
+    told: list[Command] = []
+
+    class Told(Runs):
+        def judge(self, commands: list[Command]) -> fourway.Result:
+            told.extend(commands)
+            return self.result
+
+    result = Told(tmp_path, {}).run()
+    assert result.left_out == ["I.ecmp"]
+    assert {c.table for c in told if isinstance(c, Add)} == {"I.route", "I.acl"}
+    assert not any(isinstance(c, CreateMember) for c in told)
