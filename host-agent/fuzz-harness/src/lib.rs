@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`wire`] | one packet | no parser panics; what parses survives being written and read again |
 //! | [`stream_head`] | the beginning of a stream, in pieces | no panic; no content from what is no envelope; pieces do not matter |
-//! | [`blind`] | packets of strangers to a host with sessions of its own | no panic, bounded answers, its sessions arrive unharmed, and nothing is left behind |
+//! | [`blind`] | packets of strangers to a host with sessions of its own | no panic, bounded answers without content, its sessions arrive unharmed, and nothing is left behind |
 //! | [`on_path`] | damage to the packets of its sessions, pauses, aborts | no panic, bounded output, every session ends, and nothing is left behind |
 //!
 //! With inputs of odd length the applications of both hosts confirm what they received only after

@@ -21,6 +21,8 @@ const MAX_STEPS: usize = 200_000;
 /// How long an application that holds its confirmations thinks about an object: longer than
 /// timeouts are, shorter than a sender waits.
 const DECISION: Duration = Duration::from_millis(300);
+/// Strangers ask for nothing, so they get headers only: of IPv4, and of TCP with all its options or of Ebb.
+const MAX_ANSWER_BYTES: usize = 20 + 60;
 /// Packets kept to be damaged and sent again.
 const MAX_CAPTURED: usize = 64;
 
@@ -45,7 +47,6 @@ pub struct World {
     /// Flows that have been opened at the victim and not ended.
     pub open_at_victim: usize,
     /// What the hosts sent to addresses that are not theirs.
-    pub bytes_to_strangers: u64,
     pub packets_to_strangers: u64,
     pub captured: Vec<Vec<u8>>,
     /// Honest packets that are yet to be lost.
@@ -96,7 +97,6 @@ impl World {
             received: BTreeMap::new(),
             finished: Vec::new(),
             open_at_victim: 0,
-            bytes_to_strangers: 0,
             packets_to_strangers: 0,
             captured: Vec::new(),
             lose: 0,
@@ -238,7 +238,8 @@ impl World {
             PEER => 1,
             _ => {
                 self.packets_to_strangers += 1;
-                self.bytes_to_strangers += packet.len() as u64;
+                let bytes = packet.len();
+                assert!(bytes <= MAX_ANSWER_BYTES, "{bytes} bytes to a stranger");
                 return;
             }
         };

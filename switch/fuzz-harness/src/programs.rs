@@ -35,6 +35,9 @@ pub struct Loaded {
     executors: [Arc<Executor>; 3],
 }
 
+/// Of a member of a value set. What a file says is not bounded, and is not needed where a set is used.
+const MOST_KEY_BITS: u32 = 1024;
+
 /// What keeps numbers between packets, and the value sets of the parser.
 #[derive(Default)]
 pub(crate) struct Arrays {
@@ -57,7 +60,10 @@ impl Arrays {
             meters: meters.filter_map(|m| p.meter(&m.name).ok()).collect(),
             registers: registers.filter_map(|r| p.register(&r.name).ok()).collect(),
             value_sets: value_sets
-                .filter_map(|s| Some((p.value_set(&s.name).ok()?, s.compressed_bitwidth)))
+                .filter_map(|s| {
+                    let bits = s.compressed_bitwidth.min(MOST_KEY_BITS);
+                    Some((p.value_set(&s.name).ok()?, bits))
+                })
                 .collect(),
         }
     }
