@@ -6,6 +6,7 @@ use std::fmt;
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 
 use crate::budget::Budget;
+use crate::printable;
 use crate::source::{SourceFile, SourceMap, Span};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +138,9 @@ impl Diagnostic {
 /// How many errors are shown before the compiler gives up, if the user does not say.
 pub const MAX_ERRORS: usize = 50;
 
+/// How many warnings are shown, and how many remarks: each takes time as the file is long, and nobody reads more.
+const MAX_WARNINGS: usize = 200;
+
 /// Collects the messages of one run. Shared by all passes, hence the interior mutability.
 #[derive(Debug, Default)]
 pub struct Diagnostics {
@@ -172,7 +176,7 @@ impl Diagnostics {
                 Action::Error => Severity::Error,
             };
         }
-        if diagnostic.severity == Severity::Error && self.too_many() {
+        if self.is_full(diagnostic.severity) {
             return;
         }
         let mut list = self.list.borrow_mut();
@@ -190,14 +194,25 @@ impl Diagnostics {
     }
 
     pub fn error_count(&self) -> usize {
+        self.count(Severity::Error)
+    }
+
+    fn count(&self, severity: Severity) -> usize {
         let list = self.list.borrow();
-        list.iter()
-            .filter(|d| d.severity == Severity::Error)
-            .count()
+        list.iter().filter(|d| d.severity == severity).count()
     }
 
     pub fn too_many(&self) -> bool {
-        self.error_count() >= self.policy.max_errors.unwrap_or(MAX_ERRORS)
+        self.is_full(Severity::Error)
+    }
+
+    /// Whether there are as many of them as are shown.
+    fn is_full(&self, severity: Severity) -> bool {
+        let most = match severity {
+            Severity::Error => self.policy.max_errors.unwrap_or(MAX_ERRORS),
+            Severity::Warning | Severity::Info => MAX_WARNINGS,
+        };
+        self.count(severity) >= most
     }
 
     pub fn list(&self) -> Vec<Diagnostic> {
@@ -210,20 +225,23 @@ impl Diagnostics {
         for diagnostic in self.list.borrow().iter() {
             render_one(&mut out, diagnostic, sources, color);
         }
-        let count = |severity| {
-            let list = self.list.borrow();
-            list.iter().filter(|d| d.severity == severity).count()
+        let (errors, warnings) = (self.count(Severity::Error), self.count(Severity::Warning));
+        let number = |n: usize, severity, what: &str| {
+            let plural = if n == 1 { "" } else { "s" };
+            let more = if self.is_full(severity) {
+                " or more"
+            } else {
+                ""
+            };
+            format!("{n} {what}{plural}{more}")
         };
-        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         if errors + warnings > 0 {
             let mut summary = Vec::new();
             if errors > 0 {
-                let more = if self.too_many() { " or more" } else { "" };
-                summary.push(plural(errors, "error") + more);
+                summary.push(number(errors, Severity::Error, "error"));
             }
             if warnings > 0 {
-                summary.push(plural(warnings, "warning"));
+                summary.push(number(warnings, Severity::Warning, "warning"));
             }
             out.push_str(&summary.join(", "));
             out.push('\n');
@@ -312,16 +330,21 @@ impl miette::Diagnostic for Shown<'_> {
 }
 
 fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, color: bool) {
+    let diagnostic = &printable::diagnostic(diagnostic);
     let head = match diagnostic.span {
         Some(span) => {
             let (file, line, column) = sources.position(span);
+            let file = printable::text(file);
             format!("{file}:{line}:{column}: {}", diagnostic.message)
         }
         None => diagnostic.message.clone(),
     };
     let source = diagnostic.span.map(|span| sources.file(span.file));
     let source = source.filter(|file| !has_long_line(file, diagnostic));
-    let source = source.map(|file| NamedSource::new(&file.name, file.text.clone()));
+    let source = source.map(|file| {
+        let name = printable::text(&file.name);
+        NamedSource::new(name, printable::source(&file.text))
+    });
     let theme = if color {
         GraphicalTheme::unicode()
     } else {
@@ -343,6 +366,7 @@ fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, co
     for (span, text) in &diagnostic.notes {
         if diagnostic.span.is_some_and(|main| main.file != span.file) {
             let (file, line, column) = sources.position(*span);
+            let file = printable::text(file);
             out.push_str(&format!("  {file}:{line}:{column}: {text}\n"));
         }
     }
@@ -406,6 +430,49 @@ mod tests {
         let text = rendered(&"x".repeat(80), 0..80);
         assert_eq!(text.matches("wrong").count(), MAX_ERRORS);
         assert!(text.ends_with("\n50 errors or more\n"));
+    }
+
+    #[test]
+    fn there_is_an_end_to_warnings() {
+        let diagnostics = Diagnostics::default();
+        for start in 0..MAX_WARNINGS as u32 + 5 {
+            let place = Span {
+                start,
+                end: start,
+                file: 0,
+            };
+            diagnostics.report(Diagnostic::warning("code", place, "odd"));
+        }
+        assert_eq!(diagnostics.list().len(), MAX_WARNINGS);
+        diagnostics.report(Diagnostic::global("other", "wrong"));
+        let mut sources = SourceMap::default();
+        sources.add("a.p4", " ".repeat(300));
+        let text = diagnostics.render(&sources, false);
+        assert!(text.ends_with("\n1 error, 200 warnings or more\n"));
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_of_a_program() {
+        let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
+        let file = sources.add("a\u{1b}.p4", "\u{e9}\u{1b}[2J\u{9b}1m\u{202e} here\r\nnext");
+        let (start, end) = (14, 18);
+        let wrong = Diagnostic::error("code", Span { file, start, end }, "no \u{1b}[1m")
+            .label("a\u{7}label")
+            .help("a\rhelp");
+        diagnostics.report(wrong);
+        let expected = "code
+
+  × a\\u{1b}.p4:1:11: no \\u{1b}[1m
+   ╭─[a\\u{1b}.p4:1:15]
+ 1 │ é?[2J??1m??? here
+   ·              ──┬─
+   ·                ╰── a\\u{7}label
+ 2 │ next
+   ╰────
+  help: a\\u{d}help
+1 error
+";
+        assert_eq!(diagnostics.render(&sources, false), expected);
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod p4info;
 pub mod parse;
 pub mod preprocess;
 pub mod print;
+mod printable;
 pub mod source;
 pub mod types;
 
