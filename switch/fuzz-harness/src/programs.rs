@@ -7,9 +7,14 @@ use ebb_bmv2_json::Program;
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
+use ebb_p4c::{Compiled, p4info};
+use ebb_p4runtime::Offline;
+use ebb_p4runtime::proto::config::P4Info;
+use ebb_p4runtime::proto::p4;
 use ebb_pipeline::{
     CounterId, LoadError, MeterId, Pipeline, Program as Executor, RegisterId, ValueSetId,
 };
+use prost::Message;
 use serde_json::Value;
 
 use crate::perform_all;
@@ -69,18 +74,22 @@ impl Arrays {
     }
 }
 
-fn compile(name: &str, text: &str) -> Option<Program> {
+fn compile(name: &str, text: &str) -> Option<Compiled> {
     let mut sources = SourceMap::default();
     let diagnostics = Diagnostics::default();
     let compiled = ebb_p4c::compile(name, text, &Options::default(), &mut sources, &diagnostics);
-    assert_eq!(compiled.is_none(), diagnostics.has_errors(), "{name}");
-    compiled.map(|compiled| compiled.json)
+    let shown = diagnostics.render(&sources, false);
+    assert_eq!(compiled.is_none(), diagnostics.has_errors(), "{shown}");
+    assert_eq!(shown.is_empty(), diagnostics.list().is_empty(), "{shown}");
+    let obeyed = |c: char| c.is_control() && c != '\n';
+    assert!(!shown.contains(obeyed), "a terminal obeys {shown:?}");
+    compiled
 }
 
 impl Loaded {
     /// One of [`PROGRAMS`].
     pub fn compile((name, text): (&str, &str)) -> Loaded {
-        Loaded::new(compile(name, text).expect("a right program"))
+        Loaded::new(compile(name, text).expect("a right program").json)
     }
 
     /// The switch program of the fabric.
@@ -134,15 +143,41 @@ pub fn p4(bytes: &[u8]) {
     if text.len() > LONGEST_TEXT {
         return;
     }
-    let Some(program) = compile("changed.p4", &text) else {
+    let Some(compiled) = compile("changed.p4", &text) else {
         return;
     };
-    let json = serde_json::to_vec(&program).expect("it can be written");
+    let json = serde_json::to_vec(&compiled.json).expect("it can be written");
     let again = Program::from_json(&json).expect("it can be read");
-    assert_eq!(again, program, "what is read is what was written");
+    assert_eq!(again, compiled.json, "what is read is what was written");
     match Loaded::load(again) {
-        Ok(loaded) => try_it(&loaded, &mut input),
+        Ok(loaded) => {
+            serve(&compiled, json);
+            try_it(&loaded, &mut input);
+        }
         Err(error) => assert!(is_limit(&error), "what is compiled is loaded: {error}"),
+    }
+}
+
+/// The P4Runtime server takes what was made, and tables start with the entries that the program has.
+fn serve(compiled: &Compiled, json: Vec<u8>) {
+    let info = p4info::to_binary(&compiled.p4info);
+    let config = p4::ForwardingPipelineConfig {
+        p4info: Some(P4Info::decode(info.as_slice()).expect("P4Info")),
+        p4_device_config: json,
+        cookie: None,
+    };
+    let server = Offline::new(config, true);
+    let server = server.unwrap_or_else(|e| panic!("what is compiled is served: {e}"));
+    let Ok(entries) = &compiled.entries else {
+        return;
+    };
+    let entries = p4info::entries_to_binary(entries);
+    let entries = p4::WriteRequest::decode(entries.as_slice()).expect("a request");
+    for update in entries.updates {
+        let entry = update.entity.expect("an entity");
+        let found = server.read(&entry);
+        let found = found.unwrap_or_else(|e| panic!("{entry:?} cannot be read: {e}"));
+        assert!(!found.is_empty(), "{entry:?} is not there");
     }
 }
 
