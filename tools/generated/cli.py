@@ -75,7 +75,7 @@ def one(folder: Path, options: Options, seed: int) -> Outcome:
         if result.verdict == "legitimate":
             reasons.add("packets: " + result.reason.splitlines()[0])
         if result.left_out:
-            reasons.add("packets: a table that is not in every JSON got no entries")
+            reasons.add("packets: no entries for what is not the same in every JSON")
         return Outcome(seed, result, both.meaning, both.details, reasons)
 
 
@@ -102,7 +102,7 @@ def write_report(path: Path, outcomes: list[Outcome]) -> None:
     lines = []
     for outcome in sorted(outcomes, key=lambda o: o.seed):
         lines.append(f"== {outcome.seed}: {outcome.packets.verdict}, JSON {outcome.meaning}")
-        lines += sorted(outcome.reasons)
+        lines += [*sorted(outcome.reasons), *outcome.packets.left_out]
         if not outcome.good:
             lines += [outcome.packets.reason, *outcome.details]
     path.write_text("\n".join(lines) + "\n")

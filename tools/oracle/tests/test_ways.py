@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,7 +193,30 @@ def test_tables_that_a_compiler_left_out_get_no_entries(
     less = document()
     tables = less["pipelines"][0]["tables"]
     less["pipelines"][0]["tables"] = [t for t in tables if t["name"] != "I.ecmp"]
-    for compiler, json_document in ((compilers.OURS, document()), (compilers.THEIRS, less)):
+    result, told = what_is_told(tmp_path, monkeypatch, less)
+    assert result.left_out == ["table I.ecmp, not in every JSON"]
+    assert {c.table for c in told if isinstance(c, Add)} == {"I.route", "I.acl"}
+    assert not any(isinstance(c, CreateMember) for c in told)
+
+
+def test_members_have_no_actions_that_bmv2_may_confuse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """p4c's JSON has a copy of `I.forward` that the program calls with a constant."""
+    more = document()
+    more["actions"].append({"name": "I.forward", "runtime_data": [], "primitives": []})
+    result, told = what_is_told(tmp_path, monkeypatch, more)
+    (left_out,) = result.left_out
+    assert left_out.startswith("I.forward as member")
+    assert {c.table for c in told if isinstance(c, Add)} == {"I.route", "I.acl"}
+    assert not any(isinstance(c, CreateMember) for c in told)
+
+
+def what_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: dict[str, Any]
+) -> tuple[fourway.Result, list[Command]]:
+    """The commands for the small program, if this is what p4c makes of it."""
+    for compiler, json_document in ((compilers.OURS, document()), (compilers.THEIRS, theirs)):
         (tmp_path / f"{compiler}.json").write_text(json.dumps(json_document))
     (tmp_path / "p4info").write_text(P4INFO)
     monkeypatch.setattr(compilers, "command", lambda *_: "there")
@@ -210,7 +234,4 @@ def test_tables_that_a_compiler_left_out_get_no_entries(
             told.extend(commands)
             return self.result
 
-    result = Told(tmp_path, {}).run()
-    assert result.left_out == ["I.ecmp"]
-    assert {c.table for c in told if isinstance(c, Add)} == {"I.route", "I.acl"}
-    assert not any(isinstance(c, CreateMember) for c in told)
+    return Told(tmp_path, {}).run(), told
