@@ -3,7 +3,8 @@
 States that go on without a choice, or to one state whatever they choose, are one with their
 successor, so splitting and merging them does not count, and neither do names. What was extracted
 and what variables hold is compared where both parsers end. A pair of states is compared again while
-what leads into it differs; after `VISITS` times the comparison gives up, and says so.
+what leads into it differs in more than which bits of the packet values are; after `VISITS` times
+the comparison gives up, and says so.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import witness
-from .diagrams import Diagrams, Node
+from .arithmetic import number_of
+from .diagrams import Diagrams, Node, Term
 from .machine import Machine, NotCompared
 from .pipelines import differing
 from .program import Json, Program
@@ -23,15 +25,15 @@ NO_MATCH = "(error)"
 """What comes after a choice that no transition matches, or a check that fails."""
 ENDS = (None, NO_MATCH)
 
-Snapshot = tuple[dict[str, Node], int, dict[str, int]]
+Snapshot = tuple[dict[str, Node], tuple[int, int], dict[str, int]]
 
 
 class ParserMachine(Machine):
     def __init__(self, program: Program, parser: Json, diagrams: Diagrams) -> None:
         super().__init__(program, diagrams)
         self.states: Json = {s["name"]: s for s in parser["parse_states"]}
-        self.extractions = 0
-        """So many headers were extracted."""
+        self.place = (0, 0)
+        """In the packet: after so many pieces whose length is not constant, so many bits."""
         self.used: dict[str, int] = {}
         """How many elements of each stack were extracted."""
         self.rejected = False
@@ -48,10 +50,10 @@ class ParserMachine(Machine):
         return self.d.number(self.used[stack])
 
     def snapshot(self) -> Snapshot:
-        return dict(self.state), self.extractions, dict(self.used)
+        return dict(self.state), self.place, dict(self.used)
 
     def restore(self, saved: Snapshot) -> None:
-        state, self.extractions, used = saved
+        state, self.place, used = saved
         self.state, self.used = dict(state), dict(used)
 
     def locals(self) -> tuple[tuple[str, Node], ...]:
@@ -99,7 +101,7 @@ class ParserMachine(Machine):
             distance = self.value(parameters[0]) if isinstance(parameters[0], dict) else None
             if distance is None:
                 distance = self.d.number(8 * parameters[0])
-            self.note("packet", "advance", distance)
+            self.take(distance)
         elif kind == "primitive":
             self.run([parameters[0]])
         else:
@@ -117,15 +119,23 @@ class ParserMachine(Machine):
             name = elements[number]
         elif kind != "regular":
             raise NotCompared(f"extraction to a {kind}")
-        layout = self.program.headers[name]["header_type"]
-        self.note("packet", "extract", self.text(layout), length)
-        self.extractions += 1
-        for field in self.program.fields(name):
+        pieces, bits = self.place
+        fields = self.program.fields(name)
+        for field in fields:
             variable = self.program.variable(name, field.name)
-            shown = self.program.field_name(name, field.name)
-            label = f"{layout}#{self.extractions}.{shown}"
+            label = f"packet {pieces}.{bits}"
             self.state[variable] = self.initial(label, field.width, field.signed)
+            bits += field.width or 0
+        fixed = self.d.number(sum(field.width or 0 for field in fields))
+        self.take(self.arithmetic("+", fixed, length))
         self.make_valid(name, self.d.true, self.d.true)
+
+    def take(self, bits: Node) -> None:
+        """Some bits of the packet are behind."""
+        self.note("packet", "take", bits)
+        pieces, before = self.place
+        number = number_of(bits.term) if bits.term else None
+        self.place = (pieces + 1, 0) if number is None else (pieces, before + number)
 
     def overflow(self) -> None:
         """A stack is full: as `verify(false, error.StackOutOfBounds)`."""
@@ -193,6 +203,34 @@ class ParserMachine(Machine):
         return self.d.lift(lambda t: self.d.leaf(self.math.apply("&", t, self.d.const(mask))), key)
 
 
+def shape(d: Diagrams, values: list[Node]) -> tuple[object, ...]:
+    """What is the same for values that differ only in which bits of the packet they have."""
+    numbers: dict[object, int] = {}
+    found: list[object] = []
+
+    def number(of: object) -> object:
+        if not isinstance(of, (Term, Node)):
+            return of
+        if of not in numbers:
+            entry = entry_of(of)
+            numbers[of] = len(numbers)
+            found.append(entry)
+        return numbers[of]
+
+    def entry_of(of: Term | Node) -> object:
+        if isinstance(of, Node):
+            atom = None if of.term else number(d.atom_terms[of.atom])
+            return atom, number(of.term), number(of.high), number(of.low)
+        if of.op in ("take", "verify"):
+            return "the packet"
+        if of.op == "field" and str(of.args[0]).startswith("packet "):
+            return "bits of the packet", of.args[1:]
+        return of.op, tuple(number(a) for a in of.args)
+
+    roots = tuple(number(value) for value in values)
+    return (*found, roots)
+
+
 @dataclass
 class Difference:
     where: str
@@ -247,12 +285,14 @@ class Comparison:
         a, b, how = step.left, step.right, step.how
         self.left.restore(step.before_left)
         self.right.restore(step.before_right)
+        named = [*self.left.locals(), *self.right.locals()]
+        for name, x, y in self.unequal():
+            named += [(name, x), (name, y)]
         environment = (
-            self.left.locals(),
-            self.right.locals(),
+            tuple(name for name, _ in named),
+            shape(self.d, [value for _, value in named]),
             tuple(sorted(self.left.used.items())),
             tuple(sorted(self.right.used.items())),
-            tuple(self.unequal()),
         )
         seen = self.visits.setdefault((a, b), set())
         if environment in seen:

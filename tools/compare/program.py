@@ -19,6 +19,7 @@ Json = dict[str, Any]
 _METADATA = "userMetadata."
 _FLATTENED = re.compile(r"_(.*?)(\d+)$")
 _COPY = re.compile(r"(?!userMetadata\.)\w+_\d+\.|tmp(_\d+)?$")
+_NUMBERED = re.compile(r"\w+_\d+$")
 
 
 class Unusable(Exception):
@@ -165,6 +166,16 @@ class Program:
             shown = self._field_names[header] = plain_names([f.name for f in self.fields(header)])
         return shown.get(name, name)
 
+    def extracted(self) -> set[str]:
+        """The headers and stacks that a parser extracts."""
+        return {
+            op["parameters"][0]["value"]
+            for parser in self.json["parsers"]
+            for state in parser["parse_states"]
+            for op in state["parser_ops"]
+            if op["op"].startswith("extract") and op["parameters"][0]["type"] == "regular"
+        }
+
     def header(self, name: str) -> str:
         """The name of a header instance in comparisons."""
         instance, bracket, index = name.partition("[")
@@ -173,9 +184,13 @@ class Program:
 
 
 def mark_local_headers(a: Program, b: Program) -> None:
-    """Instances that no deparser emits are variables if only one program has them, or if they are
-    parts of a numbered copy of a struct (`hdr_1.x`) or called `tmp`."""
+    """Instances that no deparser emits are variables if only one program has them, if they are
+    parts of a numbered copy of a struct (`hdr_1.x`) or called `tmp`, or if they have a number and
+    no parser extracts them."""
     copies = {p.header(h) for p in (a, b) for h in p.headers if _COPY.match(h.partition("[")[0])}
+    extracted = {p.header(h) for p in (a, b) for h in p.extracted()}
+    numbered = {p.header(h) for p in (a, b) for h in p.headers if _NUMBERED.match(h)}
+    copies |= numbered - extracted
     for program, other in ((a, b), (b, a)):
         known = {other.header(h) for h in other.headers} - copies
         emitted = {name for d in program.json["deparsers"] for name in d["order"]}

@@ -83,8 +83,11 @@ def unions(p: Program) -> Fields:
         for u in p.unions
         if not p.local_headers.issuperset(p.members(u))
     }
+    names = {u["id"]: u["name"] for u in p.unions.values()}
     for stack in p.json.get("header_union_stacks", []):
-        result[p.header(stack["name"])] = stack["size"]
+        members = [m for i in stack["header_union_ids"] for m in p.members(names[i])]
+        if not p.local_headers.issuperset(members):
+            result[p.header(stack["name"])] = len(stack["header_union_ids"])
     return result
 
 

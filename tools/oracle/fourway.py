@@ -72,7 +72,7 @@ class Result:
     ended: list[str] = field(default_factory=list)
     """Packets that ended a simple_switch, and are left out."""
     left_out: list[str] = field(default_factory=list)
-    """What no entry names, and why."""
+    """Tables without entries, because they are not in every compiler's JSON."""
     seconds: float = 0.0
 
 
@@ -141,14 +141,7 @@ class FourWay:
             return self.tell("accepted", problem)
         info = P4Info(next(iter(compiled.values())).p4info.read_text())
         in_all = set.intersection(*(set(p.tables) for p in self.programs.values()))
-        tables = [f"table {name}, not in every JSON" for name in info.keep(in_all)]
-        # BMv2 takes an action of a member by its name, and may take the wrong one.
-        unclear = set().union(*(p.ambiguous for p in self.programs.values()))
-        members = [
-            f"{name} as member, of which a JSON has copies with other parameters"
-            for name in info.without_members(unclear)
-        ]
-        self.result.left_out = tables + members
+        self.result.left_out = info.keep(in_all)
         commands = generate(self.programs[OURS], info, self.options, self.path.stem)
         return self.judge(commands)
 
@@ -406,7 +399,7 @@ def show(result: Result) -> None:
         ended = f", {len(result.ended)} packets end BMv2" if result.ended else ""
         note = f": {result.reason}" if result.reason else ""
         if result.left_out:
-            note += f" (no entries: {'; '.join(result.left_out)})"
+            note += f" (not in every JSON, no entries: {', '.join(result.left_out)})"
         print(f"same          {result.program} ({counts}{ended}){note}", flush=True)
     else:
         print(f"{result.verdict:13} {result.program}: {result.reason}", flush=True)

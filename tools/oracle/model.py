@@ -56,19 +56,12 @@ class Program:
             s["name"]: [ids[i] for i in s["header_ids"]] for s in self.json.get("header_stacks", [])
         }
         self.tables = {t.name: t for t in self._tables()}
-        of_tables = {
-            i for p in self.json["pipelines"] for t in p["tables"] for i in t.get("action_ids", [])
+        # Copies that the program calls itself have constants instead of parameters.
+        by_parameters = sorted(self.json["actions"], key=lambda a: len(a["runtime_data"]))
+        self.actions: dict[str, dict[str, int]] = {
+            a["name"]: {p["name"]: p["bitwidth"] for p in a["runtime_data"]} for a in by_parameters
         }
-        self.actions: dict[str, dict[str, int]] = {}
-        """Width by name of the parameter, by name of the action: of its copies one of a table."""
-        self.ambiguous: set[str] = set()
-        """Actions with copies that have other parameters: those that the program calls itself."""
-        for action in sorted(self.json["actions"], key=lambda a: a.get("id") in of_tables):
-            name = action["name"]
-            parameters = {p["name"]: p["bitwidth"] for p in action["runtime_data"]}
-            if self.actions.setdefault(name, parameters) != parameters:
-                self.ambiguous.add(name)
-            self.actions[name] = parameters
+        """Width by name of the parameter, by name of the action; of its copies that of tables."""
         self.registers: dict[str, tuple[int, int]] = {
             r["name"]: (r["size"], r["bitwidth"]) for r in self.json.get("register_arrays", [])
         }

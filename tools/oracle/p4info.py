@@ -169,15 +169,6 @@ class P4Info:
         self.profiles = [p for p in self.profiles if tables.intersection(p.tables)]
         return forgotten
 
-    def without_members(self, actions: set[str]) -> list[str]:
-        """Forgets these actions in tables of members; their names."""
-        forgotten = set()
-        for table in self.tables:
-            if table.profile:
-                forgotten |= {ref.action for ref in table.refs} & actions
-                table.refs[:] = [ref for ref in table.refs if ref.action not in actions]
-        return sorted(forgotten)
-
 
 def table(message: Message, actions: dict[int, str], profiles: dict[int, str]) -> Table:
     refs = []

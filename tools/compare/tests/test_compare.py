@@ -432,6 +432,39 @@ def test_a_comparison_that_gives_up_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     assert found[0] == "parsers" and "more than 5 ways" in found[1]
 
 
+def test_a_loop_whose_variables_are_other_bits_in_every_round_ends() -> None:
+    """One parser keeps a field in a local, as p4c's inlined sub-parsers do."""
+    keep = {"op": "set", "parameters": [field("scalars", "kept"), field("h", "a")]}
+    ways = transition(1, "start"), END
+    direct = program(states=[state("start", [extract("h")], [field("h", "a")], *ways)])
+    kept = [field("scalars", "kept")]
+    local = program(
+        states=[state("start", [extract("h"), keep], kept, *ways)], scalars=[("kept", 8)]
+    )
+    assert places(direct, local) == set()
+    other = copy.deepcopy(local)
+    keep_b = {"op": "set", "parameters": [field("scalars", "kept"), field("h", "b")]}
+    other["parsers"][0]["parse_states"][0]["parser_ops"][1] = keep_b
+    assert places(direct, other) == {"parsers"}
+
+
+def test_what_is_extracted_counts_not_the_names_of_types() -> None:
+    """An extraction to nowhere is an advance in one program, and one to a local in the other."""
+    skipped = program(
+        states=[
+            state("start", [{"op": "advance", "parameters": [number(32)]}, extract("h")], [], END)
+        ]
+    )
+    extracted = program(states=[state("start", [extract("tmp_1"), extract("h")], [], END)])
+    extracted["header_types"].append({**extracted["header_types"][1], "name": "other_t"})
+    local = {"name": "tmp_1", "id": 2, "header_type": "other_t", "metadata": False}
+    extracted["headers"].append(local)
+    assert places(skipped, extracted) == set()
+    less = copy.deepcopy(skipped)
+    less["parsers"][0]["parse_states"][0]["parser_ops"][0]["parameters"] = [number(24)]
+    assert places(less, extracted) == {"parsers"}
+
+
 def test_two_headers_of_one_name_are_not_usable(tmp_path: Path) -> None:
     twice = lookup()
     twice["headers"].append({**twice["headers"][1], "id": 5})
