@@ -17,7 +17,7 @@ from .arithmetic import number_of
 from .diagrams import Diagrams, Node, Term
 from .machine import Machine, NotCompared
 from .pipelines import differing
-from .program import Json, Program
+from .program import Json, Program, Unusable
 from .witness import Way
 
 VISITS = 100
@@ -152,6 +152,8 @@ class ParserMachine(Machine):
             width = self.program.field(value[0], value[1]).width
         elif key["type"] == "stack_field":
             width = self.program.field(self.program.elements(value[0])[0], value[1]).width
+        elif key["type"] == "hexstr":
+            raise Unusable("a key of its parser is a constant, which BMv2 does not take")
         else:
             raise NotCompared(f"a key that is a {key['type']}")
         if width is None:

@@ -8,6 +8,7 @@ the two compilers and the two switches (`oracle.fourway`; without simple_switch 
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import tempfile
@@ -40,7 +41,7 @@ class Outcome:
 
     @property
     def good(self) -> bool:
-        if self.meaning == "not reached":
+        if self.meaning in ("not reached", "not usable"):
             return self.packets.verdict in ("refused", "legitimate")
         same = self.packets.verdict in ("same", "legitimate")
         return same and self.meaning in ("equal", "explained")
@@ -59,7 +60,9 @@ class Both(FourWay):
         ours, theirs = (self.programs[name].path for name in (OURS, THEIRS))
         self.meaning, result, problem = runner.judged(ours, theirs, NODES)
         self.details = [problem, *runner.told(result)] if problem else runner.told(result)
-        self.reasons = {"JSON: " + d.reason for d in result.differences if d.reason}
+        self.reasons = {f"JSON: {d.reason}" for d in result.differences if d.reason}
+        if problem:
+            self.reasons.add(f"JSON: {problem}")
         return super().judge(commands)
 
 
@@ -73,7 +76,7 @@ def one(folder: Path, options: Options, seed: int) -> Outcome:
             result = Result(str(program), "error", f"{type(error).__name__}: {error}")
         reasons = set(both.reasons)
         if result.verdict == "legitimate":
-            reasons.add("packets: " + result.reason.splitlines()[0])
+            reasons.add("packets: " + re.split(r":| \(", result.reason)[0])
         if result.left_out:
             reasons.add("packets: a table that is not in every JSON got no entries")
         return Outcome(seed, result, both.meaning, both.details, reasons)
@@ -103,7 +106,7 @@ def write_report(path: Path, outcomes: list[Outcome]) -> None:
     for outcome in sorted(outcomes, key=lambda o: o.seed):
         lines.append(f"== {outcome.seed}: {outcome.packets.verdict}, JSON {outcome.meaning}")
         lines += [*sorted(outcome.reasons), *outcome.packets.left_out]
-        if not outcome.good:
+        if not outcome.good or outcome.packets.verdict == "legitimate":
             lines += [outcome.packets.reason, *outcome.details]
     path.write_text("\n".join(lines) + "\n")
 

@@ -61,6 +61,22 @@ impl Generator {
         }
     }
 
+    /// After a packet that is too short too: fields of invalid headers may be anything.
+    fn first_header_is_valid(&mut self) {
+        self.open("if (!hdr.h0x.isValid())");
+        self.line("hdr.h0x.setValid();");
+        for field in self.header_places("hdr.h0x", self.instances[0]) {
+            let value = match field.ty {
+                Ty::Bits(_) | Ty::Signed(_) => "0".into(),
+                Ty::Bool => "false".into(),
+                Ty::Enum(index) => format!("{}.M0", self.enums[index].name),
+                Ty::Code(index) => format!("{}.M0", self.codes[index].name),
+            };
+            self.line(&format!("{} = {value};", field.path));
+        }
+        self.close("");
+    }
+
     pub(super) fn control(&mut self, name: &str, block: Block) {
         self.open(&format!(
             "control {name}(inout headers_t hdr, inout userMetadata meta, inout standard_metadata_t sm)"
@@ -84,6 +100,7 @@ impl Generator {
         if block == Block::Ingress {
             self.line("sm.egress_spec = 9w1;");
         }
+        self.first_header_is_valid();
         let count = self.dice.between(2, 6);
         self.statements(&mut scope, count, 2);
         while !self.tables.is_empty() {
