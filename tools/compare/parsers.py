@@ -20,7 +20,7 @@ from .pipelines import differing
 from .program import Json, Program, Unusable
 from .witness import Way
 
-VISITS = 100
+VISITS = 1000
 NO_MATCH = "(error)"
 """What comes after a choice that no transition matches, or a check that fails."""
 ENDS = (None, NO_MATCH)
@@ -109,10 +109,10 @@ class ParserMachine(Machine):
 
     def extract(self, target: Any, length: Node) -> None:
         kind, name = target["type"], target["value"]
-        if kind == "stack":
-            number = self.used.setdefault(name, 0)
-            elements = self.program.elements(name)
-            self.used[name] = number + 1
+        if kind in ("stack", "union_stack"):
+            stack, elements = self.program.next_in(target)
+            number = self.used.setdefault(stack, 0)
+            self.used[stack] = number + 1
             if number >= len(elements):
                 self.overflow()
                 return

@@ -117,6 +117,8 @@ class Program:
         """The fields of an instance, in order."""
         found = self._fields.get(header)
         if found is None:
+            if header not in self.headers:
+                raise Unusable(f"it uses the header {header}, which it does not declare")
             kind = self.headers[header]["header_type"]
             if kind not in self.types:
                 raise Unusable(f"header {header} has type {kind}, which is not declared")
@@ -140,7 +142,17 @@ class Program:
         """The headers of a stack, of headers of a union."""
         return [self._by_id[i] for i in self.stacks[stack]["header_ids"]]
 
+    def next_in(self, target: Json) -> tuple[str, list[str]]:
+        """A stack that is extracted to, of headers or unions, and the headers that may be meant."""
+        if target["type"] == "stack":
+            return target["value"], self.elements(target["value"])
+        stack, member = target["value"]
+        (found,) = (s for s in self.json["header_union_stacks"] if s["name"] == stack)
+        return stack, [f"{stack}[{i}].{member}" for i in range(len(found["header_union_ids"]))]
+
     def members(self, union: str) -> list[str]:
+        if union not in self.unions:
+            raise Unusable(f"it uses the header union {union}, which it does not declare")
         return [self._by_id[i] for i in self.unions[union]["header_ids"]]
 
     def is_local(self, header: str, name: str) -> bool:

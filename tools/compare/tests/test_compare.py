@@ -465,6 +465,32 @@ def test_what_is_extracted_counts_not_the_names_of_types() -> None:
     assert places(less, extracted) == {"parsers"}
 
 
+def test_unions_of_a_stack_are_extracted_one_after_the_other() -> None:
+    def twice(*members: str) -> Json:
+        ops = [
+            {"op": "extract", "parameters": [{"type": "union_stack", "value": ["u", member]}]}
+            for member in members
+        ]
+        made = program(states=[state("start", ops, [], END)])
+        names = [f"u[{i}].{member}" for i in (0, 1) for member in ("x", "y")]
+        made["headers"] += [
+            {"name": name, "id": 2 + n, "header_type": "h_t", "metadata": False}
+            for n, name in enumerate(names)
+        ]
+        made["header_unions"] = [
+            {"name": f"u[{i}]", "id": i, "union_type": "u_t", "header_ids": [2 + 2 * i, 3 + 2 * i]}
+            for i in (0, 1)
+        ]
+        made["header_union_stacks"] = [{"name": "u", "id": 0, "header_union_ids": [0, 1]}]
+        made["deparsers"][0]["order"] += names
+        return made
+
+    assert places(twice("x", "y"), twice("x", "y")) == set()
+    assert places(twice("x", "y"), twice("y", "x")) == {"parsers"}
+    # A third one does not fit.
+    assert places(twice("x", "y", "x"), twice("x", "y")) == {"parsers"}
+
+
 def test_two_headers_of_one_name_are_not_usable(tmp_path: Path) -> None:
     twice = lookup()
     twice["headers"].append({**twice["headers"][1], "id": 5})
