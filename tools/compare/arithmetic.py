@@ -264,7 +264,9 @@ class Arithmetic:
                 flat.append(arg)
         if constant is not None and bits is not None:
             constant %= 1 << bits
-        if op == "&" and constant is not None and constant >= 0 and flat:
+        if not flat:
+            return self.d.const(0 if constant is None else constant)
+        if op == "&" and constant is not None and constant >= 0:
             return self._masked(constant, self._unordered("&", tuple(flat), bits))
         if op in ("&", "*") and constant == 0:
             return self.d.const(0)

@@ -5,7 +5,17 @@ from __future__ import annotations
 from .program import Program
 
 ENUM = "an enum that one compiler does not list; BMv2 takes it for messages only"
+WHOLE_RANGE = "p4c writes `_` for a range key of 32 bits as 0 to 0"
 IDLE = "belongs to a table that is never applied"
+
+
+def of_values(section: str, path: str, left: str, right: str) -> str:
+    """Why what both programs have differs; empty if there is no reason."""
+    if section == "tables" and " entry " in path:
+        whole, nothing = "('range', 4294967295, 0)", "('range', 0, 0)"
+        if left.replace(whole, nothing) == right.replace(whole, nothing):
+            return WHOLE_RANGE
+    return ""
 
 
 def reason(section: str, path: str, program: Program, idle: set[str]) -> str:

@@ -285,9 +285,12 @@ class Comparison:
         self.result.differences = [self.explained(d) for d in self.result.differences]
 
     def explained(self, found: Difference) -> Difference:
-        """With the reason, if it is something that only one program has."""
-        if found.reason or MISSING not in (found.left, found.right):
+        """With the reason, if there is one."""
+        if found.reason:
             return found
+        if MISSING not in (found.left, found.right):
+            why = reasons.of_values(found.section, found.path, found.left, found.right)
+            return replace(found, reason=why)
         side = 1 if found.left == MISSING else 0
         program = (self.left, self.right)[side]
         why = reasons.reason(found.section, found.path, program, self.idle[side])

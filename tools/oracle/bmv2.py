@@ -205,11 +205,12 @@ class Process:
         self.outputs: list[tuple[int, int]] = []
         try:
             self.client = self._connect(self.port)
+            # The last service is there when all ports are, with their files.
+            self._wait_for_services()
             self.outputs = [
                 (os.open(folder / f"{port}_out.pcap", os.O_RDONLY), len(pcap.HEADER))
                 for port in range(PORTS)
             ]
-            self._wait_for_services()
         except BaseException:
             self.close()
             raise

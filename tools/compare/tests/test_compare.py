@@ -12,7 +12,7 @@ from compare import cli, witness
 from compare.arithmetic import Arithmetic
 from compare.diagrams import Diagrams, Term
 from compare.program import Program, Unusable, plain_names, read
-from compare.reasons import ENUM, IDLE
+from compare.reasons import ENUM, IDLE, WHOLE_RANGE
 from compare.runner import judged
 from compare.sections import Result, compare
 from compare.tests.build import (
@@ -101,6 +101,9 @@ def test_algebra_has_one_form() -> None:
     assert op("usat_cast", op("-", n(0), x), n(8)) is n(0)
     assert op("usat_cast", op("+", x, y), n(8)) is not m.truncated(8, op("+", x, y))
     assert op("sat_cast", m.as_signed(8, wide), n(8)) is m.as_signed(8, wide)
+    # Constants alone.
+    assert op("*", n(1), n(2)) is n(2)
+    assert op("&", n(6), n(3)) is n(2)
     # What cancels.
     assert op("-", x, op("+", x, y)) is op("-", n(0), y)
     assert op("^", x, op("^", y, x)) is y
@@ -245,6 +248,20 @@ def test_entries_and_the_default_count() -> None:
     assert places(one, two) == set()
     assert places(one, lookup()) == {"tables"}
     assert places(lookup(), three) == {"tables"}
+
+
+def test_a_range_over_everything_that_p4c_writes_as_nothing_has_a_reason() -> None:
+    def ranged(end: str, action: int = 0) -> Json:
+        made = lookup(kind="range")
+        key = {"match_type": "range", "start": "0x00", "end": end}
+        chosen = {"action_id": action, "action_data": ["0x2"]}
+        entry = {"match_key": [key], "action_entry": chosen, "priority": 1}
+        made["pipelines"][0]["tables"][0]["entries"] = [entry]
+        return made
+
+    assert reasons(ranged("0xffffffff"), ranged("0x00")) == {WHOLE_RANGE}
+    assert reasons(ranged("0xffffffff"), ranged("0x01")) == {""}
+    assert reasons(ranged("0xffffffff"), ranged("0x00", 1)) == {""}
 
 
 def test_where_a_table_of_members_goes_on_after_a_miss_counts() -> None:
