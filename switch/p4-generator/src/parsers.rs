@@ -1,5 +1,7 @@
 //! The parser, the checksums and the deparser.
 
+use std::collections::BTreeSet;
+
 use super::{Block, Field, Generator, Place, STACK_SIZE, Scope, Ty};
 
 impl Generator {
@@ -122,6 +124,7 @@ impl Generator {
         }
         let list: Vec<&str> = keys.iter().map(|(key, _)| key.as_str()).collect();
         self.open(&format!("transition select({})", list.join(", ")));
+        let mut chosen = BTreeSet::new();
         for _ in 0..self.dice.between(1, 4) {
             let mut sets: Vec<String> = keys.iter().map(|(_, width)| self.set(*width)).collect();
             if sets.len() > 1 && self.dice.chance(30) {
@@ -133,10 +136,15 @@ impl Generator {
             };
             let target = self.target(targets);
             self.line(&format!("{sets}: {target};"));
+            let ends = target == "reject";
+            chosen.insert(if ends { "accept".into() } else { target });
         }
         if self.dice.chance(85) {
             let target = self.target(targets);
             self.line(&format!("default: {target};"));
+        } else if chosen.len() == 1 {
+            // Where all cases lead to one place p4c goes there without a choice, whatever matches.
+            self.line("default: accept;");
         }
         self.close("");
     }
