@@ -24,6 +24,7 @@ VISITS = 1000
 NO_MATCH = "(error)"
 """What comes after a choice that no transition matches, or a check that fails."""
 ENDS = (None, NO_MATCH)
+ONE_WAY = "no match where all cases of a `select` lead to one state: p4c goes there without asking"
 
 Snapshot = tuple[dict[str, Node], tuple[int, int], dict[str, int]]
 
@@ -257,6 +258,8 @@ class Step:
     how: str
     way: Way
     """All conditions from the start to here."""
+    reason: str = ""
+    """Why the parsers may differ from here on."""
 
 
 class Comparison:
@@ -306,7 +309,9 @@ class Comparison:
         a, b = self.left.block(a), self.right.block(b)
         if a in ENDS and b in ENDS:
             if a != b:
-                reason = "" if witness.possible(step.way) else witness.unshown(step.way)
+                reason = step.reason
+                if not reason and not witness.possible(step.way):
+                    reason = witness.unshown(step.way)
                 self.differences.append(Difference(f"after {how}", str(a), str(b), reason))
             self.same_state(self.variables(), step)
             return
@@ -325,7 +330,14 @@ class Comparison:
             whole = [*step.way, *way]
             if not witness.contradictory(whole):
                 told = f"{a}: {show_way(way)}"
-                self.work.append(Step(next_a, next_b, *after, told, whole))
+                one_way = next_a == NO_MATCH and self.is_one_way(choice_a, followers_a)
+                one_way |= next_b == NO_MATCH and self.is_one_way(choice_b, followers_b)
+                reason = step.reason or (ONE_WAY if one_way else "")
+                self.work.append(Step(next_a, next_b, *after, told, whole, reason))
+
+    def is_one_way(self, choice: Node, followers: list[str | None]) -> bool:
+        """Whether a choice leads to one state, or nowhere."""
+        return len({followers[n] for n in self.d.numbers(choice)} - {NO_MATCH}) == 1
 
     def variables(self) -> list[str]:
         names = self.left.state | self.right.state
@@ -345,7 +357,7 @@ class Comparison:
             if different:
                 where = f"{name} after {step.how} if {show_way(different.way)}"
                 values = str(different.left), str(different.right)
-                self.differences.append(Difference(where, *values, different.reason))
+                self.differences.append(Difference(where, *values, step.reason or different.reason))
 
     def declared(self, name: str) -> bool:
         known = name in self.left.state, name in self.right.state

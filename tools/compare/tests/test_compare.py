@@ -11,6 +11,7 @@ import pytest
 from compare import cli, witness
 from compare.arithmetic import Arithmetic
 from compare.diagrams import Diagrams, Term
+from compare.parsers import ONE_WAY
 from compare.program import Program, Unusable, plain_names, read
 from compare.reasons import ENUM, IDLE, WHOLE_RANGE
 from compare.runner import judged
@@ -415,6 +416,16 @@ def test_a_choice_between_the_same_states_is_none() -> None:
     other = parser(state(*begin, transition(1, "more"), END), more)
     assert places(chosen, straight) == set()
     assert places(chosen, other) == {"parsers"}
+
+
+def test_cases_that_lead_to_one_state_are_no_choice_for_p4c() -> None:
+    more = state("more", [extract("h")], [], END)
+    begin = "start", [extract("h")], [field("h", "a")]
+    asked = parser(state(*begin, transition(1, "more"), transition(2, "more")), more)
+    unasked = parser(state("start", [extract("h")], [], transition(None, "more")), more)
+    assert reasons(asked, unasked) == {ONE_WAY}
+    two = parser(state(*begin, transition(1, "more"), transition(2, None)), more)
+    assert "" in reasons(two, unasked)
 
 
 def test_a_choice_that_only_one_parser_makes() -> None:
