@@ -9,7 +9,7 @@ the comparison gives up, and says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import witness
@@ -39,6 +39,8 @@ class ParserMachine(Machine):
         """How many elements of each stack were extracted."""
         self.rejected = False
         """Whether a check failed in any case: the parser stops."""
+        self.no_way = False
+        """Whether it stopped without a match where all cases lead to one state."""
 
     def arrive(self) -> None:
         """No header is valid before a parser runs, and the user's metadata is 0."""
@@ -66,7 +68,7 @@ class ParserMachine(Machine):
         if name == NO_MATCH:
             return name
         passed = 0
-        self.rejected = False
+        self.rejected = self.no_way = False
         while name is not None:  # None: the packet is accepted.
             state = self.states[name]
             for op in state["parser_ops"]:
@@ -80,9 +82,11 @@ class ParserMachine(Machine):
             passed += 1
             if passed > 100 * len(self.states):
                 raise NotCompared(f"the parser state {name} leads to itself")
-            (name,) = ways
-            if name == NO_MATCH:
-                return name
+            (follower,) = ways
+            if follower == NO_MATCH:
+                self.no_way = self.is_one_way(name)
+                return follower
+            name = follower
         return None
 
     def parse(self, op: Json) -> None:
@@ -174,6 +178,18 @@ class ParserMachine(Machine):
             here = self.d.leaf(self.d.term("go", number))
             result = self.d.choose(self.taken(transition, keys), here, result)
         return result, [*followers, NO_MATCH]
+
+    def is_one_way(self, name: str | None) -> bool:
+        """Whether all cases of a state that are not said twice lead to one state."""
+        if name in ENDS:
+            return False
+        assert name is not None
+        firsts: dict[object, str | None] = {}
+        for transition in self.states[name]["transitions"]:
+            firsts.setdefault(
+                (transition["value"], transition.get("mask")), transition["next_state"]
+            )
+        return len(set(firsts.values())) == 1
 
     def taken(self, transition: Json, keys: list[tuple[Node, int]]) -> Node:
         kind = transition.get("type") or (
@@ -307,6 +323,8 @@ class Comparison:
             return
         seen.add(environment)
         a, b = self.left.block(a), self.right.block(b)
+        if self.left.no_way or self.right.no_way:
+            step = replace(step, reason=ONE_WAY)
         if a in ENDS and b in ENDS:
             if a != b:
                 reason = step.reason
@@ -330,14 +348,10 @@ class Comparison:
             whole = [*step.way, *way]
             if not witness.contradictory(whole):
                 told = f"{a}: {show_way(way)}"
-                one_way = next_a == NO_MATCH and self.is_one_way(choice_a, followers_a)
-                one_way |= next_b == NO_MATCH and self.is_one_way(choice_b, followers_b)
+                one_way = next_a == NO_MATCH and self.left.is_one_way(a)
+                one_way |= next_b == NO_MATCH and self.right.is_one_way(b)
                 reason = step.reason or (ONE_WAY if one_way else "")
                 self.work.append(Step(next_a, next_b, *after, told, whole, reason))
-
-    def is_one_way(self, choice: Node, followers: list[str | None]) -> bool:
-        """Whether a choice leads to one state, or nowhere."""
-        return len({followers[n] for n in self.d.numbers(choice)} - {NO_MATCH}) == 1
 
     def variables(self) -> list[str]:
         names = self.left.state | self.right.state

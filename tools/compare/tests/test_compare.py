@@ -424,6 +424,12 @@ def test_cases_that_lead_to_one_state_are_no_choice_for_p4c() -> None:
     asked = parser(state(*begin, transition(1, "more"), transition(2, "more")), more)
     unasked = parser(state("start", [extract("h")], [], transition(None, "more")), more)
     assert reasons(asked, unasked) == {ONE_WAY}
+    # Also when it is known that none matches, and where another case is never reached.
+    zero = {"op": "set", "parameters": [field("h", "a"), number(0)]}
+    ways = transition(1, "more"), transition(1, None)
+    known = parser(state("start", [extract("h"), zero], [field("h", "a")], *ways), more)
+    unknown = parser(state("start", [extract("h"), zero], [], transition(None, "more")), more)
+    assert reasons(known, unknown) == {ONE_WAY}
     two = parser(state(*begin, transition(1, "more"), transition(2, None)), more)
     assert "" in reasons(two, unasked)
 
