@@ -174,7 +174,12 @@ fn serve(compiled: &Compiled, json: Vec<u8>) {
     let entries = p4info::entries_to_binary(entries);
     let entries = p4::WriteRequest::decode(entries.as_slice()).expect("a request");
     for update in entries.updates {
-        let entry = update.entity.expect("an entity");
+        let mut entry = update.entity.expect("an entity");
+        // Of any priority: the order of entries, which the compiler tells controllers, is not that of the annotation
+        // `@priority`, which BMv2 alone has.
+        if let Some(p4::entity::Entity::TableEntry(entry)) = &mut entry.entity {
+            entry.priority = 0;
+        }
         let found = server.read(&entry);
         let found = found.unwrap_or_else(|e| panic!("{entry:?} cannot be read: {e}"));
         assert!(!found.is_empty(), "{entry:?} is not there");

@@ -7,9 +7,15 @@ use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
 use ebb_p4c::{Compiled, p4info};
-use ebb_p4runtime::proto::p4::field_match::FieldMatchType;
+use ebb_p4runtime::Offline;
+use ebb_p4runtime::proto::config::P4Info;
+use ebb_p4runtime::proto::p4::action::Param;
+use ebb_p4runtime::proto::p4::field_match::{self, FieldMatchType};
 use ebb_p4runtime::proto::p4::table_action::Type as ActionType;
-use ebb_p4runtime::proto::p4::{TableEntry, Update, WriteRequest, entity::Entity, update};
+use ebb_p4runtime::proto::p4::{
+    Action, FieldMatch, ForwardingPipelineConfig, TableAction, TableEntry, Update, WriteRequest,
+    entity::Entity, update,
+};
 use ebb_switch_fuzz_harness::PROGRAMS;
 use prost::Message;
 
@@ -194,4 +200,74 @@ fn entries_of_the_program_are_insertions() {
         text.starts_with("# proto-file: p4/v1/p4runtime.proto\n"),
         "{text}"
     );
+}
+
+const NO_NUMBERS: &str = r#"
+#include <v1model.p4>
+enum Colour { red, green, blue }
+header h_t { bit<8> a; }
+struct headers { h_t h; }
+struct metadata { Colour colour; error problem; Colour other; }
+parser P(packet_in p, out headers hdr, inout metadata m, inout standard_metadata_t s) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply {} }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {
+    action paint(Colour with) { m.other = with; }
+    table painted {
+        key = { m.colour: exact; m.problem: exact; }
+        actions = { paint; NoAction; }
+    }
+    apply { painted.apply(); }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) { apply {} }
+control C(inout headers hdr, inout metadata m) { apply {} }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"#;
+
+/// The P4Info has no width for them; the server did not take the program.
+#[test]
+fn keys_and_parameters_that_are_no_numbers_are_written_as_what_they_are_in_the_switch() {
+    let compiled = compile("no-numbers.p4", NO_NUMBERS);
+    let info = P4Info::decode(p4info::to_binary(&compiled.p4info).as_slice()).expect("P4Info");
+    let table = &info.tables[0];
+    let widths: Vec<_> = table.match_fields.iter().map(|f| f.bitwidth).collect();
+    assert_eq!(widths, [0, 0]);
+    let action_id = table.action_refs[0].id;
+    let exact = |field_id, value: u8| FieldMatch {
+        field_id,
+        field_match_type: Some(FieldMatchType::Exact(field_match::Exact {
+            value: vec![value],
+        })),
+    };
+    let entry = TableEntry {
+        table_id: table.preamble.as_ref().expect("it has one").id,
+        r#match: vec![exact(1, 2), exact(2, 3)],
+        action: Some(TableAction {
+            r#type: Some(ActionType::Action(Action {
+                action_id,
+                params: vec![Param {
+                    param_id: 1,
+                    value: vec![1],
+                }],
+            })),
+        }),
+        ..TableEntry::default()
+    };
+    let config = ForwardingPipelineConfig {
+        p4info: Some(info.clone()),
+        p4_device_config: compiled.json.to_json().into_bytes(),
+        cookie: None,
+    };
+    let server = Offline::new(config, true).expect("it is served");
+    let entity = ebb_p4runtime::proto::p4::Entity {
+        entity: Some(Entity::TableEntry(entry)),
+    };
+    let insert = Update {
+        r#type: update::Type::Insert as i32,
+        entity: Some(entity.clone()),
+    };
+    server.write(&insert).expect("it is written");
+    assert_eq!(server.read(&entity).expect("it is read"), [entity]);
 }

@@ -13,7 +13,7 @@ use crate::entities::{Plans, match_kind, plans, register_type};
 use crate::error::{EntityError, Result};
 use crate::forwarding::lock;
 use crate::p4info::{Index, Object};
-use crate::proto::config::{self, P4Info};
+use crate::proto::config::{self, P4Info, P4NamedType};
 use crate::proto::p4::ForwardingPipelineConfig;
 
 /// A P4Info and a device configuration that belong together. Nothing in it changes.
@@ -61,9 +61,10 @@ impl Programs {
 impl Loaded {
     fn new(config: ForwardingPipelineConfig, interpreted: bool) -> Result<Self> {
         let empty = P4Info::default();
-        let info = Index::new(config.p4info.as_ref().unwrap_or(&empty))?;
+        let mut info = Index::new(config.p4info.as_ref().unwrap_or(&empty))?;
         let program = compile(&config.p4_device_config, &info, interpreted)?;
         let pipeline = Pipeline::new(program.clone());
+        complete_widths(&mut info, &pipeline);
         check(&info, &pipeline)?;
         let plans = plans(&info, &pipeline)?;
         let digests = info.digests.values().flat_map(|digest| {
@@ -131,6 +132,40 @@ fn mark_preinitialized(program: &mut json::Program, info: &Index) {
                 for entry in entries.iter_mut().flatten() {
                     entry.is_const.get_or_insert(false);
                 }
+            }
+        }
+    }
+}
+
+/// The P4Info gives no width to what is no number in P4: `error`, and enums without a type of their own. In the program
+/// they are numbers, so a controller can write them as such.
+fn complete_widths(info: &mut Index, pipeline: &Pipeline) {
+    let types = &info.types.new_types;
+    let complete = |width: &mut i32, kind: &Option<P4NamedType>, bits: u32| {
+        // Another type that has no width is a string for controllers.
+        let is_new = |kind: &P4NamedType| types.contains_key(&kind.name);
+        if *width == 0 && !kind.as_ref().is_some_and(is_new) {
+            *width = bits as i32;
+        }
+    };
+    for table in info.tables.values_mut() {
+        let Ok(id) = pipeline.table(table.name()) else {
+            continue;
+        };
+        let keys = pipeline.table_info(id).key;
+        for (field, key) in table.match_fields.iter_mut().zip(keys) {
+            complete(&mut field.bitwidth, &field.type_name, key.bits);
+        }
+        for reference in &table.action_refs {
+            let Some(action) = info.actions.get_mut(&reference.id) else {
+                continue;
+            };
+            let Ok(found) = pipeline.table_action(id, action.name()) else {
+                continue;
+            };
+            let has = pipeline.action_info(found).params;
+            for (param, (_, bits)) in action.params.iter_mut().zip(has) {
+                complete(&mut param.bitwidth, &param.type_name, bits);
             }
         }
     }
