@@ -21,7 +21,7 @@ import subprocess
 import tempfile
 import termios
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -59,6 +59,9 @@ QUEUE_PACKETS = 100_000
 """More than a batch can fill; BMv2's own limit is 64."""
 START_S, CALL_S, BATCH_S = 120, 60, 120
 """How long something may take on a busy machine, in seconds."""
+ENDLESS = "simple_switch goes on without end"
+BATCH_CPU_S = 5
+"""Of the processor: who needs more for a batch resubmits or recirculates without end."""
 PIPE_BYTES = 1 << 20
 MOST_TOGETHER = 100
 """Commands that are told together: neither side's buffers are full then."""
@@ -199,6 +202,7 @@ class Process:
         self.program, self.folder, self.batches = program, folder, batches
         self.handles: dict[str, tuple[str, int]] = {}
         self.pipes = self._pipes()
+        self.ports = ports(self.pipes)
         self.last = [b.packets[-1].port if b.packets else None for b in batches]
         self._files()
         self.process, self.port = self._start()
@@ -235,7 +239,7 @@ class Process:
         (self.folder / "program.json").symlink_to(self.program.path.resolve())
         empty = self.folder / "empty.pcap"
         empty.write_bytes(pcap.HEADER)
-        for port in range(PORTS):
+        for port in self.ports:
             if port not in self.pipes:
                 os.link(empty, self.folder / f"{port}_in.pcap")
 
@@ -249,7 +253,7 @@ class Process:
         arguments = ["simple_switch", "--use-files", "0", "--thrift-port", str(port)]
         if has_notifications():
             arguments += ["--notifications-addr", f"ipc://{self.folder}/notifications.ipc"]
-        for number in range(PORTS):
+        for number in self.ports:
             arguments += ["-i", f"{number}@{number}"]
         with (self.folder / "messages").open("wb") as messages:
             process = subprocess.Popen(
@@ -360,16 +364,27 @@ class Process:
 
     def wait_until_quiet(self, last: Pipe) -> None:
         deadline = time.monotonic() + BATCH_S
+        most_cpu_s = self.cpu_s() + BATCH_CPU_S
         pause_s = 0.0005
         while time.monotonic() < deadline:
             progress = [pipe.write() for pipe in self.pipes.values() if pipe.is_open]
             if not any(progress) and last.is_read() and self.sleeps():
                 return
             self.check()
+            if self.cpu_s() > most_cpu_s:
+                raise Bmv2Error(f"{ENDLESS}: {BATCH_CPU_S} s for a batch")
             time.sleep(pause_s)
             # Looking takes time that the switch may need.
             pause_s = min(pause_s * 1.5, 0.01)
         raise Bmv2Error(f"simple_switch was not done with a batch after {BATCH_S} s")
+
+    def cpu_s(self) -> float:
+        """How long all threads have run."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def sleeps(self) -> bool:
         """Whether no thread has run, nor wanted to, while one looked at all of them."""
@@ -494,6 +509,11 @@ class Process:
             assert isinstance(node, int)
             numbers = (thrift.i32(made), thrift.i32(node))
             yield Request(service, "bm_mc_node_associate", (context, *numbers))
+
+
+def ports(sources: Iterable[int]) -> list[int]:
+    """All ports that packets may leave at, and those that they come in at: the drop port may be."""
+    return sorted({*range(PORTS), *sources})
 
 
 def portions(controls: list[tuple[int, Control]]) -> Iterator[list[tuple[int, Control]]]:

@@ -24,7 +24,7 @@ from . import bmv2, compilers, ebb
 from .bmv2 import Run, Split, split
 from .commands import Command, Packet, Script
 from .compilers import OURS, THEIRS
-from .known import KNOWN, excused, legitimate
+from .known import KNOWN, excused, has_odd_prefixes, hashes_copies, legitimate
 from .model import Program
 from .p4info import P4Info
 from .packets import Packets
@@ -163,7 +163,7 @@ class FourWay:
             how = Split(self.options.batch, frozenset(alone))
             self.runs = {way: self.one(way, commands, how) for way in self.ways()}
             batches = split(commands, how)
-            if ended := next((way for way in self.runs if self.runs[way].ended), None):
+            if ended := self.first_ended():
                 reason = f"{' + '.join(ended)}: {self.runs[ended].ended}"
                 if not self.runs[ended].frames and "panicked" not in reason:
                     self.absent[ended] = reason
@@ -173,9 +173,14 @@ class FourWay:
                     return self.tell("error", reason)
                 end = last.places[0]
                 if len(last.packets) == 1:
+                    if self.ends_ours_alone(ended):
+                        packet = last.packets[0].data.hex()
+                        return self.tell("different", f"{reason}, and not with p4c's: {packet}")
                     self.result.ended.append(f"{reason}: {last.packets[0].data.hex()}")
                     commands = [c for c in commands if c is not last.packets[0]]
                     alone = {place - (place > end) for place in alone}
+                    if bmv2.ENDLESS in reason:
+                        break
                 else:
                     alone |= set(last.places)
                 continue
@@ -186,16 +191,42 @@ class FourWay:
                 return self.verdict(commands, number, how)
             alone |= set(batches[number].places)
             end = batches[number].places[0]
+        reasons = {way: run.ended for way, run in self.runs.items() if run.ended}
+        if (THEIRS, THEIR_SWITCH) in reasons and all(way[1] == THEIR_SWITCH for way in reasons):
+            return self.without_bmv2(commands, reasons[THEIRS, THEIR_SWITCH])
         return self.until(commands[:end])
+
+    def first_ended(self) -> Way | None:
+        """The way that ended at the first of all packets at which one did."""
+        ways = [way for way, run in self.runs.items() if run.ended]
+        return min(ways, key=lambda way: len(self.runs[way].frames), default=None)
+
+    def ends_ours_alone(self, ended: Way) -> bool:
+        """Whether BMv2 goes on at the packet at which it ended with our compiler's output."""
+        theirs = self.runs.get((THEIRS, THEIR_SWITCH))
+        if ended[0] != OURS or theirs is None:
+            return False
+        return not theirs.ended or len(theirs.frames) > len(self.runs[ended].frames)
 
     def until(self, commands: list[Command]) -> Result:
         """What is left when trying again does not help: the packets before, one by one."""
-        places = frozenset(range(len(commands)))
-        how = Split(self.options.batch, places)
+        how = Split(self.options.batch, frozenset(range(len(commands))))
         self.runs = {way: self.one(way, commands, how) for way in self.ways()}
         if ended := next((run.ended for run in self.runs.values() if run.ended), None):
             return self.tell("error", f"still ended: {ended}")
         self.result.reason = f"after {MOST_TRIES} tries, only the first packets"
+        return self.verdict(commands, self.difference(), how)
+
+    def without_bmv2(self, commands: list[Command], reason: str) -> Result:
+        """Both compilers' outputs on our switch, when many packets end BMv2 with p4c's."""
+        reason = f"too many packets end it: {reason}"
+        self.absent |= {way: reason for way in self.ways() if way[1] == THEIR_SWITCH}
+        how = Split(1)
+        self.runs = {way: self.one(way, commands, how) for way in self.ways()}
+        if ended := next((run.ended for run in self.runs.values() if run.ended), None):
+            return self.tell("error", ended)
+        if differing := self.controls(commands):
+            return self.tell("control", differing)
         return self.verdict(commands, self.difference(), how)
 
     def one(self, way: Way, commands: list[Command], how: Split) -> Run:
@@ -255,13 +286,34 @@ class FourWay:
             excused = False
         if refusing == {OUR_SWITCH} or len(self.runs) < 2 or not excused:
             return self.tell("error", reason)
-        return self.tell("legitimate", f"the program is refused: {reason}")
+        return self.tell("legitimate", f"not on all ways: {reason}")
 
     def legitimate(self) -> str:
         """The reason why contents may differ; ports and lengths must still be the same."""
         first, *others = [[outline(frames) for frames in run.frames] for run in self.runs.values()]
         same = all(other == first for other in others)
-        return legitimate(self.programs[OURS], same)
+        if reason := legitimate(self.programs[OURS], same):
+            return reason
+        theirs = self.programs.get(THEIRS)
+        if theirs and self.switches_agree() and hashes_copies(self.programs[OURS], theirs):
+            return "hashes fields of a header that is not valid"
+        if self.compilers_agree() and has_odd_prefixes(self.programs[OURS]):
+            return "a prefix in a key of no whole bytes: BMv2 counts it from the first byte"
+        return ""
+
+    def switches_agree(self) -> bool:
+        """Whether only the compilers make the difference."""
+        pairs = (((c, OUR_SWITCH), (c, THEIR_SWITCH)) for c in (OURS, THEIRS))
+        return all(self.agree(*pair) for pair in pairs)
+
+    def compilers_agree(self) -> bool:
+        """Whether only the switches make the difference."""
+        return all(self.agree((OURS, s), (THEIRS, s)) for s in (OUR_SWITCH, THEIR_SWITCH))
+
+    def agree(self, *ways: Way) -> bool:
+        """Whether these send the same, as far as they are there."""
+        sent = [list(map(by_port, self.runs[w].frames)) for w in ways if w in self.runs]
+        return all(frames == sent[0] for frames in sent)
 
     def unsteady(self, commands: list[Command], how: Split) -> str:
         """Whether BMv2 with p4c's JSON differs from itself."""

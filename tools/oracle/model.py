@@ -78,11 +78,12 @@ class Program:
         target = key["target"]
         # A key of match type `valid` names the header alone.
         header, name = target if isinstance(target, list) else (target, "$valid$")
+        bits = self.field_bits((header, name))
         return Key(
             key.get("name") or f"{header}.{name}",
             key["match_type"],
             (header, name),
-            self.field_bits((header, name)) or 1,
+            1 if bits is None else bits,
         )
 
     def is_metadata(self, header: str) -> bool:

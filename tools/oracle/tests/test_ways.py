@@ -11,7 +11,7 @@ from oracle import bmv2, compilers, fourway, pcap, testgen
 from oracle.bmv2 import Run, Split, split
 from oracle.commands import Add, Call, Command, Control, CreateMember, Mirror, Packet, Remove
 from oracle.fourway import OUR_SWITCH, THEIR_SWITCH, FourWay, Options, Way
-from oracle.known import excused, legitimate
+from oracle.known import excused, hashes_copies, legitimate
 from oracle.model import Program
 from oracle.tests.fixtures import P4INFO, document, program
 
@@ -54,6 +54,20 @@ def test_commands_are_told_together_but_removals_after_what_was_added() -> None:
     assert list(bmv2.portions(controls)) == [controls[:3], controls[3:]]
     many: list[tuple[int, Control]] = [(n, Mirror(1, 2)) for n in range(bmv2.MOST_TOGETHER + 1)]
     assert [len(portion) for portion in bmv2.portions(many)] == [bmv2.MOST_TOGETHER, 1]
+
+
+def test_packets_may_come_in_at_the_drop_port() -> None:
+    assert bmv2.ports([7, 511]) == list(range(512))
+    assert bmv2.ports([7]) == list(range(511))
+
+
+def test_a_key_field_may_have_no_bits(tmp_path: Path) -> None:
+    made = document()
+    made["header_types"][2]["fields"] = [["x", 0, False]]
+    made["pipelines"][0]["tables"][0]["key"][0]["target"] = ["meta", "x"]
+    path = tmp_path / "empty.json"
+    path.write_text(json.dumps(made))
+    assert Program(path).tables["I.route"].keys[0].bits == 0
 
 
 class Runs(FourWay):
@@ -106,6 +120,29 @@ def test_a_packet_that_ends_bmv2_is_left_out_and_told(tmp_path: Path) -> None:
     assert Runs(tmp_path, {(OURS, b"\1"): "end"}).judge(PACKETS).verdict == "error"
 
 
+def test_if_most_packets_end_bmv2_our_switch_goes_on_alone(tmp_path: Path) -> None:
+    ours_there, theirs_here = (compilers.OURS, THEIR_SWITCH), (compilers.THEIRS, OUR_SWITCH)
+    packets: list[Command] = [Packet(0, bytes([number])) for number in range(20)]
+
+    class Ending(Runs):
+        def ways(self) -> list[Way]:
+            ways = [OURS, theirs_here, ours_there, BMV2]
+            return [way for way in ways if way not in self.absent]
+
+    for ending, verdict in (
+        ([ours_there, BMV2], "legitimate"),
+        ([ours_there], "different"),
+        ([theirs_here, BMV2], "error"),
+    ):
+        change = {(way, bytes([number])): "end" for way in ending for number in range(20)}
+        result = Ending(tmp_path, change).judge(packets)
+        assert result.verdict == verdict, ending
+    change = {(way, bytes([number])): "end" for way in (ours_there, BMV2) for number in range(20)}
+    result = Ending(tmp_path, {**change, (OURS, b"\x13"): "other"}).judge(packets)
+    assert result.verdict == "different"
+    assert result.ways == ["ebb-p4c + ebb-switch", "p4c-bm2-ss + ebb-switch"]
+
+
 def test_only_bmv2_may_refuse_a_program(tmp_path: Path) -> None:
     ways = [
         (compiler, switch) for compiler in OURS[:1] + BMV2[:1] for switch in OURS[1:] + BMV2[1:]
@@ -144,6 +181,42 @@ def test_reasons_are_named_for_programs_that_have_them(tmp_path: Path) -> None:
     assert legitimate(Program(path), True) == "reads the clock"
     # Other ports or lengths are not explained by it.
     assert legitimate(Program(path), False) == ""
+
+
+def test_hashes_of_copies_are_a_reason_if_the_switches_agree(tmp_path: Path) -> None:
+    copied = document()
+    copied["calculations"][0]["input"][0]["value"] = ["meta", "x"]
+    path = tmp_path / "copied.json"
+    path.write_text(json.dumps(copied))
+    ways = Runs(tmp_path, {})
+    assert not hashes_copies(*ways.programs.values())
+    ways.programs[compilers.THEIRS] = Program(path)
+    theirs_here = (compilers.THEIRS, OUR_SWITCH)
+    one, other = Run(frames=[[(1, b"a")]]), Run(frames=[[(2, b"b")]])
+    ways.runs = {OURS: one, theirs_here: other, BMV2: other}
+    assert ways.legitimate() == "hashes fields of a header that is not valid"
+    ways.runs[BMV2] = one
+    assert ways.legitimate() == ""
+
+
+def test_prefixes_in_odd_keys_are_a_reason_if_the_compilers_agree(tmp_path: Path) -> None:
+    odd = document()
+    odd["header_types"][1]["fields"] = [["rest", 84, False], ["dst", 20, False]]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(odd))
+    ways = Runs(tmp_path, {})
+    one, other = Run(frames=[[(1, b"a")]]), Run(frames=[[(2, b"b")]])
+    ways.runs = {
+        OURS: one,
+        (compilers.THEIRS, OUR_SWITCH): one,
+        (compilers.OURS, THEIR_SWITCH): other,
+        BMV2: other,
+    }
+    assert ways.legitimate() == ""
+    ways.programs[compilers.OURS] = Program(path)
+    assert ways.legitimate().startswith("a prefix")
+    ways.runs[OURS] = other
+    assert ways.legitimate() == ""
 
 
 def test_what_only_our_compiler_has_is_named() -> None:

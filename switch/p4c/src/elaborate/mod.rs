@@ -170,8 +170,20 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         tables: HashMap::new(),
         value_sets: HashMap::new(),
     };
-    elaborator.main(&main.construct.args)?;
+    if elaborator.main(&main.construct.args).is_none() && !diagnostics.has_errors() {
+        let message =
+            "this `V1Switch` has not the blocks of v1model.p4, or these not its parameters";
+        diagnostics.report(
+            Diagnostic::error("unsupported-architecture", main.span, message)
+                .help("include <v1model.p4> instead of declaring a package of the same name"),
+        );
+        return None;
+    }
     Some(elaborator.flat)
+}
+
+fn types_of(params: &[Param]) -> Vec<Type> {
+    params.iter().map(|p| p.ty.clone()).collect()
 }
 
 impl Elaborator<'_> {
@@ -193,12 +205,26 @@ impl Elaborator<'_> {
             return None;
         };
         // The parser's parameters fix the types of headers and metadata.
-        let params: Vec<Type> = self.program.parsers[parser_id]
-            .params
-            .iter()
-            .map(|p| p.ty.clone())
-            .collect();
+        let params = types_of(&self.program.parsers[parser_id].params);
         let [_, headers, meta, standard] = <[Type; 4]>::try_from(params).ok()?;
+        let all = [&headers, &meta, &standard];
+        for (control, expected) in [
+            (&verify, &all[..2]),
+            (&ingress, &all),
+            (&egress, &all),
+            (&compute, &all[..2]),
+        ] {
+            if !self
+                .control_params(control)?
+                .iter()
+                .eq(expected.iter().copied())
+            {
+                return None;
+            }
+        }
+        if !matches!(&self.control_params(&deparser)?[..], [_, emitted] if *emitted == headers) {
+            return None;
+        }
         let span = self.program.parsers[parser_id].span;
         let headers = self.add_var("hdr", headers, Role::Headers, span);
         let meta = self.add_var("userMetadata", meta, Role::Metadata, span);
@@ -217,6 +243,14 @@ impl Elaborator<'_> {
         self.flat.compute_checksum = self.top_control(&compute, &all[..2]);
         self.flat.deparser = self.top_control(&deparser, &roots(&[&packet_out, &headers]));
         Some(())
+    }
+
+    /// None: it is no control.
+    fn control_params(&self, unit: &Unit) -> Option<Vec<Type>> {
+        match unit.what {
+            Constructed::Control(id) => Some(types_of(&self.program.controls[id].params)),
+            _ => None,
+        }
     }
 
     fn packet(&mut self, extern_name: &str, span: Span) -> Expr {
