@@ -52,6 +52,8 @@ def test_nearest_rank() -> None:
     values = [float(v) for v in range(1, 101)]
     assert [percentile(values, p) for p in (50, 99, 100)] == [50, 99, 100]
     assert percentile([3.0], 99) == 3
+    # The rank is rounded up: of three values, half of them is two.
+    assert [percentile([1, 2, 3], p) for p in (33, 50, 67)] == [1, 2, 3]
     assert math.isnan(percentile([], 50))
 
 
