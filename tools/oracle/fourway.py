@@ -24,7 +24,15 @@ from . import bmv2, compilers, ebb
 from .bmv2 import Run, Split, split
 from .commands import Command, Packet, Script
 from .compilers import OURS, THEIRS
-from .known import KNOWN, excused, has_odd_prefixes, hashes_copies, legitimate
+from .known import (
+    KNOWN,
+    P4C_RUNS_ONCE,
+    excused,
+    has_loops,
+    has_odd_prefixes,
+    hashes_copies,
+    legitimate,
+)
 from .model import Program
 from .p4info import P4Info
 from .packets import Packets
@@ -295,8 +303,11 @@ class FourWay:
         if reason := legitimate(self.programs[OURS], same):
             return reason
         theirs = self.programs.get(THEIRS)
-        if theirs and self.switches_agree() and hashes_copies(self.programs[OURS], theirs):
-            return "hashes fields of a header that is not valid"
+        if theirs and self.switches_agree():
+            if hashes_copies(self.programs[OURS], theirs):
+                return "hashes fields of a header that is not valid"
+            if has_loops(self.path.read_text(errors="replace")):
+                return P4C_RUNS_ONCE
         if self.compilers_agree() and has_odd_prefixes(self.programs[OURS]):
             return "a prefix in a key of no whole bytes: BMv2 counts it from the first byte"
         return ""

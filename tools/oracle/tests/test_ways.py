@@ -74,7 +74,8 @@ class Runs(FourWay):
     """Ways that send back what they get, but for what `change` says."""
 
     def __init__(self, folder: Path, change: dict[tuple[Way, bytes], str]) -> None:
-        super().__init__(Path("x.p4"), Options(batch=3), folder)
+        (folder / "x.p4").touch()
+        super().__init__(folder / "x.p4", Options(batch=3), folder)
         self.programs = {compilers.OURS: program(folder), compilers.THEIRS: program(folder)}
         self.change = change
 
@@ -194,7 +195,13 @@ def test_hashes_of_copies_are_a_reason_if_the_switches_agree(tmp_path: Path) -> 
     theirs_here = (compilers.THEIRS, OUR_SWITCH)
     one, other = Run(frames=[[(1, b"a")]]), Run(frames=[[(2, b"b")]])
     ways.runs = {OURS: one, theirs_here: other, BMV2: other}
+    ways.path.write_text("control C() { apply { for (bit<8> i = 0; i < 2; i += 1) {} } }")
     assert ways.legitimate() == "hashes fields of a header that is not valid"
+    ways.programs[compilers.THEIRS] = ways.programs[compilers.OURS]
+    assert "`for`" in ways.legitimate()
+    ways.path.write_text("")
+    assert ways.legitimate() == ""
+    ways.programs[compilers.THEIRS] = Program(path)
     ways.runs[BMV2] = one
     assert ways.legitimate() == ""
 
