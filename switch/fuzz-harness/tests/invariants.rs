@@ -1,4 +1,4 @@
-//! The harness with random bytes. What the fuzzer found and a person reduced is in `found.rs`.
+//! The harness with random bytes. What the fuzzer has found worth keeping is in `corpora.rs`.
 
 use std::sync::LazyLock;
 
@@ -34,7 +34,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(1000))]
+    #![proptest_config(config(500))]
 
     #[test]
     fn the_compiler_answers(bytes in bytes(40)) {
@@ -43,7 +43,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(1000))]
+    #![proptest_config(config(500))]
 
     #[test]
     fn files_are_loaded_or_refused(bytes in bytes(120)) {
