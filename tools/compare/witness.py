@@ -264,5 +264,5 @@ def possible(way: Way) -> bool:
 def unshown(way: Way) -> str:
     """Why a difference on this way, of which no numbers were found, need not be one."""
     if any("undefined(" in str(atom) for atom, _ in way):
-        return "a choice that depends on a field of an invalid header"
+        return "a choice by an invalid header's field, or an element beyond its stack"
     return "no values were found that show it"
