@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import re
+
 from .program import Program
 
 ENUM = "an enum that one compiler does not list; BMv2 takes it for messages only"
-WHOLE_RANGE = "p4c writes `_` for a range key of 32 bits as 0 to 0"
+WHOLE_RANGE = "p4c writes `_` for a range key as if it had as many bits as are left over from 32"
 IDLE = "belongs to a table that is never applied"
 
 
 def of_values(section: str, path: str, left: str, right: str) -> str:
     """Why what both programs have differs; empty if there is no reason."""
-    if section == "tables" and " entry " in path:
-        whole, nothing = "('range', 4294967295, 0)", "('range', 0, 0)"
-        if left.replace(whole, nothing) == right.replace(whole, nothing):
-            return WHOLE_RANGE
+    entry = section == "tables" and " entry " in path
+    if entry and _WHOLE.sub(_without_32_bits, left) == _WHOLE.sub(_without_32_bits, right):
+        return WHOLE_RANGE
     return ""
+
+
+_WHOLE = re.compile(r"\('range', (\d+), 0\)")
+
+
+def _without_32_bits(found: re.Match[str]) -> str:
+    """A range from 0 whose end has only ones, 32 or more, without 32 of them."""
+    end = int(found.group(1))
+    bits = end.bit_length()
+    if bits >= 32 and end == (1 << bits) - 1:
+        end = (1 << bits % 32) - 1
+    return f"('range', {end}, 0)"
 
 
 def reason(section: str, path: str, program: Program, idle: set[str]) -> str:

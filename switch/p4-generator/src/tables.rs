@@ -401,7 +401,9 @@ impl Generator {
                 let low = self.dice.below(1 << width.min(3)) as u64;
                 let high = low.max(self.dice.below(1 << width.min(8)) as u64) & all;
                 match self.dice.below(4) {
-                    0 => "_".into(),
+                    // p4c's JSON has the range of a `_` with as many bits as are left over from 32.
+                    0 if width < 32 => "_".into(),
+                    0 => format!("{width}w0 .. {width}w{all}"),
                     _ => format!("{width}w{low} .. {width}w{high}"),
                 }
             }

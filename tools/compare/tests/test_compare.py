@@ -261,6 +261,7 @@ def test_a_range_over_everything_that_p4c_writes_as_nothing_has_a_reason() -> No
         return made
 
     assert reasons(ranged("0xffffffff"), ranged("0x00")) == {WHOLE_RANGE}
+    assert reasons(ranged("0xffffffffffff"), ranged("0xffff")) == {WHOLE_RANGE}
     assert reasons(ranged("0xffffffff"), ranged("0x01")) == {""}
     assert reasons(ranged("0xffffffff"), ranged("0x00", 1)) == {""}
 
