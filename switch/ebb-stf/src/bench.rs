@@ -30,7 +30,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Something is at every port that a frame can be sent to, so that none leaves unseen.
+    /// Something is at every port, so that no frame leaves unseen. Frames may come in at the drop port.
     pub fn new(pipeline: Pipeline) -> Result<Self, String> {
         let options = SwitchOptions {
             name: "stf".into(),
@@ -45,7 +45,7 @@ impl Bench {
         let switch = simulation.add_switch(switch);
         let received = Received::default();
         let mut ports = Vec::new();
-        for port in 0..DROP_PORT {
+        for port in 0..=DROP_PORT {
             let host = simulation.add_host(Port::new(port, received.clone()));
             let ends = (
                 NodePort { node: switch, port },
@@ -99,8 +99,7 @@ impl Bench {
     pub fn send(&mut self, port: u16, frame: Vec<u8>) -> Result<Vec<(u16, Vec<u8>)>, String> {
         let Some(host) = self.ports.get(usize::from(port)) else {
             return Err(format!(
-                "there is no port {port}; the last one is {}",
-                DROP_PORT - 1
+                "there is no port {port}; the last one is {DROP_PORT}"
             ));
         };
         let now = self.now();

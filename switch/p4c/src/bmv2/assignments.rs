@@ -86,8 +86,11 @@ impl Backend<'_> {
                 }
                 _ => self.copy("assign_union", target, value, span, out),
             },
-            Type::Stack(..) => match &value.kind {
+            Type::Stack(element, _) => match &value.kind {
                 ExprKind::List(_) => self.assign_members(target, value, span, out),
+                _ if element.is_union() => {
+                    self.copy("assign_union_stack", target, value, span, out);
+                }
                 _ => self.copy("assign_header_stack", target, value, span, out),
             },
             Type::Struct(_) | Type::Tuple(_) => match &value.kind {
