@@ -271,3 +271,21 @@ fn keys_and_parameters_that_are_no_numbers_are_written_as_what_they_are_in_the_s
     server.write(&insert).expect("it is written");
     assert_eq!(server.read(&entity).expect("it is read"), [entity]);
 }
+
+/// The P4Info has it and the JSON has not; the server did not take the program.
+#[test]
+fn a_program_with_a_profile_that_no_table_has_is_served() {
+    let text = ENTRIES.replace(
+        "    action go(",
+        "    action_profile(4) unused;\n    action go(",
+    );
+    let compiled = compile("unused-profile.p4", &text);
+    let info = P4Info::decode(p4info::to_binary(&compiled.p4info).as_slice()).expect("P4Info");
+    assert_eq!(info.action_profiles.len(), 1);
+    let config = ForwardingPipelineConfig {
+        p4info: Some(info),
+        p4_device_config: compiled.json.to_json().into_bytes(),
+        cookie: None,
+    };
+    assert!(Offline::new(config, true).is_ok());
+}

@@ -65,6 +65,9 @@ impl Loaded {
         let program = compile(&config.p4_device_config, &info, interpreted)?;
         let pipeline = Pipeline::new(program.clone());
         complete_widths(&mut info, &pipeline);
+        // Of a profile that no table has, the JSON need not say anything.
+        let profiles = &mut info.action_profiles;
+        profiles.retain(|_, p| !p.table_ids.is_empty() || pipeline.profile(p.name()).is_ok());
         check(&info, &pipeline)?;
         let plans = plans(&info, &pipeline)?;
         let digests = info.digests.values().flat_map(|digest| {
