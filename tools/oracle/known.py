@@ -24,13 +24,20 @@ DEPTHS = (
 )
 
 P4C_RUNS_ONCE = "p4c runs the body of a `for` in an apply block once"
+UNSET = "reads an `out` parameter that nothing has set"
 KNOWN: dict[str, str] = {
     "acceptor": "a register of 256 bits: ebb-switch has up to 127 (docs/targets.md)",
-    "gauntlet_short_circuit-bmv2": "returns an `out` parameter that nothing has set",
-    "gauntlet_side_effects_in_mux-bmv2": "returns from functions whose `out` nothing has set",
+    "gauntlet_short_circuit-bmv2": UNSET,
+    "gauntlet_side_effect_order_3-bmv2": UNSET,
+    "gauntlet_side_effects_in_mux-bmv2": UNSET,
+    "gauntlet_switch_shadowing-bmv2": UNSET,
+    "issue1607-bmv2": "p4c copies `stack.last` as a field, which ebb-switch has not",
     "loop-3-clause-tricky1": f"{P4C_RUNS_ONCE}; this one has no end",
+    "loop-var-modifiable-in-body2": f"{P4C_RUNS_ONCE}; this one has no end",
     "match-on-exprs-bmv2": "p4c makes `& constant` of a key a mask, which BMv2 lays on entries too",
     "parser-inline-test13": "a sub-parser that is called twice and fails: p4c forgets its headers",
+    "parser-unroll-test1": "casts a variable to `int`, which p4c takes",
+    "resubmit": "resubmits 255 times, ebb-switch drops after 64 passes",
     "sdn-psfp": "opens and closes gates by the clock",
 }
 """By name of the program without its ending."""
