@@ -76,6 +76,20 @@ fn direct(entry: &TableEntry) -> ActionCall {
 }
 
 #[test]
+fn a_table_that_can_only_do_one_thing_counts_its_packets() {
+    let mut fixture = Fixture::new(&[set("standard_metadata", "egress_spec", hex(3))], &[]);
+    fixture.json["pipelines"][0]["tables"][0]["with_counters"] = json!(true);
+    let mut p = fixture.load();
+    let t = p.table("in").unwrap();
+    assert_eq!((port(&mut p, 7), port(&mut p, 8)), (3, 3));
+    let expected = CounterValue {
+        packets: 2,
+        bytes: 46,
+    };
+    assert_eq!(p.entry_counter(t, None), expected);
+}
+
+#[test]
 fn an_exact_entry_lives() {
     let mut p = with_table(json!([key_field("exact")]), "exact", json!({})).load();
     let t = p.table("t").unwrap();

@@ -402,9 +402,10 @@ impl Builder<'_> {
     }
 }
 
-/// The action of a table that can do nothing else. Compilers make such tables of statements.
+/// The action of a table that can do nothing else, and counts nothing. Compilers make such tables of statements.
 fn fixed_action(table: &Table) -> Option<u32> {
-    if !table.spec.key.is_empty() || !table.spec.const_default_entry {
+    let spec = &table.spec;
+    if !spec.key.is_empty() || !spec.const_default_entry || spec.notes_hits() {
         return None;
     }
     match &table.default.as_ref()?.resolved {
