@@ -206,7 +206,7 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    /// Of its role, by the specification.
+    /// Whether the specification makes this stream the primary of its role.
     fn is_primary(&self, id: u64) -> bool {
         let role = self.streams.get(&id).copied().flatten();
         role.is_some_and(|(role, _)| self.roles[role].primary() == Some(id))

@@ -40,7 +40,7 @@ pub struct Loaded {
     executors: [Arc<Executor>; 3],
 }
 
-/// Of a member of a value set. What a file says is not bounded, and is not needed where a set is used.
+/// The widest member of a value set, in bits, that is tried: a file may say any width, also for a set that nothing uses.
 const MOST_KEY_BITS: u32 = 1024;
 
 /// What keeps numbers between packets, and the value sets of the parser.
@@ -175,8 +175,8 @@ fn serve(compiled: &Compiled, json: Vec<u8>) {
     let entries = p4::WriteRequest::decode(entries.as_slice()).expect("a request");
     for update in entries.updates {
         let mut entry = update.entity.expect("an entity");
-        // Of any priority: the order of entries, which the compiler tells controllers, is not that of the annotation
-        // `@priority`, which BMv2 alone has.
+        // The entry is read whatever its priority: controllers are told the order of the entries, and the annotation
+        // `@priority`, which may say another, is for BMv2 alone.
         if let Some(p4::entity::Entity::TableEntry(entry)) = &mut entry.entity {
             entry.priority = 0;
         }

@@ -12,9 +12,9 @@ use ebb_units::{BitRate, Duration, Instant};
 use crate::programs::Arrays;
 
 pub const PORTS: u16 = 4;
-/// Of an array, the first so many are compared: what packets and operations here have in common is small.
+/// How many cells of each array are compared, from the first: the indices used here are small.
 const MOST_CELLS: u64 = 64;
-/// Between two operations.
+/// The time between two operations.
 const STEP: Duration = Duration::from_micros(7);
 
 /// The outside end of a port.

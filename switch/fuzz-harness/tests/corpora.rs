@@ -23,7 +23,7 @@ macro_rules! corpora {
     };
 }
 
-// Of each so many that they take a second or less in the test profile.
+// How many inputs of each corpus are replayed: as many as take about a second in the test profile.
 corpora! {
     p4: 100, harness::p4;
     bmv2_json: 100, |bytes| harness::bmv2_json(&KITCHEN_SINK, bytes);

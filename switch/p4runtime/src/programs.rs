@@ -65,7 +65,7 @@ impl Loaded {
         let program = compile(&config.p4_device_config, &info, interpreted)?;
         let pipeline = Pipeline::new(program.clone());
         complete_widths(&mut info, &pipeline);
-        // Of a profile that no table has, the JSON need not say anything.
+        // The compiler leaves a profile that no table has out of the JSON.
         let profiles = &mut info.action_profiles;
         profiles.retain(|_, p| !p.table_ids.is_empty() || pipeline.profile(p.name()).is_ok());
         check(&info, &pipeline)?;
