@@ -10,6 +10,7 @@ use crate::error::LoadError;
 use crate::expr::{BinaryOp, Compiler, Condition, HeaderRef, Num, Number, UnionRef, Word};
 use crate::layout::{Layout, Slot};
 use crate::program::Place;
+use crate::stateful::RegisterRef;
 use crate::trace::Source;
 
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) enum Target {
     Element(Box<[Slot]>, Box<Number>),
     /// A field of the last element of a stack.
     Last(u32, Box<[Slot]>),
-    Register(u32, Box<Number>),
+    Register(RegisterRef, Box<Number>),
     /// Something that is read only or never seen again.
     Nowhere,
 }
@@ -96,11 +97,11 @@ pub(crate) enum Primitive {
     Count(u32, Number),
     RegisterRead {
         to: Target,
-        register: u32,
+        register: RegisterRef,
         index: Number,
     },
     RegisterWrite {
-        register: u32,
+        register: RegisterRef,
         index: Number,
         value: Number,
     },
@@ -125,7 +126,7 @@ pub(crate) struct StackRef {
 /// Names of the arrays that actions refer to.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    pub registers: HashMap<String, u32>,
+    pub registers: HashMap<String, RegisterRef>,
     pub counters: HashMap<String, u32>,
     pub meters: HashMap<String, u32>,
     pub calculations: HashMap<String, u32>,
@@ -221,24 +222,8 @@ impl ActionCompiler<'_> {
                 of_unions,
             })
         };
-        let array = |i, kind: &str, names: &HashMap<String, u32>| -> Result<u32> {
-            let name = match arg(i)? {
-                Value::RegisterArray(n)
-                | Value::CounterArray(n)
-                | Value::MeterArray(n)
-                | Value::Calculation(n) => n,
-                other => {
-                    return Err(LoadError::new(
-                        format!("argument {i}"),
-                        format!("expected a {kind}, found {other:?}"),
-                    ));
-                }
-            };
-            names
-                .get(name)
-                .copied()
-                .ok_or_else(|| LoadError::missing(kind, name))
-        };
+        let array = |i, kind: &str, names: &HashMap<String, u32>| named(arg(i)?, i, kind, names);
+        let register = |i| named(arg(i)?, i, "register array", &self.names.registers);
         // The P4_14 forms `op(dst, a, b)` and `op_field(dst, b)`.
         let arithmetic = |op, a, b| -> Result<Primitive> {
             let tree = Num::Binary(
@@ -306,14 +291,17 @@ impl ActionCompiler<'_> {
             }
             "register_read" => Primitive::RegisterRead {
                 to: target(0)?,
-                register: array(1, "register array", &self.names.registers)?,
+                register: register(1)?,
                 index: number(2)?,
             },
-            "register_write" => Primitive::RegisterWrite {
-                register: array(0, "register array", &self.names.registers)?,
-                index: number(1)?,
-                value: expr.number_for(arg(2)?, 127)?,
-            },
+            "register_write" => {
+                let register = register(0)?;
+                Primitive::RegisterWrite {
+                    register,
+                    index: number(1)?,
+                    value: expr.number_for(arg(2)?, register.bits)?,
+                }
+            }
             "truncate" => Primitive::Truncate(number(0)?),
             "no_op" => Primitive::NoOp,
             "add_to_field" => arithmetic(BinaryOp::Add, 0, 1)?,
@@ -413,6 +401,24 @@ impl ActionCompiler<'_> {
     }
 }
 
+/// The array or calculation that argument `i` names, by the names of its kind.
+fn named<T: Copy>(argument: &Value, i: usize, kind: &str, names: &HashMap<String, T>) -> Result<T> {
+    let (Value::RegisterArray(name)
+    | Value::CounterArray(name)
+    | Value::MeterArray(name)
+    | Value::Calculation(name)) = argument
+    else {
+        return Err(LoadError::new(
+            format!("argument {i}"),
+            format!("expected a {kind}, found {argument:?}"),
+        ));
+    };
+    names
+        .get(name)
+        .copied()
+        .ok_or_else(|| LoadError::missing(kind, name))
+}
+
 fn assignment(to: Target, value: Number) -> Primitive {
     match (to, value) {
         (
@@ -437,7 +443,7 @@ impl Target {
             Target::Element(slots, _) | Target::Last(_, slots) => {
                 slots.iter().map(|s| s.bits).max().unwrap_or(0)
             }
-            Target::Register(..) => 127,
+            Target::Register(register, _) => register.bits,
             Target::Nowhere => 0,
         }
     }

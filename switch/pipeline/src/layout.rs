@@ -9,8 +9,8 @@ use crate::bits::words_for;
 use crate::error::LoadError;
 use crate::wire::Pieces;
 
-/// Header stacks and unions longer than this are a mistake in the file.
-const MAX_FIELD_BITS: u32 = 1 << 16;
+/// Of a field, or of a cell of a register array.
+pub(crate) const MAX_FIELD_BITS: u32 = 1 << 16;
 /// Of a header, which may have many fields.
 const MAX_HEADER_BITS: u64 = 1 << 20;
 /// Of all headers and metadata: a packet is 8 MB then.
@@ -30,6 +30,10 @@ impl Slot {
     #[inline]
     pub fn of(self, words: &[u64]) -> &[u64] {
         &words[self.at as usize..(self.at + self.words) as usize]
+    }
+
+    pub fn of_mut(self, words: &mut [u64]) -> &mut [u64] {
+        &mut words[self.at as usize..(self.at + self.words) as usize]
     }
 }
 

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ebb_units::Instant;
+use num_bigint::BigInt;
 use rand::Rng;
 
 use crate::action::{Primitive, StackRef, Target};
@@ -205,8 +206,12 @@ impl Machine<'_> {
                 index: i,
             } => {
                 let i = index(i, self);
-                if let Some(value) = self.state.registers.get(*register, i) {
-                    self.store(to, value, data);
+                if register.bits < 128 {
+                    if let Some(value) = self.state.registers.get(*register, i) {
+                        self.store(to, value, data);
+                    }
+                } else if let Some(value) = self.state.registers.get_big(*register, i) {
+                    self.store_big(to, &value, data);
                 }
             }
             Primitive::RegisterWrite {
@@ -215,12 +220,13 @@ impl Machine<'_> {
                 value,
             } => {
                 let i = index(i, self);
-                let value = if value.big {
-                    low_128(&value.tree.eval_big(&self.scope(data)))
+                if value.big {
+                    let value = value.tree.eval_big(&self.scope(data));
+                    self.state.registers.set_big(*register, i, &value);
                 } else {
-                    value.value(&self.scope(data))
-                };
-                self.state.registers.set(*register, i, value);
+                    let value = value.value(&self.scope(data));
+                    self.state.registers.set(*register, i, value);
+                }
             }
             Primitive::Truncate(n) => {
                 let n = index(n, self) as usize;
@@ -252,10 +258,7 @@ impl Machine<'_> {
             return self.store(to, value, data);
         }
         let value = value.tree.eval_big(&self.scope(data));
-        match self.slot(to, data) {
-            Some(slot) => store_big(&mut self.packet.words, slot, &value),
-            None => self.store(to, low_128(&value), data),
-        }
+        self.store_big(to, &value, data);
     }
 
     /// The field that a target means, if it is a field and exists.
@@ -287,6 +290,15 @@ impl Machine<'_> {
                     store(&mut self.packet.words, slot, value);
                 }
             }
+        }
+    }
+
+    fn store_big(&mut self, to: &Target, value: &BigInt, data: &[u64]) {
+        if let Target::Register(register, index) = to {
+            let i = index.index(&self.scope(data));
+            self.state.registers.set_big(*register, i, value);
+        } else if let Some(slot) = self.slot(to, data) {
+            store_big(&mut self.packet.words, slot, value);
         }
     }
 
@@ -459,13 +471,4 @@ impl Machine<'_> {
         message.push_str(rest);
         message
     }
-}
-
-fn low_128(n: &num_bigint::BigInt) -> i128 {
-    let modulus = num_bigint::BigInt::from(1) << 128;
-    let mut low: num_bigint::BigInt = n % &modulus;
-    if low.sign() == num_bigint::Sign::Minus {
-        low += modulus;
-    }
-    u128::try_from(&low).unwrap_or(0) as i128
 }

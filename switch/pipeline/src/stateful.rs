@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use ebb_units::Instant;
+use num_bigint::BigInt;
 
-use crate::bits::{low_mask, words_for};
+use crate::bits::words_for;
 use crate::control::{CounterValue, MeterConfig, MeterCounts, MeterUnit};
+use crate::expr::{load, load_big, store, store_big};
+use crate::layout::Slot;
 use crate::native::Cells;
 
 const PS_PER_S: u128 = 1_000_000_000_000;
@@ -189,8 +192,14 @@ impl Meters {
     }
 }
 
-/// So that arithmetic with cells never needs more than i128 holds.
-pub(crate) const MAX_REGISTER_BITS: u32 = 127;
+/// A register array, as expressions and primitives name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegisterRef {
+    /// Its place among the arrays of the program.
+    pub number: u32,
+    /// Width of a cell.
+    pub bits: u32,
+}
 
 /// All register arrays of the program.
 #[derive(Debug, Default)]
@@ -202,54 +211,63 @@ pub(crate) struct Registers {
 pub(crate) struct RegisterArray {
     pub name: Arc<str>,
     pub bits: u32,
+    /// Number of cells.
     pub size: u64,
-    stride: usize,
+    /// The cells one after the other, each the words of its value, the most significant one first.
     pub words: Cells<u64>,
 }
 
 impl RegisterArray {
-    /// Cells have at most [`MAX_REGISTER_BITS`].
     pub fn new((spec, bits): &(ArraySpec, u32)) -> RegisterArray {
-        let stride = words_for(*bits);
         RegisterArray {
             name: spec.name.clone(),
             bits: *bits,
             size: u64::from(spec.size),
-            stride,
-            words: vec![0; spec.size as usize * stride].into(),
+            words: vec![0; spec.size as usize * words_for(*bits)].into(),
         }
     }
 
-    pub fn cell(&self, index: u64) -> Option<&[u64]> {
-        (index < self.size).then(|| &self.words[index as usize * self.stride..][..self.stride])
-    }
-
-    pub fn cell_mut(&mut self, index: u64) -> Option<&mut [u64]> {
-        (index < self.size).then(|| &mut self.words[index as usize * self.stride..][..self.stride])
+    /// Where a cell is in [`words`](Self::words). The loader bounds the memory of all arrays, so that 32 bits
+    /// hold every place.
+    #[inline]
+    pub fn slot(&self, index: u64) -> Option<Slot> {
+        let words = words_for(self.bits) as u32;
+        (index < self.size).then(|| Slot {
+            at: index as u32 * words,
+            words,
+            bits: self.bits,
+            signed: false,
+        })
     }
 }
 
+/// Outside the array there is nothing to read, and writes do nothing, as on BMv2.
 impl Registers {
+    /// The low 128 bits of a cell.
     #[inline]
-    pub fn get(&self, register: u32, index: u64) -> Option<i128> {
-        let cell = self.arrays[register as usize].cell(index)?;
-        Some(cell.iter().fold(0i128, |n, w| n << 64 | i128::from(*w)))
+    pub fn get(&self, register: RegisterRef, index: u64) -> Option<i128> {
+        let array = &self.arrays[register.number as usize];
+        Some(load(&array.words, array.slot(index)?))
     }
 
-    /// Outside the array nothing happens, as on BMv2.
+    pub fn get_big(&self, register: RegisterRef, index: u64) -> Option<BigInt> {
+        let array = &self.arrays[register.number as usize];
+        Some(load_big(&array.words, array.slot(index)?))
+    }
+
+    /// Stores as many low bits as the cell has.
     #[inline]
-    pub fn set(&mut self, register: u32, index: u64, value: i128) {
-        let array = &mut self.arrays[register as usize];
-        let bits = array.bits;
-        if let Some(cell) = array.cell_mut(index) {
-            match cell {
-                [word] => *word = value as u64 & low_mask(bits),
-                [high, low] => {
-                    *high = (value >> 64) as u64 & low_mask(bits - 64);
-                    *low = value as u64;
-                }
-                _ => {}
-            }
+    pub fn set(&mut self, register: RegisterRef, index: u64, value: i128) {
+        let array = &mut self.arrays[register.number as usize];
+        if let Some(slot) = array.slot(index) {
+            store(&mut array.words, slot, value);
+        }
+    }
+
+    pub fn set_big(&mut self, register: RegisterRef, index: u64, value: &BigInt) {
+        let array = &mut self.arrays[register.number as usize];
+        if let Some(slot) = array.slot(index) {
+            store_big(&mut array.words, slot, value);
         }
     }
 }
@@ -361,12 +379,16 @@ mod tests {
                 RegisterArray::new(&spec("w", 100, 1)),
             ],
         };
-        registers.set(0, 1, -1);
-        registers.set(0, 2, 7);
-        assert_eq!(registers.get(0, 1), Some(0x1ff));
-        assert_eq!(registers.get(0, 0), Some(0));
-        assert_eq!(registers.get(0, 2), None);
-        registers.set(1, 0, -1);
-        assert_eq!(registers.get(1, 0), Some((1 << 100) - 1));
+        let [r, w] = [(0, 9), (1, 100)].map(|(number, bits)| RegisterRef { number, bits });
+        registers.set(r, 1, -1);
+        registers.set(r, 2, 7);
+        assert_eq!(registers.get(r, 1), Some(0x1ff));
+        assert_eq!(registers.get(r, 0), Some(0));
+        assert_eq!(registers.get(r, 2), None);
+        registers.set(w, 0, -1);
+        assert_eq!(registers.get(w, 0), Some((1 << 100) - 1));
+        let wide = (BigInt::from(3) << 99) + 5;
+        registers.set_big(w, 0, &wide);
+        assert_eq!(registers.get_big(w, 0), Some((BigInt::from(1) << 99) + 5));
     }
 }

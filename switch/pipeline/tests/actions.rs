@@ -213,6 +213,44 @@ fn registers_counters_and_meters() {
 }
 
 #[test]
+fn registers_are_as_wide_as_the_program_says() {
+    let wide = json!({"type": "register_array", "value": "wide"});
+    let cell = json!({"type": "register", "value": ["wide", hex(1)]});
+    let upper = expr("<<", field("h", "wide"), hex(72));
+    let mut p = Fixture::new(
+        &[
+            call(
+                "register_write",
+                &[wide.clone(), hex(1), expr("+", upper, hex(5))],
+            ),
+            call(
+                "register_write",
+                &[wide.clone(), hex(2), expr("+", cell.clone(), hex(1))],
+            ),
+            // Of what is wider than the field, the low bits.
+            call("register_read", &[field("h", "wide"), wide, hex(2)]),
+            set_value(expr(">>", cell, hex(72 + 96))),
+            to_port_1(),
+        ],
+        &[],
+    )
+    .load();
+    let f = frame(&[], 0, b"");
+    let out = through(&mut p, &f);
+    let register = p.register("wide").unwrap();
+    let upper = [0xab; 16];
+    let lower = |n| [0, 0, 0, 0, 0, 0, 0, 0, n];
+    let whole = |n| [&upper[..], &lower(n)].concat();
+    assert_eq!(p.register_value(register, 1).unwrap(), whole(5));
+    assert_eq!(p.register_value(register, 2).unwrap(), whole(6));
+    assert_eq!(out[5..21], whole(6)[9..]);
+    assert_eq!(value_of(&out), 0xabab_abab);
+    p.set_register_value(register, 3, &whole(7)).unwrap();
+    assert_eq!(p.register_value(register, 3).unwrap(), whole(7));
+    assert!(p.set_register_value(register, 3, &[1; 26]).is_err());
+}
+
+#[test]
 fn random_is_within_bounds_and_repeats_with_the_seed() {
     let random = call(
         "modify_field_rng_uniform",
@@ -290,6 +328,13 @@ fn programs_that_do_not_fit_together_are_refused_by_name() {
     let r = json!({"type": "register_array", "value": "gone"});
     assert!(
         refused(&[call("register_write", &[r, hex(0), hex(0)])]).contains("register array gone")
+    );
+    let mut huge = Fixture::new(&[], &[]);
+    huge.json["register_arrays"][1]["bitwidth"] = json!(1u32 << 17);
+    let error = Pipeline::load(&huge.program()).unwrap_err().to_string();
+    assert!(
+        error.contains("register array wide") && error.contains("131072 bits, at most 65536"),
+        "{error}"
     );
 }
 

@@ -1,4 +1,4 @@
-// A register wider than our switch takes.
+// A register of cells wider than two machine words.
 #include <core.p4>
 #include <v1model.p4>
 

@@ -7,7 +7,7 @@ use crate::{
     ActionId, CounterId, DigestId, MeterId, Pipeline, ProfileId, RegisterId, TableId, ValueSetId,
 };
 
-fn find(names: &HashMap<String, u32>, kind: &'static str, name: &str) -> Result<u32> {
+fn find<T: Copy>(names: &HashMap<String, T>, kind: &'static str, name: &str) -> Result<T> {
     names
         .get(name)
         .copied()
@@ -103,7 +103,7 @@ impl Pipeline {
     }
 
     pub fn register(&self, name: &str) -> Result<RegisterId> {
-        find(&self.program.names.registers, "register", name).map(RegisterId)
+        find(&self.program.names.registers, "register", name).map(|r| RegisterId(r.number))
     }
 
     pub fn value_set(&self, name: &str) -> Result<ValueSetId> {

@@ -127,8 +127,8 @@ impl Pipeline {
     /// Big-endian, as many bytes as the cell has.
     pub fn register_value(&self, register: RegisterId, index: u64) -> Result<Vec<u8>> {
         let r = &self.state.registers.arrays[register.index()];
-        r.cell(index)
-            .map(|words| to_bytes(words, r.bits))
+        r.slot(index)
+            .map(|slot| to_bytes(slot.of(&r.words), r.bits))
             .ok_or_else(|| out_of_range("register", &r.name, r.size, index))
     }
 
@@ -145,10 +145,9 @@ impl Pipeline {
                 format!("value {value:02x?} does not fit in {} bits", r.bits),
             )
         })?;
-        let (name, size) = (r.name.to_string(), r.size);
-        match r.cell_mut(index) {
-            Some(cell) => cell.copy_from_slice(&words),
-            None => return Err(out_of_range("register", &name, size, index)),
+        match r.slot(index) {
+            Some(slot) => slot.of_mut(&mut r.words).copy_from_slice(&words),
+            None => return Err(out_of_range("register", &r.name, r.size, index)),
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::range::{Demand, fits};
 use super::{BinaryOp, Bool, Cast, Compare, Condition, HeaderRef, Num, Number, UnionRef};
 use crate::error::LoadError;
 use crate::layout::{Layout, Slot};
+use crate::stateful::RegisterRef;
 
 /// An expression before it is known what it is wanted for.
 enum Typed {
@@ -35,7 +36,7 @@ impl Typed {
 
 pub(crate) struct Compiler<'a> {
     pub layout: &'a Layout,
-    pub registers: &'a HashMap<String, u32>,
+    pub registers: &'a HashMap<String, RegisterRef>,
     /// Parameters of the action being compiled.
     pub params: &'a [Slot],
 }

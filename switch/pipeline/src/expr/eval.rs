@@ -18,13 +18,13 @@ pub(crate) struct Scope<'a> {
     pub layout: &'a Layout,
 }
 
+/// The low 128 bits of a field.
 #[inline]
-fn load(words: &[u64], slot: Slot) -> i128 {
+pub(crate) fn load(words: &[u64], slot: Slot) -> i128 {
     let at = slot.at as usize;
     let n = if slot.words == 1 {
         u128::from(words[at])
     } else {
-        // The low 128 bits.
         let last = at + slot.words as usize;
         u128::from(words[last - 2]) << 64 | u128::from(words[last - 1])
     };
@@ -36,7 +36,7 @@ fn load(words: &[u64], slot: Slot) -> i128 {
     }
 }
 
-fn load_big(words: &[u64], slot: Slot) -> BigInt {
+pub(crate) fn load_big(words: &[u64], slot: Slot) -> BigInt {
     let at = slot.at as usize;
     let words = &words[at..at + slot.words as usize];
     let digits: Vec<u32> = words
@@ -189,7 +189,12 @@ impl Num {
                 }
             }
             Num::Cast(cast, a, width) => cast_big(*cast, a.eval_big(scope), *width),
-            Num::Const(_) | Num::Register(..) | Num::StackCount(..) | Num::FromBool(_) => {
+            Num::Register(register, index) => {
+                let index = u64::try_from(index.eval_big(scope)).unwrap_or(u64::MAX);
+                let cell = scope.registers.get_big(*register, index);
+                cell.unwrap_or_default()
+            }
+            Num::Const(_) | Num::StackCount(..) | Num::FromBool(_) => {
                 BigInt::from(self.eval(scope))
             }
         }

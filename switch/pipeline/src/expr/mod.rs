@@ -14,8 +14,9 @@ mod word;
 use num_bigint::BigInt;
 
 use crate::layout::{Layout, Slot};
+use crate::stateful::RegisterRef;
 pub(crate) use compile::Compiler;
-pub(crate) use eval::{Scope, store, store_big};
+pub(crate) use eval::{Scope, load, load_big, store, store_big};
 use range::{Demand, fits};
 use word::Test;
 pub(crate) use word::Word;
@@ -69,7 +70,7 @@ pub(crate) enum Num {
     Field(Slot),
     /// Action data, where [`Slot::at`] counts from the start of the data.
     Param(Slot),
-    Register(u32, Box<Num>),
+    Register(RegisterRef, Box<Num>),
     /// A field of the last header of a stack: the stack's counter, the field in each element.
     Last(u32, Box<[Slot]>),
     /// A field of the element with this index.

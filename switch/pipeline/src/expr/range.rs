@@ -34,7 +34,7 @@ pub(crate) fn fits(num: &Num, demand: Demand) -> bool {
         Num::Const(_) | Num::StackCount(..) => true,
         Num::BigConst(_) => false,
         Num::Field(s) | Num::Param(s) => s.bits <= 128,
-        Num::Register(_, index) => fits(index, Demand::Exact),
+        Num::Register(r, index) => r.bits <= 128 && fits(index, Demand::Exact),
         Num::Last(_, fields) => fields.iter().all(|s| s.bits <= 128),
         Num::Element(fields, index) => {
             fields.iter().all(|s| s.bits <= 128) && fits(index, Demand::Exact)
@@ -88,9 +88,8 @@ pub(super) fn bound(num: &Num) -> Bound {
             negative: n.sign() == num_bigint::Sign::Minus,
         },
         Num::Field(s) | Num::Param(s) => slot_bound(s),
-        // Cells wider than 127 bits do not exist; see `Registers::load`.
-        Num::Register(..) => Bound {
-            bits: EXACT_BITS,
+        Num::Register(r, _) => Bound {
+            bits: r.bits,
             negative: false,
         },
         Num::Last(_, fields) | Num::Element(fields, _) => fields.iter().map(slot_bound).fold(

@@ -5,7 +5,7 @@ use super::eval::store;
 use super::range::{Demand, fits};
 use super::*;
 use crate::layout::Layout;
-use crate::stateful::Registers;
+use crate::stateful::{ArraySpec, RegisterArray, RegisterRef, Registers};
 
 /// Fields of many widths, signed and not, each at its own place.
 fn slots() -> Vec<Slot> {
@@ -32,7 +32,38 @@ fn leaf() -> impl Strategy<Value = Num> {
         any::<i64>().prop_map(|n| Num::Const(i128::from(n))),
         (0u32..126).prop_map(|n| Num::Const((1 << n) - 1)),
         (0i128..9).prop_map(Num::Const),
+        register(),
     ]
+}
+
+const REGISTERS: [u32; 6] = [16, 64, 100, 127, 128, 200];
+
+fn register() -> impl Strategy<Value = Num> {
+    (0..REGISTERS.len(), 0i128..5).prop_map(|(number, index)| {
+        let register = RegisterRef {
+            number: number as u32,
+            bits: REGISTERS[number],
+        };
+        Num::Register(register, Box::new(Num::Const(index)))
+    })
+}
+
+/// Four cells of each width, with bits out of `words`.
+fn registers(words: &[u64]) -> Registers {
+    let array = |bits: &u32| {
+        let (name, size) = ("r".into(), 4);
+        let mut array = RegisterArray::new(&(ArraySpec { name, size }, *bits));
+        for index in 0..4 {
+            let slot = array.slot(index).unwrap();
+            let cell = slot.of_mut(&mut array.words);
+            cell.copy_from_slice(&words[index as usize..][..cell.len()]);
+            cell[0] &= crate::bits::low_mask((bits - 1) % 64 + 1);
+        }
+        array
+    };
+    Registers {
+        arrays: REGISTERS.iter().map(array).collect(),
+    }
 }
 
 fn layout() -> Layout {
@@ -101,7 +132,7 @@ proptest! {
     #[test]
     fn narrow_arithmetic_is_right_where_it_is_chosen(num in tree(), mut words in proptest::collection::vec(any::<u64>(), 64)) {
         cut(&mut words);
-        let (layout, registers) = (layout(), Registers::default());
+        let (layout, registers) = (layout(), registers(&words));
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
         if fits(&num, Demand::Exact) {
             prop_assert_eq!(BigInt::from(num.eval(&scope)), num.eval_big(&scope));
@@ -115,7 +146,7 @@ proptest! {
     #[test]
     fn word_arithmetic_is_right_where_it_is_chosen(num in tree(), bits in 1u32..=64, mut words in proptest::collection::vec(any::<u64>(), 64)) {
         cut(&mut words);
-        let (layout, registers) = (layout(), Registers::default());
+        let (layout, registers) = (layout(), registers(&words));
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
         let big = num.eval_big(&scope);
         if let Some(word) = Word::exact(&num, &layout) {
@@ -130,7 +161,7 @@ proptest! {
     #[test]
     fn conditions_hold_in_both_arithmetics(condition in condition(tree().boxed()), mut words in proptest::collection::vec(any::<u64>(), 64)) {
         cut(&mut words);
-        let (layout, registers) = (layout(), Registers::default());
+        let (layout, registers) = (layout(), registers(&words));
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
         prop_assert_eq!(Test::new(&condition, &layout).eval(&scope), condition.eval(&scope));
     }

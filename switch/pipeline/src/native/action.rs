@@ -101,9 +101,9 @@ impl Code<'_, '_> {
                 to: Target::Field(slot),
                 register,
                 index,
-            } if slot.words == 1 && self.is_narrow(*register) => {
+            } if slot.words == 1 && register.bits <= 64 => {
                 let index = self.index(index, data);
-                self.in_register(*register, index, |code, cell| {
+                self.in_register(register.number, index, |code, cell| {
                     let value = code.load_cell(cell, 0);
                     code.store(*slot, value);
                 });
@@ -114,11 +114,10 @@ impl Code<'_, '_> {
                 value: Number {
                     word: Some(value), ..
                 },
-            } if self.is_narrow(*register) => {
+            } if register.bits <= 64 => {
                 let (index, value) = (self.index(index, data), self.eval(value, data));
-                let bits = self.program.blueprint.registers[*register as usize].1;
-                let value = self.low(value, bits);
-                self.in_register(*register, index, |code, cell| {
+                let value = self.low(value, register.bits);
+                self.in_register(register.number, index, |code, cell| {
                     code.store_cell(cell, 0, value)
                 });
             }
@@ -186,10 +185,6 @@ impl Code<'_, '_> {
             self.set_word_to(at, 0);
         }
         self.set_word(slot.at + slot.words - 1, value);
-    }
-
-    fn is_narrow(&self, register: u32) -> bool {
-        self.program.blueprint.registers[register as usize].1 <= 64
     }
 
     fn hash(&mut self, to: Slot, base: &Number, calculation: u32, size: &Number, data: Data) {

@@ -72,6 +72,7 @@ fn primitive(at: usize, params: bool) -> impl Strategy<Value = Value> {
     let stack = json!({"type": "header_stack", "value": "s"});
     let array = |kind: &str, name: &str| json!({"type": kind, "value": name});
     let index = || (0u64..6).prop_map(hex);
+    let register = || prop::sample::select(vec!["r", "wide"]);
     let headers = vec!["h", "s[0]", "s[1]", "s[2]"];
     prop_oneof![
         10 => (any_field(), number(params)).prop_map(|(to, value)| call("assign", &[to, value])),
@@ -81,8 +82,10 @@ fn primitive(at: usize, params: bool) -> impl Strategy<Value = Value> {
         2 => (number(params), 0usize..5)
             .prop_map(move |(c, on)| call("_jump_if_zero", &[expr("d2b", Value::Null, c), hex((at + 1 + on) as u64)])),
         1 => (0usize..3).prop_map(move |on| call("_jump", &[hex((at + 1 + on) as u64)])),
-        1 => (index(), any_field()).prop_map(move |(i, to)| call("register_read", &[to, array("register_array", "r"), i])),
-        1 => (index(), number(params)).prop_map(move |(i, n)| call("register_write", &[array("register_array", "r"), i, n])),
+        1 => (register(), index(), any_field())
+            .prop_map(move |(r, i, to)| call("register_read", &[to, array("register_array", r), i])),
+        1 => (register(), index(), number(params))
+            .prop_map(move |(r, i, n)| call("register_write", &[array("register_array", r), i, n])),
         1 => number(params).prop_map(move |n| call("count", &[array("counter_array", "c"), n])),
         1 => (any_field(), number(params), number(params), prop::sample::select(vec!["sum", "hash"])).prop_map(move |(to, base, size, c)| {
             call("modify_field_with_hash_based_offset", &[to, base, array("calculation", c), size])

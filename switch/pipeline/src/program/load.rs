@@ -14,10 +14,10 @@ use crate::control::MeterUnit;
 use crate::error::LoadError;
 use crate::expr::Compiler;
 use crate::hash::Algorithm;
-use crate::layout::Layout;
+use crate::layout::{Layout, MAX_FIELD_BITS};
 use crate::parser::{ErrorCodes, Parser, ParserLoader};
 use crate::state::{Blueprint, ValueSet};
-use crate::stateful::{ArraySpec, MAX_REGISTER_BITS, Meter};
+use crate::stateful::{ArraySpec, Meter, RegisterRef};
 
 type Result<T> = std::result::Result<T, LoadError>;
 
@@ -184,20 +184,22 @@ impl Arrays {
         }
         let mut registers = Vec::new();
         for r in &source.register_arrays {
-            if r.bitwidth > MAX_REGISTER_BITS {
+            if r.bitwidth > MAX_FIELD_BITS {
                 return Err(LoadError::new(
                     format!("register array {}", r.name),
                     format!(
-                        "its cells have {} bits, at most {MAX_REGISTER_BITS} are supported",
+                        "its cells have {} bits, at most {MAX_FIELD_BITS} are supported",
                         r.bitwidth
                     ),
                 ));
             }
             let bytes = words_for(r.bitwidth) * size_of::<u64>();
             memory.take("register array", &r.name, (r.size, bytes))?;
-            names
-                .registers
-                .insert(r.name.clone(), registers.len() as u32);
+            let register = RegisterRef {
+                number: registers.len() as u32,
+                bits: r.bitwidth,
+            };
+            names.registers.insert(r.name.clone(), register);
             registers.push((array(&r.name, r.size), r.bitwidth));
         }
         Ok(Arrays {

@@ -60,13 +60,14 @@ pub enum TraceEvent {
     RegisterRead {
         register: String,
         index: u64,
-        value: i128,
+        /// In decimal.
+        value: String,
     },
     RegisterWrite {
         register: String,
         index: u64,
-        /// As computed, before it is cut to the width of the cell.
-        value: i128,
+        /// In decimal, as computed, before it is cut to the width of the cell.
+        value: String,
     },
     Count {
         counter: String,

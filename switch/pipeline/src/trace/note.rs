@@ -241,11 +241,15 @@ impl Machine<'_> {
             } => {
                 let index = index.index(&scope);
                 TraceEvent::RegisterRead {
-                    register: self.state.registers.arrays[*register as usize]
+                    register: self.state.registers.arrays[register.number as usize]
                         .name
                         .to_string(),
                     index,
-                    value: scope.registers.get(*register, index).unwrap_or(0),
+                    value: scope
+                        .registers
+                        .get_big(*register, index)
+                        .unwrap_or_default()
+                        .to_string(),
                 }
             }
             Primitive::RegisterWrite {
@@ -253,11 +257,11 @@ impl Machine<'_> {
                 index,
                 value,
             } => TraceEvent::RegisterWrite {
-                register: self.state.registers.arrays[*register as usize]
+                register: self.state.registers.arrays[register.number as usize]
                     .name
                     .to_string(),
                 index: index.index(&scope),
-                value: value.value(&scope),
+                value: value.text(&scope),
             },
             Primitive::Count(counter, index) => TraceEvent::Count {
                 counter: self.state.counters[*counter as usize].name.to_string(),

@@ -94,7 +94,8 @@ impl Fixture {
             "deparsers": [{"name": "deparser", "id": 0, "order": ["h", "s[0]", "s[1]", "s[2]"], "primitives": []}],
             "meter_arrays": [{"name": "m", "id": 0, "is_direct": false, "size": 4, "rate_count": 2, "type": "packets"}],
             "counter_arrays": [{"name": "c", "id": 0, "size": 4, "is_direct": false}],
-            "register_arrays": [{"name": "r", "id": 0, "size": 4, "bitwidth": 16}],
+            "register_arrays": [{"name": "r", "id": 0, "size": 4, "bitwidth": 16},
+                {"name": "wide", "id": 1, "size": 4, "bitwidth": 200}],
             "calculations": [
                 {"name": "sum", "id": 0, "algo": "csum16", "input": [field("h", "kind"),
                     {"type": "hexstr", "value": "0x00", "bitwidth": 8}, field("h", "value")]},
