@@ -17,7 +17,7 @@ BUILD := build
 CARGO := cargo
 # The folders too: a file that was removed has no time of change.
 P4_SOURCES := p4src p4src/include $(wildcard p4src/*.p4 p4src/include/*.p4)
-RUST_SOURCES := Cargo.toml Cargo.lock $(shell find switch host-agent -name '*.rs' -o -name '*.proto' -o -name '*.p4' -o -name Cargo.toml)
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find common host-agent simulator switch -name '*.rs' -o -name '*.proto' -o -name '*.p4' -o -name Cargo.toml)
 PROTOS := ebb_tm ebb_fabric
 PROTO_MODULES := $(PROTOS:%=controller/ebb_controller/%_pb2.py)
 
@@ -152,7 +152,8 @@ lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
 	  controller/ebb_controller experiments/ebb_experiments)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
-	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/levels.py tools/dependencies.py)
+	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/levels.py tools/dependencies.py tools/arrows.py)
+	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
 
 clean: ## remove everything that was built (not .venv, not target/)

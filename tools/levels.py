@@ -35,7 +35,7 @@ class Level:
 
 
 def cargo(lines: Iterable[str]) -> Level:
-    """What libtest printed, or what prints like it (switch/test-needs)."""
+    """What libtest printed, or what prints like it (common/test-needs)."""
     level, ignored = Level(), 0
     for line in lines:
         if found := re.match(r"test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", line):

@@ -1,6 +1,6 @@
 """A lone flow through the real `fabric.p4` takes the time of the closed form, to the nanosecond.
 
-The same over a smaller program, with more schemes and sizes: switch/sim/src/tests/closed_forms.rs.
+The same over a smaller program, with more schemes and sizes: simulator/src/tests/closed_forms.rs.
 """
 
 from __future__ import annotations

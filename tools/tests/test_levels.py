@@ -20,7 +20,7 @@ test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; fini
 
    Doc-tests ebb_units
 running 1 test
-test switch/units/src/lib.rs - (line 3) ... ignored
+test common/units/src/lib.rs - (line 3) ... ignored
 
 test result: ok. 0 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s
 """.splitlines()

@@ -122,7 +122,7 @@ def _processes(context: Context, tool: str, program: Program) -> Iterator[Who]:
 
 
 def _forward_tool(context: Context) -> str:
-    """`host-agent/packet-io/examples/forward.rs`, which also makes the packets."""
+    """`common/packet-io/examples/forward.rs`, which also makes the packets."""
     command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "ebb-packet-io"]
     command += ["--example", "forward", "--message-format", "json"]
     done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
