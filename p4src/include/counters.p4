@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters of ports and of drops, and of what leaves; the other counters are in the file of their mechanism. All are indirect, count packets and bytes, and can be read over P4Runtime. Index: port, but `dropped`
-// is indexed by drop reason.
+// Counters of ports, of drops and of what leaves; other counters are in the file of their mechanism. All are indirect
+// and count packets and bytes. The index is the port; that of `dropped` is the drop reason.
 
 #ifndef COUNTERS_P4
 #define COUNTERS_P4

@@ -1,7 +1,7 @@
 //! Ethernet frames on a Linux interface, in batches, through AF_PACKET.
 //!
 //! ```text
-//!  PacketSocket::receive_batch ──recvmmsg──► ReceiveBuffers ──► ReceivedFrame (a slice and what the kernel says about it)
+//!  PacketSocket::receive_batch ──recvmmsg──► ReceiveBuffers ──► ReceivedFrame (a slice, and what the kernel says)
 //!  ReceiveRing::receive      ──mapped────► slots of the ring ──► the same, lent to a closure
 //!  PacketSocket::send_batch    ◄──────────── slices (and, with offloads, what is left to the kernel)
 //!  wait                        ──ppoll─────► packet sockets, eventfds, with a signal mask

@@ -1,7 +1,8 @@
 //! `ebb-agent pace` between a host and a network. Needs root.
 //!
 //! ```text
-//!  {name}-h: 10.0.0.1 eth1 ──veth── in {name}-p: ebb-agent pace out ──veth── left {name}-m: marker right ──veth── eth1 {name}-n: 10.0.0.2
+//!  {name}-h           {name}-p                  {name}-m             {name}-n
+//!  10.0.0.1 eth1 ──── in ebb-agent pace out ──── left marker right ──── eth1 10.0.0.2
 //! ```
 //!
 //! The marker is a thread of the test: it forwards, sets CE where the test wants it, checks that what comes
@@ -117,8 +118,8 @@ impl Network {
     /// time, so that what else the machine does is not what is tested.
     fn pace(&self) -> Pace {
         let params = std::env::temp_dir().join(format!("{}.json", self.name));
-        let text = r#"{"engine": {"realtime_priority": 50}, "pacer": {"association_probability": 1, "association_timeout_ns": 20000000000,
-            "update_period_ns": 1000000, "eta": 0.05, "beta_hz": 4}}"#;
+        let text = r#"{"engine": {"realtime_priority": 50}, "pacer": {"association_probability": 1,
+            "association_timeout_ns": 20000000000, "update_period_ns": 1000000, "eta": 0.05, "beta_hz": 4}}"#;
         std::fs::write(&params, text).unwrap();
         let mut command = self.command("p");
         command.args([

@@ -231,7 +231,10 @@ fn an_incast_a_permutation_and_a_search_run_as_planned() {
         priority = 3
         [[traffic]]
         name = "search"
-        pattern = { type = "partition-aggregate", fan_out = 3, query_bytes = 3500, service = { type = "exponential", mean_ns = 2_000_000 } }
+        pattern.type = "partition-aggregate"
+        pattern.fan_out = 3
+        pattern.query_bytes = 3500
+        pattern.service = { type = "exponential", mean_ns = 2_000_000 }
         arrivals = { type = "poisson", rate_hz = 20 }
         size = { type = "fixed", bytes = 2800 }
         count = 10

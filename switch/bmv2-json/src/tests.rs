@@ -66,7 +66,9 @@ fn keys_are_written_in_the_order_of_the_format() {
 
 #[test]
 fn unknown_keys_and_absent_lists_are_tolerated() {
-    let program = Program::from_json(br#"{"config_options":{},"headers":[{"name":"h","id":0,"header_type":"t","metadata":false,"new":1}]}"#).unwrap();
+    let json = br#"{"config_options":{},
+        "headers":[{"name":"h","id":0,"header_type":"t","metadata":false,"new":1}]}"#;
+    let program = Program::from_json(json).unwrap();
     assert_eq!(program.headers[0].name, "h");
     assert!(program.pipelines.is_empty());
 }

@@ -257,7 +257,12 @@ mod tests {
 
     #[test]
     fn a_wrapped_expression_reads_as_it_was_written() {
-        let json = r#"{"type":"expression","value":{"type":"expression","value":{"op":"access_field","left":{"type":"expression","value":{"op":"dereference_header_stack","left":{"type":"header_stack","value":"h2"},"right":{"type":"field","value":["h1","idx"]}}},"right":0}}}"#;
+        let json = concat!(
+            r#"{"type":"expression","value":{"type":"expression","value":{"op":"access_field","#,
+            r#""left":{"type":"expression","value":{"op":"dereference_header_stack","#,
+            r#""left":{"type":"header_stack","value":"h2"},"#,
+            r#""right":{"type":"field","value":["h1","idx"]}}},"right":0}}}"#,
+        );
         let expected = Value::access(
             "access_field",
             Value::binary(
@@ -275,7 +280,10 @@ mod tests {
     #[test]
     fn unary_operations_have_a_null_left_side() {
         let v = Value::unary("d2b", Value::field("tcp", "$valid$"));
-        let json = r#"{"type":"expression","value":{"op":"d2b","left":null,"right":{"type":"field","value":["tcp","$valid$"]}}}"#;
+        let json = concat!(
+            r#"{"type":"expression","value":{"op":"d2b","left":null,"#,
+            r#""right":{"type":"field","value":["tcp","$valid$"]}}}"#,
+        );
         assert_eq!(serde_json::to_string(&v).unwrap(), json);
         assert_eq!(serde_json::from_str::<Value>(json).unwrap(), v);
     }

@@ -320,8 +320,8 @@ impl Controllers<'_> {
         Ok(())
     }
 
-    /// Everybody hears what there is to hear, and knows afterwards whether he is the primary. Nobody else hears what the
-    /// data plane says.
+    /// Everybody hears what there is to hear, and knows afterwards whether he is the primary.
+    /// Nobody else hears what the data plane says.
     fn listen(&mut self) {
         for (id, known) in &mut self.streams {
             let primary = known.is_some_and(|(role, _)| self.roles[role].primary() == Some(*id));

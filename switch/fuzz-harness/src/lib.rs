@@ -1,7 +1,7 @@
 //! What no input may do to compiler and switch, as functions of arbitrary bytes.
 //!
-//! The same functions are called by the fuzz targets (`switch/fuzz`) and, with fewer inputs, by `cargo test` (`tests/`). Each
-//! panics when an invariant breaks:
+//! The same functions are called by the fuzz targets (`switch/fuzz`) and, with fewer inputs, by
+//! `cargo test` (`tests/`). Each panics when an invariant breaks:
 //!
 //! | function | bytes become | invariants |
 //! |---|---|---|

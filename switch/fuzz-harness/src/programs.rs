@@ -36,11 +36,13 @@ pub struct Loaded {
     /// What entries can be for.
     pub(crate) pipeline: Pipeline,
     pub(crate) arrays: Arrays,
-    /// With native code, for the interpreter, and for its plain form. Compiled once, since that takes longer than an input.
+    /// With native code, for the interpreter, and for its plain form. Compiled once, since that
+    /// takes longer than an input.
     executors: [Arc<Executor>; 3],
 }
 
-/// The widest member of a value set, in bits, that is tried: a file may say any width, also for a set that nothing uses.
+/// The widest member of a value set, in bits, that is tried: a file may say any width, also for a
+/// set that nothing uses.
 const MOST_KEY_BITS: u32 = 1024;
 
 /// What keeps numbers between packets, and the value sets of the parser.

@@ -254,8 +254,8 @@ impl Generator {
         Some(format!("{}[{}:{low}]", place.path, low + width - 1))
     }
 
-    /// A call of a function that returns such a value. Functions do not call each other in a circle, since they only see
-    /// those before them.
+    /// A call of a function that returns such a value. Functions do not call each other in a
+    /// circle, since they only see those before them.
     fn call(&mut self, scope: &Scope, ty: &Ty) -> Option<String> {
         let fitting = |f: &&Function| {
             f.returns.as_ref() == Some(ty) && f.params.iter().all(|p| p.direction == "in")

@@ -1,11 +1,14 @@
-//! Random P4 programs for v1model that are well-typed, so that most of them compile: for comparing compilers and executors.
+//! Random P4 programs for v1model that are well-typed, so that most of them compile: for comparing
+//! compilers and executors.
 //!
-//! A program is a function of its seed. What the specification leaves undefined is left out, since two right compilers may
-//! differ there: variables begin with a value, fields of headers are only used where the header is valid, indices of arrays
-//! of state are within them, and nothing depends on a clock or on chance.
+//! A program is a function of its seed. What the specification leaves undefined is left out, since
+//! two right compilers may differ there: variables begin with a value, fields of headers are only
+//! used where the header is valid, indices of arrays of state are within them, and nothing depends
+//! on a clock or on chance.
 //!
-//! Names of fields end in a letter, and the metadata's type is called `userMetadata`: p4c appends numbers to names, and makes
-//! the names of metadata from that type, so that a comparison of its output with ours can tell them.
+//! Names of fields end in a letter, and the metadata's type is called `userMetadata`: p4c appends
+//! numbers to names, and makes the names of metadata from that type, so that a comparison of its
+//! output with ours can tell them.
 
 mod declarations;
 mod dice;

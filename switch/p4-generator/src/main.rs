@@ -1,4 +1,5 @@
-//! `p4-generator SEED`: prints a random P4 program for v1model; `p4-generator FIRST..END FOLDER` writes one file for each seed.
+//! `p4-generator SEED`: prints a random P4 program for v1model; `p4-generator FIRST..END FOLDER`
+//! writes one file for each seed.
 
 use std::process::ExitCode;
 

@@ -11,7 +11,10 @@ impl Generator {
         if sub {
             self.sub_parser();
         }
-        self.open("parser Parse(packet_in pkt, out headers_t hdr, inout userMetadata meta, inout standard_metadata_t sm)");
+        self.open(
+            "parser Parse(packet_in pkt, out headers_t hdr, inout userMetadata meta, \
+             inout standard_metadata_t sm)",
+        );
         if sub {
             self.line("SubParse() sub;");
         }
@@ -157,7 +160,8 @@ impl Generator {
         }
     }
 
-    /// Of values of a key with few bits. Not all of them: p4c takes such a set for `default`, of which BMv2 has only one.
+    /// Of values of a key with few bits. Not all of them: p4c takes such a set for `default`, of
+    /// which BMv2 has only one.
     fn set(&mut self, width: u32) -> String {
         let most = (1usize << width) - 1;
         let value = self.dice.between(0, most);

@@ -214,7 +214,10 @@ impl Generator {
             }
             1 if keys.iter().any(|key| key.kind == "selector") => {
                 // Without a name p4c makes no P4Info.
-                self.line(&format!("@name(\"{name}_selector\") implementation = action_selector(HashAlgorithm.crc16, 32w16, 32w14);"));
+                self.line(&format!(
+                    "@name(\"{name}_selector\") implementation = \
+                     action_selector(HashAlgorithm.crc16, 32w16, 32w14);"
+                ));
                 true
             }
             _ => {

@@ -1,9 +1,9 @@
 //! How large a program may become while it is compiled.
 //!
-//! Few lines can ask for a lot: in a chain of types, calls, instances, constants or macros each may double what the one
-//! before it made. Whoever makes something whose number the length of the program does not bound pays for it here, before it
-//! goes on, and stops where nothing is left. So there is one error, at the place where it became too much, and the work up
-//! to there is bounded.
+//! Few lines can ask for a lot: in a chain of types, calls, instances, constants or macros each may
+//! double what the one before it made. Whoever makes something whose number the length of the
+//! program does not bound pays for it here, before it goes on, and stops where nothing is left. So
+//! there is one error, at the place where it became too much, and the work up to there is bounded.
 
 use std::cell::Cell;
 
@@ -13,8 +13,8 @@ use crate::ir::{Callee, Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// Parts of one type: fields, members and elements, at all levels. The largest public program (SAI, with all its headers
-/// and metadata) has fewer than 2,000.
+/// Parts of one type: fields, members and elements, at all levels. The largest public program (SAI,
+/// with all its headers and metadata) has fewer than 2,000.
 pub const MAX_TYPE_PARTS: usize = 1 << 16;
 /// Levels of one type: a struct in a struct is two.
 const MAX_TYPE_DEPTH: usize = 128;

@@ -57,7 +57,8 @@ pub fn compile(
     compile_tokens(name, &tokens, sources, diagnostics, &mut |_, _| {})
 }
 
-/// As [`compile`], for a program that the preprocessor has read; `dump` is called after each stage and may print what it made.
+/// As [`compile`], for a program that the preprocessor has read; `dump` is called after each stage
+/// and may print what it made.
 pub fn compile_tokens(
     name: &str,
     tokens: &[lex::Token],

@@ -511,8 +511,8 @@ impl Preprocessor<'_> {
     }
 }
 
-/// `tokens[open]` is `(`. Returns the arguments, of which the last one of `most` has all the commas that are left, and the
-/// index after `)`.
+/// `tokens[open]` is `(`. Returns the arguments, of which the last one of `most` has all the commas
+/// that are left, and the index after `)`.
 fn macro_arguments(tokens: &[Token], open: usize, most: usize) -> Option<(Vec<Vec<Token>>, usize)> {
     let mut args = vec![Vec::new()];
     let mut depth = 0usize;
@@ -621,7 +621,8 @@ mod tests {
 
     #[test]
     fn conditionals_choose_one_branch() {
-        let text = "#define V 3\n#if V < 3 || !defined(V)\na\n#elif (V & 2) == 2 && defined V\nb\n#else\nc\n#endif\n#ifdef W\nd\n#endif";
+        let text = "#define V 3\n#if V < 3 || !defined(V)\na\n#elif (V & 2) == 2 && defined V\nb\n\
+                    #else\nc\n#endif\n#ifdef W\nd\n#endif";
         assert_eq!(run(text).0, ["b"]);
     }
 

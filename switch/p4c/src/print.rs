@@ -229,7 +229,8 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_the_same() {
-        let text = "#define F(a, b) a b >> 8w0x0A\n#define N -\nF(x, y)\nF(x,y)-N 1 \"a\\\\\\\"b\nc\" T<U<bit<8>>> 4s0b11";
+        let text = "#define F(a, b) a b >> 8w0x0A\n#define N -\nF(x, y)\n\
+                    F(x,y)-N 1 \"a\\\\\\\"b\nc\" T<U<bit<8>>> 4s0b11";
         let (before, sources) = tokens(text);
         let toks = |list: &[Token]| list.iter().map(|t| t.tok.clone()).collect::<Vec<_>>();
         for printed in [lines(&before), pretty(&before, &sources)] {
@@ -252,7 +253,8 @@ mod tests {
         let (tokens, sources) =
             tokens("#define V1MODEL_VERSION 20200408\n#include <v1model.p4>\nconst bool b = true;");
         let text = pretty(&tokens, &sources);
-        let expected = "#define V1MODEL_VERSION 20200408\n#include <core.p4>\n#include <v1model.p4>\nconst bool b = true;\n";
+        let expected = "#define V1MODEL_VERSION 20200408\n#include <core.p4>\n\
+                        #include <v1model.p4>\nconst bool b = true;\n";
         assert_eq!(text, expected);
     }
 }

@@ -1,7 +1,8 @@
 //! Text of a program, made fit for a terminal: programs come from others, and messages quote them.
 //!
-//! What does not print could move the cursor, rename a window or forge a line (control characters of C0 and C1), or show
-//! other text than is there (characters that change the direction of writing, or have no width).
+//! What does not print could move the cursor, rename a window or forge a line (control characters
+//! of C0 and C1), or show other text than is there (characters that change the direction of
+//! writing, or have no width).
 
 use crate::diagnostics::Diagnostic;
 
@@ -43,7 +44,8 @@ pub fn source(text: &str) -> String {
     out
 }
 
-/// What `char::escape_debug` leaves alone prints, and so does all of ASCII that is not a control character, and accents.
+/// What `char::escape_debug` leaves alone prints, and so does all of ASCII that is not a control
+/// character, and accents.
 fn prints(c: char) -> bool {
     match c {
         ' '..='~' => true,

@@ -74,7 +74,10 @@ fn the_driver_writes_into_a_folder() {
 #[test]
 fn the_compiler_writes_what_it_is_told() {
     let folder = Folder::new("compiler");
-    folder.quiet("p4c-bm2-ss --p4v 16 -o o.json --pp p.p4 --p4runtime-files a.txt,b.json,c.bin --p4runtime-entries-files e.txtpb prog.p4");
+    folder.quiet(
+        "p4c-bm2-ss --p4v 16 -o o.json --pp p.p4 --p4runtime-files a.txt,b.json,c.bin \
+         --p4runtime-entries-files e.txtpb prog.p4",
+    );
     folder.quiet("p4c-bm2-ss -o again.json p.p4");
     assert_eq!(
         folder.read("o.json").is_empty(),

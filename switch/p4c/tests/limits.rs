@@ -110,7 +110,8 @@ fn doubling() -> Vec<(&'static str, String)> {
         format!("{kind} c0({parameters}) {{ {open} {first} {end}{close} }}\n")
             + &chain(n, |this, below| {
                 format!(
-                    "{kind} c{this}({parameters}) {{ c{below}() a; c{below}() b; {open} a.apply({arguments}); b.apply({arguments}); {end}{close} }}"
+                    "{kind} c{this}({parameters}) {{ c{below}() a; c{below}() b; \
+                     {open} a.apply({arguments}); b.apply({arguments}); {end}{close} }}"
                 )
             })
     };
@@ -261,7 +262,8 @@ fn doubling() -> Vec<(&'static str, String)> {
                     .to_owned()
                     + &chain(n, |this, below| {
                         format!(
-                            "parser c{this}(inout bit<8> x) {{ c{below}() a; state start {{ a.apply(x); a.apply(x); transition accept; }} }}"
+                            "parser c{this}(inout bit<8> x) {{ c{below}() a; \
+                             state start {{ a.apply(x); a.apply(x); transition accept; }} }}"
                         )
                     })),
                 &format!("c{n}.apply(hdr.h.f);"),
@@ -332,7 +334,8 @@ fn doubling() -> Vec<(&'static str, String)> {
                 &("typedef list<bit<8>> t0;\nconst t0 a0 = (t0){ 1, 2 };\n".to_owned()
                     + &chain(n, |this, below| {
                         format!(
-                            "typedef list<t{below}> t{this};\nconst t{this} a{this} = (t{this}){{ a{below}, a{below} }};"
+                            "typedef list<t{below}> t{this};\n\
+                             const t{this} a{this} = (t{this}){{ a{below}, a{below} }};"
                         )
                     })),
                 "",

@@ -20,13 +20,14 @@ fn compiled(text: &str) -> (Value, String) {
     (json, ebb_p4c::p4info::to_text(&compiled.p4info))
 }
 
-/// Actions and tables of single statements are called after their line, such as `t12` and `tbl_t12_0`: here after the order
-/// in which they appear.
+/// Actions and tables of single statements are called after their line, such as `t12` and
+/// `tbl_t12_0`: here after the order in which they appear.
 fn forget_places(value: &mut Value, seen: &mut Vec<String>) {
     match value {
         Value::Object(fields) => {
-            // The keys of the second are names of actions; in the third are those enums that are not the library's, which
-            // is no longer to be seen in a program that the preprocessor has read.
+            // The keys of the second are names of actions; in the third are those enums that are
+            // not the library's, which is no longer to be seen in a program that the preprocessor
+            // has read.
             for gone in ["source_info", "next_tables", "enums"] {
                 fields.remove(gone);
             }

@@ -227,13 +227,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_words_and_bytes_read_the_same(data in proptest::collection::vec(any::<u8>(), 9..24), offset in 0usize..72, bits in 1u32..=64) {
+        fn whole_words_and_bytes_read_the_same(
+            data in proptest::collection::vec(any::<u8>(), 9..24),
+            offset in 0usize..72,
+            bits in 1u32..=64,
+        ) {
             prop_assume!(offset + bits as usize <= data.len() * 8);
             prop_assert_eq!(read_word(&data, offset, bits), read_bytewise(&data, offset, bits));
         }
 
         #[test]
-        fn appending_is_writing_one_after_the_other(fields in proptest::collection::vec((0u32..200, any::<[u64; 4]>()), 0..12)) {
+        fn appending_is_writing_one_after_the_other(
+            fields in proptest::collection::vec((0u32..200, any::<[u64; 4]>()), 0..12),
+        ) {
             let total: usize = fields.iter().map(|(bits, _)| *bits as usize).sum();
             let mut expected = vec![0u8; total.div_ceil(8)];
             let mut out = vec![7];
@@ -250,7 +256,11 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(words in proptest::collection::vec(any::<u64>(), 1..4), offset in 0usize..20, cut in 0u32..64) {
+        fn what_is_written_is_read(
+            words in proptest::collection::vec(any::<u64>(), 1..4),
+            offset in 0usize..20,
+            cut in 0u32..64,
+        ) {
             let bits = words.len() as u32 * 64 - cut;
             let mut value = words.clone();
             value[0] &= low_mask(64 - cut);

@@ -91,7 +91,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn shortcuts_change_nothing(packets in proptest::collection::vec((frame(), any::<bool>(), 0u32..60_000, 0u64..50), 1..12)) {
+    fn shortcuts_change_nothing(
+        packets in proptest::collection::vec((frame(), any::<bool>(), 0u32..60_000, 0u64..50), 1..12),
+    ) {
         let program = fabric::program().unwrap();
         let mut fast = Pipeline::load(&program).unwrap();
         let mut plain = Pipeline::load_plain(&program).unwrap();

@@ -178,7 +178,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_same_as_field_by_field(widths in proptest::collection::vec(prop_oneof![0u32..20, 0u32..200], 1..16), random in proptest::collection::vec(any::<u64>(), 64)) {
+        fn the_same_as_field_by_field(
+            widths in proptest::collection::vec(prop_oneof![0u32..20, 0u32..200], 1..16),
+            random in proptest::collection::vec(any::<u64>(), 64),
+        ) {
             let slots = slots(&widths);
             let mut words = random;
             for s in &slots {

@@ -297,7 +297,8 @@ fn wide_fields_are_computed_exactly() {
     let all_ones = json!({"type": "hexstr", "value": "0xffffffffffffffffffffffffffffffff"});
     // wide > 2^127 as unsigned numbers.
     let big = json!({"type": "hexstr", "value": "0x80000000000000000000000000000000"});
-    let is_big = json!({"type": "expression", "value": {"op": "b2d", "left": null, "right": expr(">", wide.clone(), big)}});
+    let is_big = json!({"type": "expression",
+        "value": {"op": "b2d", "left": null, "right": expr(">", wide.clone(), big)}});
     assert_eq!(result(&[set_value(is_big)]), 1);
     let mut p = Fixture::new(
         &[

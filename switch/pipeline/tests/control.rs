@@ -16,7 +16,8 @@ fn with_table(key: Value, match_type: &str, extra: Value) -> Fixture {
         json!({"name": "to", "id": 2,
             "runtime_data": [{"name": "port", "bitwidth": 9}, {"name": "value", "bitwidth": 32}],
             "primitives": [
-                call("assign", &[field("standard_metadata", "egress_spec"), json!({"type": "runtime_data", "value": 0})]),
+                call("assign", &[field("standard_metadata", "egress_spec"),
+                    json!({"type": "runtime_data", "value": 0})]),
                 call("assign", &[field("h", "value"), json!({"type": "runtime_data", "value": 1})])]}),
         json!({"name": "NoAction", "id": 3, "runtime_data": [], "primitives": []}),
     ]);
@@ -225,7 +226,8 @@ fn defaults_change_and_come_back() {
     assert_eq!(p.default_entry(t), Some(&TableAction::Direct(call.clone())));
     p.set_default_entry(t, None).unwrap();
     assert_eq!(port(&mut p, 1), 0);
-    let fixed = json!({"default_entry": {"action_id": 3, "action_const": true, "action_data": [], "action_entry_const": true}});
+    let fixed = json!({"default_entry": {"action_id": 3, "action_const": true, "action_data": [],
+        "action_entry_const": true}});
     let mut p = with_table(json!([key_field("exact")]), "exact", fixed).load();
     let error = p
         .set_default_entry(t, Some(TableAction::Direct(call)))

@@ -67,10 +67,16 @@ pub struct WorkloadArgs {
     #[command(flatten)]
     pub file: WorkloadFile,
     /// End when nothing has begun or ended for so long
-    #[arg(long, value_name = "NS", default_value_t = 10_000_000_000, value_parser = clap::value_parser!(u64).range(1..DAY_NS))]
+    #[arg(
+        long, value_name = "NS", default_value_t = 10_000_000_000,
+        value_parser = clap::value_parser!(u64).range(1..DAY_NS)
+    )]
     pub patience_ns: u64,
     /// How long before its start a transfer is prepared: content and its hash
-    #[arg(long, value_name = "NS", default_value_t = 1_000_000_000, value_parser = clap::value_parser!(u64).range(..DAY_NS))]
+    #[arg(
+        long, value_name = "NS", default_value_t = 1_000_000_000,
+        value_parser = clap::value_parser!(u64).range(..DAY_NS)
+    )]
     pub lead_ns: u64,
     /// Added to the ideal time that a slowdown is measured against: bytes at the link's rate
     #[arg(long, value_name = "NS", default_value_t = 0)]

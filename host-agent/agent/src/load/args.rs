@@ -18,7 +18,10 @@ pub struct LoadArgs {
     #[arg(long, value_name = "R", default_value = "100M", value_parser = parse_rate)]
     pub rate_bps: u64,
     /// Length of the IP packets
-    #[arg(long, value_name = "N", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(i64::from(MIN_PACKET_BYTES)..))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1500,
+        value_parser = clap::value_parser!(u16).range(i64::from(MIN_PACKET_BYTES)..)
+    )]
     pub packet_bytes: u16,
     /// What a frame costs on the line beyond its own bytes; 24: preamble, FCS and gap
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -28,7 +31,10 @@ pub struct LoadArgs {
     pub seconds: f64,
     /// Source ports, one of which each packet gets at random: where paths are chosen by flow, this
     /// spreads packets over all of them. 1: one flow
-    #[arg(long, value_name = "N", default_value_t = SOURCE_PORTS, value_parser = clap::value_parser!(u16).range(1..=i64::from(SOURCE_PORTS)))]
+    #[arg(
+        long, value_name = "N", default_value_t = SOURCE_PORTS,
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(SOURCE_PORTS))
+    )]
     pub flows: u16,
     /// Class of the packets
     #[arg(long, value_name = "D", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..64))]

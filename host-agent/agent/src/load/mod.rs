@@ -175,7 +175,8 @@ impl Host {
                 output.text(&sender.to_text());
             }
             output.text(&format!(
-                "processor {:.3} s, {wakeups} wake-ups, {kernel_drops} frames that did not fit into the socket's buffer",
+                "processor {:.3} s, {wakeups} wake-ups, \
+                 {kernel_drops} frames that did not fit into the socket's buffer",
                 cpu_ns as f64 / 1e9
             ));
         }

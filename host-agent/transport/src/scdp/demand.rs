@@ -109,9 +109,10 @@ impl Receiver {
         self.addressed(index, self.speaking_of(index, of, pull))
     }
 
-    /// Adds to a pull how many symbols of a block are needed from this sender in all, how much of the
-    /// object has been delivered, and how many blocks after that it is to skip. The block: that of the repair symbol that the
-    /// pull asks for, else the first that is not complete, in case that a pull was lost.
+    /// Adds to a pull how many symbols of a block are needed from this sender in all, how much of
+    /// the object has been delivered, and how many blocks after that it is to skip. The block: that
+    /// of the repair symbol that the pull asks for, else the first that is not complete, in case
+    /// that a pull was lost.
     pub(super) fn speaking_of(
         &self,
         index: usize,

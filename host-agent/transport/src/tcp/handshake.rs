@@ -42,8 +42,8 @@ pub(crate) struct Agreement {
 }
 
 impl Agreement {
-    /// `ecn` is what we would use. `peer` is a SYN (we are passive) or a SYN-ACK (we are active). The peer's ECN flags differ
-    /// between the two: ECE and CWR in a SYN, ECE alone in a SYN-ACK.
+    /// `ecn` is what we would use. `peer` is a SYN (we are passive) or a SYN-ACK (we are active).
+    /// The peer's ECN flags differ between the two: ECE and CWR in a SYN, ECE alone in a SYN-ACK.
     pub(crate) fn new(params: &TcpParams, ecn: EcnMode, peer: &Segment<'_>) -> Self {
         let options = &peer.options;
         let mss = options

@@ -125,8 +125,9 @@ impl Receiver {
         self.reassembly.unread_bytes()
     }
 
-    /// In-order data for the application, exchanged for the storage of `buffer`, which is empty. Asks for a window update if that opens the window by
-    /// half the buffer or two segments (RFC 9293 3.8.6.2.2).
+    /// In-order data for the application, exchanged for the storage of `buffer`, which is empty.
+    /// Asks for a window update if that opens the window by half the buffer or two segments (RFC
+    /// 9293 3.8.6.2.2).
     pub(crate) fn read(&mut self, buffer: &mut Vec<u8>) {
         self.reassembly.take_ready(buffer);
         let edge = self.reassembly.next() + self.window();

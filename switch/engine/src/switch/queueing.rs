@@ -83,8 +83,8 @@ impl Switch {
         }
     }
 
-    /// Has fetched what arrivals at these ports, and departures before a time, will touch. Step by step for all of them,
-    /// so that the waiting overlaps.
+    /// Has fetched what arrivals at these ports, and departures before a time, will touch. Step by
+    /// step for all of them, so that the waiting overlaps.
     pub(crate) fn prefetch_ports<I: Iterator<Item = PortId>>(
         &self,
         ports: impl Fn() -> I,

@@ -429,7 +429,8 @@ impl Checker<'_> {
                     "actions can only be called from controls and actions",
                 ),
             Callee::Apply(object) => {
-                let is_parser = matches!(object.ty, Type::Block(id, _) if self.program.blocks[id].kind == crate::ir::BlockKind::Parser);
+                let is_parser = matches!(object.ty, Type::Block(id, _)
+                    if self.program.blocks[id].kind == crate::ir::BlockKind::Parser);
                 let place = if is_parser {
                     Place::ParserState
                 } else {

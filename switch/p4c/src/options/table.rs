@@ -250,7 +250,9 @@ fn targets() -> String {
 }
 
 fn pragmas() -> String {
-    "The annotations that are known are those of the P4_16 and P4Runtime specifications and of BMv2; see docs/p4c.md.\n".into()
+    "The annotations that are known are those of the P4_16 and P4Runtime specifications and of BMv2; \
+     see docs/p4c.md.\n"
+        .into()
 }
 
 fn version() -> String {

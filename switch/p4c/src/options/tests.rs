@@ -17,12 +17,14 @@ fn arguments(line: &str) -> Arguments {
 fn command_lines_of_others_are_understood() {
     for line in [
         "p4c-bm2-ss --p4v 16 --p4runtime-files build/basic.p4.p4info.txtpb -o build/basic.json basic.p4",
-        "p4c-bm2-ss --arch v1model -DTARGET_BMV2 --Wdisable -o bmv2.json --p4runtime-files p4info.txt,p4info.bin main.p4 --pp a.p4",
+        "p4c-bm2-ss --arch v1model -DTARGET_BMV2 --Wdisable -o bmv2.json \
+         --p4runtime-files p4info.txt,p4info.bin main.p4 --pp a.p4",
         "p4c-bm2-ss --arch v1model -o x.json --p4runtime-files x.txt --Wdisable=unsupported main.p4",
         "p4c-bm2-ss --target bmv2-v1model --std p4-16 --Werror=mismatch --ndebug -vvv -T pass:3 -g -O2 f.p4",
         "p4c-bm2-ss --p4runtime-file x.bin --p4runtime-format binary --p4runtime-entries-files e.txt,e.bin f.p4",
         "p4c-bm2-ss -E -U FOO -DX=1 -I inc -Iinc2 f.p4",
-        "p4c-bm2-ss --emit-externs --toJSON x.json --top4 FrontEnd,MidEnd --dump dir --maxErrorCount 3 --loopsUnroll --parser-inline-opt f.p4",
+        "p4c-bm2-ss --emit-externs --toJSON x.json --top4 FrontEnd,MidEnd --dump dir \
+         --maxErrorCount 3 --loopsUnroll --parser-inline-opt f.p4",
         "p4c -b bmv2 --target bmv2 --arch v1model --std p4_16 -o out -S -c f.p4 -Xpreprocessor -DX",
         "p4c --target=bmv2 --arch=v1model --std=p4-16 -x p4-16 -o out f.p4 -Xp4c=--p4runtime-files=a.txt",
     ] {
@@ -163,7 +165,8 @@ fn warnings_follow_the_last_wish() {
 fn what_has_no_effect_is_one_line() {
     let note = arguments("ebb-p4c -g -O2 --metrics all --ndebug --dump folder f.p4").note();
     let expected = "ebb-p4c: without effect: -g, -O2, --ndebug (there is one kind of output); \
-                    --metrics (no metrics are collected); --dump folder (the passes of p4c do not exist here; see --dump STAGE)";
+                    --metrics (no metrics are collected); \
+                    --dump folder (the passes of p4c do not exist here; see --dump STAGE)";
     assert_eq!(note.as_deref(), Some(expected));
 }
 

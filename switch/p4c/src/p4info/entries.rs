@@ -106,8 +106,8 @@ fn no_number(expr: &Expr) -> Box<Diagnostic> {
     Box::new(problem.help("leave --p4runtime-entries-files out, or use another type"))
 }
 
-/// The kind and value of a match; inside `None` where every value matches, which P4Runtime says by leaving the field out.
-/// `None` outside if a value is no number.
+/// The kind and value of a match; inside `None` where every value matches, which P4Runtime says by
+/// leaving the field out. `None` outside if a value is no number.
 fn field_match(set: &Expr, kind: &str) -> Option<Option<(&'static str, Message)>> {
     if matches!(set.kind, ExprKind::Default) {
         return Some(None);

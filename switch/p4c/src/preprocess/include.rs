@@ -105,8 +105,8 @@ pub fn find(
     })
 }
 
-/// Pipes and devices are refused before they are opened: a source that is not trusted could name one that never ends, or
-/// that waits for ever.
+/// Pipes and devices are refused before they are opened: a source that is not trusted could name
+/// one that never ends, or that waits for ever.
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(Error::other("it is not an ordinary file"));

@@ -1,8 +1,9 @@
 //! How much full tables cost: `router.p4` with routes, an access list that matches nothing and groups, against the
 //! same program with empty tables.
 //!
-//! `cargo run --release -p ebb-pipeline --example tables [PACKETS [native | interpreted]]` prints a line of JSON. The two take
-//! turns, batch by batch, so that a loaded machine slows both down; flows are met at random.
+//! `cargo run --release -p ebb-pipeline --example tables [PACKETS [native | interpreted]]` prints a
+//! line of JSON. The two take turns, batch by batch, so that a loaded machine slows both down;
+//! flows are met at random.
 
 #![allow(clippy::disallowed_methods)] // a measurement reads the clock
 

@@ -130,7 +130,10 @@ proptest! {
 
     /// Where `i128` is said to be enough, it gives what big integers give.
     #[test]
-    fn narrow_arithmetic_is_right_where_it_is_chosen(num in tree(), mut words in proptest::collection::vec(any::<u64>(), 64)) {
+    fn narrow_arithmetic_is_right_where_it_is_chosen(
+        num in tree(),
+        mut words in proptest::collection::vec(any::<u64>(), 64),
+    ) {
         cut(&mut words);
         let (layout, registers) = (layout(), registers(&words));
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
@@ -144,7 +147,11 @@ proptest! {
 
     /// Where 64 bits are said to be enough, they give what big integers give.
     #[test]
-    fn word_arithmetic_is_right_where_it_is_chosen(num in tree(), bits in 1u32..=64, mut words in proptest::collection::vec(any::<u64>(), 64)) {
+    fn word_arithmetic_is_right_where_it_is_chosen(
+        num in tree(),
+        bits in 1u32..=64,
+        mut words in proptest::collection::vec(any::<u64>(), 64),
+    ) {
         cut(&mut words);
         let (layout, registers) = (layout(), registers(&words));
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };
@@ -159,7 +166,10 @@ proptest! {
     }
 
     #[test]
-    fn conditions_hold_in_both_arithmetics(condition in condition(tree().boxed()), mut words in proptest::collection::vec(any::<u64>(), 64)) {
+    fn conditions_hold_in_both_arithmetics(
+        condition in condition(tree().boxed()),
+        mut words in proptest::collection::vec(any::<u64>(), 64),
+    ) {
         cut(&mut words);
         let (layout, registers) = (layout(), registers(&words));
         let scope = Scope { words: &words, data: &[], registers: &registers, layout: &layout };

@@ -91,7 +91,11 @@ unsafe fn slice<'a, T>(start: *const T, length: usize) -> &'a [T] {
 }
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* fn $function:ident($machine:ident $(, $arg:ident: $ty:ty)*) -> $result:ty $body:block or $broken:expr;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        fn $function:ident($machine:ident $(, $arg:ident: $ty:ty)*) -> $result:ty
+            $body:block or $broken:expr;
+    )*) => {$(
         unsafe extern "C" fn $function(context: *mut Context $(, $arg: $ty)*) -> $result {
             // SAFETY: only generated code calls this, with the types that this file says; see the module's
             // documentation for what it points to.

@@ -54,7 +54,11 @@ fn number(params: bool) -> impl Strategy<Value = Value> {
                 }),
             1 => inner.clone().prop_map(|a| expr("~", Value::Null, a)),
             1 => inner.clone().prop_map(|a| expr("not", Value::Null, a)),
-            2 => (inner.clone(), prop::sample::select(vec![1u64, 8, 16, 31, 32, 64, 100]), prop::sample::select(vec!["two_comp_mod", "usat_cast", "sat_cast"]))
+            2 => (
+                inner.clone(),
+                prop::sample::select(vec![1u64, 8, 16, 31, 32, 64, 100]),
+                prop::sample::select(vec!["two_comp_mod", "usat_cast", "sat_cast"]),
+            )
                 .prop_map(|(a, w, op)| expr(op, a, hex(w))),
             2 => (inner.clone(), prop::sample::select(vec![0xffu64, 0xffff, 0xffff_ffff, u64::MAX]))
                 .prop_map(|(a, m)| expr("&", a, hex(m))),
@@ -87,9 +91,15 @@ fn primitive(at: usize, params: bool) -> impl Strategy<Value = Value> {
         1 => (register(), index(), number(params))
             .prop_map(move |(r, i, n)| call("register_write", &[array("register_array", r), i, n])),
         1 => number(params).prop_map(move |n| call("count", &[array("counter_array", "c"), n])),
-        1 => (any_field(), number(params), number(params), prop::sample::select(vec!["sum", "hash"])).prop_map(move |(to, base, size, c)| {
-            call("modify_field_with_hash_based_offset", &[to, base, array("calculation", c), size])
-        }),
+        1 => (
+            any_field(),
+            number(params),
+            number(params),
+            prop::sample::select(vec!["sum", "hash"]),
+        )
+            .prop_map(move |(to, base, size, c)| {
+                call("modify_field_with_hash_based_offset", &[to, base, array("calculation", c), size])
+            }),
         1 => (prop::sample::select(headers.clone()), any::<bool>()).prop_map(move |(h, add)| {
             call(if add { "add_header" } else { "remove_header" }, &[header(h)])
         }),

@@ -81,7 +81,10 @@ mod tests {
         #[test]
         fn the_short_select_chooses_as_bytes_do(
             fields in proptest::collection::vec((1u32..20, any::<u64>()), 1..5),
-            tests in proptest::collection::vec((any::<[u64; 4]>(), any::<[u64; 4]>(), any::<bool>(), any::<bool>()), 0..6),
+            tests in proptest::collection::vec(
+                (any::<[u64; 4]>(), any::<[u64; 4]>(), any::<bool>(), any::<bool>()),
+                0..6,
+            ),
         ) {
             let widths: Vec<u32> = fields.iter().map(|(bits, _)| *bits).collect();
             let words: Vec<u64> = fields.iter().map(|(bits, n)| n & low_mask(*bits)).collect();

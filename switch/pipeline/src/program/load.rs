@@ -383,8 +383,8 @@ mod tests {
         let all = memory.take("register array", "c", (1, 8)).unwrap_err();
         assert_eq!(
             all.to_string(),
-            "cannot load the BMv2 program: register array c: with its 1 cells of 8 bytes the arrays take 4096 MiB together, at most 4096 \
-             MiB are supported"
+            "cannot load the BMv2 program: register array c: with its 1 cells of 8 bytes \
+             the arrays take 4096 MiB together, at most 4096 MiB are supported"
         );
     }
 }

@@ -227,7 +227,8 @@ impl Table {
             (true, _) => Err(ControlError::invalid(
                 format!("table {}", self.spec.name),
                 format!(
-                    "priority {priority}: entries of a table with ternary, optional or range fields need a priority above 0"
+                    "priority {priority}: entries of a table with ternary, optional or range fields \
+                     need a priority above 0"
                 ),
             )),
             (false, _) => Err(ControlError::invalid(

@@ -1,7 +1,8 @@
 //! Longest prefix match: a map for every prefix length in use, the longest first.
 //!
-//! For tables that may become large, a bit for every length says under which beginnings of the field there are
-//! such prefixes at all, so that most maps are not asked. It may say too much, never too little: bits stay until the table is empty.
+//! For tables that may become large, a bit for every length says under which beginnings of the
+//! field there are such prefixes at all, so that most maps are not asked. It may say too much,
+//! never too little: bits stay until the table is empty.
 
 use super::key::CompiledKey;
 use super::map::Map;

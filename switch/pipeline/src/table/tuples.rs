@@ -1,10 +1,10 @@
 //! Tables with priorities: tuple space search.
 //!
-//! Entries with the same mask are a *tuple* and found by one hash lookup of the masked key (Srinivasan,
-//! Suri, Varghese, SIGCOMM 1999). Tuples are tried in the order of their best priority, until none can have a
-//! better entry than the one found (Pfaff et al., NSDI 2015, 5.3). A range takes part with the bits that both of its ends have in
-//! common, and is compared where the rest is right; disjoint ranges of a field so make at most one tuple
-//! for every width.
+//! Entries with the same mask are a *tuple* and found by one hash lookup of the masked key
+//! (Srinivasan, Suri, Varghese, SIGCOMM 1999). Tuples are tried in the order of their best
+//! priority, until none can have a better entry than the one found (Pfaff et al., NSDI 2015, 5.3).
+//! A range takes part with the bits that both of its ends have in common, and is compared where the
+//! rest is right; disjoint ranges of a field so make at most one tuple for every width.
 //!
 //! ```text
 //!  order  (best priority, tuple) ..         highest first

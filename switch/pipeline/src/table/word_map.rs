@@ -113,7 +113,13 @@ mod tests {
     proptest! {
         /// Few keys, so that they meet; any of them, so that they meet at the end of the slots too.
         #[test]
-        fn it_is_a_map(keys in proptest::collection::vec(any::<u64>(), 1..12), steps in proptest::collection::vec((any::<bool>(), any::<prop::sample::Index>(), 0u32..9), 0..80)) {
+        fn it_is_a_map(
+            keys in proptest::collection::vec(any::<u64>(), 1..12),
+            steps in proptest::collection::vec(
+                (any::<bool>(), any::<prop::sample::Index>(), 0u32..9),
+                0..80,
+            ),
+        ) {
             let mut map = WordMap::default();
             let mut model = std::collections::BTreeMap::new();
             for (insert, key, entry) in steps {

@@ -45,7 +45,10 @@ fn table(name: &str, id: u32) -> Value {
 
 impl Fixture {
     pub fn new(ingress: &[Value], egress: &[Value]) -> Fixture {
-        let header = |name: &str, id: u32, ty: &str, metadata: bool| json!({"name": name, "id": id, "header_type": ty, "metadata": metadata, "pi_omit": true});
+        let header = |name: &str, id: u32, ty: &str, metadata: bool| {
+            json!({"name": name, "id": id, "header_type": ty,
+                "metadata": metadata, "pi_omit": true})
+        };
         let json = json!({
             "header_types": [
                 {"name": "scalars_t", "id": 0, "fields": [["a", 16, false], ["b", 8, false], ["i", 8, true]]},
@@ -56,7 +59,8 @@ impl Fixture {
                     ["ingress_global_timestamp", 48, false], ["egress_global_timestamp", 48, false],
                     ["mcast_grp", 16, false], ["egress_rid", 16, false], ["checksum_error", 1, false],
                     ["parser_error", 32, false], ["priority", 3, false]]},
-                {"name": "h_t", "id": 2, "fields": [["kind", 8, false], ["value", 32, false], ["wide", 128, false], ["sum", 16, false]]},
+                {"name": "h_t", "id": 2, "fields": [["kind", 8, false], ["value", 32, false],
+                    ["wide", 128, false], ["sum", 16, false]]},
                 {"name": "x_t", "id": 3, "fields": [["x", 8, false]]}
             ],
             "headers": [
@@ -106,8 +110,10 @@ impl Fixture {
                 {"name": "in", "id": 0, "runtime_data": [], "primitives": ingress},
                 {"name": "out", "id": 1, "runtime_data": [], "primitives": egress}],
             "pipelines": [
-                {"name": "ingress", "id": 0, "init_table": "in", "tables": [table("in", 0)], "action_profiles": [], "conditionals": []},
-                {"name": "egress", "id": 1, "init_table": "out", "tables": [table("out", 1)], "action_profiles": [], "conditionals": []}],
+                {"name": "ingress", "id": 0, "init_table": "in", "tables": [table("in", 0)],
+                    "action_profiles": [], "conditionals": []},
+                {"name": "egress", "id": 1, "init_table": "out", "tables": [table("out", 1)],
+                    "action_profiles": [], "conditionals": []}],
             "field_aliases": [
                 ["intrinsic_metadata.mcast_grp", ["standard_metadata", "mcast_grp"]],
                 ["queueing_metadata.enq_qdepth", ["standard_metadata", "enq_qdepth"]]],
