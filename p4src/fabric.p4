@@ -52,7 +52,7 @@ control FabricIngress(inout headers_t hdr,
         }
 
         if (standard_metadata.instance_type == INSTANCE_DEFLECTED) {
-            // It was routed the first time; now the queue of that port has no room for it.
+            // The packet was routed when it first came; the queue of that port had no room for it.
             meta.refused = 1;
             meta.refused_port = standard_metadata.egress_port;
             if (meta.drop_reason == DropReason.NONE && hdr.ebb.isValid()) {

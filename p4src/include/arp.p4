@@ -33,7 +33,7 @@ control ArpResponder(inout headers_t hdr,
 
     table arp_responder {
         key = {
-            hdr.arp.target_ip : exact @name("target");       // 32
+            hdr.arp.target_ip : exact @name("target");       // 32 bits
         }
         actions = {
             answer_arp;

@@ -14,7 +14,7 @@ counter(256, CounterType.packets_and_bytes) dropped;
 
 // In egress, for what goes onto the link.
 control EgressCounters(in metadata_t meta, in standard_metadata_t standard_metadata) {
-    counter(PORTS, CounterType.packets_and_bytes) trim_sent;     // TX_TRIM
+    counter(PORTS, CounterType.packets_and_bytes) trim_sent;     // TX_TRIM of SAI, see trimming.p4
     counter(PORTS, CounterType.packets_and_bytes) mlfq_demoted;
 
     apply {

@@ -21,7 +21,7 @@ control EcnThreshold(inout headers_t hdr, in standard_metadata_t standard_metada
 
     table ecn_threshold {
         key = {
-            standard_metadata.egress_port : exact @name("egress_port");   // 9
+            standard_metadata.egress_port : exact @name("egress_port");   // 9 bits
         }
         actions = {
             set_ecn_threshold;

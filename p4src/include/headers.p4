@@ -12,7 +12,7 @@ typedef bit<3>  queue_t;
 typedef bit<48> mac_t;
 typedef bit<32> ipv4_address_t;
 
-const bit<32> PORTS = 512;
+const bit<32> PORTS = 512;          // size of what is indexed by a port_t
 
 const bit<16> ETHERTYPE_IPV4 = 0x0800;
 const bit<16> ETHERTYPE_ARP  = 0x0806;
@@ -21,21 +21,21 @@ const bit<8> PROTOCOL_TCP = 6;
 const bit<8> PROTOCOL_UDP = 17;
 const bit<8> PROTOCOL_EBB = 253;   // RFC 3692: experimentation
 
-const bit<16> ETHERNET_BYTES    = 14;
-const bit<16> TCP_MINIMUM_BYTES = 20;
+const bit<16> ETHERNET_BYTES    = 14;   // the frame check sequence is not counted anywhere
+const bit<16> TCP_MINIMUM_BYTES = 20;   // the header without options
 const bit<16> UDP_BYTES         = 8;
-const bit<16> EBB_BYTES         = 48;
+const bit<16> EBB_BYTES         = 48;   // the whole header, docs/wire-format.md
 
-const bit<2> ECN_ECT1 = 1;         // RFC 3168; 0 is Not-ECT
+const bit<2> ECN_ECT1 = 1;         // RFC 3168, section 5; 0 is Not-ECT
 const bit<2> ECN_ECT0 = 2;
 const bit<2> ECN_CE   = 3;
 
 const bit<4> EBB_VERSION = 1;
-const bit<4> EBB_DATA    = 0;       // the two types that carry payload
+const bit<4> EBB_DATA    = 0;       // packet types of NDP and SCDP that carry payload
 const bit<4> EBB_SYMBOL  = 1;
 
-const bit<8> EBB_TRIMMED  = 0x04;
-const bit<8> EBB_RETURNED = 0x80;
+const bit<8> EBB_TRIMMED  = 0x04;   // flags: a switch cut the payload off
+const bit<8> EBB_RETURNED = 0x80;   // a switch turned the header round to its sender
 
 // standard_metadata.instance_type. BMv2 uses 0 to 6; 7 is a packet that did not fit into its queue and
 // comes back to ingress (docs/architecture.md, "Data path of one switch").
@@ -85,7 +85,7 @@ header tcp_t {
     bit<32> acknowledgement;
     bit<4>  data_offset;
     bit<4>  reserved;
-    bit<8>  flags;                 // CWR ECE URG ACK PSH RST SYN FIN
+    bit<8>  flags;                 // from the highest bit: CWR ECE URG ACK PSH RST SYN FIN
     bit<16> window;
     bit<16> checksum;
     bit<16> urgent;
@@ -98,7 +98,7 @@ header udp_t {
     bit<16> checksum;
 }
 
-// NDP and SCDP. docs/wire-format.md
+// The header of NDP and SCDP; docs/wire-format.md has every field.
 header ebb_t {
     bit<4>  version;
     bit<4>  type;
@@ -132,31 +132,31 @@ struct headers_t {
     ebb_t      ebb;
 }
 
-// What names a flow besides addresses and protocol. Zero for fragments and unknown protocols.
+// What names a flow besides addresses and protocol. All zero for fragments and protocols that are not parsed.
 struct flow_t {
     bit<16> src_port;
     bit<16> dst_port;
-    bit<32> session;               // receiver-driven transports; 0 otherwise
-    bit<1>  starts;                // TCP SYN
+    bit<32> session;               // of NDP and SCDP; 0 for other protocols
+    bit<1>  starts;                // the packet is a TCP segment with SYN
 }
 
-// v1model's targets set all of it to 0 when a packet arrives, and keep it from ingress to egress.
+// The program's own data; v1model's targets set all of it to 0 when a packet arrives, and keep it to the end of egress.
 struct metadata_t {
     DropReason drop_reason;
     bit<32>    frame_bytes;        // length on the wire, after any trim; no FCS
     bit<16>    l4_bytes;           // IPv4 total length without the IPv4 header
     flow_t     flow;
-    bit<32>    flow_hash;
+    bit<32>    flow_hash;          // set by flow_hash.p4
 
-    bit<1>     spray;              // traffic class
-    bit<1>     trimmable;
-    bit<2>     mlfq;
+    bit<1>     spray;              // the class takes a path per packet instead of one per flow
+    bit<1>     trimmable;          // packets of the class may lose their payload
+    bit<2>     mlfq;               // who chooses the level in this class, see mlfq.p4
 
-    bit<1>     demoted;            // the in-switch MLFQ took it from the top level
-    bit<1>     occupying;          // counted by the occupancy register
-    bit<1>     refused;            // does not fit into the queue of `refused_port`
+    bit<1>     demoted;            // the MLFQ of this switch gave it a level below the top one
+    bit<1>     occupying;          // its bytes are in the register of occupancy.p4
+    bit<1>     refused;            // it does not fit into the data queue of `refused_port`
     port_t     refused_port;
-    bit<1>     trimmed;            // sent through the trim queue instead
+    bit<1>     trimmed;            // it goes through the trim queue instead, cut or whole
 }
 
 #endif

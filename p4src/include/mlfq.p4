@@ -24,7 +24,7 @@ control Mlfq(in headers_t hdr,
              inout metadata_t meta,
              inout standard_metadata_t standard_metadata) {
 
-    // Per slot: hash of the flow that owns it (32) ++ its bytes (32). The newest flow takes the slot over, so
+    // A slot: hash of the flow that owns it (32 bits) ++ bytes it has sent (32 bits). A new flow takes it over, so
     // finished flows need no clean-up; two live flows in one slot keep each other at the top level.
     register<bit<64>>(MLFQ_FLOWS) mlfq_flows;
 
@@ -48,7 +48,7 @@ control Mlfq(in headers_t hdr,
 
     table mlfq_demotion {
         key = {
-            flow_bytes : range @name("flow_bytes");          // 32, sent before this packet
+            flow_bytes : range @name("flow_bytes");          // 32 bits: bytes sent before this packet
         }
         actions = {
             set_mlfq_level;
@@ -63,7 +63,7 @@ control Mlfq(in headers_t hdr,
 
     table mlfq_level {
         key = {
-            assigned : exact @name("level");                 // 8
+            assigned : exact @name("level");                 // 8 bits
         }
         actions = {
             set_mlfq_queue;

@@ -35,7 +35,7 @@ control OccupancyAdmission(inout metadata_t meta, in standard_metadata_t standar
 
     table occupancy_limit {
         key = {
-            standard_metadata.egress_spec : exact @name("egress_port");   // 9
+            standard_metadata.egress_spec : exact @name("egress_port");   // 9 bits
         }
         actions = {
             set_occupancy_limit;

@@ -17,8 +17,8 @@
 
 control PhantomQueue(inout headers_t hdr, in metadata_t meta, in standard_metadata_t standard_metadata) {
 
-    register<bit<64>>(PORTS) phantom_backlog;                // 2^-16 bytes, so that nothing is lost in rounding
-    register<bit<48>>(PORTS) phantom_updated;                // us
+    register<bit<64>>(PORTS) phantom_backlog;                // in 2^-16 bytes, so that nothing is lost in rounding
+    register<bit<48>>(PORTS) phantom_updated;                // time of the last packet that left, in us
     counter(PORTS, CounterType.packets_and_bytes) phantom_marked;
 
     bool congested = false;
@@ -44,7 +44,7 @@ control PhantomQueue(inout headers_t hdr, in metadata_t meta, in standard_metada
 
     table phantom_queue {
         key = {
-            standard_metadata.egress_port : exact @name("egress_port");   // 9
+            standard_metadata.egress_port : exact @name("egress_port");   // 9 bits
         }
         actions = {
             set_phantom_queue;

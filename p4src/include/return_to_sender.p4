@@ -31,10 +31,10 @@ control ReturnToSender(inout headers_t hdr,
         returnable = true;
     }
 
-    // The classes of trimmed headers; empty: off.
+    // The classes of trimmed headers that are turned round. Without entries the mechanism is off.
     table return_to_sender {
         key = {
-            hdr.ipv4.dscp : exact @name("dscp");             // 6
+            hdr.ipv4.dscp : exact @name("dscp");             // 6 bits
         }
         actions = {
             return_header;

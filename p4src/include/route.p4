@@ -22,7 +22,7 @@ control Route(inout headers_t hdr,
               inout standard_metadata_t standard_metadata) {
 
     action_selector(HashAlgorithm.crc16, 16384, 16) ecmp;
-    counter(1024, CounterType.packets_and_bytes) replicated;      // by multicast group, before it is copied
+    counter(1024, CounterType.packets_and_bytes) replicated;      // by multicast group, packets before they are copied
 
     bit<32> multiplier = 0;
     bit<16> path = 0;
@@ -56,8 +56,8 @@ control Route(inout headers_t hdr,
 
     table ipv4_route {
         key = {
-            hdr.ipv4.dst : lpm @name("dst");                 // 32
-            path         : selector;                         // 16
+            hdr.ipv4.dst : lpm @name("dst");                 // 32 bits
+            path         : selector;                         // 16 bits
         }
         actions = {
             set_next_hop;

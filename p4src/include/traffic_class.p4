@@ -22,12 +22,12 @@ control TrafficClass(in headers_t hdr,
 
     table traffic_class {
         key = {
-            hdr.ipv4.dscp : exact @name("dscp");             // 6
+            hdr.ipv4.dscp : exact @name("dscp");             // 6 bits
         }
         actions = {
             set_traffic_class;
         }
-        default_action = set_traffic_class(0, 0, 0, 0);      // best effort
+        default_action = set_traffic_class(0, 0, 0, 0);      // lowest queue, one path per flow, never trimmed
         size = 64;
     }
 

@@ -22,7 +22,7 @@ control Trimming(inout headers_t hdr,
                  inout metadata_t meta,
                  inout standard_metadata_t standard_metadata) {
 
-    counter(PORTS, CounterType.packets_and_bytes) trimmed;   // TRIM
+    counter(PORTS, CounterType.packets_and_bytes) trimmed;   // TRIM of SAI
 
     bit<16> keep_bytes = 0;
     bit<6>  keep_dscp = 0;
@@ -35,12 +35,12 @@ control Trimming(inout headers_t hdr,
 
     table trimming {
         key = {
-            meta.refused_port : exact @name("egress_port");  // 9
+            meta.refused_port : exact @name("egress_port");  // 9 bits
         }
         actions = {
             set_trimming;
         }
-        default_action = set_trimming(128, 12, 7);           // SAI's default size, DSCP_TRIMMED
+        default_action = set_trimming(128, 12, 7);           // SAI's default size in bytes, DSCP_TRIMMED, top queue
         size = 512;
     }
 
