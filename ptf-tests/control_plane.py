@@ -33,12 +33,12 @@ CALL_SECONDS = 10.0
 
 
 class ControlPlaneError(Exception):
-    """The switch refused something; says what and why."""
+    """The switch refused something; the message says what and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A counter cell."""
+    """What one cell of a counter says."""
 
     packets: int
     bytes: int
@@ -154,7 +154,8 @@ class ControlPlane:
 
 
 def _explain(error: Any) -> str:
-    """Code, message, and the errors of the single updates that P4Runtime hides in the trailer."""
+    """Status code, message, and the errors of single updates, which P4Runtime hides in the
+    trailer."""
     lines = [f"{error.code().name}: {error.details()}"]
     for key, value in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":

@@ -38,7 +38,7 @@ _PAYLOAD_LENGTH_OFFSET = 44
 
 
 class Type(IntEnum):
-    """Packet types."""
+    """Packet types of the header (docs/wire-format.md)."""
 
     DATA = 0
     SYMBOL = 1
@@ -49,7 +49,7 @@ class Type(IntEnum):
 
 
 class Flag(IntFlag):
-    """Header flags."""
+    """Flags of the header (docs/wire-format.md)."""
 
     SYN = 0x01
     FIN = 0x02
@@ -62,7 +62,7 @@ class Flag(IntFlag):
 
 
 class Dscp(IntEnum):
-    """Default values of the traffic classes."""
+    """DSCPs of the traffic classes, as agents send them by default."""
 
     DEFAULT = 0
     TRIMMABLE = 10
@@ -140,7 +140,8 @@ class Ebb(Packet):
     ]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Fill in what depends on other bytes; the header checksum last, it covers the rest."""
+        """Fills in what depends on other bytes; the header checksum last, since it covers the
+        rest."""
         header = bytearray(pkt)
         if self.payload_crc is None:
             header[_CRC_OFFSET : _CRC_OFFSET + 4] = crc32c(pay).to_bytes(4, "big")
@@ -156,7 +157,7 @@ class Ebb(Packet):
         return bytes(header) + pay
 
     def answers(self, other: Any) -> bool:
-        """No request/answer matching: the protocol has none."""
+        """Matches nothing: the protocol has no requests and answers in scapy's sense."""
         return False
 
 
@@ -167,7 +168,7 @@ def returned(frame: bytes) -> bytes:
     """What a switch makes of the trimmed header `frame` when it turns it round to its sender
     (docs/wire-format.md, "Return to sender"). The MAC addresses and the TTL are the route's.
 
-    On bytes, as `trimmed` is.
+    Written on bytes, for the reason that `trimmed` gives.
     """
     out = bytearray(frame)
     ip = ETHERNET_HEADER_BYTES
@@ -203,7 +204,7 @@ def trimmed(frame: bytes, size: int, dscp: int = Dscp.TRIMMED) -> bytes:
 
 
 def _fix_header_checksum(frame: bytearray, ebb: int) -> None:
-    """Makes the checksum of the header at `ebb` anew."""
+    """Makes the checksum of the Ebb header at offset `ebb` anew."""
     checksum = ebb + _CHECKSUM_OFFSET
     frame[checksum : checksum + 2] = b"\0\0"
     header = bytes(frame[ebb : ebb + EBB_HEADER_BYTES])

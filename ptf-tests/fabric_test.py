@@ -78,16 +78,16 @@ class FabricTest(BaseTest):  # type: ignore[misc]
     # Tables
 
     def next_hop(self, port: int) -> P4TableAction:
-        """The action that routes to the host on `port`."""
+        """The action that routes to the host on `port`, with its MAC address."""
         return action("set_next_hop", port=port, src_mac=switch_mac(port), dst_mac=host_mac(port))
 
     def route(self, prefix: str, *ports: int) -> None:
-        """A route over one port, or over all of them as an ECMP group."""
+        """Installs a route over one port, or over all of them as an ECMP group."""
         members = [(1, self.next_hop(port)) for port in ports]
         self.control.insert("ipv4_route", P4IndirectAction(members), dst=prefix)
 
     def classes(self, *, data_queue: int = DATA_QUEUE, spray: bool = False, mlfq: int = 0) -> None:
-        """The traffic classes of docs/wire-format.md."""
+        """Installs the traffic classes of docs/wire-format.md."""
 
         def add(dscp: int, queue: int, *, trimmable: bool = False, mode: int = 0) -> None:
             self.control.insert(
@@ -126,7 +126,8 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         return result.port, bytes(result.packet)
 
     def expect(self, port: int, *frames: bytes) -> None:
-        """These frames come out of a port, in this order, byte for byte, with nothing between."""
+        """Checks that these frames come out of a port, in this order, byte for byte, with nothing
+        between."""
         for i, frame in enumerate(frames):
             received = self.receive(port)
             if received != frame:
@@ -135,7 +136,8 @@ class FabricTest(BaseTest):  # type: ignore[misc]
                 )
 
     def expect_nothing_more(self, ports: Iterable[int] = PORTS) -> None:
-        """No frame is waiting or on its way out of these ports, apart from a last one we send."""
+        """Checks that no frame waits or is on its way out of these ports, apart from a last one
+        that it sends."""
         for port in ports:
             source = next(p for p in PORTS if p != port)
             sentinel = udp(host_ip(port), sport=9, length=60 + port)
@@ -145,12 +147,12 @@ class FabricTest(BaseTest):  # type: ignore[misc]
     # Counters
 
     def expect_count(self, counter: str, index: int, packets: int) -> None:
-        """A counter says so, at once or very soon."""
+        """Checks that a counter has so many packets, at once or within some seconds."""
         count = self.control.wait_for_count(counter, index, packets)
         self.assertEqual(count.packets, packets, f"{counter}[{index}]")
 
     def expect_drops(self, reason: DropReason, packets: int) -> None:
-        """The program dropped so many for this reason."""
+        """Checks that the program dropped so many packets for this reason."""
         self.expect_count("dropped", int(reason), packets)
 
 

@@ -87,12 +87,13 @@ def ebb(
 
 
 def pull(dst: str, **header: Any) -> bytes:
-    """A control packet: 82 bytes."""
+    """A PULL, which is a control packet: a frame of 82 bytes."""
     return ebb(dst, **({"dscp": Dscp.CONTROL, "type": Type.PULL, "pull": 5} | header))
 
 
 def with_ipv4(packet: bytes, **changes: int) -> bytes:
-    """The frame with bytes of its IPv4 header replaced, by offset `b{n}`; the checksum is right."""
+    """The frame with bytes of its IPv4 header replaced, `b{n}` being the one at offset n; the
+    checksum is made right."""
     out = bytearray(packet)
     start = ETHERNET_HEADER_BYTES
     for offset, value in changes.items():

@@ -85,7 +85,7 @@ def ptf_script() -> Path:
 
 
 def run_tests(options: argparse.Namespace, work_dir: Path) -> int:
-    """Everything from compiling to the exit code of PTF."""
+    """Compiles, makes the namespace, runs PTF; returns its exit code."""
     switch = find_binary(SWITCHES[options.switch], options.bin_dir)
     compiler = find_binary(options.compiler or COMPILERS[options.switch], options.bin_dir)
     known = list_tests()

@@ -13,7 +13,8 @@ from pathlib import Path
 PREFIX = "ebb-ptf-"
 PORTS = range(1, 7)
 MTU = 2000
-"""Above 1500, so that a frame longer than its IPv4 packet can be sent as well."""
+"""MTU of the veths in bytes, above 1500 so that a frame longer than its IPv4 packet can be sent as
+well."""
 
 
 class TestbedError(Exception):
@@ -64,7 +65,7 @@ def _fill(name: str) -> None:
 
 
 def _remove_stale() -> None:
-    """Namespaces of runs that were killed: ours by name, and their process is gone."""
+    """Removes namespaces of runs that were killed: ours by their name, whose process is gone."""
     run = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
     for line in run.stdout.splitlines():
         name = line.split()[0]

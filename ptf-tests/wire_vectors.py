@@ -37,11 +37,11 @@ SENDER = "10.0.0.2"
 RECEIVER = "10.3.1.3"
 TRIM_SIZE = 128
 SYMBOL_SIZE = 1432
-"""Payload of a full packet at MTU 1500: 1500 - 20 - 48."""
+"""Payload of a full packet in bytes, at an MTU of 1500: 1500 - 20 - 48."""
 
 
 def payload_bytes(length: int) -> bytes:
-    """A pattern without a short period, so that a shifted copy shows."""
+    """A payload whose pattern has no short period, so that a shifted copy shows."""
     return bytes((i * 7 + (i >> 8) * 13 + 3) & 0xFF for i in range(length))
 
 

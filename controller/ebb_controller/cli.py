@@ -119,7 +119,7 @@ async def run(options: argparse.Namespace, console: Console) -> None:
 
     def tell(event: Event) -> None:
         if event.kind == "error" and not configured:
-            return  # `configure` raises it
+            return  # `configure` raises the error that ended it
         line = f"{time.monotonic() - started:8.1f} s  {event.switch:<9} {printable(event.text)}"
         console.print(line, style=COLOURS[event.kind], markup=False)
 
@@ -151,7 +151,7 @@ async def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def _fabric(options: argparse.Namespace) -> tuple[Topology, FabricParameters]:
-    """The topology as slow as it runs, and what the scheme asks of this target."""
+    """The topology at the speed at which it runs, and what the scheme asks of this target."""
     dilation = Dilation(_positive("--dilation", options.dilation))
     parameters = load_scheme(options.scheme).fabric
     if options.switch != "ebb":

@@ -36,11 +36,11 @@ LOGGER = logging.getLogger("ebb.controller")
 CONNECT_SECONDS = 20.0
 """How long `configure` waits for a switch that does not answer."""
 AT_ONCE = 8
-"""Switches that are written to at the same time."""
+"""How many switches are written to at the same time."""
 
 T = TypeVar("T")
 Counters = dict[str, list[tuple[int, int]]]
-"""counter -> (packets, bytes) by index"""
+"""Counter name to (packets, bytes) of each index."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class Program:
     json: Path
 
     def check(self) -> p4i.P4Info:
-        """Whether both files can be used at all; what they say is for the switch to judge."""
+        """Reads both files; raises `ControllerError` if one cannot be used. What they say is for
+        the switch to judge."""
         found = p4i.P4Info()
         for path, parse in ((self.p4info, partial(_parse_p4info, found)), (self.json, json.loads)):
             try:
@@ -89,7 +90,7 @@ class _Goal:
     parameters: FabricParameters
     multicast: tuple[MulticastGroup, ...]
     topology: Topology
-    """With the links that no route may use."""
+    """The topology, which knows the links that no route may use."""
     encoder: Encoder = field(default_factory=Encoder)
 
 
@@ -99,20 +100,21 @@ class _Managed:
 
     switch: finsy.Switch
     connected: bool = False
-    """We are primary, and our pipeline runs."""
+    """Whether we are primary and our pipeline runs."""
     left: bool = False
-    """On purpose without a connection: see `leave`."""
+    """Whether it is without a connection on purpose, see `leave`."""
     error: ControllerError | None = None
-    """Why it is not as planned, since it was last connected or configured."""
+    """Why it is not as planned; none since it was last connected or configured: nothing is
+    wrong."""
     holds: _Goal | None = None
     held: Held | None = None
-    """What was read back, for as long as the connection lasts."""
+    """What was read back over this connection; none: nothing yet."""
     queues: dict[str, Any] | None = None
-    """Likewise what its traffic manager was told."""
+    """What its traffic manager was told over this connection; none: nothing yet."""
     change: Change = field(default_factory=Change)
     """What the last installation had to change."""
     installs: int = 0
-    """How often a plan was installed: a restart adds one."""
+    """How often a plan was installed; every restart of the switch adds one."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -122,7 +124,7 @@ class _Managed:
         self._changed.clear()
 
     def forget(self) -> None:
-        """The connection ended or began: nothing is known of the switch."""
+        """Called when a connection ends or begins: nothing is known of the switch then."""
         self.holds = self.held = self.queues = None
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -131,7 +133,8 @@ class _Managed:
 
 
 def _observe(switch: finsy.Switch, on_failure: Callable[[BaseException], None]) -> None:
-    """Tells why a session fails: finsy only logs it and tries again, and its class is final."""
+    """Has `on_failure` called with the reason when a session fails: finsy only logs it and tries
+    again, and its class is final."""
     create_task = switch.create_task
 
     def ended(task: asyncio.Task[Any]) -> None:
@@ -176,7 +179,7 @@ class Controller:
         self._runner: asyncio.Task[None] | None = None
         self._fabric = finsy.Controller()
         self._busy = asyncio.Semaphore(AT_ONCE)
-        with P4SchemaCache():  # type: ignore[no-untyped-call]  # one for all switches
+        with P4SchemaCache():  # type: ignore[no-untyped-call]  # one schema for all switches
             for node in topology.switches:
                 self._managed[node.name] = _Managed(self._session(node, address(node)))
 
@@ -229,7 +232,7 @@ class Controller:
         self._tell(managed, "lost", "left alone on purpose")
 
     def has_left(self, switch: str) -> bool:
-        """Whether it was left and has not been come back to."""
+        """Whether `leave` was called for a switch and `come_back` was not."""
         return self._named(switch).left
 
     async def come_back(self, switch: str) -> Change:
@@ -285,14 +288,15 @@ class Controller:
             await asyncio.wait({reading})
         finally:
             reading.cancel()
-        if reading.cancelled():  # gRPC cancels what is under way when finsy closes the channel
+        if reading.cancelled():  # by gRPC, when finsy closes the channel
             raise ControllerError(f"switch {switch}: connection lost while reading counters")
         return reading.result()
 
     # -- what finsy tells ---------------------------------------------------------------------
 
     async def _ready(self, switch: finsy.Switch) -> None:
-        """A switch has our pipeline: at first, after a reconnection, or its primary changed."""
+        """Called when a switch has our pipeline: at first, after a reconnection, or when its
+        primary has changed."""
         managed = self._managed[switch.name]
         managed.forget()
         managed.error = None
@@ -308,7 +312,7 @@ class Controller:
             )
 
     def _gone(self, switch: finsy.Switch) -> None:
-        """The connection to a switch ended."""
+        """Called when the connection to a switch has ended."""
         managed = self._managed[switch.name]
         if managed.connected:
             managed.connected = False
@@ -316,10 +320,11 @@ class Controller:
             self._tell(managed, "lost", "connection lost; it gets everything again when it is back")
 
     def _failed(self, managed: _Managed, error: BaseException) -> None:
-        """finsy's session failed; it will try again, but whoever waits wants to know why."""
+        """Called when finsy's session failed; it tries again, but whoever waits wants to know
+        why."""
         lost = isinstance(error, P4ClientError) and error.code == GRPCStatusCode.UNAVAILABLE
         if managed.connected or lost:
-            return  # told by `_gone`, or by `_reached` when it never comes
+            return  # `_gone` tells it, or `_reached` if the switch never comes
         cause = (
             f"{error.code.name}: {error.message}"
             if isinstance(error, P4ClientError)
@@ -415,7 +420,7 @@ class Controller:
 
 
 async def _counters(switch: finsy.Switch, names: Sequence[str]) -> Counters:
-    """All in one request: a fabric has many switches."""
+    """Reads all named counters of a switch in one request, since a fabric has many switches."""
     schema = switch.p4info
     wanted: dict[int, str] = {}
     for name in names:

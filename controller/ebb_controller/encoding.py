@@ -30,13 +30,14 @@ class Encoded:
     entity: Entity
     message: p4r.Entity
     key: bytes
-    """What makes it the same one: a message without its value."""
+    """What tells the entity from others: its message without the value."""
     value: bytes
-    """All of it."""
+    """The whole message."""
 
     @property
     def is_default(self) -> bool:
-        """A default entry exists always: it is only ever modified (P4Runtime section 9.1)."""
+        """Whether it is a default entry, which always exists and is only ever modified (P4Runtime
+        section 9.1)."""
         return self.message.table_entry.is_default_action
 
     @property
@@ -45,16 +46,16 @@ class Encoded:
 
 
 class Encoder:
-    """Of one P4 program. Remembers what it has seen."""
+    """Encodes the entities of one P4 program, and remembers those that it has seen."""
 
     def __init__(self) -> None:
         self._planned: dict[int, tuple[Entity, Encoded]] = {}
-        """By identity of the entity, which is kept alive with it."""
+        """Encoded entities by the identity of the entity, which is kept alive with them."""
         self._known: dict[bytes, Encoded] = {}
-        """By the bytes of a message."""
+        """Encoded entities by the bytes of a message that a switch sent."""
 
     def planned(self, entity: Entity, schema: P4Schema) -> Encoded:
-        """Raises `ValueError` for what the program cannot express."""
+        """An entity of a plan. Raises `ValueError` for what the program cannot express."""
         seen = self._planned.get(id(entity))
         if seen is not None:
             return seen[1]
@@ -63,7 +64,8 @@ class Encoder:
         return encoded
 
     def told(self, message: p4r.Entity, schema: P4Schema) -> Encoded:
-        """What a switch says that it holds. Raises `ValueError` if its program cannot."""
+        """An entity that a switch says it holds. Raises `ValueError` if its program has no such
+        entity."""
         raw = message.SerializeToString(deterministic=True)
         found = self._known.get(raw)
         if found is None:

@@ -30,7 +30,7 @@ class LinkState:
     corrupt: float = 0.0
     """Share of the frames in which one bit is flipped, 0 to 1."""
     rate_bps: int | None = None
-    """Instead of the rate of the sending port's profile."""
+    """Rate in bit/s in place of that of the sending port's profile; none: the profile's."""
 
     def __str__(self) -> str:
         faults = [
@@ -46,7 +46,7 @@ class LinkState:
 class End:
     node: str
     port: int | None
-    """None at a host, which has one link only."""
+    """Port of a switch, from 1; none at a host, which has one link only."""
 
     def __str__(self) -> str:
         return self.node if self.port is None else f"{self.node}:{self.port}"
@@ -62,16 +62,16 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class FabricView:
-    """What there is."""
+    """Switches, hosts and links of a fabric, as its service tells them."""
 
     switches: dict[str, str]
-    """Name to the address where the switch serves P4Runtime."""
+    """Address where a switch serves P4Runtime, by its name."""
     hosts: list[str]
     links: list[Link]
 
 
 def usual_socket() -> Path:
-    """Where the fabric of `make run` is served."""
+    """The socket at which the fabric of `make run` is served."""
     return Path(__file__).resolve().parents[2] / "results" / "run" / FABRIC_SOCKET
 
 
@@ -117,8 +117,8 @@ class FabricAdmin:
         rate_bps: int | None = None,
         one_way: bool = False,
     ) -> Link:
-        """Changes what is given and returns the link as it is then; `rate_bps` 0 is the profile's
-        rate again, `one_way` leaves the direction from b to a as it is."""
+        """Changes what is given (none: stays) and returns the link as it is then; `rate_bps` 0 is
+        the profile's rate again, `one_way` leaves the direction from b to a as it is."""
         request = proto.SetLinkRequest(
             a=a, b=b, one_way=one_way, up=up, loss=loss, corrupt=corrupt, rate_bps=rate_bps
         )
@@ -126,7 +126,7 @@ class FabricAdmin:
         return _link(reply.link)
 
     async def repair(self) -> list[Link]:
-        """Takes every fault back; the links that had one, as they were."""
+        """Takes every fault back; returns the links that had one, as they were."""
         broken = [
             link for link in (await self.fabric()).links
             if LinkState() != link.a_to_b or LinkState() != link.b_to_a
@@ -138,7 +138,7 @@ class FabricAdmin:
         return broken
 
     async def restart_switch(self, switch: str) -> None:
-        """The switch forgets everything; the controller sees its stream end."""
+        """Restarts a switch: it forgets everything, and the controller sees its stream end."""
         request = proto.RestartSwitchRequest(name=switch)
         await self._call("RestartSwitch", proto.RestartSwitchResponse, request)
 
@@ -150,7 +150,7 @@ class FabricAdmin:
         return reply.in_file, reply.out_file
 
     async def stop_capture(self, port: str, toward: str = "") -> None:
-        """Returns when the file is complete."""
+        """Ends a capture; returns when its files are complete."""
         request = proto.StopCaptureRequest(at=port, toward=toward)
         await self._call("StopCapture", proto.StopCaptureResponse, request)
 

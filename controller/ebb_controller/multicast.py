@@ -48,7 +48,7 @@ class MulticastGroup:
 
     address: str
     group: int
-    """P4Runtime's number of it."""
+    """Number of the group in P4Runtime, from 1."""
     members: tuple[str, ...]
     """Names of the receivers."""
 
@@ -116,7 +116,7 @@ def entries(site: Site, group: MulticastGroup) -> Iterator[Entity]:
 
 
 def tree_ports(topology: Topology, group: MulticastGroup, switch: str) -> set[int]:
-    """Where a switch sends packets of a group; nowhere if it has no path to any member."""
+    """Ports to which a switch sends packets of a group; none if it has no path to any member."""
     here = tuple(member for member in group.members if topology.next_hops(switch, member))
     if not here:
         return set()
@@ -150,7 +150,7 @@ def _root(topology: Topology, address: str, members: Sequence[str]) -> str:
 
 
 def _tree(topology: Topology, root: str, members: Sequence[str]) -> dict[str, set[int]]:
-    """switch -> ports of the tree: the first shortest path from the root to each member."""
+    """Ports of the tree by switch: the first shortest path from the root to each member."""
     tree: dict[str, set[int]] = {}
     for member in members:
         node = root

@@ -27,13 +27,13 @@ class TrafficClass(Parameters):
     """What the switch does with packets of one DSCP."""
 
     dscp: Dscp
-    """The class; defaults of the agents in docs/wire-format.md."""
+    """DSCP that names the class; what agents send by default is in docs/wire-format.md."""
     queue: QueueId = 0
-    """Queue id, unless MLFQ chooses."""
+    """Queue of the class, 0 lowest, unless MLFQ chooses one."""
     spray: bool = False
-    """Per-packet path choice; otherwise per flow."""
+    """Whether each packet takes a path of its own; otherwise each flow does."""
     trimmable: bool = False
-    """Eligible for trimming (UEC DSCP_TRIMMABLE)."""
+    """Whether packets of the class may be trimmed (UEC DSCP_TRIMMABLE)."""
     mlfq: Literal["off", "sender", "in-switch"] = "off"
     """Who assigns the MLFQ level that then chooses the queue."""
 
@@ -42,31 +42,32 @@ class StepMarking(Parameters):
     """DCTCP's marking: CE when the queue is deeper than K."""
 
     threshold_bytes: Annotated[int, Field(ge=0, lt=2**19)] = 30_000
-    """K. 30 KB at 1 Gbit/s, 6 KB aggressive with pacing (HULL section 2.2)."""
+    """K, bytes: 30 KB at 1 Gbit/s, 6 KB to mark early, with pacing (HULL section 2.2)."""
 
 
 class PhantomQueue(Parameters):
     """HULL's phantom queue on every port."""
 
     drain_fraction: Annotated[float, Field(gt=0, le=1)] = 0.95
-    """gamma: drain rate as a share of the link rate (HULL section 5.1)."""
+    """Drain rate as a share of the link rate, HULL's gamma (HULL section 5.1)."""
     threshold_bytes: Annotated[int, Field(ge=0, lt=2**32)] = 1_000
-    """Marking threshold (HULL section 6.1)."""
+    """Backlog above which packets are marked, bytes (HULL section 6.1)."""
     count_self: bool = False
-    """Whether the passing packet counts before the comparison (the EPFL reading) or after."""
+    """Whether a packet's own length is in the backlog that it is compared with, as in the EPFL
+    report and on the NetFPGA; otherwise the backlog before it counts."""
 
 
 class Trimming(Parameters):
-    """SONiC SWITCH_TRIMMING."""
+    """Payload trimming on every port, with the names of SONiC's SWITCH_TRIMMING."""
 
     size: Annotated[int, Field(ge=82, le=1500)] = 128
     """Bytes of the frame that are kept (SAI_SWITCH_ATTR_PACKET_TRIM_SIZE)."""
     dscp_value: Dscp = 12
-    """DSCP_TRIMMED."""
+    """DSCP of trimmed packets (DSCP_TRIMMED)."""
     lasthop_dscp_value: Dscp | None = 14
-    """DSCP_TRIMMED_LASTHOP on host-facing ports; none: the same as elsewhere."""
+    """DSCP of packets trimmed at a port to a host (DSCP_TRIMMED_LASTHOP); none: `dscp_value`."""
     queue_index: QueueId = 7
-    """Queue of trimmed packets."""
+    """Queue that trimmed packets go through."""
     return_to_sender: bool = False
     """A header that this queue refuses goes back to its sender; the queue must `deflect`."""
     trigger: Literal["deflect", "occupancy"] = "deflect"
@@ -83,11 +84,11 @@ class FabricParameters(Parameters):
     ports: PortParameters = PortParameters()
     """Queues and scheduler of every port."""
     step_marking: StepMarking | None = None
-    """None: off."""
+    """Marking at a queue depth, as DCTCP needs it; none: off."""
     phantom_queue: PhantomQueue | None = None
-    """None: off."""
+    """HULL's phantom queue; none: off."""
     trimming: Trimming | None = None
-    """None: nothing is trimmed."""
+    """Payload trimming; none: nothing is trimmed."""
     mlfq_queues: list[QueueId] = [5, 4, 3, 2, 1]
     """Queue of each MLFQ level, most urgent first (SCDP: 5 symbol queues)."""
     mlfq_thresholds_bytes: list[Annotated[int, Field(gt=0, lt=2**32)]] = [
@@ -101,7 +102,8 @@ class FabricParameters(Parameters):
     """Seed of the path hash; mixed with each switch's device id, against polarisation."""
 
     def without_deflection(self) -> FabricParameters:
-        """For a target whose queues cannot deflect (BMv2): the program's own counter trims."""
+        """The parameters for a target whose queues cannot deflect (BMv2): the program's own counter
+        triggers the trim, and nothing is returned to its sender."""
         if self.trimming is None:
             return self
         trimming = self.trimming.model_copy(

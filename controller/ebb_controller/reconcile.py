@@ -26,7 +26,7 @@ from ebb_controller.encoding import Encoded, Encoder, describe
 from ebb_controller.plan import INSERT_ORDER, Entity
 
 Held = Mapping[bytes, Encoded]
-"""What a switch holds, by key."""
+"""What a switch holds: entities by key, see `Encoded.key`."""
 
 
 class ControllerError(Exception):
@@ -50,9 +50,10 @@ class Change:
 async def reconcile(
     switch: Switch, wanted: Sequence[Entity], encoder: Encoder, held: Held | None = None
 ) -> tuple[Change, Held]:
-    """Writes the difference and verifies by reading back; also returns what the switch holds now.
+    """Writes the difference and verifies it by reading back; returns what was changed and what the
+    switch holds now.
 
-    `held`: what it holds, if that is known; otherwise it is read.
+    `held`: what the switch holds, if that is known; none: it is read.
     """
     target = _target(switch, wanted, encoder)
     present = held
@@ -83,7 +84,7 @@ async def reconcile(
 
 
 def _target(switch: Switch, wanted: Sequence[Entity], encoder: Encoder) -> dict[bytes, Encoded]:
-    """The plan by identity; what the program cannot express is an error that names it."""
+    """The plan by key; what the program cannot express is an error that names it."""
     schema = switch.p4info
     target: dict[bytes, Encoded] = {}
     for entity in wanted:
@@ -131,12 +132,12 @@ _KINDS: tuple[Entity, ...] = (
     P4MulticastGroupEntry(),
     P4TableEntry(),
 )
-"""A wildcard read of all that we manage, but for default entries."""
+"""A wildcard read of all kinds of entities that we manage, default entries apart."""
 
 
 def _defaults(wanted: Sequence[Entity]) -> list[Entity]:
-    """A read gives entries or default entries, never both; of the defaults only the plan's
-    matter."""
+    """Default entries to read by name: a wildcard read gives entries only, and of the default
+    entries only those of the plan matter."""
     return [
         P4TableEntry(entity.table_id, is_default_action=True)
         for entity in wanted
@@ -147,7 +148,7 @@ def _defaults(wanted: Sequence[Entity]) -> list[Entity]:
 async def _read(
     switch: Switch, request: Sequence[Entity | p4r.Entity], encoder: Encoder
 ) -> dict[bytes, Encoded]:
-    """What a switch holds of what is asked for."""
+    """What a switch holds of what the given entities ask for, by key."""
     schema = switch.p4info
     const_tables = {table.alias for table in schema.tables if table.is_const}
     try:
@@ -166,7 +167,8 @@ async def _read(
 async def messages(
     switch: Switch, request: Sequence[P4Entity | p4r.Entity]
 ) -> AsyncIterator[p4r.Entity]:
-    """What a switch answers to a read, as it came: `switch.read` decodes every entity."""
+    """What a switch answers to a read, undecoded; finsy's `switch.read` would decode every
+    entity."""
     client = switch._p4client
     if client is None:
         raise ControllerError(f"switch {switch.name}: connection lost while reading from it")
@@ -193,7 +195,7 @@ async def _write(switch: Switch, operation: str, entities: Sequence[Encoded]) ->
 def _explain(
     switch: Switch, operation: str, entities: Sequence[Encoded], error: P4ClientError
 ) -> str:
-    """The first update that failed, by name, and why."""
+    """In words, the first update of a batch that failed, and why."""
     schema = switch.p4info
     for index, detail in sorted(error.details.items()):
         cause = f"{detail.canonical_code.name} {detail.message}".strip()
@@ -210,7 +212,7 @@ def _explain(
 
 
 def _is_const(encoded: Encoded, const_tables: Iterable[str]) -> bool:
-    """Whether an entry is part of the program: nobody can change it."""
+    """Whether an entry is a constant one of the program, which nobody can change."""
     entry = encoded.entity
     if not isinstance(entry, P4TableEntry):
         return False

@@ -25,9 +25,9 @@ from finsy import (
 from ebb_controller.site import Site
 
 FIRST_SHARED = 1000
-"""Groups of several ports are numbered from here: above every port."""
+"""Groups of several ports have numbers from here on, above every port."""
 SHARED = 2**24
-"""So many numbers are in use, so that two groups of a switch hardly ever want the same."""
+"""How many numbers there are for them: two groups of a switch hardly ever want the same."""
 
 Entity = P4ActionProfileMember | P4ActionProfileGroup | P4TableEntry
 
@@ -61,7 +61,7 @@ def entries(site: Site) -> Iterator[Entity]:
             members=[P4Member(port, weight=1) for port in ports],
         )
     for ip, group in routes:
-        # Many switches have the same one; it is made, and encoded, once.
+        # Many switches have the same route; it is made, and encoded, once.
         key = ("route", ip, group)
         if key not in site.topology.derived:
             site.topology.derived[key] = P4TableEntry(
@@ -73,7 +73,7 @@ def entries(site: Site) -> Iterator[Entity]:
 
 
 def _group(groups: dict[tuple[int, ...], int], ports: tuple[int, ...]) -> int:
-    """The number of the group of these ports: the port itself if it is one."""
+    """Number of the group of these ports: the port's own if it is a single one."""
     if ports not in groups:
         number = ports[0]
         if len(ports) > 1:

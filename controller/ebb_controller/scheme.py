@@ -19,13 +19,14 @@ class Scheme(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     transport: Transport
-    """`--scheme` of the host agent."""
+    """Transport of the hosts: `--scheme` of the host agent."""
     label: str
-    """How tables and figures call it."""
+    """Name of the scheme in tables and figures."""
     agent: dict[str, dict[str, Any]] = {}
-    """What differs from the agent's defaults, by section: `build/ebb-agent params` shows them."""
+    """Parameters of the host agent that differ from its defaults, by section; `build/ebb-agent
+    params` shows all."""
     fabric: FabricParameters = FabricParameters()
-    """What the switches do."""
+    """Parameters of the switches."""
 
 
 def known_schemes() -> list[str]:

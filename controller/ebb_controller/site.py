@@ -30,7 +30,7 @@ class Site:
     switch: Switch
     parameters: FabricParameters
     depth_unit: DepthUnit = "bytes"
-    """In which unit the target counts `enq_qdepth`."""
+    """Unit in which the target counts `enq_qdepth`."""
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:

@@ -13,7 +13,7 @@ from ebb_controller.controller import Controller, Counters
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.traffic_manager import PortStatistics, QueueStatistics
 
-# counter of fabric.p4 -> heading; the order is that of a packet's way through the switch
+# Headings by counter of fabric.p4, in the order of a packet's way through the switch.
 COUNTERS = {
     "port_in": "packets\nin",
     "dropped": "P4\ndrops",
@@ -28,7 +28,7 @@ COUNTERS = {
 
 ALWAYS = ("packets\nin", "packets\nout")
 
-# heading -> a number of all queues of a switch
+# Numbers of all queues of a switch together, by heading.
 QUEUES: dict[str, Callable[[list[QueueStatistics]], int]] = {
     "queue\ndrops": lambda queues: sum(sum(q.dropped_packets.values()) for q in queues),
     "deflected": lambda queues: sum(q.deflected_packets for q in queues),
@@ -41,9 +41,10 @@ QUEUES: dict[str, Callable[[list[QueueStatistics]], int]] = {
 class SwitchSnapshot:
     switch: str
     counters: Counters | None
-    """None: the switch is not connected."""
+    """Counters of the program; none: the switch is not connected."""
     ports: dict[int, PortStatistics] | None
-    """None: the target has no traffic manager that tells, or it is not connected."""
+    """Queues and links by port; none: the target has no traffic manager that tells, or the switch
+    is not connected."""
 
 
 async def snapshot(controller: Controller) -> list[SwitchSnapshot]:
@@ -85,7 +86,7 @@ def show(snapshots: list[SwitchSnapshot]) -> Table:
 
 
 def _numbers(row: SwitchSnapshot) -> dict[str, int]:
-    """heading -> number; empty if the switch is away."""
+    """Numbers of a switch by heading; empty if the switch is away."""
     if row.counters is None:
         return {}
     cells = {

@@ -26,9 +26,9 @@ class QueueStatistics:
     enqueued_packets: int
     deflected_packets: int
     dropped_packets: dict[str, int]
-    """By reason."""
+    """Packets that the queue dropped, by reason."""
     ce_packets: int
-    """Transmitted with the ECN field at CE."""
+    """Packets that left with CE in their ECN field."""
     max_depth_bytes: int
     average_depth_bytes: float
     average_delay_ns: float
@@ -41,15 +41,16 @@ class PortStatistics:
     transmitted_bytes: int
     queues: list[QueueStatistics]
     dropped_packets: dict[str, int]
-    """Elsewhere than in its queues, by reason; since the switch started, whatever was reset."""
+    """Packets dropped elsewhere than in its queues, by reason, since the switch started; a reset
+    leaves them."""
 
 
 Statistics = dict[str, dict[int, PortStatistics]]
-"""switch -> port -> statistics"""
+"""Statistics by switch and port."""
 
 
 def loopback(switch: Switch) -> str:
-    """Where a switch of this machine serves P4Runtime and its traffic manager."""
+    """Address at which a switch of this machine serves P4Runtime and its traffic manager."""
     return f"127.0.0.1:{switch.grpc_port}"
 
 
@@ -79,7 +80,7 @@ class TrafficManagers:
         return dict(zip((switch.name for switch in self._switches), replies, strict=True))
 
     async def lateness(self) -> list[dict[str, dict[str, int]]]:
-        """How late each switch was since the last reset, as in `--report json`."""
+        """How late each switch was since the last reset, in ns, as in `--report json`."""
         replies = await asyncio.gather(*(self._ask(s, reset=False) for s in self._switches))
         return [lateness(reply) for reply in replies]
 
@@ -131,7 +132,7 @@ class TrafficManagers:
 
 
 def lateness(message: tm.Stats) -> dict[str, dict[str, int]]:
-    """By kind: `wakeups`, `departures`. Empty without samples."""
+    """Lateness in ns by kind (`wakeups`, `departures`); a kind without samples is left out."""
     kinds = {"wakeups": message.lateness.wakeups, "departures": message.lateness.departures}
     return {
         kind: {"count": told.count, "p99_ns": told.p99_ns, "max_ns": told.max_ns}

@@ -12,13 +12,13 @@ from finsy.proto import p4i
 
 EXACT, LPM, RANGE = p4i.MatchField.EXACT, p4i.MatchField.LPM, p4i.MatchField.RANGE
 Parameters = Mapping[str, int]
-"""name -> width in bits"""
+"""Width of a parameter in bits, by name."""
 
 
 @dataclass(frozen=True)
 class Table:
     keys: Mapping[str, tuple[p4i.MatchField.MatchType.ValueType, int]]
-    """name -> (match type, width in bits)"""
+    """(match type, width in bits) of a key, by name."""
     actions: Mapping[str, Parameters]
     selector: str | None = None
 
@@ -71,7 +71,7 @@ COUNTERS = (
 
 
 def p4info() -> p4i.P4Info:
-    """Ids have P4Runtime's prefix for their kind in the highest byte."""
+    """The contract as P4Info; ids have P4Runtime's prefix for their kind in the highest byte."""
     info = p4i.P4Info(pkg_info=p4i.PkgInfo(arch="v1model"))
     action_ids: dict[str, int] = {}
     for table_id, (name, table) in enumerate(TABLES.items(), start=0x02000001):
@@ -104,7 +104,7 @@ def _preamble(number: int, alias: str) -> p4i.Preamble:
 
 
 def findings(program: p4i.P4Info) -> Iterator[str]:
-    """Where a program differs from the contract."""
+    """In words, where a program differs from the contract."""
     actions = {action.preamble.id: action for action in program.actions}
     tables = {table.preamble.alias: table for table in program.tables}
     profiles = {profile.preamble.id: profile.preamble.alias for profile in program.action_profiles}

@@ -32,11 +32,11 @@ class Faults:
     """Ways to misbehave; each function gets the entity concerned."""
 
     refuse: Callable[[Entity], str | None] = lambda _entity: None
-    """A reason not to write an entity."""
+    """Reason to refuse the write of an entity; none: it is written."""
     lose: Callable[[Entity], bool] = lambda _entity: False
     """Whether to accept a write and forget it."""
     alter: Callable[[Entity], None] = lambda _entity: None
-    """Changes what is read back, in place."""
+    """Changes an entity that is read back, in place."""
     refuse_pipeline: str | None = None
     refuse_session: str | None = None
     refuse_queues: str | None = None
@@ -54,10 +54,10 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
     """How often a pipeline was set."""
     config: p4r.ForwardingPipelineConfig | None = None
     queues: dict[str, Any] | None = None
-    """Configuration of the traffic manager."""
+    """Configuration that the traffic manager was given; none: not yet."""
     _server: Any = None
     _sessions: dict[int, Any] = field(default_factory=dict)
-    """election id -> stream context; the highest is primary"""
+    """Contexts of the controllers' streams by election id; the highest id is primary."""
 
     async def start(self) -> FakeSwitch:
         self._server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
@@ -97,7 +97,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
         await self._server.stop(None)
 
     async def restart(self) -> None:
-        """A crash and a new start: everything forgotten, same port."""
+        """Crashes and starts again at the same port, with everything forgotten."""
         await self.stop()
         self.entities.clear()
         self.writes.clear()

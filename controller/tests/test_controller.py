@@ -415,7 +415,7 @@ def test_a_switch_that_dies_while_it_is_configured_is_waited_for(program: Progra
 
 
 def routes(switch: FakeSwitch) -> dict[bytes, int]:
-    """address -> group"""
+    """Number of the group that the route of an address names, by address."""
     return {
         entity.table_entry.match[0].lpm.value: entity.table_entry.action.action_profile_group_id
         for entity in switch.entities.values()

@@ -30,7 +30,7 @@ from ebb_topologies.targets import EbbTarget
 BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))
 PROGRAM = Program(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
 FRAMES = int(os.environ.get("EBB_DAMAGED_FRAMES", "2000"))
-"""From each end of the chain."""
+"""Frames that each end of the chain sends."""
 LOSS = 0.05
 RANDOM = 2**32 - 0x1000 + 56
 """Where a classic BPF program reads a random number (SKF_AD_OFF + SKF_AD_RANDOM)."""
@@ -80,7 +80,7 @@ class Reading(EbbTarget):
 
 
 class LossyNet(FabricNet):
-    """Links between switches lose frames at random, without a word to who sent them.
+    """A network whose links between switches lose frames at random, and tell nobody.
 
     The kernel forwards them: A - A' B' - B, from A' to B' and back.
     """
@@ -155,7 +155,7 @@ def internet_checksum(data: bytes) -> int:
 
 
 def frames(source: Host, destination: Host) -> list[bytes]:
-    """One of each traffic class of the scheme and of each protocol that the program parses."""
+    """A frame of each traffic class of the scheme and of each protocol that the program parses."""
     ethernet = bytes.fromhex((source.gateway_mac + source.mac).replace(":", "")) + b"\x08\x00"
     arp = struct.pack("!HHBBH", 1, 0x0800, 6, 4, 1) + ethernet[6:12]
     arp += socket.inet_aton(source.ip) + bytes(6) + socket.inet_aton(source.gateway_ip)
@@ -175,11 +175,11 @@ class Account:
     """The frames of one switch, or of all links between switches."""
 
     taken: int = 0
-    """From interfaces; from switches."""
+    """Frames taken from interfaces; for links, from the switches that sent them."""
     given: int = 0
-    """To interfaces; to switches."""
+    """Frames given to interfaces; for links, to the switches behind them."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """By reason."""
+    """Frames dropped, by reason."""
 
     @property
     def balanced(self) -> bool:
@@ -215,7 +215,8 @@ def account(names: list[str], told: tm.Stats) -> Account:
 
 
 def account_of_links(topology: Topology) -> Account:
-    """Of all links between switches: what their filters and their far sides did not pass on."""
+    """The account of all links between switches: dropped is what their filters and far sides did
+    not pass on."""
     ends = [end for link in topology.inner_links for end in link.ends]
     own, far = [end.interface for end in ends], [far_side(end) for end in ends]
     command = ["tc", "-s", "-j", "qdisc", "show"]
@@ -230,7 +231,7 @@ def account_of_links(topology: Topology) -> Account:
 
 
 async def settled(topology: Topology, managers: TrafficManagers) -> dict[str, Account]:
-    """The accounts when nothing moves any more."""
+    """The accounts, once no frame is on its way any more."""
     deadline = time.monotonic() + BUSY_SECONDS
     before: dict[str, Account] = {}
     while time.monotonic() < deadline:

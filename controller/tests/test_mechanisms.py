@@ -48,7 +48,7 @@ def site(
 
 
 def rows(entries: Iterable[object]) -> list[tuple[dict[str, Any], str, dict[str, Any]]]:
-    """(match, action, arguments) of table entries."""
+    """Table entries as (match, action, arguments)."""
     found = []
     for entry in entries:
         assert isinstance(entry, P4TableEntry)

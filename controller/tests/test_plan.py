@@ -63,7 +63,8 @@ def test_every_entity_fits_the_contract(switch: str) -> None:
 
 @st.composite
 def topologies(draw: st.DrawFn) -> Topology:
-    """Generated ones, and any connected graph of switches with parallel links and loops."""
+    """Topologies of the generators, and any connected graph of switches with parallel links and
+    loops."""
     if draw(st.booleans()):
         kinds: list[dict[str, Any]] = [
             {"fat_tree": {"k": 4}},
@@ -137,13 +138,13 @@ def test_two_members_in_one_rack_and_one_in_another_pod_spread_over_the_cores_to
                     tree = tree_ports(topology, group, switch.name)
                     if switch.name.startswith("c") and len(tree) > 1:
                         used[switch.name] = used.get(switch.name, 0) + 1
-    assert sum(used.values()) == 18 * 15  # one core for each
+    assert sum(used.values()) == 18 * 15  # one core for each group
     assert len(used) == 9
     assert max(used.values()) < 2 * 18 * 15 / 9
 
 
 def test_groups_over_pods_spread_over_the_cores() -> None:
-    """Each has one core, the one that all its pods use."""
+    """Each group has one core, which all its pods use."""
     used: Counter[str] = Counter()
     members = [("h1", f"h{a}", f"h{b}") for a in range(5, 9) for b in range(9, 17)]
     for group in (MulticastGroup.of(FAT_TREE, 1, names) for names in members):
@@ -176,7 +177,7 @@ def test_a_multicast_packet_reaches_every_member_once_and_nobody_else(data: st.D
 
 
 def unicast_ports(topology: Topology, switch: str) -> dict[str, list[int]]:
-    """host -> the ports that packets to it may leave by"""
+    """Ports by which packets to a host may leave a switch, by host."""
     entities = plan_of(topology, switch)
     groups = {
         e.group_id: [m.member_id for m in e.members or ()]
@@ -238,7 +239,7 @@ def test_whatever_is_down_packets_reach_exactly_those_that_have_a_path(data: st.
     members = data.draw(st.lists(st.sampled_from(hosts), min_size=1, unique=True))
     group = MulticastGroup("239.0.0.1", 1, tuple(members))
     first = topology.attachment(topology.host(sender))
-    if first.node in reached:  # else its own link is down
+    if first.node in reached:  # otherwise its own link is down
         wanted = Counter(member for member in members if member != sender and member in reached)
         assert flood(topology, group, sender) == wanted
     at = topology.attachment(topology.host(sender)).node

@@ -138,7 +138,7 @@ def unreachable(net: FabricNet) -> list[str]:
 
 
 def multicast_deliveries(net: FabricNet, sender: str) -> dict[str, list[str]]:
-    """Sends 0, 1, 2 to the group; what every other host received of it."""
+    """Sends 0, 1, 2 to the group; returns what every other host received, by host."""
     ips = {host.name: str(host.ip) for host in net.topology.hosts}
     others = [name for name in ips if name != sender]
     receivers: dict[str, Process] = {}
@@ -192,7 +192,7 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
 
     members = ("xh1", "xh2", "xh3")
     await controller.configure(parameters, [MulticastGroup(GROUP, 7, members)])
-    for sender in ("xh1", "xh4"):  # a member and another
+    for sender in ("xh1", "xh4"):  # a member of the group, and a host that is none
         received = await asyncio.to_thread(multicast_deliveries, net, sender)
         expected = {host: ["0", "1", "2"] if host in members else [] for host in received}
         assert received == expected
@@ -223,7 +223,7 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
 
 @pytest.mark.parametrize(("kind", "fused"), KINDS)
 def test_every_scheme_on_real_switches(kind: str, fused: bool, tmp_path: Path) -> None:
-    """Also what keeps a process per switch alive (`FUSED=0`) that other tests do without."""
+    """Also with a process per switch (`FUSED=0`), which other tests do without."""
     chosen = target(kind, BUILD, fused)
     deflects = chosen.has_traffic_manager
 

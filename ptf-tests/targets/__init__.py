@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How to reach a switch. What to check about it is in tests/."""
+"""Targets: how to start and reach a switch. What to check about it is in tests/."""
 
 from __future__ import annotations
 

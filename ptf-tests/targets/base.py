@@ -19,7 +19,7 @@ class TargetError(Exception):
 
 
 class Feature(Enum):
-    """What not every target has. A test names what it needs."""
+    """Features that not every target has. A test names those that it needs."""
 
     SLOW_PORT = "a port with a rate limit, so that a queue builds up"
     PORT_SCHEDULER = "one link of that rate for all queues of a port, strict priority between them"
@@ -31,7 +31,7 @@ class Feature(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue of every port."""
+    """A queue that every port has."""
 
     id: int
     capacity_packets: int = 1000
@@ -40,14 +40,14 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class TrafficManager:
-    """The same for all ports in `slow_ports`; the others have the queues without a rate limit."""
+    """Queues of all ports. Those in `slow_ports` have the rate limit, the others have none."""
 
     queues: tuple[Queue, ...] = tuple(Queue(i) for i in range(8))
     groups: tuple[tuple[tuple[int, ...], int], ...] = ()
-    """(queues, weight)"""
+    """Weighted groups as (queue ids, packets per turn); empty: strict priority."""
     depth_unit: str = "packets"
     rate_bps: int = 0
-    """Of the slow ports."""
+    """Rate of the slow ports in bit/s; 0: no limit."""
     slow_ports: tuple[int, ...] = field(default=())
 
 
@@ -56,7 +56,7 @@ class Target(ABC):
 
     name: ClassVar[str]
     lacks: ClassVar[Mapping[Feature, str]]
-    """Feature -> why this target cannot have it."""
+    """Why this target cannot have a feature, by feature."""
 
     def __init__(self, binary: Path, work_dir: Path) -> None:
         self._binary = binary
@@ -68,7 +68,7 @@ class Target(ABC):
         """The command line that starts the switch without a program."""
 
     def configure(self, manager: TrafficManager) -> None:  # noqa: B027 - nothing by default
-        """What can only be set once the program is installed."""
+        """Sets what can only be set once the program is installed."""
 
     def dropped(self, port: int, reason: str) -> int:
         """Packets that the queues of a port dropped for this reason (QUEUE_STATISTICS)."""
@@ -96,7 +96,7 @@ class Target(ABC):
             raise TargetError(f"{self.name} ended with {self._process.returncode}:\n{tail}")
 
     def stop(self) -> None:
-        """Ends the process, politely first."""
+        """Ends the process: SIGTERM first, SIGKILL if it does not go."""
         if self._process is None:
             return
         self._process.terminate()

@@ -47,7 +47,7 @@ class Bmv2(Target):
 
     def configure(self, manager: TrafficManager) -> None:
         if not manager.slow_ports or _why_no_cli():
-            return  # a test that needs a slow port has been skipped; others do without
+            return  # tests that need a slow port have been skipped, the others do without
         rate_pps = max(1, round(manager.rate_bps / FULL_FRAME_BITS))
         commands = [f"set_queue_rate {rate_pps} {port}" for port in manager.slow_ports]
         result = subprocess.run(

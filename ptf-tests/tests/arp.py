@@ -11,7 +11,7 @@ from scapy.layers.l2 import ARP, Ether
 GATEWAY = "10.0.0.254"
 HOST = "10.0.0.3"
 PAD = bytes(18)
-"""To the minimum length of Ethernet, as a NIC does."""
+"""Bytes that fill an ARP frame up to Ethernet's minimum of 60, as a NIC does."""
 
 
 def request(target: str, operation: int = 1) -> bytes:
@@ -32,7 +32,7 @@ class Answered(FabricTest):
 
 
 class Unanswered(FabricTest):
-    """A request for someone else, and a reply."""
+    """A request for another address, and a reply, are dropped and counted."""
 
     def runTest(self) -> None:
         self.control.insert(

@@ -9,26 +9,26 @@ from frames import FULL_FRAME_BYTES, ce_marked, host_ip, routed, tcp
 from targets import Feature, TrafficManager
 
 SLOW_BPS = 100_000
-"""120 ms a full frame: long enough to queue some more behind it."""
+"""Rate of a slow port: a full frame takes 120 ms, in which more can be queued behind it."""
 
 
 class StepTest(FabricTest):
-    """A burst into a slow port; the frames differ in their TCP ports."""
+    """Sends a burst into a slow port; the frames differ in their TCP ports."""
 
     def burst(self, ecns: list[Ecn]) -> list[bytes]:
-        """One frame that keeps the link busy, then one per ECN value."""
+        """Sends one frame that keeps the link busy, then one per ECN value; returns all of them."""
         frames = [
             tcp(host_ip(2), sport=1000 + i, ecn=ecn, length=FULL_FRAME_BYTES)
             for i, ecn in enumerate([Ecn.NOT_ECT, *ecns])
         ]
         self.send(1, frames[0])
-        self.expect_count("port_out", 2, 1)  # it has left the queue
+        self.expect_count("port_out", 2, 1)  # the first frame has left the queue
         self.send(1, *frames[1:])
         return [routed(frame, 2) for frame in frames]
 
 
 class Threshold(StepTest):
-    """Marked from the packet on that finds more than `depth` packets."""
+    """Packets are marked from the one on that finds more than `depth` packets in the queue."""
 
     needs = frozenset({Feature.SLOW_PORT})
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
@@ -54,7 +54,7 @@ class OnlyEct(StepTest):
 
 
 class InBytes(StepTest):
-    """The same with depths in bytes."""
+    """The threshold in bytes, where the target counts its queues so."""
 
     needs = frozenset({Feature.SLOW_PORT, Feature.BYTE_DEPTHS})
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,), depth_unit="bytes")

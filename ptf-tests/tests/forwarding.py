@@ -49,7 +49,7 @@ class LongestPrefix(FabricTest):
 
 
 class NoRoute(FabricTest):
-    """A destination without a route, and one whose route says drop."""
+    """A destination without a route, and one whose route says drop, each with its reason."""
 
     def runTest(self) -> None:
         self.control.insert("ipv4_route", action("drop"), dst="10.66.0.0/16")
@@ -60,7 +60,8 @@ class NoRoute(FabricTest):
 
 
 def ports_of(test: FabricTest, packets: list[bytes]) -> list[int]:
-    """Where the packets come out; one after the other, so that ports and packets match."""
+    """The port at which each packet comes out; they go one after the other, so that ports and
+    packets match."""
     ports = []
     for packet in packets:
         test.send(1, packet)

@@ -42,7 +42,7 @@ def _bad_frames() -> list[tuple[DropReason, bytes]]:
 
 
 class DroppedAndCounted(FabricTest):
-    """Each alone, so that a wrong reason is seen with the frame that caused it."""
+    """Each frame goes alone, so that a wrong reason is seen with the frame that caused it."""
 
     def runTest(self) -> None:
         self.classes()

@@ -17,7 +17,7 @@ SIZE = 128
 
 
 class MulticastTest(FabricTest):
-    """A group of ports 1 to 4."""
+    """A fabric with a multicast group of ports 1 to 4."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -38,7 +38,7 @@ class PhantomTest(FabricTest):
 
 
 class Threshold(PhantomTest):
-    """Marked if the bytes before this packet are more than the threshold."""
+    """A packet is marked if the backlog before it is above the threshold."""
 
     def runTest(self) -> None:
         self.phantom(2, 2 * FULL_FRAME_BYTES)
@@ -94,7 +94,7 @@ class Drain(PhantomTest):
         bytes_per_ms = 10
         self.phantom(2, 1000, drain=bytes_per_ms * 65536 // 1000)
         self.expect_marks(2, "-M")  # the second within 50 ms of the first
-        time.sleep(2.5 * FULL_FRAME_BYTES / bytes_per_ms / 1000)  # longer than to empty it
+        time.sleep(2.5 * FULL_FRAME_BYTES / bytes_per_ms / 1000)  # longer than it takes to empty
         self.expect_marks(2, "-M")
 
 

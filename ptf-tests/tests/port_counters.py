@@ -8,7 +8,7 @@ from frames import host_ip, routed, tcp
 
 
 class PacketsAndBytes(FabricTest):
-    """What came in and what went out, by port."""
+    """Counters of what came in and what went out, by port."""
 
     def runTest(self) -> None:
         frames = [tcp(host_ip(3), length=length) for length in (60, 600, 1514)]

@@ -12,7 +12,7 @@ from scapy.layers.l2 import Ether
 from targets import Feature, TrafficManager
 
 SLOW_BPS = 200_000
-"""60 ms a full frame: long enough to queue some more behind it."""
+"""Rate of a slow port: a full frame takes 60 ms, in which more can be queued behind it."""
 LEVEL_QUEUES = {0: 6, 1: 5, 2: 4, 3: 3}
 
 
@@ -116,7 +116,8 @@ class DemotionTest(CongestedTest):
     def pass_through(self, *frames: bytes) -> None:
         for frame in frames:
             self.send(1, frame)
-            self.receive(int(frame[33]))  # hosts are numbered by port
+            # The last byte of the destination address: hosts are numbered by port.
+            self.receive(int(frame[33]))
 
 
 class DemotionByBytes(DemotionTest):
@@ -126,9 +127,9 @@ class DemotionByBytes(DemotionTest):
         self.demotion()
         frames = [ebb(host_ip(3), length=FULL_FRAME_BYTES, symbol=i, level=3) for i in range(6)]
         self.pass_through(*frames[:2])
-        self.expect_count("mlfq_demoted", 3, 0)  # 0 and 1500 bytes before
+        self.expect_count("mlfq_demoted", 3, 0)  # frames that find 0 and 1500 bytes
         self.pass_through(frames[2])
-        self.expect_count("mlfq_demoted", 3, 1)  # 3000
+        self.expect_count("mlfq_demoted", 3, 1)  # the frame that finds 3000 bytes
         self.pass_through(*frames[3:])
         self.expect_count("mlfq_demoted", 3, 4)
         self.pass_through(ebb(host_ip(3), length=FULL_FRAME_BYTES, session=7))
@@ -159,5 +160,5 @@ class DemotedFlowWaits(DemotionTest):
         new = data(session=7)
         assert Ether(new)[Ebb].session == 7
         self.queue_up(*old, new)
-        # By the bytes before: level 0 0 1 1 2, and the new flow level 0.
+        # Levels by the bytes sent before each frame: 0 0 1 1 2, and 0 for the new flow.
         self.expect(2, *(routed(frame, 2) for frame in [*old[:2], new, *old[2:]]))

@@ -22,7 +22,7 @@ GROUP, GROUP_ADDRESS = 5, "239.1.2.3"
 
 
 class ReturnTest(FabricTest):
-    """Port 2 with room for two control packets, which are there."""
+    """Port 2 has room for two control packets, and both are there."""
 
     needs = frozenset({Feature.DEFLECTION})
     manager = TrafficManager(
@@ -30,7 +30,7 @@ class ReturnTest(FabricTest):
             Queue(DATA_QUEUE, capacity_packets=1, on_full="deflect"),
             Queue(CONTROL_QUEUE, capacity_packets=CONTROL_CAPACITY, on_full="deflect"),
         ),
-        rate_bps=50_000,  # 240 ms a full frame
+        rate_bps=50_000,  # a full frame takes 240 ms
         slow_ports=(2, BACK),
     )
 
@@ -46,7 +46,8 @@ class ReturnTest(FabricTest):
             self.control.insert("return_to_sender", action("return_header"), dscp=dscp)
 
     def fill(self, port: int) -> list[bytes]:
-        """Occupies a link, its data queue and its control queue; what will come out, in order."""
+        """Occupies a link, its data queue and its control queue; returns what will come out, in
+        order."""
         busy, waiting = (ebb(host_ip(port), length=FULL_FRAME_BYTES, symbol=i) for i in (1, 2))
         control = [pull(host_ip(port), pull=i) for i in range(CONTROL_CAPACITY)]
         self.send(1, busy)
@@ -71,7 +72,7 @@ def back(frame: bytes) -> bytes:
 
 
 class TrimmedHere(ReturnTest):
-    """Refused by the data queue, cut, refused by the control queue, returned."""
+    """A packet is refused by the data queue, cut, refused by the control queue, and returned."""
 
     def runTest(self) -> None:
         self.switch_on()
@@ -89,8 +90,8 @@ class TrimmedHere(ReturnTest):
 
 
 class TrimmedElsewhere(ReturnTest):
-    """Headers of other switches, by either DSCP; one that trims without knowing the protocol sets
-    no flag, we do."""
+    """Headers that other switches trimmed, with either DSCP. A switch that does not know the
+    protocol sets no flag when it trims; this one does when it returns."""
 
     def runTest(self) -> None:
         self.switch_on()
@@ -120,7 +121,8 @@ class OutOfThePortItCameBy(ReturnTest):
 
 
 class HeaderChecksum(ReturnTest):
-    """Updated and not made anew: right where the sum wraps round, and wrong if it was wrong."""
+    """The checksum is updated and not made anew: right where the sum wraps round, and wrong if it
+    was wrong."""
 
     def runTest(self) -> None:
         self.switch_on()
@@ -132,7 +134,7 @@ class HeaderChecksum(ReturnTest):
             self.assertEqual(Ether(frame)[Ebb].checksum, checksum)
             self.send(1, frame)
             self.expect(BACK, back(trimmed(frame, SIZE)))
-        damaged = late()[:50] + bytes([late()[50] ^ 0x10]) + late()[51:]  # the symbol number
+        damaged = late()[:50] + bytes([late()[50] ^ 0x10]) + late()[51:]  # symbol number
         self.send(1, damaged)
         sound = back(trimmed(late(), SIZE))
         self.expect(BACK, sound[:50] + bytes([sound[50] ^ 0x10]) + sound[51:])
@@ -153,7 +155,8 @@ class NotTwice(ReturnTest):
 
 
 class WayBackFull(ReturnTest):
-    """At the switch itself: trimmed there it was deflected twice, and that was the last time."""
+    """A header trimmed at this switch, whose way back is full too, is dropped: it has been
+    deflected twice, which is the limit."""
 
     needs = frozenset({Feature.DEFLECTION, Feature.QUEUE_STATISTICS})
 
@@ -170,7 +173,8 @@ class WayBackFull(ReturnTest):
 
 
 class OthersAreDropped(ReturnTest):
-    """Control packets, other protocols, and what goes to or claims to come from a group."""
+    """Control packets, other protocols, and what goes to or claims to come from a group, are
+    dropped."""
 
     def runTest(self) -> None:
         self.switch_on()
@@ -196,7 +200,7 @@ class OthersAreDropped(ReturnTest):
 
 
 class NoWayBack(ReturnTest):
-    """A sender that nobody knows, as of a forged address."""
+    """A sender without a route, as a forged address would be: the header is dropped."""
 
     def runTest(self) -> None:
         self.switch_on()

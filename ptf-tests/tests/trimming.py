@@ -15,7 +15,7 @@ from scapy.layers.l2 import Ether
 from targets import Feature, Queue, TrafficManager
 
 SLOW_BPS = 100_000
-"""120 ms a full frame: long enough to queue some more behind it."""
+"""Rate of a slow port: a full frame takes 120 ms, in which more can be queued behind it."""
 CAPACITY = 2
 TRIM_CAPACITY = 3
 SIZE = 128
@@ -77,7 +77,8 @@ class Deflected(TrimTest):
 
 
 class AnyPacketOfTheClass(TrimTest):
-    """TCP and IPv4 options too; ECN bits stay, a broken header checksum is not repaired."""
+    """TCP, and packets with IPv4 options, are trimmed too; ECN bits stay, and a broken header
+    checksum is not repaired."""
 
     needs = frozenset({Feature.DEFLECTION})
     manager = DEFLECTING
@@ -103,7 +104,7 @@ class DamagedHeaderStaysDamaged(TrimTest):
     def runTest(self) -> None:
         self.trimming()
         good = full(symbol=5)
-        damaged = good[:50] + bytes([good[50] ^ 0x10]) + good[51:]  # the symbol number
+        damaged = good[:50] + bytes([good[50] ^ 0x10]) + good[51:]  # a bit of the symbol number
         busy, *queued = self.fill()
         self.send(1, damaged)
         sound = trimmed(routed(good, 2), SIZE)
@@ -112,7 +113,7 @@ class DamagedHeaderStaysDamaged(TrimTest):
 
 
 class ShortPacketsStayWhole(TrimTest):
-    """Not longer than size: whole and unchanged, but in the trim queue."""
+    """A packet not longer than `size` leaves whole and unchanged, but through the trim queue."""
 
     needs = frozenset({Feature.DEFLECTION})
     manager = DEFLECTING
@@ -173,7 +174,7 @@ class ControlIsNeverTrimmed(TrimTest):
         self.send(1, *control)
         self.expect(2, busy, *(routed(frame, 2) for frame in control), *queued)
 
-        # Now in a queue that deflects.
+        # Now control packets are in a queue that deflects.
         self.control.delete("traffic_class", dscp=Dscp.CONTROL)
         in_queue_6 = action("set_traffic_class", queue=6, spray=0, trimmable=0, mlfq=0)
         self.control.insert("traffic_class", in_queue_6, dscp=Dscp.CONTROL)
@@ -235,7 +236,7 @@ class OccupancyLimit(TrimTest):
 
 
 class OccupancyKeepsShortPackets(TrimTest):
-    """The bound between whole and cut, with the other trigger."""
+    """The bound between whole and cut, when the program's counter is the trigger."""
 
     def runTest(self) -> None:
         self.trimming()

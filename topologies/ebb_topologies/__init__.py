@@ -1,1 +1,1 @@
-"""Topologies: one model, used by Mininet, the controller and (later) the simulator."""
+"""Topologies: one model, used by Mininet, the controller and the simulator."""

@@ -12,13 +12,14 @@ from ebb_topologies.targets import CPU_PORT, DROP_PORT
 FABRIC_SOCKET = "fabric.sock"
 """Where the process serves its links and captures (`ebb.fabric.v1`), in the folder of the file."""
 CAPTURES = "pcaps"
-"""The folder of the captures that somebody asks the process for, in the same folder."""
+"""Folder of the captures that somebody asks the process for, beside the file."""
 
 
 def fabric_file(
     topology: Topology, config_for: Callable[[Switch], Path | None] = lambda _switch: None
 ) -> dict[str, Any]:
-    """Its content: links between switches are inside, links to hosts are network interfaces."""
+    """Content of the file: links between switches are inside the process, links to hosts are
+    network interfaces."""
     return {
         "fabric_socket": FABRIC_SOCKET,
         "captures": CAPTURES,

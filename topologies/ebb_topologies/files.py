@@ -29,11 +29,11 @@ def load(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8 text (byte {error.start})") from error
-    except ValueError as error:  # a NUL in the path
+    except ValueError as error:  # the path has a NUL character
         raise InputError(f"{str(path)!r} cannot be a file: {error}") from error
     try:
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except ValueError as error:  # of syntax, or a number of thousands of digits
+    except ValueError as error:  # wrong syntax, or a number of thousands of digits
         raise InputError(f"{path}: {error}") from error
     except RecursionError as error:
         raise InputError(f"{path}: brackets are nested too deeply") from error
@@ -84,7 +84,7 @@ def _keys_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[st
 
 
 def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    """The model classes inside `X`, `X | None`, `list[X | Y]`, `dict[str, X]`."""
+    """The model classes inside an annotation: `X`, `X | None`, `list[X | Y]`, `dict[str, X]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     arguments = getattr(annotation, "__args__", ())
@@ -112,7 +112,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An `OSError` in the block names `path`: those of a write that found the disk full do not."""
+    """Makes an `OSError` in the block name `path`; that of a write to a full disk names no file."""
     try:
         yield
     except OSError as error:
@@ -120,6 +120,6 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Whole or not at all."""
+    """Writes a file that is there whole or not at all."""
     with replacing(path) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)

@@ -19,7 +19,8 @@ def host_list(topology: Topology) -> dict[str, list[dict[str, str]]]:
 
 
 def _host(topology: Topology, name: str) -> dict[str, str]:
-    """Rack: the switch that the host hangs on. Pod: in a fat-tree what comes before its edge."""
+    """A host. Its rack is the switch that it hangs on. Its pod is, in a fat-tree, what stands
+    before the `e` in the name of that switch; elsewhere its rack."""
     host = topology.host(name)
     rack = topology.attachment(host).node
     pod, edge, _ = rack.partition("e")

@@ -15,7 +15,7 @@ STOP = "stop"
 
 
 class PromptFabric(Protocol):
-    """What the prompt wants of a network beside Mininet's own."""
+    """What the prompt needs of a network beside Mininet's own methods."""
 
     @property
     def control(self) -> FabricControl | None: ...

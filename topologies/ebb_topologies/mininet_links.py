@@ -23,18 +23,18 @@ class FabricControl(Protocol):
     def set_link(self, a: str, b: str, *, up: bool) -> None: ...
 
     def link_states(self) -> dict[tuple[str, str], tuple[str, str]]:
-        """What is wrong with each direction of each link, by its ends in either order; empty:
-        nothing, "down": it is."""
+        """What is wrong with each direction of each link, by its ends in either order: "" if
+        nothing is, "down" if the link is down, else its faults in words."""
         ...
 
     def restart_switch(self, name: str) -> None: ...
 
     def reroute(self) -> str:
-        """The controller plans with the links that are up; says what changed."""
+        """Has the controller plan with the links that are up; returns in words what changed."""
         ...
 
     def start_capture(self, at: str, toward: str, name: str) -> tuple[str, str]:
-        """The files: what the switch receives, and what it sends."""
+        """Starts a capture and returns its files: what the switch receives, and what it sends."""
         ...
 
     def stop_capture(self, at: str, toward: str) -> None: ...
@@ -57,7 +57,8 @@ class InnerIntf(MininetIntf):  # type: ignore[misc]
         return {}
 
     def ifconfig(self, *arguments: str) -> str:
-        """`up` and `down`; there are no addresses. Returns what is wrong, as the command prints."""
+        """Takes `up` and `down`, for there are no addresses. Returns what is wrong, as the command
+        would print it, or nothing."""
         if arguments not in (("up",), ("down",)):
             return f"{self.name} is inside the fabric's process: only up and down"
         return str(self.link.set_up(arguments == ("up",)))
@@ -104,7 +105,7 @@ class ServedLink(MininetLink):  # type: ignore[misc]
     def __init__(
         self, *nodes: Any, ends: tuple[str, str], control: GetControl, **options: Any
     ) -> None:
-        """`ends` are the names of the ends for the process."""
+        """`ends`: how the process calls the two ends, "SWITCH:PORT" or "HOST"."""
         self._ends = ends
         self._control = control
         super().__init__(*nodes, cls1=self.interface, cls2=self.interface, **options)
@@ -114,7 +115,7 @@ class ServedLink(MininetLink):  # type: ignore[misc]
         return self._control() is not None
 
     def set_up(self, up: bool) -> str:
-        """Returns what is wrong, or nothing."""
+        """Takes the link up or down; returns what is wrong, or nothing."""
         control = self._control()
         if control is None:
             return "the fabric does not run"
@@ -125,7 +126,7 @@ class ServedLink(MininetLink):  # type: ignore[misc]
         return ""
 
     def fault(self, interface: MininetIntf) -> str:
-        """What is wrong with the frames that an end sends."""
+        """What happens to frames that an end sends, in words; nothing if all is well."""
         control = self._control()
         if control is None:
             return ""
@@ -137,10 +138,10 @@ class ServedLink(MininetLink):  # type: ignore[misc]
 
 
 class InnerLink(ServedLink):
-    """Between two switches of the process."""
+    """A link between two switches of the process, which has no interfaces."""
 
     interface = InnerIntf
 
     @classmethod
     def makeIntfPair(cls, *_names: Any, **_options: Any) -> None:
-        """There are none."""
+        """Makes no interfaces: the link is inside the process."""

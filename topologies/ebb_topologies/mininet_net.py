@@ -37,7 +37,7 @@ FABRIC_FILE = "fabric.json"
 FABRIC_PROCESS = "fabric"
 """Name of the process that has all switches."""
 START_SECONDS = 15.0
-"""How long the switches may take to listen on their gRPC ports."""
+"""How long the switches may take, from their start, to listen on their gRPC ports."""
 # Checksums and segmentation are never left to the (virtual) wire: a raw socket would see packets
 # without checksums and larger than the MTU, and TCP through the fabric would break.
 OFFLOADS = "rx off tx off sg off tso off gso off gro off"
@@ -95,7 +95,8 @@ class FabricNet:
         config_for: Callable[[model.Switch], Path | None] = lambda _switch: None,
         pcap: bool = False,
     ) -> None:
-        """`config_for` gives a switch's traffic-manager file."""
+        """`config_for` gives the traffic-manager file of a switch; none: the switch has its
+        default."""
         self.topology = topology
         self.target = target
         self.run_dir = run_dir
@@ -104,10 +105,12 @@ class FabricNet:
         self._lock: IO[str] | None = None
         self.processes = ProcessTable(run_dir)
         self.switch_processes: dict[str, Process] = {}
-        """By the name of the switch; the same one for all in a fabric of one process."""
+        """Processes by the name of their switch; the same one for all in a fabric of one
+        process."""
         self.net: Any = None
         self.control: FabricControl | None = None
-        """Of a fabric of one process, once somebody has set it."""
+        """Service of a fabric of one process; none until somebody has set it, and with a process
+        per switch."""
 
     def __enter__(self) -> FabricNet:
         try:
@@ -121,7 +124,8 @@ class FabricNet:
         self.stop()
 
     def start(self) -> None:
-        """Raises `InputError` or `ProcessDied` with the reason; call `stop` then too."""
+        """Brings the network up. Raises `InputError` or `ProcessDied` with the reason; call `stop`
+        then, too."""
         self._lock = claim(self.run_dir)
         end_recorded(self.run_dir)
         remove_interfaces(self.topology, self.run_dir)
@@ -170,7 +174,7 @@ class FabricNet:
         node, name = self.net[host.name], model.Endpoint(host.name, port).interface
         node.attach(host, name)
         interface = node.nameToIntf[name]
-        # For `pingall` and `dump`.
+        # What Mininet's `pingall` and `dump` show.
         interface.ip, interface.prefixLen, interface.mac = host.ip, 32, host.mac
         if isinstance(interface, HostIntf):
             interface.on_up = lambda: node.attach(host, name)
@@ -223,8 +227,8 @@ class FabricNet:
         self.switch_processes = dict.fromkeys((s.name for s in self.topology.switches), process)
 
     def _fabric_config(self, switch: model.Switch) -> Path:
-        """The traffic-manager file of a switch; at least with the delays of its links, by which the
-        process spreads the switches over threads."""
+        """The traffic-manager file of a switch: the one it is given, or else one with the delays of
+        its links, by which the process spreads the switches over threads."""
         given = self.config_for(switch)
         if given is not None:
             return given
@@ -249,7 +253,7 @@ class FabricNet:
         return directory
 
     def restart_switch(self, name: str) -> None:
-        """A switch starts again without anything it was given. Raises `ControlError`."""
+        """Restarts a switch, which forgets all that it was given. Raises `ControlError`."""
         if self.control is not None:
             self.control.restart_switch(name)
             return
@@ -263,7 +267,8 @@ class FabricNet:
         self.start_switch(self.topology.switch(name))
 
     def _interfaces_of(self, switch: model.Switch) -> list[model.Endpoint]:
-        """The ports of a switch that are network interfaces."""
+        """The ports of a switch that are network interfaces: all, or in a fabric of one process
+        those to hosts."""
         return [
             model.Endpoint(switch.name, port)
             for port, (far, _link) in self.topology.neighbours[switch.name].items()

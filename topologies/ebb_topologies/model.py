@@ -52,15 +52,17 @@ class LinkDefaults(Spec):
     delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
     """Propagation delay of every link that names none, ns (SCDP section IV: 10 us)."""
     host_delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
-    """The same of links to hosts, which may stand for time in the hosts too; None: `delay_ns`."""
+    """Propagation delay of links to hosts, which may stand for time in the hosts too, ns; none:
+    `delay_ns`."""
 
 
 class FatTreeSpec(Spec):
     k: Annotated[int, Field(ge=2, le=32)] = 4
     """Ports per switch; even. k^3/4 hosts, 5k^2/4 switches."""
     hosts_per_edge: Annotated[int, Field(ge=1, le=31)] | None = None
-    """None: k/2. More: the edge's other ports lead up, to so many aggregation switches per pod, and
-    the edge is oversubscribed (HULL section 6.3: k = 8 with 6, 3:1)."""
+    """Hosts per edge switch; none: k/2. With more, the edge's other ports lead up, to so many
+    aggregation switches per pod, and the edge is oversubscribed (HULL section 6.3: k = 8 with 6
+    hosts, 3:1)."""
 
     @model_validator(mode="after")
     def _possible(self) -> FatTreeSpec:
@@ -183,7 +185,7 @@ class Topology:
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]
     down: frozenset[LinkEnds] = frozenset()
-    """Links that no path uses (`without`)."""
+    """Links that no path uses, see `without`; they stay part of the topology."""
 
     @property
     def nodes(self) -> tuple[Host | Switch, ...]:
@@ -250,7 +252,7 @@ class Topology:
 
     @cached_property
     def derived(self) -> dict[object, Any]:
-        """What others have computed from this topology, for the next time they need it."""
+        """A memory for what others compute from this topology, by a key of theirs."""
         return {}
 
     @cached_property
@@ -350,9 +352,9 @@ class _Draft:
         self.defaults = spec.link_defaults
         self.host_ips: dict[str, str] = {}
         self.owners: dict[str, str] = {}
-        """Address to host."""
+        """Host by address."""
         self.far_ends: dict[str, list[Endpoint]] = {}
-        """Host to what its links lead to."""
+        """Far ends of its links, by host."""
         self.gateways: dict[str, str] = {}
         self.switches: list[str] = []
         self.links: list[Link] = []

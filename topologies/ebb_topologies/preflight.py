@@ -80,7 +80,7 @@ def _port_is_free(port: int) -> bool:
 
 
 def _can_make_veth() -> bool:
-    """In a namespace as Mininet makes them, which goes with the command.
+    """Tries it in a namespace as Mininet makes them, which goes with the command.
 
     Where this fails, Mininet would wait forever for the shell of its first node.
     """

@@ -40,7 +40,8 @@ class Target(Protocol):
 
 @runtime_checkable
 class FabricTarget(Target, Protocol):
-    """Can have all switches of a topology, and the links between them, in one process."""
+    """A target that can have all switches of a topology, and the links between them, in one
+    process."""
 
     def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
         """The command line; `file` is what `fabric_file` gives, as JSON."""
@@ -78,7 +79,7 @@ class EbbFabricTarget(EbbTarget):
     """One ebb-switch process for all switches."""
 
     threads: int = 1
-    """That share the switches; 0: one for each processor."""
+    """Threads that share the switches; 0: one for each processor."""
 
     def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
         return [

@@ -1,10 +1,10 @@
-"""Text of others on a terminal."""
+"""Text of other processes and machines, made safe for a terminal."""
 
 from __future__ import annotations
 
 
 def printable(text: object) -> str:
-    """As text without what a terminal obeys instead of showing it: control characters, and those
+    """The text without what a terminal obeys instead of showing it: control characters, and those
     that change the direction of writing, are written as escapes. Lines and tabs stay.
 
     For everything that comes from another process or machine and that people are to read.

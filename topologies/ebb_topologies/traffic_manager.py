@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from ebb_topologies.model import Switch, Topology
 
 Count = Annotated[int, Field(gt=0, lt=2**32)]
-"""Packets or bytes that a port holds."""
+"""A number of packets or bytes that a port holds."""
 
 
 class QueueParameters(BaseModel):
@@ -27,7 +27,7 @@ class QueueParameters(BaseModel):
     capacity_bytes: Count | None = None
     """Bytes it holds; none: no limit of its own."""
     pool: bool = False
-    """Counts against the port's shared pool (`pool_packets`, `pool_bytes`)."""
+    """Whether the queue counts against the port's shared pool (`pool_packets`, `pool_bytes`)."""
     on_full: Literal["tail-drop", "deflect"] = "tail-drop"
     """What happens to a packet that does not fit: lost, or back to P4, which may trim it."""
 
@@ -51,11 +51,12 @@ class PortParameters(BaseModel):
     queue: list[QueueParameters] = [QueueParameters(id=0, capacity_packets=250)]
     """Default: 250 packets of tail-drop buffer (HULL section 6.3)."""
     group: list[GroupParameters] = []
-    """None: strict priority over all queues."""
+    """Weighted groups of queues; an empty list: strict priority over all queues."""
     pool_packets: Count | None = None
-    """Packets that the queues with `pool` hold together (SCDP section IV: 20)."""
+    """Packets that the queues with `pool` hold together (SCDP section IV: 20); none: no such
+    limit."""
     pool_bytes: Count | None = None
-    """The same in bytes."""
+    """Bytes that the queues with `pool` hold together; none: no such limit."""
     frame_overhead_bytes: Annotated[int, Field(ge=0, le=1_000)] = 0
     """Bytes a frame costs on the wire beyond its own: 24 for preamble, FCS and inter-frame gap."""
 

@@ -74,7 +74,7 @@ def said() -> Iterator[io.StringIO]:
 
 
 def ask(net: FabricNet, *lines: str) -> None:
-    """Commands at the prompt."""
+    """Types lines at Mininet's prompt."""
     cli = FabricCLI.__new__(FabricCLI)
     cli.mn, cli.fabric, cli.locals = net.net, net, {}
     lg.setLogLevel("output")

@@ -160,7 +160,7 @@ with FabricNet(topology(sys.argv[4]), StandIn(), Path(sys.argv[1])) as net:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_after_the_next_start(tmp_path: Path, number: signal.Signals) -> None:
-    """Even if the next run has another topology."""
+    """Interfaces of a killed run go with the next start, even one with another topology."""
     from ebb_topologies import model
 
     command = [sys.executable, "-c", RUN, str(tmp_path), str(model.FIRST_GRPC_PORT)]

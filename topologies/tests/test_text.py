@@ -1,4 +1,4 @@
-"""Text of others on a terminal."""
+"""What of other processes' text reaches a terminal."""
 
 from __future__ import annotations
 
