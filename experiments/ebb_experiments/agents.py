@@ -20,9 +20,9 @@ from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.processes import Process
 
 from ebb_experiments.load import Late
+from ebb_experiments.measure import Record
 
 POLL_SECONDS = 0.02
-Record = dict[str, Any]
 
 
 class AgentError(Exception):

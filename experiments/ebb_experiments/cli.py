@@ -39,8 +39,9 @@ from ebb_experiments.agents import AgentError
 from ebb_experiments.calibration import USUAL_DILATION, calibrate, too_busy
 from ebb_experiments.checks import checks
 from ebb_experiments.control import KernelLinks, PromptControl
-from ebb_experiments.fabric import Fabric, LoopThread
+from ebb_experiments.fabric import Fabric
 from ebb_experiments.fault_runner import FaultRunner, RepairableFabric, check_separate
+from ebb_experiments.loop import LoopThread
 from ebb_experiments.scenario import Scenario, StorageRoles, load_scenario
 from ebb_experiments.tour import SchemeResult, run_scheme
 

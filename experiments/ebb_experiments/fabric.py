@@ -6,15 +6,12 @@ traffic managers' queues at run time.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
-import threading
 import time
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from ebb_controller.controller import Controller, Counters
 from ebb_controller.multicast import tree_ports
@@ -25,15 +22,12 @@ from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Host, Topology
 from ebb_topologies.processes import Process
 
-from ebb_experiments.agents import Agent, AgentRunner, Record, agent_parameters
+from ebb_experiments.agents import Agent, AgentRunner, agent_parameters
+from ebb_experiments.fault_runner import FaultRunner
 from ebb_experiments.load import Late, Load, Processors
-from ebb_experiments.measure import FabricCounts, Flow, pair
+from ebb_experiments.loop import LoopThread
+from ebb_experiments.measure import FabricCounts, Flow, Record, pair
 from ebb_experiments.scenario import Scenario, Scheme
-
-if TYPE_CHECKING:
-    from ebb_experiments.fault_runner import FaultRunner
-
-T = TypeVar("T")
 
 AGENT_PORT = 7000
 MARK_COUNTERS = ("phantom_marked", "step_marked")
@@ -45,8 +39,6 @@ NOT_TRIMMABLE, RETURN_REFUSED = 12, 14
 LINK_DROPS = ("link-down", "link-loss", "port-down")
 """Drop reasons of the switch for frames that a faulty link lost."""
 PING_SECONDS = 60.0
-END_SECONDS = 1.0
-"""For what is under way in the event loop to notice that it is cancelled."""
 START_SECONDS = 0.4
 """For the agents of a phase to come up and wait for their common start."""
 SETTLE_NS = 2_000_000
@@ -249,38 +241,3 @@ def same_file(path: Path, content: bytes) -> bool:
     if not path.exists():
         return False
     return hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest()
-
-
-class LoopThread:
-    """An event loop in a thread of its own: the controller goes on while the runner waits."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def __enter__(self) -> LoopThread:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.run(_end_tasks())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-
-async def _end_tasks() -> None:
-    """Those of libraries that would complain if the loop went without a word."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    if others:
-        await asyncio.wait(others, timeout=END_SECONDS)

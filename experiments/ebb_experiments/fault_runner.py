@@ -21,7 +21,6 @@ from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, naming
 from ebb_topologies.mininet_links import ControlError
 
-from ebb_experiments.fabric import LoopThread
 from ebb_experiments.faults import (
     FabricControl,
     Reinstall,
@@ -33,6 +32,7 @@ from ebb_experiments.faults import (
     StopCapture,
     carry_out,
 )
+from ebb_experiments.loop import LoopThread
 
 
 class RepairableFabric(FabricControl, Protocol):

@@ -6,11 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
+from typing import Any
 
 from ebb_topologies.dilation import Dilation
 
-from ebb_experiments.agents import Record
 from ebb_experiments.load import Load
+
+Record = dict[str, Any]
+"""A line of an agent about a flow that has ended (docs/agent-records.md)."""
 
 
 @dataclass(frozen=True, slots=True)

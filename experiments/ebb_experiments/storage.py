@@ -16,9 +16,9 @@ from pathlib import Path
 
 from ebb_topologies.files import write
 
-from ebb_experiments.agents import Agent, AgentError, AgentRunner, Record, wait_all
+from ebb_experiments.agents import Agent, AgentError, AgentRunner, wait_all
 from ebb_experiments.fabric import Fabric, same_file
-from ebb_experiments.measure import FabricCounts, Flow, join
+from ebb_experiments.measure import FabricCounts, Flow, Record, join
 from ebb_experiments.scenario import Storage, StorageRoles
 
 STORAGE_TRANSPORTS = ("ndp", "scdp")

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from ebb_controller.reconcile import Change, ControllerError
 from ebb_experiments.checks import checks
-from ebb_experiments.fabric import LoopThread
 from ebb_experiments.fault_runner import FaultRunner, check_separate
 from ebb_experiments.faults import FaultKeys, Step, steps
+from ebb_experiments.loop import LoopThread
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
 from ebb_topologies.model import LinkEnds, from_table

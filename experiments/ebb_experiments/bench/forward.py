@@ -14,7 +14,7 @@ from typing import Any
 
 from ebb_topologies.files import InputError
 
-from ebb_experiments.bench.forward_net import ForwardNet, Load, Program
+from ebb_experiments.bench.forward_net import ForwardNet, Load, Program, Who
 from ebb_experiments.bench.section import Cell, Context, Section
 
 RATES = (40_000, 100_000)
@@ -28,15 +28,6 @@ SECONDS = 1.5
 QUICK_SECONDS = 1.0
 ROUNDS = 3
 """All processes take turns, because a machine is not always as fast: the medians count."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
-    """A process between the two veths."""
-
-    name: str
-    command: list[str]
-    is_switch: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import finsy
 from ebb_controller.controller import Controller
@@ -28,10 +28,7 @@ from ebb_topologies.model import Topology, from_table
 from ebb_experiments.bench.line import INTERFACE, REALTIME_PRIORITY, Line, Middle, stdout_of
 from ebb_experiments.bench.machine import process_cpu_s
 from ebb_experiments.bench.section import Context
-from ebb_experiments.fabric import LoopThread
-
-if TYPE_CHECKING:
-    from ebb_experiments.bench.forward import Who
+from ebb_experiments.loop import LoopThread
 
 SETTLE_SECONDS = 0.3
 """For packets under way."""
@@ -44,6 +41,15 @@ NEXT_HOP = "02:00:00:00:00:09"
 class Program(enum.Enum):
     ROUTER = "router"
     FABRIC = "fabric"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Who:
+    """A process between the two veths."""
+
+    name: str
+    command: list[str]
+    is_switch: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from ebb_topologies.model import Topology, from_table
 
 from ebb_experiments.agents import agent_parameters
 from ebb_experiments.bench.section import Context, Section
-from ebb_experiments.fabric import LoopThread
+from ebb_experiments.loop import LoopThread
 from ebb_experiments.sim.simulator import FlowSpec, Simulator
 
 RATE_BPS = 100_000_000_000

@@ -21,8 +21,8 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.model import Switch
 
 from ebb_experiments.agents import agent_parameters
-from ebb_experiments.fabric import LoopThread
 from ebb_experiments.faults import Reinstall, Reroute, Step, carry_out
+from ebb_experiments.loop import LoopThread
 from ebb_experiments.sim.flows import FlowTable
 from ebb_experiments.sim.results import (
     COUNTERS,

@@ -27,8 +27,8 @@ from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.targets import target
 
 from ebb_experiments.agents import Agent, AgentError, agent_parameters
-from ebb_experiments.fabric import LoopThread
 from ebb_experiments.load import Late, Load, Processors
+from ebb_experiments.loop import LoopThread
 from ebb_experiments.sim.flows import FlowTable
 from ebb_experiments.sim.results import Results, SwitchTables, counter_rows
 from ebb_experiments.sim.run import Binaries, read_counters, versions

@@ -17,8 +17,8 @@ from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_experiments.agents import AgentError
-from ebb_experiments.fabric import LoopThread
 from ebb_experiments.load import enough
+from ebb_experiments.loop import LoopThread
 from ebb_experiments.sim.run import Binaries
 from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store

@@ -10,7 +10,8 @@ Only the standard library is needed. The protocol behind it: docs/agent-api.md.
 from ebb_agent.agent import Agent
 from ebb_agent.errors import AgentError, AgentGoneError, RequestError, TimedOutError, TransferError
 from ebb_agent.incoming import IncomingObject, IncomingStream, Listener
-from ebb_agent.transfer import Flow, Progress, Transfer
+from ebb_agent.record import Flow
+from ebb_agent.transfer import Progress, Transfer
 
 __all__ = [
     "Agent",

@@ -14,7 +14,8 @@ from ebb_agent.connection import Connection
 from ebb_agent.content import Destination, Source, Target, name_of, source_descriptor
 from ebb_agent.errors import AgentError, AgentGoneError
 from ebb_agent.incoming import IncomingObject, Listener
-from ebb_agent.transfer import Flow, Transfer
+from ebb_agent.record import Flow
+from ebb_agent.transfer import Transfer
 
 DEFAULT_SCHEME = "scdp"
 GREETING_SECONDS = 10.0

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ebb_agent.printable import printable
-
-if TYPE_CHECKING:
-    from ebb_agent.transfer import Flow
+from ebb_agent.record import Flow
 
 
 class AgentError(Exception):

@@ -8,14 +8,21 @@ import queue
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ebb_agent.content import Destination, Target
 from ebb_agent.errors import AgentGoneError, TimedOutError
 from ebb_agent.transfer import Transfer
 
-if TYPE_CHECKING:
-    from ebb_agent.agent import Agent
+
+class Daemon(Protocol):
+    """What objects and listeners ask of the connection to the daemon (`ebb_agent.agent.Agent`)."""
+
+    def call(
+        self, operation: str, fields: dict[str, Any], descriptor: int | None = None
+    ) -> dict[str, Any]: ...
+
+    def unlisten(self, listener: Listener) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class IncomingObject:
     peer: str
     local: str
     transfer: Transfer = field(repr=False)
-    _agent: Agent = field(repr=False)
+    _agent: Daemon = field(repr=False)
 
     def read(self, timeout: float | None = None) -> bytes:
         """Takes it into memory."""
@@ -115,7 +122,7 @@ class IncomingStream(io.FileIO):
 class Listener:
     """An iterator over the objects that arrive at a port."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Daemon) -> None:
         self._agent = agent
         self._objects: queue.SimpleQueue[IncomingObject | None] = queue.SimpleQueue()
         self._closed = False

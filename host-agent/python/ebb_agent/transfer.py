@@ -1,43 +1,16 @@
-"""A transfer under way, and the records of its flows."""
+"""A transfer under way."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from ebb_agent.errors import AgentGoneError, TimedOutError, TransferError
-
-
-@dataclass(frozen=True, slots=True)
-class Flow:
-    """A flow that has ended: docs/agent-records.md."""
-
-    role: str
-    """`sender` or `receiver`: this host"""
-    scheme: str
-    local: str
-    peer: str
-    name: str | None
-    object_bytes: int | None
-    stream_bytes: int
-    duration_ns: int
-    sha256_ok: bool | None
-    status: str
-    """`finished` or `failed`"""
-    reason: str | None
-    """Only when failed; for people."""
-    record: dict[str, Any] = field(repr=False)
-    """All that the daemon tells."""
-
-    @classmethod
-    def of(cls, record: dict[str, Any]) -> Flow:
-        names = ("role", "scheme", "local", "peer", "name", "object_bytes", "stream_bytes")
-        more = ("duration_ns", "sha256_ok", "status", "reason")
-        return cls(**{key: record.get(key) for key in (*names, *more)}, record=record)  # type: ignore[arg-type]
+from ebb_agent.record import Flow
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,34 @@
+"""What the daemon tells of a flow that has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A flow that has ended: docs/agent-records.md."""
+
+    role: str
+    """`sender` or `receiver`: this host"""
+    scheme: str
+    local: str
+    peer: str
+    name: str | None
+    object_bytes: int | None
+    stream_bytes: int
+    duration_ns: int
+    sha256_ok: bool | None
+    status: str
+    """`finished` or `failed`"""
+    reason: str | None
+    """Only when failed; for people."""
+    record: dict[str, Any] = field(repr=False)
+    """All that the daemon tells."""
+
+    @classmethod
+    def of(cls, record: dict[str, Any]) -> Flow:
+        names = ("role", "scheme", "local", "peer", "name", "object_bytes", "stream_bytes")
+        more = ("duration_ns", "sha256_ok", "status", "reason")
+        return cls(**{key: record.get(key) for key in (*names, *more)}, record=record)  # type: ignore[arg-type]
