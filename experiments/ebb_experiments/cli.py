@@ -4,50 +4,49 @@ from __future__ import annotations
 
 import argparse
 import errno
-import json
 import logging
 import os
-import shutil
 import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from ebb_controller.controller import Controller, Program
-from ebb_controller.fabric_admin import FabricAdmin
+from ebb_controller.controller import Program
 from ebb_controller.reconcile import ControllerError
-from ebb_controller.site import DepthUnit
-from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies import preflight
 from ebb_topologies.dilation import Dilation
-from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.files import InputError, write
 from ebb_topologies.mininet_links import ControlError
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import ENDING_SIGNALS, ProcessDied
-from ebb_topologies.targets import FabricTarget, Target, target
+from ebb_topologies.targets import FabricTarget, target
 from ebb_topologies.text import printable
 from rich.console import Console
+from rich.status import Status
 
-from ebb_experiments import report
-from ebb_experiments.agents import AgentError
-from ebb_experiments.calibration import USUAL_DILATION, calibrate, too_busy
-from ebb_experiments.checks import checks
-from ebb_experiments.control import KernelLinks, PromptControl
-from ebb_experiments.fabric import Fabric
-from ebb_experiments.fault_runner import FaultRunner, RepairableFabric, check_separate
-from ebb_experiments.loop import LoopThread
-from ebb_experiments.scenario import Scenario, StorageRoles, load_scenario
-from ebb_experiments.tour import SchemeResult, run_scheme
+from ebb_experiments.results.results import Results, clear
+from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.fault_runner import check_separate
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.wall import Wall, Where
+from ebb_experiments.scenario.loaded import Loaded, load_scenario
+from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
+from ebb_experiments.tour import report
+from ebb_experiments.tour.calibration import USUAL_DILATION, calibrate, too_busy
+from ebb_experiments.tour.checks import checks
+from ebb_experiments.tour.summary import Round, SchemeResult
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 RUN_DIR = ROOT / "results" / "run"
+RESULTS = RUN_DIR / "results"
 DEFAULT_SCENARIO = ROOT / "experiments" / "scenarios" / "tour.toml"
 BUSY = "[yellow]busy[/]"
 VERDICTS = {True: "[green]ok  [/]", False: "[bold red]FAIL[/]", None: "[yellow]skip[/]"}
@@ -128,12 +127,12 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    scenario = load_scenario(
-        options.scenario,
-        topology=_fat_tree(options.k),
-        schemes=_names(options.schemes),
-        dilation=_number("DILATION", options.dilation),
+    loaded = load_scenario(
+        options.scenario, schemes=_names(options.schemes), topology=_fat_tree(options.k)
     )
+    given = _dilation(options.dilation) or loaded.spec.dilation
+    if len(loaded.spec.seeds) > 1:
+        raise InputError("seed: several seeds take virtual time (make sim); give one")
     if not options.threads.isdecimal():
         raise InputError(f"THREADS must be a whole number from 0, not '{options.threads}'")
     chosen = target(options.switch, BUILD, fused=not options.no_fused, threads=int(options.threads))
@@ -141,83 +140,47 @@ def run(options: argparse.Namespace, console: Console) -> int:
     if program.p4info.exists() and program.json.exists():  # or the pre-flight check says so
         program.check()
     if not isinstance(chosen, FabricTarget):
-        check_separate(scenario.faults, reopens=chosen.has_traffic_manager)
-    needed = [BUILD / "ebb-agent", program.p4info, program.json]
-    preflight.check(scenario.topology, chosen, needed, RUN_DIR)
+        check_separate(loaded.steps, reopens=chosen.has_traffic_manager)
+    binaries = Binaries(BUILD)
+    preflight.check(
+        loaded.topology, chosen, [binaries.agent, program.p4info, program.json], RUN_DIR
+    )
 
     started = time.monotonic()
-    say(console, started, _headline(scenario))
-    factor = scenario.spec.dilation or USUAL_DILATION
-    calibrations = 0 if scenario.spec.dilation else CALIBRATIONS
+    say(console, started, _headline(loaded))
+    factor = given or USUAL_DILATION
+    calibrations = 0 if given else CALIBRATIONS
+    where = Where(chosen, program, binaries, RUN_DIR, pcap=options.pcap)
     # One loop for all: grpcio's is bound to the first.
     with LoopThread() as loop:
         while True:
-            with _running(
-                scenario, Dilation(factor), chosen, program, loop, options.pcap
-            ) as fabric:
+            slowed = replace(loaded, dilation=Dilation(factor))
+            with Wall(slowed, where, loop) as wall:
                 try:
-                    _say_up(fabric, console, started)
-                    found = calibrate(fabric) if calibrations else None
+                    _say_up(wall, console, started)
+                    found = calibrate(wall, RESULTS / "calibration") if calibrations else None
                     if found is not None:
                         say(console, started, f"calibration: {found}")
                     if found is None or found.dilation == factor:
-                        return _tour(fabric, console, started, stay=options.cli)
+                        return _tour(wall, console, started, stay=options.cli)
                 except EXPECTED:
-                    fabric.net.check()  # a switch that has died explains everything else
+                    wall.net.check()  # a switch that has died explains everything else
                     raise
             factor, calibrations = found.dilation, calibrations - 1
 
 
-@contextmanager
-def _running(
-    scenario: Scenario,
-    dilation: Dilation,
-    chosen: Target,
-    program: Program,
-    loop: LoopThread,
-    pcap: bool,
-) -> Iterator[Fabric]:
-    """The whole fabric, that much slower than nominal, for as long as the block lasts."""
-    slowed, agent = dilation.topology(scenario.topology), BUILD / "ebb-agent"
-    with ExitStack() as stack:
-        net = stack.enter_context(FabricNet(slowed, chosen, RUN_DIR, pcap=pcap))
-        # Receivers overwrite nothing: what an earlier run got is in their way.
-        shutil.rmtree(RUN_DIR / "received", ignore_errors=True)
-        managers = TrafficManagers(slowed) if chosen.has_traffic_manager else None
-        if managers is not None:
-            stack.callback(lambda: loop.run(managers.close()))
-        unit: DepthUnit = "bytes" if chosen.has_traffic_manager else "packets"
-        controller = Controller(slowed, program, unit, traffic_managers=managers)
-        loop.run(controller.__aenter__())
-        stack.callback(lambda: loop.run(controller.__aexit__()))
-        links: RepairableFabric = KernelLinks(net)
-        if net.fused:
-            links = admin = FabricAdmin(RUN_DIR / FABRIC_SOCKET)
-            stack.callback(lambda: loop.run(admin.close()))
-            net.control = PromptControl(admin, loop, controller)
-        faults = FaultRunner(
-            scenario.faults,
-            links,
-            controller,
-            dilation,
-            loop,
-            log=RUN_DIR / "faults.jsonl",
-        )
-        yield Fabric(scenario, net, slowed, dilation, controller, managers, loop, agent, faults)
-
-
-def _say_up(fabric: Fabric, console: Console, started: float) -> None:
-    switches, hosts = len(fabric.topology.switches), len(fabric.topology.hosts)
-    binary, factor = fabric.net.target.binary.name, fabric.dilation.factor
+def _say_up(wall: Wall, console: Console, started: float) -> None:
+    switches, hosts = len(wall.topology.switches), len(wall.topology.hosts)
+    binary, factor = wall.where.target.binary.name, wall.loaded.dilation.factor
     up = f"{switches} switches ({binary}) and {hosts} hosts are up"
     say(console, started, f"{up}, {factor:g} times slower than nominal")
-    fabric.configure(next(iter(fabric.scenario.schemes.values())))
+    wall.configure(next(iter(wall.loaded.schemes.values())).fabric)
     say(console, started, f"pipeline and tables installed and read back on {switches} switches")
 
 
-def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
-    scenario = fabric.scenario
-    pings = fabric.ping_all()
+def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
+    loaded = wall.loaded
+    pings = wall.ping_all()
     say(
         console,
         started,
@@ -227,33 +190,43 @@ def _tour(fabric: Fabric, console: Console, started: float, stay: bool) -> int:
     if failed:
         console.print(f"ebb: no answer: {', '.join(pings.lost[:10])}", style="bold red")
     results = {}
-    for name in scenario.schemes:
+    for name in loaded.schemes:
         with console.status(name) as status:
-            results[name] = run_scheme(
-                fabric,
-                name,
-                lambda step, name=name: status.update(f"{name}: {step}"),  # type: ignore[misc]
-            )
+            results[name] = _scheme(wall, name, status)
         say(console, started, f"{name} done")
-    rate = min(link.rate_bps for link in scenario.topology.links)
+    rate = loaded.slowest_bps
     console.print(report.table(results, rate))
-    if (stored := report.storage_table(results, rate, _storage_title(scenario))) is not None:
+    if (stored := report.storage_table(results, rate)) is not None:
         console.print(stored)
-    busy = too_busy(results, fabric.dilation, fabric.packet_ns)
-    for check in checks(results, fabric.faults.history):
+    busy = too_busy(results, loaded.dilation, loaded.packet_ns)
+    for check in checks(results, wall.faults.history):
         valid = busy is None or busy.names.isdisjoint(check.measured)
         verdict = VERDICTS[check.holds] if valid else BUSY
         console.print(f"{verdict} {check.claim}: {check.seen}", soft_wrap=True)
         failed |= valid and check.holds is False
     if busy is not None:
         console.print(f"[bold yellow]{busy}[/]", soft_wrap=True)
-    _save(fabric, results, rate)
+    write(RUN_DIR / "table.md", report.markdown(results, rate))
     console.print(f"records, logs and parameters: {RUN_DIR.relative_to(ROOT)}/")
     if stay and sys.stdin is None:
         console.print("ebb: no prompt: the standard input is closed")
     elif stay:
-        _prompt(fabric.net)
+        _prompt(wall.net)
     return int(failed)
+
+
+def _scheme(wall: Wall, name: str, status: Status) -> SchemeResult:
+    """Runs a scheme, and keeps the tables of what it did."""
+    loaded, directory = wall.loaded, RESULTS / name
+    plays = list(loaded.plays(name))
+    clear(directory)
+    run = Run(loaded, name, loaded.spec.seeds[0], wall, directory).plays()
+    done: list[Results] = []
+    for play in plays:
+        status.update(f"{name}: {play.label}")
+        done.append(next(run))
+    Results.together(done).write(directory)
+    return SchemeResult([Round.of(each) for each in done])
 
 
 def _prompt(net: FabricNet) -> None:
@@ -296,34 +269,25 @@ def _insisting() -> Iterator[None]:
         os.close(reader)
 
 
-def _save(fabric: Fabric, results: dict[str, SchemeResult], rate_bps: int) -> None:
-    directory = fabric.net.run_dir
-    write(directory / "table.md", report.markdown(results, rate_bps))
-    write(directory / "results.json", json.dumps(report.as_json(results), indent=2))
-
-
 def say(console: Console, started: float, text: str) -> None:
     console.print(f"[dim]{time.monotonic() - started:6.1f} s[/]  {text}", soft_wrap=True)
 
 
-def _headline(scenario: Scenario) -> str:
-    link = scenario.topology.links[0]
+def _headline(loaded: Loaded) -> str:
+    link = loaded.topology.links[0]
     return (
-        f"{scenario.topology.name}: {link.rate_bps / 1e9:g} Gbit/s links, "
+        f"{loaded.topology.name}: {link.rate_bps / 1e9:g} Gbit/s links, "
         f"{link.delay_ns / 1e3:g} us each"
     )
 
 
-def _storage_title(scenario: Scenario) -> str:
-    spec = scenario.spec.storage
-    if spec is None:
-        return ""
-    roles = StorageRoles.of(scenario.topology, spec)
-    replicas = ", ".join(host.name for host in roles.replicas)
-    return (
-        f"storage: {spec.bytes / 1e6:g} MB from {roles.client.name} to {replicas} at once, while "
-        f"{len(roles.incast)} hosts send to {roles.replicas[0].name}; then back from all of them"
-    )
+def _dilation(text: str | None) -> float | None:
+    number = _number("DILATION", text)
+    if number is not None and not MIN_DILATION <= number <= MAX_DILATION:
+        raise InputError(
+            f"DILATION must be a number from {MIN_DILATION:g} to {MAX_DILATION:g}, not {number:g}"
+        )
+    return number
 
 
 def _fat_tree(k: str | None) -> Topology | None:

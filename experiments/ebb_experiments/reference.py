@@ -9,8 +9,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ebb_experiments.faults import CaptureEvent, FaultKeys, LinkEvent, RerouteEvent, RestartEvent
-from ebb_experiments.scenario import ScenarioFile, Scheme
+from ebb_controller.scheme import Scheme
+
+from ebb_experiments.scenario.faults import (
+    CaptureEvent,
+    FaultKeys,
+    LinkEvent,
+    RerouteEvent,
+    RestartEvent,
+)
+from ebb_experiments.scenario.spec import ScenarioFile
 
 LAST = frozenset(FaultKeys.model_fields)
 """Keys that come after the others."""
@@ -26,27 +34,56 @@ the unit is in the name of each key. An unknown key or a value outside its range
 that names the key and what is valid. This page is made from the code:
 `python -m ebb_experiments.reference > docs/scenarios.md`.
 
-Every scheme runs the phases `file` and `incast`. `storage`, where the scenario has it, is run by
-`ndp` and `scdp`: an object is written from the first host to replicas in different pods while
-other hosts send to the first of them, then read back from all at once. SCDP uses one multicast
-session for the write and one session with a sender per replica for the read. NDP has neither: it
-writes with a flow to each replica (all in one process, so that they share the host's link) and
-reads a part of the object from each (one process again: one pull queue). Goodput counts the object
-once, until the last host has it. Files are compared with what was sent by SHA-256, apart from the
-agents' own check.
+The same file runs under both clocks: `make sim SCENARIO=FILE` in virtual time
+([simulation.md](simulation.md)), `make run SCENARIO=FILE` on Mininet, with real switches and
+agents; `make experiment` varies one ([experiments.md](experiments.md)).
 
-`[[event]]` lists break things while traffic runs: every phase (file, each incast, write, read) has
-the same events, at the same times after its traffic starts, and begins and ends with a fabric that
-is whole. What was done when is in `results/run/faults.jsonl`. With a process per switch links can
-go down and up (`FUSED=0`) and switches restart (also `SWITCH=bmv2`); loss, corruption, rates and
-captures need the fabric in one process.
+## Phases
+
+Traffic is a workload ([workloads.md](workloads.md)), or a list of `[[phase]]` that are run one
+after the other, each with a workload of its own. A phase begins when the one before it has ended;
+with `repeat` it is run several times with different seeds. In the results every row names its
+phase and its round. Schemes that cannot do what a phase wants leave it out (`transports`). Under
+the wall clock the fabric stays up for all of them; in virtual time each has a simulator of its
+own.
+
+```toml
+[[phase]]
+name = "incast"
+objects = "files"   # wall clock: the commands `ebb-agent send` and `fetch`, our own SHA-256
+repeat = 3
+[[phase.workload.traffic]]
+name = "incast"
+pattern = { type = "incast", senders = 8 }
+arrivals = { type = "once" }
+size = { type = "fixed", bytes = 100_000 }
+```
+
+What `make run` prints is of these files as of any other: goodput of every phase that all schemes
+run; completion times and the queue at the receiver's port of the phase `incast`, or of the last
+one. Completion times are those of the part of the workload that has the name of its phase, if one
+has; what crosses it has another name. The checks are about phases called `incast`, `write` and
+`read`; `write` and `read` have a table of their own, where goodput counts the object once, until
+the last host has it. To have your own tour, copy `experiments/scenarios/tour.toml`.
+
+`[[event]]` lists break things while traffic runs: every phase has the same events, at the same
+times after its traffic starts, and begins and ends with a fabric that is whole. What was done
+when is in `results/run/faults.jsonl`, or in `run.json` in virtual time. With a process per switch
+links can go down and up (`FUSED=0`) and switches restart (also `SWITCH=bmv2`); loss, corruption,
+rates and captures need the fabric in one process.
+
+| key | under the wall clock |
+|---|---|
+| `sample`, `arrivals_every_ns`, `coding_bps`, `content` | without effect |
+| `seed` | one |
+| `objects` | without effect in virtual time |
 
 ## How slow, and whether the machine kept up
 
-Without `dilation` in the file and `DILATION=` on the command line, a short incast before the
-schemes, 50 times slower than nominal, tells whether this machine keeps up. If not, the fabric is
-brought up again as slow as it needs (up to three times), and a line says what was measured and
-what was chosen. It is never less than 50, so that runs can be compared.
+Without `dilation` in the file and `DILATION=` on the command line, a phase before the schemes
+(the incast if there is one), 50 times slower than nominal, tells whether this machine keeps up.
+If not, the fabric is brought up again as slow as it needs (up to three times), and a line says
+what was measured and what was chosen. It is never less than 50, so that runs can be compared.
 
 | measured in every phase | enough if | why |
 |---|---|---|
@@ -69,8 +106,7 @@ such trials out and names them. `make bench` says so of a subject if other proce
 | `smoke.toml` | `make test-e2e`: small and quick |
 | `return-to-sender.toml` | NDP with a control queue that overflows: headers are returned |
 | `link-failure.toml` | a link dies under every transfer, and the controller routes around it |
-
-`python -m ebb_experiments.cli --scenario FILE` runs one.
+| `sim/*.toml` | `make sim`, and what `tests/golden` records |
 """
 
 

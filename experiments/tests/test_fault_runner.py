@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from ebb_controller.reconcile import Change, ControllerError
-from ebb_experiments.checks import checks
-from ebb_experiments.fault_runner import FaultRunner, check_separate
-from ebb_experiments.faults import FaultKeys, Step, steps
-from ebb_experiments.loop import LoopThread
+from ebb_experiments.run.fault_runner import FaultRunner, check_separate
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.scenario.faults import FaultKeys, Step, steps
+from ebb_experiments.tour.checks import checks
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
 from ebb_topologies.model import LinkEnds, from_table
@@ -87,9 +87,8 @@ def loop() -> Iterator[LoopThread]:
         yield running
 
 
-def runner(world: Any, planned: list[Step], loop: LoopThread, directory: Path) -> FaultRunner:
+def runner(world: Any, loop: LoopThread, directory: Path) -> FaultRunner:
     return FaultRunner(
-        planned,
         world,
         world,
         Dilation(D),
@@ -102,9 +101,10 @@ def test_steps_happen_when_they_are_due_and_everything_is_whole_afterwards(
     loop: LoopThread, tmp_path: Path
 ) -> None:
     world = World()
-    faults = runner(world, plan(link(3, up=False), link(9, up=True)), loop, tmp_path)
+    faults = runner(world, loop, tmp_path)
+    planned = plan(link(3, up=False), link(9, up=True))
     began = time.monotonic()
-    with faults.during("ndp", "file", time.monotonic_ns()):
+    with faults.during(planned, "ndp", "file", time.monotonic_ns()):
         time.sleep(0.2)
     assert world.names() == ["down", "reroute 1", "up", "reroute 0", "repair", "reroute 0"]
     for (_what, at), due_ms in zip(world.calls, (3, 5, 9, 11), strict=False):
@@ -122,7 +122,7 @@ def test_a_slow_controller_holds_up_its_own_reactions_but_no_fault(
 ) -> None:
     world = World(slow_seconds=0.1)
     planned = plan(link(1, up=False), link(3, up=True), delay_ns=MILLISECOND)
-    with runner(world, planned, loop, tmp_path).during("ndp", "file", time.monotonic_ns()):
+    with runner(world, loop, tmp_path).during(planned, "ndp", "file", time.monotonic_ns()):
         time.sleep(0.3)
     assert world.names()[:4] == ["down", "reroute 1", "up", "reroute 0"]
     times = dict(reversed(world.calls))
@@ -134,8 +134,9 @@ def test_what_is_not_due_when_the_phase_ends_does_not_happen(
     loop: LoopThread, tmp_path: Path
 ) -> None:
     world = World()
-    faults = runner(world, plan(link(1, up=False), link(900, up=True)), loop, tmp_path)
-    with faults.during("ndp", "file", time.monotonic_ns()):
+    faults = runner(world, loop, tmp_path)
+    planned = plan(link(1, up=False), link(900, up=True))
+    with faults.during(planned, "ndp", "file", time.monotonic_ns()):
         time.sleep(0.1)
     assert world.names() == ["down", "reroute 1", "repair", "reroute 0"]
     assert faults.history[0].left_out == 2
@@ -152,7 +153,7 @@ def test_captures_end_and_switches_come_back_with_the_phase(
         {"at_ns": 1, "do": "restart-switch", "switch": "s1"},
         delay_ns="never",
     )
-    with runner(world, planned, loop, tmp_path).during("ndp", "incast0", time.monotonic_ns()):
+    with runner(world, loop, tmp_path).during(planned, "ndp", "incast0", time.monotonic_ns()):
         time.sleep(0.1)
     assert world.names() == [
         "capture l0:2 ndp-incast0-l0-2",
@@ -169,10 +170,11 @@ def test_a_step_that_fails_is_told_after_the_phase(
     refused: str, loop: LoopThread, tmp_path: Path
 ) -> None:
     world = World(refuse=refused)
-    faults = runner(world, plan(link(1, up=False)), loop, tmp_path)
+    faults = runner(world, loop, tmp_path)
+    planned = plan(link(1, up=False))
     with (
         pytest.raises(ControllerError, match=f"cannot {refused}"),
-        faults.during("ndp", "file", time.monotonic_ns()),
+        faults.during(planned, "ndp", "file", time.monotonic_ns()),
     ):
         time.sleep(0.1)
     assert "repair" in world.names()
@@ -180,10 +182,11 @@ def test_a_step_that_fails_is_told_after_the_phase(
 
 def test_the_failure_of_the_phase_itself_comes_first(loop: LoopThread, tmp_path: Path) -> None:
     world = World(refuse="repair")
-    faults = runner(world, plan(link(1, up=False)), loop, tmp_path)
+    faults = runner(world, loop, tmp_path)
+    planned = plan(link(1, up=False))
     with (
         pytest.raises(TimeoutError, match="still sending"),
-        faults.during("ndp", "file", time.monotonic_ns()),
+        faults.during(planned, "ndp", "file", time.monotonic_ns()),
     ):
         raise TimeoutError("still sending")
     assert "repair" in world.names()
@@ -191,7 +194,7 @@ def test_the_failure_of_the_phase_itself_comes_first(loop: LoopThread, tmp_path:
 
 def test_without_events_nothing_is_touched(loop: LoopThread, tmp_path: Path) -> None:
     world = World()
-    with runner(world, [], loop, tmp_path).during("ndp", "file", time.monotonic_ns()):
+    with runner(world, loop, tmp_path).during([], "ndp", "file", time.monotonic_ns()):
         pass
     assert world.calls == []
 

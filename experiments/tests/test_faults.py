@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ebb_controller.reconcile import Change
-from ebb_experiments.faults import (
+from ebb_experiments.scenario.faults import (
     FaultKeys,
     Reinstall,
     Reroute,

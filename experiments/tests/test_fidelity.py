@@ -19,11 +19,15 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from ebb_experiments.sim.results import Results
-from ebb_experiments.sim.run import Binaries, Run
-from ebb_experiments.sim.scenario import Loaded, SimScenario, resolve
-from ebb_experiments.sim.wall import WallRun
+from ebb_experiments.results.results import Results
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.virtual import Virtual
+from ebb_experiments.run.wall import Wall, Where
+from ebb_experiments.scenario.loaded import Loaded, resolve
+from ebb_experiments.scenario.spec import ScenarioFile
 from ebb_topologies.files import validate
+from ebb_topologies.targets import target
 
 BUILD = Path(__file__).resolve().parents[2] / "build"
 BINARIES = Binaries(BUILD)
@@ -75,7 +79,7 @@ def load(scheme: str, traffics: list[dict[str, Any]]) -> Loaded:
         "workload": {"traffic": traffics},
         "dilation": DILATION,
     }
-    return resolve(validate(SimScenario, table, "test"), "fidelity", Path())
+    return resolve(validate(ScenarioFile, table, "test"), "fidelity", Path())
 
 
 def times(results: Results) -> list[float]:
@@ -84,10 +88,11 @@ def times(results: Results) -> list[float]:
 
 
 def both(loaded: Loaded, scheme: str, directory: Path) -> tuple[Results, Results]:
-    for name in ("virtual", "wall"):
-        (directory / name).mkdir()
-    virtual = Run(loaded, scheme, 1, BINARIES, directory / "virtual").go()
-    return virtual, WallRun(loaded, scheme, 1, BINARIES, directory / "wall").go()
+    virtual = Run(loaded, scheme, 1, Virtual(BINARIES), directory / "virtual").go()
+    fused = target("ebb", BUILD, fused=True)
+    where = Where(fused, BINARIES.program, BINARIES, directory / "fabric")
+    with LoopThread() as loop, Wall(loaded, where, loop) as wall:
+        return virtual, Run(loaded, scheme, 1, wall, directory / "wall").go()
 
 
 def test_a_lone_flow_takes_the_same_time(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from ebb_experiments.sim.results import Results
-from ebb_experiments.sim.tables import SCHEMAS
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import SCHEMAS
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trials import Trial, trials
 from study_tables import experiment

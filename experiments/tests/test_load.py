@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -13,13 +13,12 @@ import pytest
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.multicast import MulticastGroup, tree_ports
 from ebb_controller.traffic_manager import lateness
-from ebb_experiments.agents import Agent
-from ebb_experiments.calibration import too_busy
-from ebb_experiments.checks import checks
-from ebb_experiments.load import BUSIEST, Late, Load, Others, Processors, enough, read_stat
-from ebb_experiments.measure import FabricCounts, Flow
+from ebb_experiments.results.load import BUSIEST, Late, Load, Others, Processors, enough, read_stat
+from ebb_experiments.run.agents import Agent
 from ebb_experiments.study.mininet import too_busy as too_busy_trial
-from ebb_experiments.tour import Round, SchemeResult
+from ebb_experiments.tour.calibration import too_busy
+from ebb_experiments.tour.checks import checks
+from ebb_experiments.tour.summary import FabricCounts, Round, SchemeResult
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import from_table
 from ebb_topologies.processes import Process
@@ -28,7 +27,7 @@ PACKET_NS = 12_000
 """1500 bytes at 1 Gbit/s."""
 ON_TIME = Late(1000, 100_000.0, 900_000.0)
 CALM = Load(ON_TIME, ON_TIME, 0.3)
-FLOW = Flow(1000, 0.0, 1e6, 0, 0, 0, 0, ok=True)
+FLOW = {"traffic": "incast", "status": "finished", "timeouts": 0, "payload_bytes_sent": 1}
 
 
 def test_the_percentile_of_several_is_their_mean_by_the_number_of_events() -> None:
@@ -67,13 +66,12 @@ def test_processors_are_read_as_proc_has_them(tmp_path: Path) -> None:
     assert 0 < busy <= total
 
 
-def test_the_last_line_of_an_agent_is_no_record(tmp_path: Path) -> None:
+def test_the_last_line_of_an_agent_says_how_late_it_was(tmp_path: Path) -> None:
     output = tmp_path / "lines"
     told = {"wakeups": {"count": 7, "p99_ns": 5, "p999_ns": 6, "max_ns": 6}}
     lines = [{"event": "ready"}, {"event": "flow"}, {"event": "end", "lateness": told}]
     output.write_text("".join(json.dumps(line) + "\n" for line in lines))
     agent = Agent(cast(Process, None), output, lambda: None)
-    assert agent.records() == [{"event": "flow"}]
     assert agent.late() == Late(7, 5, 6)
 
 
@@ -102,8 +100,15 @@ def test_a_trial_of_a_busy_machine_is_not_valid() -> None:
 
 
 def result(load: Load | None) -> SchemeResult:
-    counts = FabricCounts(1000, 100.0, 0, 0, 0, 0, 0, load=load)
-    return SchemeResult(FLOW, replace(counts, load=CALM), [Round([FLOW], [FLOW], counts)])
+    counts = FabricCounts(1000, 100.0, 0, 0, 0, 0, 0)
+    return SchemeResult(
+        [Round("file", [FLOW], counts, CALM), Round("incast", [FLOW], counts, load)]
+    )
+
+
+def test_a_load_outlives_a_file() -> None:
+    for load in (CALM, Load(ON_TIME, None, 1.0)):
+        assert Load.of(json.loads(json.dumps(asdict(load)))) == load
 
 
 def test_rows_of_a_busy_machine_are_named_with_the_dilation_that_would_do() -> None:

@@ -14,12 +14,14 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from ebb_experiments.sim.progress import expectation
-from ebb_experiments.sim.results import Results
-from ebb_experiments.sim.run import Binaries, Run
-from ebb_experiments.sim.scenario import SimScenario, resolve
-from ebb_experiments.sim.simulator import SimulatorError
-from ebb_experiments.sim.tables import SCHEMAS
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import SCHEMAS
+from ebb_experiments.run.progress import expectation
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.simulator import SimulatorError
+from ebb_experiments.run.virtual import Virtual
+from ebb_experiments.scenario.loaded import resolve
+from ebb_experiments.scenario.spec import ScenarioFile
 from ebb_topologies.files import validate
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,9 +46,9 @@ def simulate(directory: Path, scheme: str, threads: int = 1, **keys: Any) -> Res
     table = {"schemes": [scheme], "workload": incast(), **keys}
     if "single_rack" not in keys:
         table["leaf_spine"] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 3}
-    loaded = resolve(validate(SimScenario, table, "test"), "test", directory)
+    loaded = resolve(validate(ScenarioFile, table, "test"), "test", directory)
     (seed,) = loaded.spec.seeds
-    return Run(loaded, scheme, seed, BINARIES, directory, threads=threads).go()
+    return Run(loaded, scheme, seed, Virtual(BINARIES, threads), directory).go()
 
 
 @needs_simulator

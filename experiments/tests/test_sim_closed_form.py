@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ebb_experiments.sim.run import Binaries, Run
-from ebb_experiments.sim.scenario import SimScenario, resolve
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.virtual import Virtual
+from ebb_experiments.scenario.loaded import resolve
+from ebb_experiments.scenario.spec import ScenarioFile
 from ebb_topologies.files import validate
 
 BINARIES = Binaries(Path(__file__).resolve().parents[2] / "build")
@@ -78,8 +80,8 @@ def test_a_lone_flow(tmp_path: Path, scheme: str, destination: str, switches: in
         "override": {scheme: {"agent": WINDOWS[scheme]}},
         "workload": {"group": groups, "traffic": traffic},
     }
-    loaded = resolve(validate(SimScenario, table, "test"), "test", tmp_path)
-    results = Run(loaded, scheme, loaded.spec.seeds[0], BINARIES, tmp_path, threads=1).go()
+    loaded = resolve(validate(ScenarioFile, table, "test"), "test", tmp_path)
+    results = Run(loaded, scheme, loaded.spec.seeds[0], Virtual(BINARIES, 1), tmp_path).go()
     assert len(results.flows) == len(traffic)
     for flow in results.flows:
         expected = closed_form_ns(scheme, flow["stream_bytes"], switches)

@@ -7,13 +7,13 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from ebb_experiments.sim.flows import FlowTable
-from ebb_experiments.sim.tables import BY_RECEIVER, BY_SENDER
+from ebb_experiments.results.flows import FlowTable
+from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, PAYLOAD
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology, from_table
 
 HEAD = {"scheme": "x", "seed": 1}
-COUNTS = dict.fromkeys((*BY_SENDER, *BY_RECEIVER), 1)
+COUNTS = dict.fromkeys((*BY_SENDER, PAYLOAD, *BY_RECEIVER), 1)
 
 
 @pytest.fixture

@@ -1,36 +1,38 @@
-"""Scenario files of `ebb-sim`: what they may say, and what is said about those that may not."""
+"""Scenario files: what they may say, and what is said about those that may not."""
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ebb_experiments.faults import Reroute, SetLink
-from ebb_experiments.sim.scenario import (
-    Loaded,
-    SimScenario,
-    load_sim_scenario,
-    resolve,
-    sampled_queues,
-)
+from ebb_experiments.scenario.faults import Reroute, SetLink
+from ebb_experiments.scenario.loaded import Loaded, load_scenario, resolve, sampled_queues
+from ebb_experiments.scenario.spec import ScenarioFile
 from ebb_topologies.files import InputError, validate
 
-SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios" / "sim"
+SCENARIOS = Path(__file__).resolve().parents[1] / "scenarios"
 WORKLOAD = {"traffic": []}
 RACK = {"single_rack": {"hosts": 3}, "schemes": ["ndp"], "workload": WORKLOAD}
 
 
 def load(tmp_path: Path, **keys: Any) -> Loaded:
     table = {key: value for key, value in {**RACK, **keys}.items() if value is not None}
-    return resolve(validate(SimScenario, table, "test"), "test", tmp_path)
+    return resolve(validate(ScenarioFile, table, "test"), "test", tmp_path)
+
+
+def phase(name: str, **keys: Any) -> dict[str, Any]:
+    return {"name": name, "workload": WORKLOAD, **keys}
 
 
 @pytest.mark.parametrize(
-    "path", sorted(p for p in SCENARIOS.glob("*.toml") if "workload" not in p.name)
+    "path", sorted(p for p in SCENARIOS.rglob("*.toml") if "workload" not in p.name)
 )
 def test_every_scenario_of_the_tree_loads(path: Path) -> None:
-    assert load_sim_scenario(path).schemes
+    loaded = load_scenario(path)
+    assert list(loaded.schemes) == loaded.spec.schemes
+    assert all(list(loaded.plays(scheme)) for scheme in loaded.schemes)
 
 
 def test_an_inline_fabric_has_its_rates_and_is_slowed_in_proportion(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_faults_are_part_of_a_scenario(tmp_path: Path) -> None:
 def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:
     (tmp_path / "sizes.txt").write_text("# bytes, share\n100 0.5\n\n2000 1.0 # all\n")
     size = {"type": "empirical", "file": "sizes.txt", "interpolation": "step"}
-    workload = load(tmp_path, workload={"traffic": [{"size": size}]}).workload
+    workload = load(tmp_path, workload={"traffic": [{"size": size}]}).phases[0].workload
     points = [(100, 0.5), (2_000, 1.0)]
     inlined = {"type": "empirical", "points": points, "interpolation": "step"}
     assert workload["traffic"][0]["size"] == inlined
@@ -104,6 +106,22 @@ def test_files_of_a_workload_become_part_of_it(tmp_path: Path) -> None:
         ({"override": {"ndp": {"fabric": {"queues": 1}}}}, "with override.ndp: unknown key"),
         ({"override": {"ndp": {"agents": {}}}}, "valid keys: agent, fabric, label, scheme"),
         ({"workload": "none.toml"}, "none.toml: cannot be read"),
+        ({"workload": None}, r"give exactly one of workload, \[\[phase\]\]"),
+        ({"phase": [phase("a")]}, r"give exactly one of workload, \[\[phase\]\]"),
+        ({"workload": None, "phase": [phase("a"), phase("a")]}, "two phases 'a' for one transport"),
+        (
+            {"workload": None, "phase": [phase("a", transports=["ndp"]), phase("a")]},
+            "two phases 'a' for one transport",
+        ),
+        ({"workload": None, "phase": [phase("A")]}, "name"),
+        ({"workload": None, "phase": [phase("a", repeat=1_000_000_000)]}, "repeat"),
+        ({"workload": {"group": [{"hosts": ["h9"]}]}}, "has no host 'h9'"),
+        ({"group": [{"receivers": ["h99"]}]}, "has no host 'h99'"),
+        (
+            {"group": [{"receivers": ["h1"], "address": "10.0.0.1"}]},
+            "not an IPv4 multicast address",
+        ),
+        ({"group": [{"receivers": ["h1", "h2"]}, {"receivers": ["h2", "h1"]}]}, "two multicast"),
         ({"dilation": 0}, "dilation"),
         ({"seed": []}, "seed"),
         ({"seed": -1}, "seed"),
@@ -127,7 +145,50 @@ def test_what_is_wrong_is_said_in_one_line(
 def test_loads_are_of_the_hosts_links_and_slowed_with_them(tmp_path: Path) -> None:
     """The generator's own default would stay 1 Gbit/s in a network that runs slower."""
     fast = load(tmp_path, single_rack={"hosts": 3, "rate_bps": 10_000_000_000})
-    assert fast.keys_of_workload["link_rate_bps"] == 10_000_000_000
-    assert fast.dilation.slow(fast.keys_of_workload)["link_rate_bps"] == 100_000_000
+    assert fast.phases[0].workload["link_rate_bps"] == 10_000_000_000
+    assert fast.dilation.slow(fast.phases[0].workload)["link_rate_bps"] == 100_000_000
     own = load(tmp_path, workload={"traffic": [], "link_rate_bps": 5})
-    assert own.keys_of_workload["link_rate_bps"] == 5
+    assert own.phases[0].workload["link_rate_bps"] == 5
+
+
+def test_phases_are_run_in_order_by_those_whom_they_concern(tmp_path: Path) -> None:
+    seeded = {"name": "b", "workload": {"seed": 7, "traffic": []}, "transports": ["scdp"]}
+    phases = [phase("a", repeat=2), seeded]
+    loaded = load(tmp_path, workload=None, phase=phases, schemes=["ndp", "scdp"])
+    assert [play.label for play in loaded.plays("ndp")] == ["a0", "a1"]
+    assert [play.label for play in loaded.plays("scdp")] == ["a0", "a1", "b"]
+    # Each round has a seed of its own, and a workload may have one.
+    seeds = [play.workload(1)["seed"] for play in loaded.plays("scdp")]
+    assert seeds == [1, 1001, 7]
+
+
+def test_multicast_groups_are_those_of_the_file(tmp_path: Path) -> None:
+    groups = [{"receivers": ["h1", "h3"]}, {"receivers": ["h2"], "address": "239.9.9.9"}]
+    derived, given = load(tmp_path, group=groups).groups
+    assert (derived.group, derived.members) == (1, ("h1", "h3"))
+    assert derived.address.startswith("239.")
+    assert (given.address, given.group) == ("239.9.9.9", 2)
+
+
+@pytest.mark.parametrize(
+    ("table", "phase"),
+    [
+        ("[file]\nbytes = 5", 'pattern = { type = "random"'),
+        ("[incast]\nsenders = 8", 'pattern = { type = "incast"'),
+        ("[storage]", 'pattern = { type = "storage-write"'),
+    ],
+)
+def test_a_key_of_before_is_told_with_the_phase_to_write(
+    tmp_path: Path, table: str, phase: str
+) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(f'topology = "x.toml"\nschemes = ["ndp"]\n{table}\n')
+    with pytest.raises(InputError) as caught:
+        load_scenario(path)
+    first, *lines = str(caught.value).splitlines()
+    assert first == f"{path}: {table.splitlines()[0]} is a phase now; write"
+    assert lines[0] == "[[phase]]"
+    assert any(line.startswith(phase) for line in lines)
+    # What is told is a phase indeed.
+    text = "\n".join(lines[:-1])
+    validate(ScenarioFile, RACK | {"workload": None} | tomllib.loads(text), "told")

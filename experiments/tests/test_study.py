@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tomli_w
-from ebb_experiments.sim.run import Binaries
+from ebb_experiments.run.virtual import Binaries
 from ebb_experiments.study import cli
 from ebb_experiments.study.pace import Pace, expected_end
 from ebb_experiments.study.run import plan
@@ -52,7 +52,7 @@ def test_an_axis_sets_its_paths_in_workload_and_scheme() -> None:
     assert first.labels == {"threshold": 6_000, "senders": "two"}
     marking = first.loaded.schemes["dctcp"].fabric.step_marking
     assert marking is not None and marking.threshold_bytes == 6_000
-    assert first.loaded.workload["traffic"][0]["pattern"]["senders"] == 2
+    assert first.loaded.phases[0].workload["traffic"][0]["pattern"]["senders"] == 2
     assert first.loaded.spec.limit_ns == 5_000
 
 

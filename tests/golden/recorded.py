@@ -9,14 +9,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from ebb_experiments.sim.results import Results
-from ebb_experiments.sim.run import Binaries, Run
-from ebb_experiments.sim.scenario import load_sim_scenario
-from ebb_experiments.sim.tables import SCHEMAS
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import SCHEMAS
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.virtual import Virtual
+from ebb_experiments.scenario.loaded import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 SCENARIOS = ROOT / "experiments" / "scenarios" / "sim"
+
+NOT_RECORDED = ("phase", "round", "payload_bytes_sent")
+"""Columns of tables: what a scenario calls the run, and what follows from the trace."""
 
 Golden = dict[str, Any]
 
@@ -28,14 +32,14 @@ def digest(data: bytes) -> str:
 def simulated(scenario: str, scratch: Path) -> Golden:
     """By scheme and seed: the hash of the trace, and a digest of the rows of every table."""
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
-    loaded = load_sim_scenario(SCENARIOS / f"{scenario}.toml", None)
+    loaded = load_scenario(SCENARIOS / f"{scenario}.toml", None)
     found = {}
     for scheme in loaded.schemes:
         for seed in loaded.spec.seeds:
             folder = scratch / f"{scheme}-{seed}"
             folder.mkdir()
             found[f"{scheme}, seed {seed}"] = summary(
-                Run(loaded, scheme, seed, Binaries(BUILD), folder).go()
+                Run(loaded, scheme, seed, Virtual(Binaries(BUILD)), folder).go()
             )
     return found
 
@@ -44,7 +48,10 @@ def summary(results: Results) -> Golden:
     """Tables without rows are left out."""
     tables = {}
     for name in SCHEMAS:
-        if rows := results.rows(name):
+        if rows := [
+            {key: value for key, value in row.items() if key not in NOT_RECORDED}
+            for row in results.rows(name)
+        ]:
             tables[name] = f"{len(rows)} rows, {digest(json.dumps(rows).encode())}"
     return {"trace": results.run["trace_hash"], **tables}
 

@@ -42,10 +42,10 @@ def test_what_is_here_is_allowed(packages: Path) -> None:
     ("module", "imported"),
     [
         ("ebb_topologies/model.py", "ebb_controller.scheme"),
-        ("ebb_controller/scheme.py", "ebb_experiments.faults"),
-        ("ebb_experiments/faults.py", "ebb_experiments.fabric"),
+        ("ebb_controller/scheme.py", "ebb_experiments.scenario.faults"),
+        ("ebb_experiments/scenario/faults.py", "ebb_experiments.run.wall"),
         ("ebb_experiments/study/look.py", "ebb_experiments.study.figures"),
-        ("ebb_experiments/load.py", "ebb_agent.record"),
+        ("ebb_experiments/results/load.py", "ebb_agent.record"),
     ],
 )
 def test_an_import_upwards_or_in_a_circle_is_refused(

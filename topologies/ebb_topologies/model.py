@@ -43,7 +43,7 @@ Port = Annotated[int, Field(ge=1, le=510)]
 class Spec(BaseModel):
     """A part of a topology file. Unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class LinkDefaults(Spec):
@@ -79,12 +79,16 @@ class FatTreeSpec(Spec):
 
 class LeafSpineSpec(Spec):
     leaves: Annotated[int, Field(ge=1, le=64)] = 4
+    """Switches that hosts hang on."""
     spines: Annotated[int, Field(ge=1, le=64)] = 2
+    """Switches above, each with a link to every leaf."""
     hosts_per_leaf: Annotated[int, Field(ge=1, le=250)] = 4
+    """Hosts of each leaf."""
 
 
 class SingleRackSpec(Spec):
     hosts: Annotated[int, Field(ge=1, le=250)] = 4
+    """Of the only switch."""
 
 
 class HostSpec(Spec):

@@ -30,8 +30,8 @@ from ebb_experiments.bench import (
     writes,
 )
 from ebb_experiments.bench.section import Context, Section
-from ebb_experiments.load import MOST_OF_OTHERS, Others
-from ebb_experiments.sim.simulator import SimulatorError
+from ebb_experiments.results.load import MOST_OF_OTHERS, Others
+from ebb_experiments.run.simulator import SimulatorError
 
 SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "goodput": goodput.run,

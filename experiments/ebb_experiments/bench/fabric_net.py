@@ -35,7 +35,7 @@ from ebb_topologies.traffic_manager import traffic_manager_config
 from ebb_experiments.bench.line import REALTIME_PRIORITY
 from ebb_experiments.bench.machine import machine_cpu_s, process_cpu_s
 from ebb_experiments.bench.section import Context
-from ebb_experiments.loop import LoopThread
+from ebb_experiments.run.loop import LoopThread
 
 Record = dict[str, Any]
 LINK_DELAY_NS = 100_000

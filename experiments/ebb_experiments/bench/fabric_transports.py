@@ -6,6 +6,7 @@ import dataclasses
 import json
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,6 @@ from ebb_controller.scheme import Scheme, load_scheme
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.processes import Process
 
-from ebb_experiments.agents import AgentRunner, agent_parameters, wait_all
 from ebb_experiments.bench.fabric_net import (
     START_SECONDS,
     BenchFabric,
@@ -21,7 +21,7 @@ from ebb_experiments.bench.fabric_net import (
     sleep_until,
 )
 from ebb_experiments.bench.machine import process_cpu_s
-from ebb_experiments.fabric import AGENT_PORT
+from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, agent_parameters
 
 DILATION = Dilation(10)
 """The schemes are for 1 Gbit/s and 10 us; 100 Mbit/s and 100 us are ten times slower."""
@@ -66,14 +66,20 @@ def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> T
     scheme = load_scheme(name)
     fabric.configure(scheme.fabric)
     size = round(line_bps * seconds / 8)
-    runner = _runner(fabric, name, scheme, line_bps)
-    receivers = [runner.receiver(host.name) for host in fabric.topology.hosts]
+    agents, own = _agents(fabric, name, scheme, line_bps)
+    receivers = [
+        agents.start(host.name, f"recv-{host.name}", "recv", *own(host.name))
+        for host in fabric.topology.hosts
+    ]
     for receiver in receivers:
         receiver.wait_ready()
     before = fabric.drops()
     start_ns = time.monotonic_ns() + round(START_SECONDS * 1e9)
     senders = [
-        runner.sender(source.name, f"send-{source.name}", to.name, size, start_ns, seed)
+        agents.start(
+            *(source.name, f"send-{source.name}", "send", *own(source.name), to.ip),
+            *("--generate", str(size), "--seed", str(seed), "--start-at-ns", str(start_ns)),
+        )
         for seed, (source, to) in enumerate(fabric.pairs)
     ]
     processes = [agent.process for agent in (*senders, *receivers)]
@@ -89,7 +95,7 @@ def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> T
         time.sleep(0.02)
     cpu = fabric.cpu() - cpu_before
     elapsed = (time.monotonic_ns() - start_ns) / 1e9
-    records = wait_all(senders, limit - time.monotonic() + 1)
+    records = [_last(sender) for sender in senders]
     fabric.net.processes.stop([receiver.process for receiver in receivers])
     finished = [record for record in records if record["status"] == "finished"]
     counters: Counter[str] = Counter()
@@ -108,7 +114,10 @@ def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> T
     )
 
 
-def _runner(fabric: BenchFabric, name: str, scheme: Scheme, line_bps: int) -> AgentRunner:
+def _agents(
+    fabric: BenchFabric, name: str, scheme: Scheme, line_bps: int
+) -> tuple[Agents, Callable[[str], list[str]]]:
+    """And the options of an engine of a host."""
     binary = fabric.context.agent
     parameters: dict[str, Any] = DILATION.slow(agent_parameters(binary, scheme))
     parameters["nic"] |= {
@@ -121,7 +130,21 @@ def _runner(fabric: BenchFabric, name: str, scheme: Scheme, line_bps: int) -> Ag
         parameters[section]["initial_window_packets"] = WINDOW_PACKETS
     path = fabric.directory / f"{name}.json"
     path.write_text(json.dumps(parameters, indent=1))
-    return AgentRunner(fabric.net, binary, scheme.transport, path, AGENT_PORT, prefix=name)
+
+    def own(host: str) -> list[str]:
+        (port,) = fabric.topology.neighbours[host]
+        engine = ["--interface", f"{host}-eth{port}", "--params", str(path)]
+        return [*engine, "--scheme", scheme.transport]
+
+    return Agents(fabric.net, binary, fabric.directory / "records", name), own
+
+
+def _last(sender: Agent) -> Line:
+    """What a sender has told last; failed or not, if it has ended."""
+    records = [line for line in sender.lines() if line["event"] == "flow"]
+    if sender.process.running or not records:
+        raise AgentError(str(sender.process.died()))
+    return records[-1]
 
 
 def _cpu(processes: list[Process]) -> dict[int, float]:

@@ -28,7 +28,7 @@ from ebb_topologies.model import Topology, from_table
 from ebb_experiments.bench.line import INTERFACE, REALTIME_PRIORITY, Line, Middle, stdout_of
 from ebb_experiments.bench.machine import process_cpu_s
 from ebb_experiments.bench.section import Context
-from ebb_experiments.loop import LoopThread
+from ebb_experiments.run.loop import LoopThread
 
 SETTLE_SECONDS = 0.3
 """For packets under way."""

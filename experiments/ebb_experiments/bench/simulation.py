@@ -17,10 +17,10 @@ from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology, from_table
 
-from ebb_experiments.agents import agent_parameters
 from ebb_experiments.bench.section import Context, Section
-from ebb_experiments.loop import LoopThread
-from ebb_experiments.sim.simulator import FlowSpec, Simulator
+from ebb_experiments.run.agents import agent_parameters
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.simulator import FlowSpec, Simulator
 
 RATE_BPS = 100_000_000_000
 DELAY_NS = 1_000
@@ -244,11 +244,10 @@ class _Bench:
         build = self.context.agent.parent
         scheme = _scheme()
         slowed = DILATION.topology(topology)
-        parameters = DILATION.slow(agent_parameters(self.context.agent, scheme))
-        parameters["nic"] |= {
-            "rate_bps": round(DILATION.rate(RATE_BPS)),
-            "mtu_bytes": MTU_BYTES,
-        }
+        nominal = agent_parameters(
+            self.context.agent, scheme, rate_bps=RATE_BPS, mtu_bytes=MTU_BYTES
+        )
+        parameters = DILATION.slow(nominal)
         told: list[dict[str, Any]] = []
         simulator = Simulator(
             build / "ebb-simulator",
@@ -276,7 +275,7 @@ class _Bench:
             setup, before = time.monotonic() - started, _Usage.of(simulator.pid)
             pause = simulator.run(round(DILATION.time(LIMIT_NS)), until_flows_end=True)
             after = _Usage.of(simulator.pid)
-            report = simulator.report()
+            trace_hash = simulator.report()
         done = [record for record in told if record["role"] == "sender"]
         return Cost(
             hosts=len(topology.hosts),
@@ -290,7 +289,7 @@ class _Bench:
             seconds=pause.seconds,
             cpu_seconds=after.cpu_seconds - before.cpu_seconds,
             peak_mb=after.peak_mb,
-            trace_hash=report.trace_hash,
+            trace_hash=trace_hash,
         )
 
 

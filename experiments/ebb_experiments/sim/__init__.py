@@ -1,1 +1,1 @@
-"""Scenarios in virtual time: compiled P4, traffic managers and transports, simulated."""
+"""The command `ebb-sim`: scenarios in virtual time."""

@@ -21,13 +21,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ebb_experiments.agents import AgentError
-from ebb_experiments.measure import percentile
-from ebb_experiments.sim import simulator
-from ebb_experiments.sim.progress import expectation
-from ebb_experiments.sim.results import Results, clear
-from ebb_experiments.sim.run import Binaries, Run, Watch
-from ebb_experiments.sim.scenario import Loaded, load_sim_scenario
+from ebb_experiments.results.numbers import percentile
+from ebb_experiments.results.results import Results, clear
+from ebb_experiments.run import simulator
+from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.progress import expectation
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.virtual import Virtual, Watch
+from ebb_experiments.scenario.loaded import Loaded, load_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLE_WIDTH = 132
@@ -78,7 +79,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     names = [name.strip() for name in options.schemes.split(",")] if options.schemes else None
-    loaded = load_sim_scenario(options.scenario, names)
+    loaded = load_scenario(options.scenario, names)
     topology = loaded.topology
     link = topology.links[0]
     console.print(
@@ -98,20 +99,21 @@ def run(options: argparse.Namespace, console: Console) -> int:
                 directory /= f"seed-{seed}"
             directory.mkdir(parents=True, exist_ok=True)
             clear(directory)
+            plays = []
             with _Bar(console, label, loaded) as bar:
-                each = Run(
-                    loaded,
-                    name,
-                    seed,
-                    Binaries(options.build),
-                    directory,
-                    threads=options.threads,
-                    watch=Watch(bar.step, bar.progress),
-                )
-                results = each.go()
-            results.write(directory)
-            table.add_row(label, *_row(results))
-            failed += results.unfinished
+                watch = Watch(bar.step, bar.progress)
+                clock = Virtual(Binaries(options.build), options.threads, watch)
+                for play, results in zip(
+                    loaded.plays(name),
+                    Run(loaded, name, seed, clock, directory).plays(),
+                    strict=True,
+                ):
+                    several = len(loaded.phases) > 1
+                    table.add_row(f"{label}, {play.label}" if several else label, *_row(results))
+                    plays.append(results)
+            together = Results.together(plays)
+            together.write(directory)
+            failed += together.unfinished
     console.print(table)
     console.print(f"tables (Parquet, CSV) and run.json: {options.out / loaded.name}/", style="dim")
     if failed:

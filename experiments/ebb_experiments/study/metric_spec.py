@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ebb_experiments.sim.scenario import Spec
+from ebb_experiments.scenario.spec import Spec
 
 Stat = Literal["mean", "p50", "p90", "p99", "p99.9", "max", "min"]
 

@@ -13,13 +13,14 @@ from typing import Any
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.processes import ProcessDied
+from ebb_topologies.targets import target
 from ebb_topologies.text import printable
 from rich.console import Console
 
-from ebb_experiments.agents import AgentError
-from ebb_experiments.load import enough
-from ebb_experiments.loop import LoopThread
-from ebb_experiments.sim.run import Binaries
+from ebb_experiments.results.load import enough
+from ebb_experiments.run.agents import AgentError
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.study.progress import progress
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trial import BUILD, files_of, one_line
@@ -39,8 +40,6 @@ def unfit(trial: Trial) -> str | None:
     spec, topology = trial.loaded.spec, trial.loaded.topology
     if len(topology.hosts) > MOST_HOSTS:
         return f"{len(topology.hosts)} hosts; here are at most {MOST_HOSTS}, as in a fat-tree(4)"
-    if trial.loaded.steps:
-        return "it has faults, which `make run` has on Mininet"
     if spec.mtu_bytes > MTU_BYTES:
         return f"packets of {spec.mtu_bytes} bytes; the interfaces of the hosts take {MTU_BYTES}"
     seconds = trial.loaded.dilation.time(spec.limit_ns) / 1e9
@@ -74,19 +73,22 @@ def run(
     """How many failed; the others go on."""
     if os.geteuid() != 0:
         raise InputError("--fabric mininet makes network namespaces: run it as root")
-    from ebb_experiments.sim.wall import WallRun  # Mininet is there
+    from ebb_experiments.run.wall import Wall, Where  # Mininet is there
 
     failed = 0
     with progress(console, missing, store, workers=1) as advance, LoopThread() as loop:
         for trial_id, trial in missing:
             begun = time.time()
             with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
-                wall = WallRun(
-                    trial.loaded, trial.scheme, trial.seed, Binaries(build or BUILD),
-                    Path(directory), loop,
+                folder, binaries = Path(directory), Binaries(build or BUILD)
+                where = Where(
+                    target("ebb", binaries.directory, fused=True), binaries.program, binaries,
+                    folder / "fabric",
                 )  # fmt: skip
                 try:
-                    results = wall.go()
+                    with Wall(trial.loaded, where, loop) as wall:
+                        run = Run(trial.loaded, trial.scheme, trial.seed, wall, folder / "run")
+                        results = run.go()
                     store.write(trial, trial_id, files_of(trial, results, of_inputs, begun))
                     if (why := too_busy(results.run)) is not None:
                         console.print(

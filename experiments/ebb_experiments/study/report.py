@@ -15,7 +15,7 @@ from typing import Any
 from ebb_topologies.files import write as write_file
 from jinja2 import Environment, PackageLoader, select_autoescape
 
-from ebb_experiments.sim.run import Binaries, versions
+from ebb_experiments.run.run import Binaries, versions
 from ebb_experiments.study.claims import Checked, Estimate, Verdict, check, estimate
 from ebb_experiments.study.figures import Data, draw
 from ebb_experiments.study.look import LOOKS

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from ebb_topologies.files import InputError, load, validate
 from pydantic import Field, model_validator
 
-from ebb_experiments.sim.scenario import Override, Spec
+from ebb_experiments.scenario.spec import Override, Spec
 from ebb_experiments.study.look import LOOKS
 from ebb_experiments.study.metric_spec import Metric
 

@@ -16,18 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet
 from ebb_topologies.files import InputError
 
-from ebb_experiments.sim.results import Results
-from ebb_experiments.sim.run import Binaries, Run
+from ebb_experiments.results.results import Results
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.study.trials import Fabric, Trial
 
 META = "meta.json"
-NO_INPUT = ("cli", "fabric_cli", "progress", "wall", "ebb_tm_pb2", "ebb_fabric_pb2")
+NO_INPUT = ("cli", "fabric_cli", "progress", "ebb_tm_pb2", "ebb_fabric_pb2")
 """Modules that a trial does not use, or that are made from others."""
-SHARED = ("agents.py", "faults.py")
-"""Of `ebb_experiments`, what a trial uses."""
-
-
-WALL = "experiments/ebb_experiments/sim/wall.py"
+ONLY_WALL = ("wall", "players", "control", "fault_runner")
+"""Modules that only a trial under the wall clock uses."""
 BUILD = Path(__file__).resolve().parents[3] / "build"
 """Where `make build` of this Ebb puts the programs."""
 
@@ -44,14 +42,14 @@ def parts(build: Path | None = None, fabric: Fabric = "virtual") -> dict[str, st
     program = binaries.program
     paths = [program.p4info, program.json, binaries.simulator, binaries.agent]
     if fabric == "mininet":
-        paths += [binaries.directory / "ebb-switch", BUILD.parent / WALL]
+        paths.append(binaries.directory / "ebb-switch")
     found = {}
     for path in paths:
         if not path.exists():
             raise InputError(f"{path} is missing: run `make build`")
         about = path.stat()
         found[path.name] = _of_file(path, about.st_mtime_ns, about.st_size)
-    for package, paths in _sources().items():
+    for package, paths in _sources(fabric).items():
         digests = (_of_file(path, 0, 0) for path in paths)
         found[package] = hashlib.sha256("".join(digests).encode()).hexdigest()
     return found
@@ -71,22 +69,21 @@ def differing(expected: dict[str, str], build: Path | None = None) -> str | None
     return f"{', '.join(other)} in {(build or BUILD).parent} differ from the planner's"
 
 
-def _sources() -> dict[str, list[Path]]:
+def _sources(fabric: Fabric) -> dict[str, list[Path]]:
     import ebb_controller
     import ebb_topologies
 
-    import ebb_experiments.sim
+    from ebb_experiments import results, run, scenario
 
-    found = {
+    other = NO_INPUT if fabric == "mininet" else (*NO_INPUT, *ONLY_WALL)
+    return {
         package.__name__: sorted(
             path
             for path in Path(str(package.__file__)).parent.glob("*.py")
-            if path.stem not in NO_INPUT
+            if path.stem not in other
         )
-        for package in (ebb_topologies, ebb_controller, ebb_experiments.sim)
+        for package in (ebb_topologies, ebb_controller, scenario, results, run)
     }
-    above = Path(str(ebb_experiments.sim.__file__)).parents[1]
-    return found | {"ebb_experiments": [above / name for name in SHARED]}
 
 
 @cache
@@ -127,10 +124,8 @@ def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dic
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     begun = time.time()
     with tempfile.TemporaryDirectory(prefix="ebb-trial-") as directory:
-        run = Run(
-            trial.loaded, trial.scheme, trial.seed, binaries, Path(directory), threads=1
-        )  # fmt: skip
-        results = run.go()
+        clock = Virtual(binaries, threads=1)
+        results = Run(trial.loaded, trial.scheme, trial.seed, clock, Path(directory)).go()
     return files_of(trial, results, inputs(expected), begun)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -14,7 +14,8 @@ from typing import Any, Literal, get_args
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, validate
 
-from ebb_experiments.sim.scenario import Loaded, SimScenario, resolve
+from ebb_experiments.scenario.loaded import Loaded, resolve
+from ebb_experiments.scenario.spec import ScenarioFile
 from ebb_experiments.study.spec import Experiment, Scalar, Size
 
 Fabric = Literal["virtual", "mininet"]
@@ -40,10 +41,10 @@ class Trial:
 
     def id(self, inputs: str) -> str:
         """The same for the same content and inputs, on any machine; readable at the front."""
-        spec = self.loaded.spec.model_dump(mode="json", exclude={"workload", "topology"})
+        spec = self.loaded.spec.model_dump(mode="json", exclude={"workload", "phase", "topology"})
         content: dict[str, Any] = {
             "spec": spec,
-            "workload": self.loaded.workload,
+            "phases": [asdict(phase) for phase in self.loaded.phases],
             "schemes": {n: s.model_dump(mode="json") for n, s in self.loaded.schemes.items()},
             "network": repr((self.loaded.topology.hosts, self.loaded.topology.switches,
                              self.loaded.topology.links)),
@@ -114,7 +115,7 @@ def _trial(
             begin = ("override", scheme) if path.split(".")[0] in OF_SCHEME else ()
             put(table, [*begin, *path.split(".")], value, f"{name}: {path}")
     where = f"{name}, {scheme}"
-    loaded = resolve(validate(SimScenario, table, where), name, folder, where=where)
+    loaded = resolve(validate(ScenarioFile, table, where), name, folder, where=where)
     return Trial(name, size, scheme, seed, labels, loaded)
 
 

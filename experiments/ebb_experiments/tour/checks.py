@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ebb_experiments.fault_runner import PhaseFaults
-from ebb_experiments.tour import SchemeResult
+from ebb_experiments.run.fault_runner import PhaseFaults
+from ebb_experiments.tour.summary import SchemeResult, span_ns, total
 
 TRIMMING_SCHEMES = ("ndp", "scdp")
 RETURNING_SCHEMES = ("ndp-return",)
 """Their control queue overflows on purpose."""
 QUEUE_ORDER = ("tcp-droptail", "dctcp", "hull")
 """Average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
+INCAST, WRITE = "incast", "write"
+"""Phases that claims are about; a scenario may have others, or not these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,11 @@ def checks(
     """Every check that the schemes that were run allow. With faults nothing is said about losses,
     queues and timeouts, which then have other causes than congestion."""
     for name, result in results.items():
-        flows = [*result.flows, *(result.storage.flows if result.storage else ())]
-        failed = [flow.why for flow in flows if not flow.ok]
-        seen = f"{len(flows)} flows" if not failed else f"{len(failed)} failed: {failed[0]}"
+        flows = result.flows
+        failed = [flow for flow in flows if flow["status"] != "finished"]
+        seen = f"{len(flows)} flows"
+        if failed:
+            seen = f"{len(failed)} failed: {failed[0]['reason'] or failed[0]['status']}"
         yield Check(f"{name}: every object arrived with the right SHA-256", not failed, seen)
     if faults:
         yield from _faults(results, faults)
@@ -73,24 +77,22 @@ def _faults(results: Mapping[str, SchemeResult], faults: Sequence[PhaseFaults]) 
                 f"{len(reroutes)} times; routes were in force {min(took):.1f} to {max(took):.1f} "
                 "ms later",
             )
-        lost = result.file_fabric.link_lost_packets + result.incast_fabric.link_lost_packets
+        fabric = result.fabric()
+        lost = fabric.link_lost_packets
         if any(phase.breaks for phase in phases):
-            tells = result.file_fabric.max_queue_bytes is not None
+            tells = fabric.max_queue_bytes is not None
             yield Check(
                 f"{name}: frames were lost on links that were down or lossy",
                 lost > 0 if tells else None,
-                f"{lost} frames in file and incast" if tells else "BMv2 does not count them",
+                f"{lost} frames" if tells else "BMv2 does not count them",
             )
 
 
 def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     for name in TRIMMING_SCHEMES:
         if name in results:
-            counts = [results[name].file_fabric, results[name].incast_fabric]
-            if (stored := results[name].storage) is not None:
-                counts += [stored.write.fabric, stored.read.fabric]
-            dropped = sum(c.dropped_packets for c in counts)
-            lost_headers = sum(c.trim_dropped_packets for c in counts)
+            counts = results[name].fabric()
+            dropped, lost_headers = counts.dropped_packets, counts.trim_dropped_packets
             yield Check(
                 f"{name}: no packet lost without its header delivered",
                 dropped == 0 and lost_headers == 0,
@@ -101,11 +103,12 @@ def _no_losses(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     for name in RETURNING_SCHEMES:
-        if name in results:
-            back = results[name].incast_fabric.returned_packets
-            noticed = sum(flow.returned for round_ in results[name].rounds for flow in round_.flows)
+        if name in results and results[name].of(INCAST):
+            fabric = results[name].fabric(INCAST)
+            back = fabric.returned_packets
+            noticed = sum(total(each.flows, "returned") for each in results[name].of(INCAST))
             claim = f"{name}: headers without room were returned, and their senders got them"
-            if results[name].incast_fabric.max_queue_bytes is None:
+            if fabric.max_queue_bytes is None:
                 yield Check(claim, None, "BMv2 does not deflect (docs/trimming.md)")
             else:
                 seen = f"{back} returned by the switches, {noticed} counted by senders"
@@ -113,10 +116,10 @@ def _returns(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 
 def _queue_order(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
-    present = [name for name in QUEUE_ORDER if name in results]
+    present = [name for name in QUEUE_ORDER if name in results and results[name].of(INCAST)]
     for longer, shorter in pairwise(present):
-        high = results[longer].incast_fabric.average_queue_bytes
-        low = results[shorter].incast_fabric.average_queue_bytes
+        high = results[longer].fabric(INCAST).average_queue_bytes
+        low = results[shorter].fabric(INCAST).average_queue_bytes
         claim = f"{shorter}: average queue in the incast below {longer}'s"
         if low is None or high is None:
             yield Check(claim, None, NO_RATE)
@@ -127,33 +130,38 @@ def _queue_order(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     for name in TRIMMING_SCHEMES:
-        if name in results:
-            count = sum(flow.timeouts for flow in results[name].incast)
+        if name in results and results[name].of(INCAST):
+            count = _timeouts_of(results[name])
             claim = f"{name}: no timeout in the incast"
             yield Check(claim, count == 0, f"{count} timeouts", frozenset({name}))
-    if "tcp-droptail" in results:
+    if "tcp-droptail" in results and results["tcp-droptail"].of(INCAST):
         claim = "tcp-droptail: the incast does run into timeouts"
-        count = sum(flow.timeouts for flow in results["tcp-droptail"].incast)
-        if results["tcp-droptail"].incast_fabric.max_queue_bytes is None:
+        count = _timeouts_of(results["tcp-droptail"])
+        if results["tcp-droptail"].fabric(INCAST).max_queue_bytes is None:
             yield Check(claim, None, NO_RATE)
         else:
             yield Check(claim, count > 0, f"{count} timeouts", frozenset({"tcp-droptail"}))
 
 
+def _timeouts_of(result: SchemeResult) -> int:
+    """Of the flows that the incast is about."""
+    return sum(total(each.own, "timeouts") for each in result.of(INCAST))
+
+
 def _storage(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
     """SCDP, section III: one multicast session carries the object over each link once."""
-    if "scdp" not in results or (once := results["scdp"].storage) is None:
+    if "scdp" not in results or (once := results["scdp"].one(WRITE)) is None:
         return
-    replicas, sent = len(once.write.flows), once.write.sent_bytes / once.write.object_bytes
+    replicas, sent = len(once.own), once.sent_bytes / once.object_bytes
     yield Check(
         f"scdp: a write to {replicas} replicas leaves the writer once, repair symbols included",
         0 < sent < 1.5,
         f"{sent:.2f} times the object sent",
     )
-    if "ndp" not in results or (each := results["ndp"].storage) is None:
+    if "ndp" not in results or (each := results["ndp"].one(WRITE)) is None:
         return
     claim = f"scdp: all {replicas} replicas have the object sooner than with ndp's flow to each"
-    quick, slow = once.write.span_ns, each.write.span_ns
+    quick, slow = span_ns(once.own), span_ns(each.own)
     holds = quick is not None and slow is not None and quick < slow
     seen = [f"{span / 1e6:.1f} ms" if span is not None else "failed" for span in (quick, slow)]
     yield Check(claim, holds, " against ".join(seen), frozenset({"ndp", "scdp"}))

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ebb_topologies.dilation import Dilation
 
-from ebb_experiments.fabric import Fabric
-from ebb_experiments.load import Load, enough
-from ebb_experiments.scenario import MAX_DILATION
-from ebb_experiments.tour import SchemeResult, probe
+from ebb_experiments.results.load import Load, enough
+from ebb_experiments.run.run import Task
+from ebb_experiments.run.wall import Wall
+from ebb_experiments.scenario.loaded import Loaded, Play
+from ebb_experiments.scenario.spec import MAX_DILATION
+from ebb_experiments.tour.summary import Round, SchemeResult
 
 USUAL_DILATION = 50
 """What two processors keep up with. Not less on faster ones, so that runs can be compared."""
+PULLING = ("ndp", "scdp")
+PHASE = "incast"
 CALM = 0.5
 """Share of the processors' time that an incast may take where switches do not tell how late they
 are: the heaviest phase, storage, has up to twice its packets per second."""
@@ -34,12 +39,25 @@ class Calibration:
         return f"an incast {self.at:g} times slower: {self.measured}; {chosen}"
 
 
-def calibrate(fabric: Fabric) -> Calibration:
-    """Runs a short incast on a fabric that is up."""
-    at, load = fabric.dilation.factor, probe(fabric)
-    needed = load.needed(at, fabric.packet_ns, busiest=CALM)
+def calibrate(wall: Wall, directory: Path) -> Calibration:
+    """Runs a phase on a fabric that is up, with the scheme that has most packets."""
+    loaded = replace(wall.loaded, steps=[])
+    name, play = probe(loaded)
+    load = Round.of(wall.carry_out(Task(loaded, name, loaded.spec.seeds[0], play, directory))).load
+    assert load is not None
+    at = loaded.dilation.factor
+    needed = load.needed(at, loaded.packet_ns, busiest=CALM)
     chosen = at if needed <= at else min(MAX_DILATION, enough(needed))
     return Calibration(load, at, chosen)
+
+
+def probe(loaded: Loaded) -> tuple[str, Play]:
+    """A scheme whose receivers pull if there is one, and the incast if it runs one: many packets in
+    a short time."""
+    pulling = [name for name, scheme in loaded.schemes.items() if scheme.transport in PULLING]
+    name = [*pulling, *loaded.schemes][0]
+    plays = list(loaded.plays(name))
+    return name, next((play for play in plays if play.traffic.name == PHASE), plays[0])
 
 
 @dataclass(frozen=True, slots=True)

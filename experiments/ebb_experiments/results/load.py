@@ -63,6 +63,12 @@ class Load:
     processors: float
     """Busy share of all processors of the machine, by whatever ran on it."""
 
+    @classmethod
+    def of(cls, table: Mapping[str, Any]) -> Load:
+        """What `dataclasses.asdict` made of one."""
+        switches = None if table["switches"] is None else Late(**table["switches"])
+        return cls(Late(**table["agents"]), switches, table["processors"])
+
     @property
     def p99_ns(self) -> float:
         """The lateness of agents or of switches, whichever is greater."""

@@ -1,4 +1,4 @@
-"""Carries out a scenario's faults under the wall clock, while a phase of a tour runs.
+"""Carries out a scenario's faults under the wall clock, while a phase runs.
 
 Every phase has the same faults, at the same times after its traffic starts, and begins and ends
 with a fabric that is whole.
@@ -21,7 +21,8 @@ from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, naming
 from ebb_topologies.mininet_links import ControlError
 
-from ebb_experiments.faults import (
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.scenario.faults import (
     FabricControl,
     Reinstall,
     Reroute,
@@ -32,7 +33,6 @@ from ebb_experiments.faults import (
     StopCapture,
     carry_out,
 )
-from ebb_experiments.loop import LoopThread
 
 
 class RepairableFabric(FabricControl, Protocol):
@@ -68,8 +68,6 @@ class PhaseFaults:
 
 @dataclass
 class FaultRunner:
-    steps: Sequence[Step]
-    """By time."""
     fabric: RepairableFabric
     controller: Controller
     dilation: Dilation
@@ -82,15 +80,18 @@ class FaultRunner:
         self.log.unlink(missing_ok=True)
 
     @contextmanager
-    def during(self, scheme: str, phase: str, start_ns: int) -> Iterator[None]:
-        """Faults happen from `start_ns` (CLOCK_MONOTONIC) on, until the block ends.
+    def during(
+        self, steps: Sequence[Step], scheme: str, phase: str, start_ns: int
+    ) -> Iterator[None]:
+        """The steps, which are by time, happen from `start_ns` (CLOCK_MONOTONIC) on, until the
+        block ends.
 
         Raises the `ControllerError` or `ControlError` of a step that failed.
         """
-        if not self.steps:
+        if not steps:
             yield
             return
-        under_way = self.loop.run(_start(_Phase(self, f"{scheme}-{phase}", start_ns)))
+        under_way = self.loop.run(_start(_Phase(self, steps, f"{scheme}-{phase}", start_ns)))
         try:
             yield
         except BaseException:
@@ -98,8 +99,8 @@ class FaultRunner:
                 self.loop.run(under_way.end())
             raise
         self.loop.run(under_way.end())
-        left_out = len(self.steps) - len(under_way.done)
-        breaks = any(isinstance(s, SetLink) and (s.up is False or s.loss) for s in self.steps)
+        left_out = len(steps) - len(under_way.done)
+        breaks = any(isinstance(s, SetLink) and (s.up is False or s.loss) for s in steps)
         found = PhaseFaults(scheme, phase, under_way.done, left_out, breaks)
         self.history.append(found)
         with naming(self.log), self.log.open("a") as sink:
@@ -116,8 +117,11 @@ class _Phase:
 
     task: asyncio.Task[None]
 
-    def __init__(self, runner: FaultRunner, name: str, start_ns: int) -> None:
+    def __init__(
+        self, runner: FaultRunner, steps: Sequence[Step], name: str, start_ns: int
+    ) -> None:
         self._runner = runner
+        self._steps = steps
         self._start_ns = start_ns
         self._captures = f"{name}-"
         self._capturing: set[str] = set()
@@ -130,7 +134,7 @@ class _Phase:
         reactions happen one after the other."""
         last: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
-            for step in self._runner.steps:
+            for step in self._steps:
                 due = self._start_ns + self._runner.dilation.time(step.at_ns)
                 await asyncio.sleep(max(0.0, (due - time.monotonic_ns()) / 1e9))
                 if isinstance(step, Reroute | Reinstall):

@@ -16,7 +16,7 @@ from ebb_topologies.files import InputError
 from ebb_topologies.mininet_links import DOWN, ControlError
 from ebb_topologies.mininet_net import FabricNet
 
-from ebb_experiments.loop import LoopThread
+from ebb_experiments.run.loop import LoopThread
 
 T = TypeVar("T")
 

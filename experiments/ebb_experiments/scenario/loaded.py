@@ -1,138 +1,50 @@
-"""What `ebb-sim` runs: a fabric, schemes, a workload, faults and samples, all in nominal units."""
+"""A scenario with everything that it names: topology, schemes, workloads, steps of its faults."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal
 
+from ebb_controller.multicast import MulticastGroup, check
 from ebb_controller.scheme import SCHEMES, Scheme, known_schemes
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, load, validate
-from ebb_topologies.model import (
-    MAX_DELAY_NS,
-    MAX_RATE_BPS,
-    FatTreeSpec,
-    LeafSpineSpec,
-    SingleRackSpec,
-    Topology,
-    from_table,
-    load_topology,
-)
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from ebb_topologies.model import Topology, from_table, load_topology
 
-from ebb_experiments.faults import MAX_TIME_NS, FaultKeys, Step, steps
+from ebb_experiments.scenario.faults import Step, steps
+from ebb_experiments.scenario.spec import Links, Override, Phase, ScenarioFile
 
 DILATION_PER_GBPS = 10.0
 """A full-size packet takes 12 us at 1 Gbit/s, so slowed by 10 it takes 120 of the microseconds in
 which v1model tells the time, at any rate."""
 MAX_INSTANTS = 1_000_000
 """The most instants at which queues are sampled; each is a row per queue, some 200 bytes."""
-Seed = Annotated[int, Field(ge=0, le=2**32)]
+SEEDS_APART = 1_000
+"""Between the rounds of a phase."""
 SampledQueue = tuple[str, int, int]
 """switch, port, queue"""
 
 
-class Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+def _old(name: str, pattern: str, size: str) -> str:
+    """A phase as it is to be written instead of a key that has gone."""
+    return (
+        f'[[phase]]\nname = "{name}"\nobjects = "files"\n[[phase.workload.traffic]]\n'
+        f'name = "{name}"\npattern = {pattern}\narrivals = {{ type = "once" }}\n'
+        f'size = {{ type = "fixed", bytes = {size} }}\n'
+        "(all keys: docs/scenarios.md, docs/workloads.md; a whole example: "
+        "experiments/scenarios/tour.toml)"
+    )
 
 
-class Links(Spec):
-    """Keys of `[link_defaults]` of a topology file, beside those of its generator."""
-
-    rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] = 1_000_000_000
-    """Of every link."""
-    delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
-    """Of every link, one way."""
-    host_delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
-    """Of links to hosts; none: as of the others."""
-
-
-class FatTree(FatTreeSpec, Links):
-    pass
-
-
-class LeafSpine(LeafSpineSpec, Links):
-    pass
-
-
-class SingleRack(SingleRackSpec, Links):
-    pass
-
-
-class Sample(Spec):
-    """A time series of queue depths."""
-
-    ports: list[str]
-    """Ports of switches, as in `s1:3`; `*`, `?` and `[..]` stand for what they do in a shell."""
-    queues: list[Annotated[int, Field(ge=0, le=7)]] | None = None
-    """Their ids; none: all that the scheme has."""
-    every_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)]
-    """Nominal."""
-
-
-class Override(Spec):
-    """What differs from a scheme's file."""
-
-    scheme: str | None = None
-    """Name of the file, if it is not the one of the override: a scheme may run in variants."""
-    label: str | None = None
-    agent: dict[str, dict[str, Any]] = {}
-    fabric: dict[str, Any] = {}
-
-
-class SimScenario(FaultKeys, Spec):
-    topology: str | None = None
-    """Topology file, relative to the scenario file (docs/topologies.md)."""
-    fat_tree: FatTree | None = None
-    """Instead of a file: `{ k, rate_bps, delay_ns }`."""
-    leaf_spine: LeafSpine | None = None
-    """Instead of a file: `{ leaves, spines, hosts_per_leaf, rate_bps, delay_ns }`."""
-    single_rack: SingleRack | None = None
-    """Instead of a file: `{ hosts, rate_bps, delay_ns }`."""
-    schemes: list[str]
-    """Names of files in experiments/schemes, files of your own, or names in `override`."""
-    override: dict[str, Override] = {}
-    """By name of scheme: parameters that differ here, `agent` and `fabric` as in its file."""
-    workload: str | dict[str, Any]
-    """Workload file, relative to the scenario file, or its keys (docs/workloads.md)."""
-    dilation: Annotated[float, Field(ge=1, le=100_000)] | None = None
-    """How many times slower than nominal everything runs; it costs nothing. None: 10 for 1 Gbit/s
-    and in proportion for faster links, so that v1model's microseconds stay fine enough."""
-    seed: Seed | Annotated[list[Seed], Field(max_length=10_000)] = 1
-    """Of session ids and path entropy, and of a workload that has none of its own. Several: each
-    scheme runs with each."""
-    mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
-    """IP packets of the hosts are not longer."""
-    coding_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] = 0
-    """How fast a host codes a block of SCDP where symbols were lost; 0: in no time."""
-    content: Literal["zeros", "pattern"] = "zeros"
-    """Of the objects; pattern: different bytes everywhere, compared at the receiver."""
-    limit_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)] = 1_000_000_000
-    """Nominal time after which a run is given up, flows open or not."""
-    ends_with: list[str] = []
-    """Parts of the workload: the run ends with the last of their transfers, whatever the others do.
-    None: with all."""
-    arrivals_every_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
-    """Nominal; how often it is noted how much of every object has arrived. 0: never."""
-    warm_up_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
-    """What the switches' queues and ports count begins then; flows and the program's counters tell
-    of everything."""
-    sample: list[Sample] = []
-    """Queues that are looked at again and again."""
-
-    @model_validator(mode="after")
-    def _one_fabric(self) -> Self:
-        given = (self.topology, self.fat_tree, self.leaf_spine, self.single_rack)
-        if sum(one is not None for one in given) != 1:
-            raise ValueError("give exactly one of topology, fat_tree, leaf_spine, single_rack")
-        return self
-
-    @property
-    def seeds(self) -> list[int]:
-        return self.seed if isinstance(self.seed, list) else [self.seed]
+OLD_KEYS = {
+    "file": _old("file", '{ type = "random", from = "client", to = "server" }', "4_000_000"),
+    "incast": _old("incast", '{ type = "incast", senders = 8 }', "100_000"),
+    "storage": _old("write", '{ type = "storage-write", replicas = 3 }', "2_000_000"),
+}
+"""Keys that scenarios had before they had phases."""
 
 
 @dataclass(frozen=True)
@@ -140,39 +52,91 @@ class Loaded:
     """A scenario with everything it names."""
 
     name: str
-    spec: SimScenario
+    spec: ScenarioFile
     topology: Topology
     schemes: dict[str, Scheme]
-    workload: dict[str, Any]
-    """Keys of a workload file, which names no other."""
-    workload_place: str
-    """What people call the file that they come from."""
+    phases: list[Traffic]
+    groups: list[MulticastGroup]
+    """`group` of the file."""
     steps: list[Step]
+    """Faults and reactions of every phase."""
     dilation: Dilation
+    """In virtual time; under the wall clock whoever runs it puts another one in its place."""
+
+    def plays(self, scheme: str) -> Iterator[Play]:
+        """What a scheme runs, in order."""
+        transport = self.schemes[scheme].transport
+        for traffic in self.phases:
+            if traffic.transports is None or transport in traffic.transports:
+                for number in range(traffic.repeat):
+                    yield Play(traffic, number)
 
     @property
-    def keys_of_workload(self) -> dict[str, Any]:
-        """With the rate that loads are fractions of: a default of the generator would not be slowed
-        with the rest."""
-        rate = min(self.topology.link(host).rate_bps for host in self.topology.hosts)
-        return {"link_rate_bps": rate} | self.workload
+    def slowest_bps(self) -> int:
+        """Rate of the slowest link."""
+        return min(link.rate_bps for link in self.topology.links)
+
+    @property
+    def packet_ns(self) -> float:
+        """Nominal time of a full-size packet on the slowest link."""
+        return self.spec.mtu_bytes * 8e9 / self.slowest_bps
 
 
-def load_sim_scenario(path: Path, schemes: list[str] | None = None) -> Loaded:
-    """`schemes`: instead of the file's. Raises `InputError` in one line."""
-    spec = validate(SimScenario, load(path), str(path))
-    return resolve(spec, path.stem, path.parent, schemes, where=str(path))
+@dataclass(frozen=True)
+class Traffic:
+    """A phase with everything it names."""
+
+    name: str
+    workload: dict[str, Any]
+    """Keys of a workload file, which names no other. With the rate that loads are fractions of: a
+    default of the generator would not be slowed with the rest."""
+    place: str
+    """What people call the file that they come from."""
+    repeat: int = 1
+    transports: tuple[str, ...] | None = None
+    objects: Literal["generated", "files"] = "generated"
+
+
+@dataclass(frozen=True)
+class Play:
+    """One time that a phase is run."""
+
+    traffic: Traffic
+    round: int
+    """From 0."""
+
+    @property
+    def label(self) -> str:
+        """For people and names of files."""
+        return self.traffic.name + (str(self.round) if self.traffic.repeat > 1 else "")
+
+    def workload(self, seed: int) -> dict[str, Any]:
+        """With the seed of this round: of the workload, or `seed` if it has none."""
+        keys = {"seed": seed} | self.traffic.workload
+        return keys | {"seed": keys["seed"] + SEEDS_APART * self.round}
+
+
+def load_scenario(
+    path: Path, schemes: list[str] | None = None, topology: Topology | None = None
+) -> Loaded:
+    """`schemes` and `topology`: instead of the file's. Raises `InputError` in one line."""
+    table = load(path)
+    for key in OLD_KEYS.keys() & table:
+        raise InputError(f"{path}: [{key}] is a phase now; write\n{OLD_KEYS[key]}")
+    spec = validate(ScenarioFile, table, str(path))
+    return resolve(spec, path.stem, path.parent, schemes, where=str(path), topology=topology)
 
 
 def resolve(
-    spec: SimScenario,
+    spec: ScenarioFile,
     name: str,
     folder: Path,
     schemes: list[str] | None = None,
     where: str | None = None,
+    topology: Topology | None = None,
 ) -> Loaded:
-    """`where`: what people call the file; none: its name."""
-    topology = _topology(spec, folder)
+    """`where`: what people call the file; none: its name. `topology`: instead of the file's."""
+    topology = topology or _topology(spec, folder)
     if spec.warm_up_ns >= spec.limit_ns:
         raise InputError(f"warm_up_ns: {spec.warm_up_ns} is not before limit_ns = {spec.limit_ns}")
     if not spec.seeds:
@@ -192,16 +156,14 @@ def resolve(
         spec=spec,
         topology=topology,
         schemes=chosen,
-        workload=_workload(spec.workload, folder),
-        workload_place=(
-            str(folder / spec.workload) if isinstance(spec.workload, str) else where or name
-        ),
+        phases=[_traffic(phase, topology, folder, where or name) for phase in spec.phases],
+        groups=_groups(spec, topology),
         steps=steps(spec, topology),
         dilation=Dilation(spec.dilation or automatic_dilation(topology)),
     )
 
 
-def _check_rows(spec: SimScenario) -> None:
+def _check_rows(spec: ScenarioFile) -> None:
     """Raises `InputError` if a digit too few in a period would fill memory and disk."""
     periods = {f"sample {n}: every_ns": s.every_ns for n, s in enumerate(spec.sample, start=1)}
     for key, every_ns in (periods | {"arrivals_every_ns": spec.arrivals_every_ns}).items():
@@ -217,7 +179,7 @@ def automatic_dilation(topology: Topology) -> float:
     return DILATION_PER_GBPS * max(1.0, fastest / 1e9)
 
 
-def sampled_queues(spec: SimScenario, topology: Topology, scheme: Scheme) -> list[SampledQueue]:
+def sampled_queues(spec: ScenarioFile, topology: Topology, scheme: Scheme) -> list[SampledQueue]:
     """The queues that `[[sample]]` names, once each; all have the same period."""
     existing = [queue.id for queue in scheme.fabric.ports.queue]
     every_port = [
@@ -245,7 +207,7 @@ def sampled_queues(spec: SimScenario, topology: Topology, scheme: Scheme) -> lis
     return list(found)
 
 
-def _topology(spec: SimScenario, folder: Path) -> Topology:
+def _topology(spec: ScenarioFile, folder: Path) -> Topology:
     if spec.topology is not None:
         return load_topology(folder / spec.topology)
     for kind in ("fat_tree", "leaf_spine", "single_rack"):
@@ -254,7 +216,7 @@ def _topology(spec: SimScenario, folder: Path) -> Topology:
             links = given.model_dump(include=set(Links.model_fields), exclude_none=True)
             generator = given.model_dump(exclude=set(Links.model_fields), exclude_none=True)
             return from_table({kind: generator, "link_defaults": links}, kind)
-    raise AssertionError("SimScenario has exactly one")
+    raise AssertionError("ScenarioFile has exactly one")
 
 
 def _scheme(name: str, override: Override | None, folder: Path) -> Scheme:
@@ -285,11 +247,33 @@ def merge(table: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return both
 
 
-def _workload(given: str | dict[str, Any], folder: Path) -> dict[str, Any]:
+def _traffic(phase: Phase, topology: Topology, folder: Path, where: str) -> Traffic:
+    given = phase.workload
     path = folder / given if isinstance(given, str) else None
     table = given if isinstance(given, dict) else load(folder / given)
+    for group in table.get("group", ()):
+        for host in group.get("hosts", ()):
+            topology.host(host)
     base = folder if path is None else path.parent
-    return {key: _with_files(value, base) for key, value in table.items()}
+    rate = min(topology.link(host).rate_bps for host in topology.hosts)
+    return Traffic(
+        name=phase.name,
+        workload={"link_rate_bps": rate}
+        | {key: _with_files(value, base) for key, value in table.items()},
+        place=where if path is None else str(path),
+        repeat=phase.repeat,
+        transports=None if phase.transports is None else tuple(phase.transports),
+        objects=phase.objects,
+    )
+
+
+def _groups(spec: ScenarioFile, topology: Topology) -> list[MulticastGroup]:
+    groups = []
+    for number, each in enumerate(spec.group, start=1):
+        group = MulticastGroup.of(topology, number, each.receivers)
+        groups.append(group if each.address is None else replace(group, address=each.address))
+    check(groups, topology)
+    return groups
 
 
 def _with_files(value: Any, folder: Path) -> Any:

@@ -12,7 +12,16 @@ Row = dict[str, Any]
 BY_SENDER = ("packets_sent", "retransmitted", "timeouts", "returned")
 BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes", "unneeded")
 """What each end of a flow counts: docs/agent-records.md. Of several senders the sum."""
-_RUN = (("scheme", pa.string()), ("seed", pa.int64()))
+PAYLOAD = "payload_bytes_sent"
+"""Likewise, but of a sender to a group only in the row of its first receiver (none in the others):
+so sums over rows are right."""
+_RUN = (
+    ("scheme", pa.string()),
+    ("seed", pa.int64()),
+    ("phase", pa.string()),
+    ("round", pa.int32()),
+)
+"""Rounds of a phase count from 0."""
 _PORT = (("switch", pa.string()), ("port", pa.int32()), ("peer", pa.string()))
 _QUEUE = (*_PORT, ("queue", pa.int32()))
 
@@ -30,7 +39,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             *_columns(pa.int64(), "bytes", "stream_bytes"),
             *_columns(pa.float64(), "offered_at_ns", "started_at_ns", "finished_at_ns", "fct_ns"),
             *_columns(pa.string(), "status", "reason"),
-            *_columns(pa.int64(), *BY_SENDER, *BY_RECEIVER),
+            *_columns(pa.int64(), *BY_SENDER, PAYLOAD, *BY_RECEIVER),
             *_columns(pa.int64(), "arrived_bytes"),
             *_columns(pa.float64(), "open_ns"),
         ),

@@ -1,63 +1,34 @@
-"""One scheme of a scenario in virtual time, from files to results in nominal units."""
+"""Virtual time: a simulator for each phase, from files to results in nominal units."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import platform
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-from ebb_controller.controller import Controller, Counters, Program
+from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.model import Switch
 
-from ebb_experiments.agents import agent_parameters
-from ebb_experiments.faults import Reinstall, Reroute, Step, carry_out
-from ebb_experiments.loop import LoopThread
-from ebb_experiments.sim.flows import FlowTable
-from ebb_experiments.sim.results import (
-    COUNTERS,
-    ArrivalTable,
-    Results,
-    SampleTable,
-    SwitchTables,
-    counter_rows,
-)
-from ebb_experiments.sim.scenario import Loaded, sampled_queues
-from ebb_experiments.sim.simulator import Pause, Progress, Report, Simulator
-from ebb_experiments.sim.tables import Row, table
+from ebb_experiments.results.flows import FlowTable
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.series import ArrivalTable, SampleTable
+from ebb_experiments.results.switches import SwitchTables, counter_rows
+from ebb_experiments.results.tables import table
+from ebb_experiments.run.agents import agent_parameters
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.run import Binaries, Task, read_counters, versions
+from ebb_experiments.run.simulator import Pause, Progress, Simulator
+from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
+from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 
 CONNECT_SECONDS = 120.0
 """For all switches of a large fabric; those of the simulator are there or never."""
-VERSIONED = ("finsy", "grpcio", "protobuf", "pyarrow", "pydantic")
-
-
-@dataclass(frozen=True, slots=True)
-class Binaries:
-    """What `make build` leaves."""
-
-    directory: Path
-
-    @property
-    def simulator(self) -> Path:
-        return self.directory / "ebb-simulator"
-
-    @property
-    def agent(self) -> Path:
-        return self.directory / "ebb-agent"
-
-    @property
-    def program(self) -> Program:
-        return Program(self.directory / "fabric.p4info.txtpb", self.directory / "fabric.json")
 
 
 @dataclass(frozen=True)
@@ -69,32 +40,38 @@ class Watch:
     progress: Callable[[Progress], None] = lambda _progress: None
 
 
-@dataclass
-class Run:
-    """One scheme with one seed."""
+@dataclass(frozen=True)
+class Virtual:
+    """A clock that a simulator turns."""
 
-    loaded: Loaded
-    name: str
-    """Of the scheme in the scenario."""
-    seed: int
     binaries: Binaries
-    directory: Path
-    """For everything the run leaves, but the tables: `Results.write`."""
     threads: int = 0
+    """0: as many as there are processors."""
     watch: Watch = Watch()
 
-    def go(self) -> Results:
+    def carry_out(self, task: Task) -> Results:
         """Raises `SimulatorError`, `ControllerError` or `InputError` with the reason."""
+        return _Simulation(self.binaries, self.threads, self.watch, task).go()
+
+
+@dataclass(frozen=True)
+class _Simulation:
+    binaries: Binaries
+    threads: int
+    watch: Watch
+    task: Task
+
+    @property
+    def loaded(self) -> Loaded:
+        return self.task.loaded
+
+    def go(self) -> Results:
         begun = time.monotonic()
-        spec, dilation = self.loaded.spec, self.loaded.dilation
+        spec, dilation, head = self.loaded.spec, self.loaded.dilation, self.task.head
         slowed = dilation.topology(self.loaded.topology)
-        nominal = agent_parameters(self.binaries.agent, self._scheme)
-        nominal["nic"] |= {
-            "rate_bps": min(link.rate_bps for link in self.loaded.topology.links),
-            "mtu_bytes": spec.mtu_bytes,
-        }
-        workload = {"seed": self.seed} | self.loaded.keys_of_workload
-        head: Row = {"scheme": self.name, "seed": self.seed}
+        nominal = agent_parameters(self.binaries.agent, self._scheme, **self.task.nic)
+        traffic = self.task.play.traffic
+        workload = self.task.play.workload(self.task.seed)
         flows = FlowTable(self.loaded.topology, dilation, head)
         samples = SampleTable(self.loaded.topology, dilation, head)
         arrivals = ArrivalTable(dilation, head)
@@ -105,11 +82,11 @@ class Run:
             dilation.slow(nominal),
             self._scheme.fabric,
             (),
-            self.directory,
-            seed=self.seed,
+            self.task.directory,
+            seed=self.task.seed,
             threads=self.threads,
             workload=dilation.slow(workload),
-            workload_place=self.loaded.workload_place,
+            workload_place=traffic.place,
             coding_bps=round(dilation.rate(spec.coding_bps)),
             content=spec.content,
             loopback=(loopback := own_loopback()),
@@ -148,14 +125,15 @@ class Run:
                     simulator.sample(every_ns, queues)
                 configured = time.monotonic()
                 pause, done = self._let_run(simulator, loop, controller, admin, managers)
-                report = simulator.report()
+                trace_hash = simulator.report()
+                statistics = loop.run(managers.raw())
                 counters = loop.run(read_counters(controller))
             finally:
                 loop.run(controller.__aexit__())
                 loop.run(managers.close())
                 loop.run(admin.close())
         counted = pause.at_ns - dilation.time(spec.warm_up_ns)
-        switches = SwitchTables(report.switches, self.loaded.topology, dilation, counted, head)
+        switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head)
         results = Results(
             {
                 "flows": flows.table(pause.at_ns),
@@ -165,7 +143,7 @@ class Run:
                 "arrivals": arrivals.table(),
             }
         )
-        results.run = self._about(simulator, pause, report, nominal, workload) | {
+        results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
             "steps": done,
             "setup_seconds": configured - begun,
             "wall_seconds": time.monotonic() - begun,
@@ -174,7 +152,7 @@ class Run:
 
     @property
     def _scheme(self) -> Scheme:
-        return self.loaded.schemes[self.name]
+        return self.loaded.schemes[self.task.scheme]
 
     def _let_run(
         self,
@@ -221,35 +199,27 @@ class Run:
         self,
         simulator: Simulator,
         pause: Pause,
-        report: Report,
+        trace_hash: str,
         agent: dict[str, Any],
         workload: dict[str, Any],
     ) -> dict[str, Any]:
-        topology, spec = self.loaded.topology, self.loaded.spec
-        return {
-            "scenario": self.loaded.name,
-            "scheme": self.name,
-            "seed": self.seed,
-            "trace_hash": report.trace_hash,
+        topology, about = self.loaded.topology, self.task.about
+        return about | {
+            "clock": "virtual",
+            "trace_hash": trace_hash,
             "transfers": {"ended": pause.ended, "unfinished": pause.unfinished},
             "simulated_ns": pause.at_ns / self.loaded.dilation.factor,
             "packet_hops": pause.packet_hops,
             "events": pause.events,
             "clock_seconds": pause.seconds,
             "threads": simulator.used_threads,
-            "dilation": self.loaded.dilation.factor,
             "topology": {
                 "name": topology.name,
                 "hosts": len(topology.hosts),
                 "switches": len(topology.switches),
                 "links": len(topology.links),
             },
-            "parameters": {
-                "scenario": spec.model_dump(exclude_none=True, exclude={"workload"}),
-                "workload": workload,
-                "scheme": self._scheme.model_dump(),
-                "agent": agent,
-            },
+            "parameters": about["parameters"] | {"workload": workload, "agent": agent},
             "versions": versions(self.binaries),
         }
 
@@ -259,32 +229,3 @@ def own_loopback() -> str:
     127.0.0.0/8 is this machine, and a process id has at most 22 bits (proc(5), pid_max)."""
     pid = os.getpid()
     return f"127.{64 + (pid >> 16)}.{pid >> 8 & 255}.{pid & 255}"
-
-
-def versions(binaries: Binaries) -> dict[str, str | None]:
-    """Of what has taken part; `commit` ends in + if files differ from it."""
-    here = Path(__file__).parent
-    commit = _said(["git", "-C", str(here), "rev-parse", "HEAD"])
-    changed = _said(["git", "-C", str(here), "status", "--porcelain", "--untracked-files=no"])
-    simulator = _said([str(binaries.simulator), "--version"])
-    return {
-        "commit": f"{commit}+" if commit and changed else commit,
-        "simulator": simulator,
-        "python": platform.python_version(),
-        **{package: version(package) for package in VERSIONED},
-    }
-
-
-def _said(command: list[str]) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-async def read_counters(controller: Controller) -> dict[str, Counters]:
-    """Of all switches that the controller has; one may just have been restarted."""
-    names = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
-    found = await asyncio.gather(*(controller.switch_counters(n, *COUNTERS) for n in names))
-    return dict(zip(names, found, strict=True))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
-from ebb_experiments.sim.tables import BY_RECEIVER, BY_SENDER, Row, Rows
+from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, PAYLOAD, Row, Rows
 
 Line = dict[str, Any]
 SHARED = ("send-one-to-many", "fetch-many-to-one")
@@ -43,6 +43,8 @@ class End:
     intact: bool | None
     counts: tuple[int, ...]
     """`BY_SENDER` or `BY_RECEIVER`."""
+    payload: int
+    """`PAYLOAD`, of a sender."""
     senders: tuple[str, ...]
     """At the receiver of an object from several: their addresses."""
 
@@ -67,6 +69,7 @@ class End:
             reason=line.get("reason"),
             intact=line.get("sha256_ok"),
             counts=tuple(line[key] for key in (BY_SENDER if role == "sender" else BY_RECEIVER)),
+            payload=line[PAYLOAD] if role == "sender" else 0,
             senders=tuple(each["peer"] for each in line.get("senders", ())),
         )
 
@@ -137,9 +140,8 @@ class FlowTable:
             by_session.setdefault((end.local, end.session), []).append(end)
         by_ends = {(end.local, end.peer, end.transfer): end for end in senders}
         met: set[int] = set()
-        for end in ends:
-            if end.role != "receiver":
-                continue
+        receivers = [end for end in ends if end.role == "receiver"]
+        for end in sorted(receivers, key=lambda end: (end.transfer, end.local)):
             # A straggler has been sent to with its group, and by a flow of its own of one session.
             of_session = by_session.get((end.peer, end.session), [])
             sent = [
@@ -148,14 +150,17 @@ class FlowTable:
             each = ((peer, end.local, end.transfer) for peer in end.senders)
             sent += [by_ends[key] for key in each if key in by_ends]
             found = list({id(sender): sender for sender in sent}.values())
+            self._add(end, found, {id(sender) for sender in found} - met)
             met.update(id(sender) for sender in found)
-            self._add(end, found)
         for sender in senders:
             if id(sender) not in met:
                 self._add(None, [sender])
 
-    def _add(self, received: End | None, sent: list[End]) -> None:
-        self._rows.append(self._head | _flow_row(received, sent, self._names, self._dilation))
+    def _add(self, received: End | None, sent: list[End], new: set[int] | None = None) -> None:
+        """`new`: which of the senders no row tells of yet; none: all."""
+        row = self._head | _flow_row(received, sent, self._names, self._dilation)
+        first = [end.payload for end in sent if new is None or id(end) in new]
+        self._rows.append(row | {PAYLOAD: sum(first) if first else None})
 
 
 def _flow_row(

@@ -1,0 +1,110 @@
+"""Results of a run as tables, in nominal units: rows, their columns, Parquet and CSV files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from ebb_topologies.files import replacing, write
+
+from ebb_experiments.results.switches import COUNTED_TWICE
+from ebb_experiments.results.tables import SCHEMAS, Row
+
+NO_LOSS = ("replica-to-source", "link-corrupt")
+"""Counted among the drops, but nothing is missing: a multicast copy that would go back where it
+came from, and a frame that went on with a bit flipped."""
+
+
+@dataclass
+class Results:
+    """What one scheme did with one seed, nominal."""
+
+    tables: dict[str, pa.Table]
+    """With the columns of `SCHEMAS`."""
+    run: dict[str, Any] = field(default_factory=dict)
+    """What was run, with what and how long it took: run.json."""
+
+    def rows(self, name: str) -> list[Row]:
+        """Of a table that is not long."""
+        rows: list[Row] = self.tables[name].to_pylist()
+        return rows
+
+    @classmethod
+    def together(cls, plays: Sequence[Results]) -> Results:
+        """What a scheme did in all its phases."""
+        if len(plays) == 1:
+            return plays[0]
+        names = {name: None for each in plays for name in each.tables}
+        tables = {
+            name: pa.concat_tables(each.tables[name] for each in plays if name in each.tables)
+            for name in names
+        }
+        same = ("scenario", "scheme", "seed", "clock", "dilation", "parameters", "versions")
+        run = {key: plays[0].run[key] for key in same}
+        run["wall_seconds"] = sum(each.run["wall_seconds"] for each in plays)
+        run["phases"] = [
+            {key: value for key, value in each.run.items() if key not in same} for each in plays
+        ]
+        return cls(tables, run)
+
+    @property
+    def flows(self) -> list[Row]:
+        """If there are not many."""
+        return self.rows("flows")
+
+    @property
+    def unfinished(self) -> int:
+        """Flows that failed or did not end, and transfers that came to none."""
+        return int(pc.sum(pc.not_equal(self.tables["flows"]["status"], "finished")).as_py() or 0)
+
+    def total(self, counter: str) -> int:
+        rows = (row for row in self.rows("counters") if row["counter"] == counter)
+        return sum(row["packets"] for row in rows)
+
+    @property
+    def losses(self) -> dict[str, int]:
+        """Packets by reason, wherever they were lost."""
+        lost: dict[str, int] = {}
+        rows = [*self.rows("drops"), *self.rows("counters")]
+        for row in rows:
+            reason = row["reason"]
+            if reason is not None and reason not in (*NO_LOSS, COUNTED_TWICE):
+                lost[reason] = lost.get(reason, 0) + row["packets"]
+        return lost
+
+    @property
+    def marks(self) -> int:
+        """CE marks that the switches set."""
+        return self.total("step_marked") + self.total("phantom_marked")
+
+    def write(self, directory: Path) -> None:
+        """Every table as `.parquet` and `.csv`; run.json last: it says that all is there. All of
+        them or none: an `OSError` names the file that could not be written."""
+        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            for name, content in self.tables.items():
+                with replacing(directory / f"{name}.parquet") as part:
+                    pyarrow.parquet.write_table(content, part)
+                with replacing(directory / f"{name}.csv") as part:
+                    pyarrow.csv.write_csv(content, part)
+            write(directory / RUN, json.dumps(self.run, indent=1, default=str) + "\n")
+        except OSError:
+            clear(directory)
+            raise
+
+
+RUN = "run.json"
+FILES = tuple(f"{name}.{kind}" for name in SCHEMAS for kind in ("parquet", "csv"))
+
+
+def clear(directory: Path) -> None:
+    """Takes the results of an earlier run away, so that they are not taken for those of this."""
+    for name in (RUN, *FILES):
+        (directory / name).unlink(missing_ok=True)

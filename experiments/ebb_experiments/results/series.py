@@ -1,0 +1,60 @@
+"""What is looked at again and again while a run goes on: queues, and how much has arrived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from ebb_topologies.dilation import Dilation
+from ebb_topologies.model import Topology
+
+from ebb_experiments.results.tables import Row, Rows
+
+Line = dict[str, Any]
+
+
+class SampleTable:
+    """Of `sample` lines; the `sampling` line before them says which queues they are of."""
+
+    def __init__(self, topology: Topology, dilation: Dilation, head: Row) -> None:
+        self._topology = topology
+        self._dilation = dilation
+        self._head = head
+        self._places: list[Row] = []
+        self._rows = Rows("samples")
+
+    def append(self, line: Line) -> None:
+        if line["event"] == "sampling":
+            self._places = [
+                {
+                    "switch": queue["switch"],
+                    "port": queue["port"],
+                    "peer": self._topology.neighbours[queue["switch"]][queue["port"]][0].node,
+                    "queue": queue["queue"],
+                }
+                for queue in line["queues"]
+            ]
+            return
+        head = self._head | {"at_ns": line["at_ns"] / self._dilation.factor}
+        for place, packets, size in zip(self._places, line["packets"], line["bytes"], strict=True):
+            self._rows.append(head | place | {"depth_packets": packets, "depth_bytes": size})
+
+    def table(self) -> pa.Table:
+        return self._rows.table()
+
+
+class ArrivalTable:
+    """Of `arrivals` lines: how much of an object had arrived when."""
+
+    def __init__(self, dilation: Dilation, head: Row) -> None:
+        self._dilation = dilation
+        self._head = head
+        self._rows = Rows("arrivals")
+
+    def append(self, line: Line) -> None:
+        head = self._head | {"transfer": line["transfer"], "destination": line["host"]}
+        for at_ns, size in zip(line["at_ns"], line["bytes"], strict=True):
+            self._rows.append(head | {"at_ns": at_ns / self._dilation.factor, "bytes": size})
+
+    def table(self) -> pa.Table:
+        return self._rows.table()

@@ -1,0 +1,1 @@
+"""Running a scenario, in virtual time or under the wall clock."""

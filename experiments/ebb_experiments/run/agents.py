@@ -1,0 +1,123 @@
+"""The host agents of a run: started in the hosts' namespaces, read line by line.
+
+An agent prints one JSON object per line: `{"event": "ready"}` once it listens, then a record per
+finished or failed flow (docs/agent-records.md), and last `{"event": "end"}` with how late it was.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ebb_controller.scheme import Scheme
+from ebb_topologies.files import InputError
+from ebb_topologies.mininet_net import FabricNet
+from ebb_topologies.processes import Process
+
+from ebb_experiments.results.load import Late
+
+POLL_SECONDS = 0.02
+
+Line = dict[str, Any]
+
+
+class AgentError(Exception):
+    """An agent did not do what it was started for; the message says which and why."""
+
+
+@dataclass
+class Agent:
+    """A running `ebb-agent` and what it has printed so far."""
+
+    process: Process
+    output: Path
+    check: Callable[[], None]
+    """Raises if waiting has become pointless: a switch has died."""
+
+    def lines(self) -> list[Line]:
+        """Every complete line so far."""
+        text = self.output.read_bytes()
+        complete = text[: text.rfind(b"\n") + 1]
+        return [json.loads(line) for line in complete.splitlines() if line.strip()]
+
+    def late(self) -> Late:
+        """How late it was, once it has ended; nothing if it was killed."""
+        ends = (line for line in self.lines() if line.get("event") == "end")
+        return Late.together(Late.told(line.get("lateness", {})) for line in ends)
+
+    def wait_ready(self, seconds: float = 10.0) -> None:
+        deadline = time.monotonic() + seconds
+        while not any(line.get("event") == "ready" for line in self.lines()):
+            if not self.process.running:
+                raise AgentError(str(self.process.died()))
+            self.check()
+            if time.monotonic() > deadline:
+                raise AgentError(
+                    f"{self.process.name} is not ready after {seconds:.0f} s: "
+                    f"{self.process.last_words()} (log: {self.process.log})"
+                )
+            time.sleep(POLL_SECONDS)
+
+
+def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict[str, Any]]:
+    """Every parameter of the agent, nominal: its own defaults, then what the scheme overrides, then
+    those of the interface.
+
+    All of them, because a default that is a time has to be slowed down too.
+    """
+    done = subprocess.run([str(binary), "params"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AgentError(f"{binary} params failed: {done.stderr.strip()}")
+    parameters: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    for section, values in scheme.agent.items():
+        known = parameters.get(section)
+        if known is None:
+            raise InputError(
+                f"scheme {scheme.label}: the agent has no parameters [{section}]; "
+                f"sections: {', '.join(parameters)}"
+            )
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise InputError(
+                f"scheme {scheme.label}: unknown agent parameter {section}.{unknown[0]}; "
+                f"valid: {', '.join(known)}"
+            )
+        known.update(values)
+    parameters["nic"].update(nic)
+    return parameters
+
+
+@dataclass(frozen=True)
+class Agents:
+    """Starts agents on the hosts of a network."""
+
+    net: FabricNet
+    binary: Path
+    directory: Path
+    """For what they print."""
+    prefix: str
+    """Of the names of their processes."""
+    started: list[Agent] = field(default_factory=list)
+
+    def start(self, host: str, name: str, *arguments: str) -> Agent:
+        """`ebb-agent` with these arguments, in the namespace of the host."""
+        output = self.directory / f"{name}.jsonl"
+        output.parent.mkdir(parents=True, exist_ok=True)
+        command = [str(self.binary), *arguments]
+        with output.open("wb") as sink:
+            process = self.net.spawn_on(host, f"{self.prefix}-{name}", command, stdout=sink)
+        agent = Agent(process, output, self.net.check)
+        self.started.append(agent)
+        return agent
+
+    def stop(self) -> None:
+        self.net.processes.stop([agent.process for agent in self.started])
+
+    def late(self) -> Late:
+        """How late all of them were, once they have ended."""
+        return Late.together(agent.late() for agent in self.started)

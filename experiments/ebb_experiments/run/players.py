@@ -1,0 +1,344 @@
+"""Who moves the objects of a phase under the wall clock: agents that play the workload themselves,
+or the commands of `ebb-agent`, told one by one what the workload says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import starmap
+from pathlib import Path
+from typing import Any, Protocol
+
+from ebb_topologies.files import InputError, write
+from ebb_topologies.hosts import host_list
+
+from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, agent_parameters
+from ebb_experiments.run.run import Task
+
+LEAD_SECONDS = 3.0
+"""For agents that play by themselves to come up and prepare, before the schedule begins."""
+START_SECONDS = 0.4
+"""For commands to come up and wait for their common start."""
+SETTLE_NS = 2_000_000
+"""Nominal, after that."""
+GRACE_SECONDS = 60.0
+"""Agents that nobody stops give up that long after the limit."""
+BEYOND_LIMIT = 1.2
+"""An object that a link cannot carry until the limit is cut to this times what it can: an agent
+makes its content and hash before it sends."""
+FOLDERS = ("files", "served", "received")
+"""What is sent, what may be fetched, and what has arrived, of `Commands`."""
+GROUPS = ("scdp",)
+"""Transports that send one flow to a group; with the others each receiver has one of its own."""
+SENDS = ("send-one-to-one", "send-one-to-many")
+FETCHES = ("fetch-one-to-one", "fetch-many-to-one")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be done in a phase, and the files that say it."""
+
+    task: Task
+    agents: Agents
+    parameters: dict[str, Any]
+    """Of the agents, as slow as they run."""
+
+    @classmethod
+    def of(cls, task: Task, agents: Agents) -> Plan:
+        """Writes the files."""
+        for folder in FOLDERS:  # receivers overwrite nothing
+            shutil.rmtree(task.directory / folder, ignore_errors=True)
+        task.directory.mkdir(parents=True, exist_ok=True)
+        dilation, scheme = task.loaded.dilation, task.loaded.schemes[task.scheme]
+        nominal = agent_parameters(agents.binary, scheme, **task.nic)
+        plan = cls(task, agents, dilation.slow(nominal))
+        workload = within(task.play.workload(task.seed), task.loaded.spec.limit_ns)
+        write(plan.file("params"), json.dumps(plan.parameters, indent=1))
+        write(plan.file("workload"), json.dumps(dilation.slow(workload)))
+        write(plan.file("hosts"), json.dumps(host_list(task.loaded.topology)))
+        return plan
+
+    def file(self, name: str) -> Path:
+        return self.task.directory / f"{name}.json"
+
+    @property
+    def transport(self) -> str:
+        return self.task.loaded.schemes[self.task.scheme].transport
+
+    @cached_property
+    def schedule(self) -> list[Line]:
+        """The transfers, as every agent computes them."""
+        command = [str(self.agents.binary), "workload", str(self.file("workload"))]
+        command += ["--hosts", str(self.file("hosts"))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            told = done.stderr.strip().replace(command[2], self.task.play.traffic.place)
+            raise AgentError(f"the workload: {told}")
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    @property
+    def receivers(self) -> list[tuple[str, ...]]:
+        """Sets of hosts that something is sent to all at once, if that takes groups."""
+        if self.transport not in GROUPS:
+            return []
+        several = [line for line in self.schedule if line["kind"] == "send-one-to-many"]
+        return list(dict.fromkeys(tuple(sorted(line["destinations"])) for line in several))
+
+    def counts(self, traffic: str | None) -> bool:
+        """Whether a phase ends with this part of the workload."""
+        ends_with = self.task.loaded.spec.ends_with
+        return not ends_with or traffic in ends_with
+
+
+class Player(Protocol):
+    """Who moves the objects of a `Plan`."""
+
+    def prepare(self) -> None:
+        """Everything that can be done before the clock runs."""
+
+    def start(self) -> int:
+        """Returns what the schedule calls 0 (CLOCK_MONOTONIC)."""
+
+    def done(self) -> bool:
+        """Whether everything has arrived that the phase ends with, or never will. To be asked again
+        and again."""
+
+    def settled(self) -> bool:
+        """Whether all ends have told theirs."""
+
+    def lines(self) -> list[Line]:
+        """Of flows that have ended, and transfers that came to none (docs/workloads.md)."""
+
+
+@dataclass
+class Benches:
+    """`ebb-agent bench` on every host, which plays its share of the workload."""
+
+    plan: Plan
+
+    def prepare(self) -> None:
+        pass
+
+    def start(self) -> int:
+        start_ns = time.monotonic_ns() + round(LEAD_SECONDS * 1e9)
+        task = self.plan.task
+        patience = task.loaded.dilation.time(task.loaded.spec.limit_ns) + GRACE_SECONDS * 1e9
+        for index, host in enumerate(task.loaded.topology.hosts):
+            self.plan.agents.start(
+                *(host.name, host.name, "bench", "--json", "--lateness"),
+                *("--scheme", self.plan.transport, "--self", host.name),
+                *("--workload", str(self.plan.file("workload"))),
+                *("--hosts", str(self.plan.file("hosts"))),
+                *("--params", str(self.plan.file("params"))),
+                *("--start-at-ns", str(start_ns), "--protocol-seed", str(task.seed + index)),
+                *("--patience-ns", str(round(patience))),
+            )
+        return start_ns
+
+    def done(self) -> bool:
+        # The agents stay for those who may have missed the end.
+        expected = sum(
+            len(line["destinations"])
+            for line in self.plan.schedule
+            if self.plan.counts(line["traffic"])
+        )
+        arrived = sum(
+            line.get("role") == "receiver" and self.plan.counts(line.get("traffic"))
+            for line in self.lines()
+        )
+        return bool(arrived >= expected)
+
+    def settled(self) -> bool:
+        return False
+
+    def lines(self) -> list[Line]:
+        told = (line for agent in self.plan.agents.started for line in agent.lines())
+        return [line for line in told if line["event"] in ("flow", "transfer")]
+
+
+@dataclass
+class Commands:
+    """A daemon on every host that takes part, and a command for each transfer; objects are files,
+    and what has arrived is compared with what was sent by our own SHA-256."""
+
+    plan: Plan
+    start_ns: int = 0
+    waiting: list[Line] = field(default_factory=list)
+    """Fetches that are not due yet, by time."""
+    running: dict[int, Agent] = field(default_factory=dict)
+    """Commands by transfer."""
+
+    def prepare(self) -> None:
+        label = self.plan.task.play.label
+        for line in self.plan.schedule:
+            if line["kind"] not in (*SENDS, *FETCHES) or line.get("after"):
+                raise InputError(
+                    f"phase {label}: '{line['traffic']}' has a {line['kind']} that "
+                    'waits for others or for an answer: objects = "files" cannot do that, '
+                    '"generated" can'
+                )
+        hosts = {h for line in self.plan.schedule for h in self._ends(line)}
+        for line in self.plan.schedule:
+            self._make_file(line)
+        daemons = [self._daemon(i, host) for i, host in enumerate(sorted(hosts))]
+        for daemon in daemons:
+            daemon.wait_ready()
+
+    def start(self) -> int:
+        dilation = self.plan.task.loaded.dilation
+        lead_ns = START_SECONDS * 1e9 + dilation.time(SETTLE_NS)
+        self.start_ns = time.monotonic_ns() + round(lead_ns)
+        for line in self.plan.schedule:
+            if line["kind"] in SENDS:
+                self._send(line)
+            else:
+                self.waiting.append(line)
+        return self.start_ns
+
+    def done(self) -> bool:
+        now = time.monotonic_ns()
+        while self.waiting and self.start_ns + self.waiting[0]["start_ns"] <= now:
+            self._fetch(self.waiting.pop(0))
+        left = [line for line in self.plan.schedule if self._goes_on(line)]
+        return all(not self.plan.counts(line["traffic"]) for line in left)
+
+    def _goes_on(self, line: Line) -> bool:
+        command = self.running.get(line["id"])
+        return command is None or bool(command.process.running)
+
+    def settled(self) -> bool:
+        """Both ends of every flow have told; never, if a command has failed."""
+        told = Counter((line["id"], told["role"]) for told, line in self._told())
+        return all(
+            told[line["id"], "receiver"] >= len(line["destinations"])
+            and told[line["id"], "sender"] >= len(line["sources"])
+            for line in self.plan.schedule
+        )
+
+    def lines(self) -> list[Line]:
+        ended = [line for line in self.plan.schedule if not self._goes_on(line)]
+        return [*starmap(self._flow, self._told()), *map(self._failed, ended)]
+
+    def _told(self) -> Iterator[tuple[Line, Line]]:
+        """What was told of a flow, and its transfer. A daemon and the command that it served both
+        tell."""
+        by_name = {self._name(line): line for line in self.plan.schedule}
+        seen: set[tuple[Any, ...]] = set()
+        for agent in self.plan.agents.started:
+            for told in agent.lines():
+                if told["event"] != "flow" or told["name"] not in by_name:
+                    continue
+                key = tuple(told[key] for key in ("role", "local", "peer", "session"))
+                if key not in seen:
+                    seen.add(key)
+                    yield told, by_name[told["name"]]
+
+    def _flow(self, told: Line, line: Line) -> Line:
+        offered = None if line["kind"] in FETCHES else self.start_ns + line["start_ns"]
+        told = told | self._about(line) | {"offered_at_ns": offered}
+        if told["role"] == "receiver" and told["status"] == "finished":
+            (host,) = (h for h in line["destinations"] if self._at(h, told["local"]))
+            there = self._folder("received", host) / self._name(line)
+            told["sha256_ok"] = same_file(there, self._source(line))
+        return told
+
+    def _at(self, host: str, address: str) -> bool:
+        return self.plan.task.loaded.topology.host(host).ip == address.partition(":")[0]
+
+    def _failed(self, line: Line) -> Line:
+        """Of a transfer whose command has ended; it counts if there is no flow of it."""
+        why = str(self.running[line["id"]].process.died())
+        return self._about(line) | {"event": "transfer", "status": "failed", "reason": why}
+
+    @staticmethod
+    def _about(line: Line) -> Line:
+        return {"transfer": line["id"]} | {k: line[k] for k in ("job", "traffic", "kind", "bytes")}
+
+    @staticmethod
+    def _ends(line: Line) -> Sequence[str]:
+        return (*line["sources"], *line["destinations"])
+
+    def _name(self, line: Line) -> str:
+        return f"{self.plan.task.play.label}-{line['id']}.bin"
+
+    def _source(self, line: Line) -> Path:
+        return self._folder("files") / self._name(line)
+
+    def _folder(self, *names: str) -> Path:
+        folder = self.plan.task.directory.joinpath(*names)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def _make_file(self, line: Line) -> None:
+        content = random.Random(f"{self.plan.task.seed}-{self._name(line)}")
+        write(self._source(line), content.randbytes(line["bytes"]))
+        if line["kind"] in FETCHES:
+            for host in line["sources"]:
+                os.link(self._source(line), self._folder("served", host) / self._name(line))
+
+    def _daemon(self, index: int, host: str) -> Agent:
+        """One engine, and so one link and one pull queue, for all transfers of the host."""
+        (port,) = self.plan.task.loaded.topology.neighbours[host]
+        return self.plan.agents.start(
+            *(host, f"run-{host}", "run", "--lateness", "--interface", f"{host}-eth{port}"),
+            *("--params", str(self.plan.file("params"))),
+            *("--protocol-seed", str(self.plan.task.seed + index)),
+            *("--dir", str(self._folder("received", host))),
+            *("--serve", str(self._folder("served", host))),
+        )
+
+    def _send(self, line: Line) -> None:
+        (source,) = line["sources"]
+        many = len(line["destinations"]) > 1 and self.plan.transport not in GROUPS
+        self._command(
+            *(line, source, "send", "--start-at-ns", str(self.start_ns + line["start_ns"])),
+            *(("--unicast",) if many else ()),
+            *(str(self._source(line)), *self._addresses(line["destinations"])),
+        )
+
+    def _fetch(self, line: Line) -> None:
+        (host,) = line["destinations"]
+        to = self._folder("received", host) / self._name(line)
+        self._command(
+            *(line, host, "fetch", self._name(line), "--output", str(to)),
+            *("--from", *self._addresses(line["sources"])),
+        )
+
+    def _command(self, line: Line, host: str, command: str, *arguments: str) -> None:
+        common = ["--json", "--scheme", self.plan.transport, "--priority", str(line["priority"])]
+        name = f"{command}-{host}-{line['id']}"
+        self.running[line["id"]] = self.plan.agents.start(host, name, command, *common, *arguments)
+
+    def _addresses(self, hosts: Sequence[str]) -> Iterator[str]:
+        return (self.plan.task.loaded.topology.host(host).ip for host in hosts)
+
+
+def within(workload: dict[str, Any], limit_ns: int) -> dict[str, Any]:
+    """The workload with objects of fixed size no longer than a link carries until the limit."""
+    most = round(workload["link_rate_bps"] * limit_ns / 8e9 * BEYOND_LIMIT)
+    traffic = []
+    for each in workload.get("traffic", ()):
+        size = each.get("size", {})
+        if size.get("type") == "fixed" and size["bytes"] > most:
+            each = each | {"size": size | {"bytes": most}}
+        traffic.append(each)
+    return workload | {"traffic": traffic}
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether both are there and have the same SHA-256; ours, not the agent's word."""
+    return one.exists() and _sha256(one) == _sha256(other)
+
+
+def _sha256(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()

@@ -1,0 +1,143 @@
+"""A run: one scheme of a scenario, phase after phase, under one clock or the other."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+from ebb_controller.controller import Controller, Counters, Program
+
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.switches import COUNTERS
+from ebb_experiments.results.tables import Row
+from ebb_experiments.scenario.loaded import Loaded, Play
+
+VERSIONED = ("finsy", "grpcio", "protobuf", "pyarrow", "pydantic")
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """What `make build` leaves."""
+
+    directory: Path
+
+    @property
+    def simulator(self) -> Path:
+        return self.directory / "ebb-simulator"
+
+    @property
+    def agent(self) -> Path:
+        return self.directory / "ebb-agent"
+
+    @property
+    def program(self) -> Program:
+        return Program(self.directory / "fabric.p4info.txtpb", self.directory / "fabric.json")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One time that a phase is run, by one scheme with one seed."""
+
+    loaded: Loaded
+    scheme: str
+    """Its name in the scenario."""
+    seed: int
+    play: Play
+    directory: Path
+    """For everything it leaves, but the tables: `Results.write`."""
+
+    @property
+    def head(self) -> Row:
+        """Of every row of its results."""
+        return {
+            "scheme": self.scheme,
+            "seed": self.seed,
+            "phase": self.play.traffic.name,
+            "round": self.play.round,
+        }
+
+    @property
+    def nic(self) -> dict[str, int]:
+        """Parameters of the agents that the scenario says, nominal."""
+        return {"rate_bps": self.loaded.slowest_bps, "mtu_bytes": self.loaded.spec.mtu_bytes}
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """For run.json."""
+        spec = self.loaded.spec.model_dump(exclude_none=True, exclude={"workload", "phase"})
+        scheme = self.loaded.schemes[self.scheme].model_dump()
+        return {
+            "scenario": self.loaded.name,
+            **self.head,
+            "dilation": self.loaded.dilation.factor,
+            "parameters": {"scenario": spec, "scheme": scheme},
+        }
+
+
+class Clock(Protocol):
+    """Under which tasks are run."""
+
+    def carry_out(self, task: Task) -> Results:
+        """Raises what the parts of the fabric raise, with the reason."""
+        ...
+
+
+@dataclass
+class Run:
+    """One scheme with one seed: all its phases, all their rounds."""
+
+    loaded: Loaded
+    name: str
+    """Of the scheme in the scenario."""
+    seed: int
+    clock: Clock
+    directory: Path
+
+    def plays(self) -> Iterator[Results]:
+        """One after another."""
+        plays = list(self.loaded.plays(self.name))
+        for play in plays:
+            own = self.directory if len(plays) == 1 else self.directory / play.label
+            own.mkdir(parents=True, exist_ok=True)
+            yield self.clock.carry_out(Task(self.loaded, self.name, self.seed, play, own))
+
+    def go(self) -> Results:
+        """Of all phases."""
+        return Results.together(list(self.plays()))
+
+
+def versions(binaries: Binaries) -> dict[str, str | None]:
+    """Of what has taken part; `commit` ends in + if files differ from it."""
+    here = Path(__file__).parent
+    commit = _said(["git", "-C", str(here), "rev-parse", "HEAD"])
+    changed = _said(["git", "-C", str(here), "status", "--porcelain", "--untracked-files=no"])
+    simulator = _said([str(binaries.simulator), "--version"])
+    return {
+        "commit": f"{commit}+" if commit and changed else commit,
+        "simulator": simulator,
+        "python": platform.python_version(),
+        **{package: version(package) for package in VERSIONED},
+    }
+
+
+def _said(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+async def read_counters(
+    controller: Controller, names: Sequence[str] = COUNTERS
+) -> dict[str, Counters]:
+    """Of all switches that the controller has; one may just have been restarted."""
+    switches = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
+    found = await asyncio.gather(*(controller.switch_counters(s, *names) for s in switches))
+    return dict(zip(switches, found, strict=True))

@@ -1,0 +1,362 @@
+"""The wall clock: a fabric of switches and hosts in namespaces of this machine, which stays up for
+all schemes and phases. Between them the controller changes tables and queues at run time.
+
+Switches share a process, or have one each (`FUSED=0`), or are BMv2's, which have no link rates and
+tell nothing of queues. Needs root. Samples, arrivals over time and the speed of coding are not part
+of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller.controller import Controller, Counters, Program
+from ebb_controller.fabric_admin import FabricAdmin
+from ebb_controller.multicast import MulticastGroup, check, tree_ports
+from ebb_controller.parameters import FabricParameters
+from ebb_controller.traffic_manager import TrafficManagers, lateness
+from ebb_topologies.fabric_file import FABRIC_SOCKET
+from ebb_topologies.mininet_net import FabricNet
+from ebb_topologies.processes import Process
+from ebb_topologies.targets import Target
+
+from ebb_experiments.results.flows import FlowTable
+from ebb_experiments.results.load import Late, Load, Processors
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.switches import SwitchTables, counter_rows
+from ebb_experiments.results.tables import Row, table
+from ebb_experiments.run.agents import Agents, Line
+from ebb_experiments.run.control import KernelLinks, PromptControl
+from ebb_experiments.run.fault_runner import FaultRunner, RepairableFabric
+from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.players import Benches, Commands, Plan, Player
+from ebb_experiments.run.run import Binaries, Task, read_counters, versions
+from ebb_experiments.scenario.loaded import Loaded
+
+POLL_SECONDS = 0.02
+SETTLE_SECONDS = 0.5
+"""At most, for all ends to tell theirs when all has arrived."""
+RESET_SECONDS = 0.15
+"""Before the traffic: what the switches count begins then."""
+PING_SECONDS = 60.0
+REPLICATED = "replicated"
+"""Counter of fabric.p4, by multicast group."""
+
+
+@dataclass(frozen=True, slots=True)
+class PingResult:
+    pairs: int
+    lost: list[str]
+
+
+@dataclass(frozen=True)
+class Where:
+    """What a fabric is made of, and where."""
+
+    target: Target
+    program: Program
+    binaries: Binaries
+    directory: Path
+    """Its run directory: `FabricNet` keeps logs and process ids there."""
+    pcap: bool = False
+    """A pcap for each switch port."""
+
+
+class Wall:
+    """A fabric as slow as `loaded.dilation` says, up for as long as the block lasts. A `Clock` for
+    runs of that scenario."""
+
+    def __init__(self, loaded: Loaded, where: Where, loop: LoopThread) -> None:
+        self.loaded = loaded
+        self.where = where
+        self.loop = loop
+        """Fabrics of one process share it, because grpcio's is bound to the first."""
+        self.topology = loaded.dilation.topology(loaded.topology)
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Wall:
+        with ExitStack() as stack:
+            self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _start(self, stack: ExitStack) -> None:
+        loop, where = self.loop, self.where
+        self.net = stack.enter_context(
+            FabricNet(self.topology, where.target, where.directory, pcap=where.pcap)
+        )
+        self.managers: TrafficManagers | None = None
+        if where.target.has_traffic_manager:
+            self.managers = managers = TrafficManagers(self.topology)
+            stack.callback(lambda: loop.run(managers.close()))
+        self.controller = Controller(
+            self.topology,
+            where.program,
+            "packets" if self.managers is None else "bytes",
+            traffic_managers=self.managers,
+        )
+        loop.run(self.controller.__aenter__())
+        stack.callback(lambda: loop.run(self.controller.__aexit__()))
+        links: RepairableFabric = KernelLinks(self.net)
+        if self.net.fused:
+            links = admin = FabricAdmin(where.directory / FABRIC_SOCKET)
+            stack.callback(lambda: loop.run(admin.close()))
+            self.net.control = PromptControl(admin, loop, self.controller)
+        self.faults = FaultRunner(
+            links,
+            self.controller,
+            self.loaded.dilation,
+            loop,
+            log=where.directory / "faults.jsonl",
+        )
+
+    def configure(
+        self, parameters: FabricParameters, groups: Sequence[MulticastGroup] | None = None
+    ) -> None:
+        """Queues and tables of every switch; no groups: those of the scenario."""
+        if self.managers is None:
+            parameters = parameters.without_deflection()
+        chosen = self.loaded.groups if groups is None else groups
+        self.loop.run(self.controller.configure(parameters, chosen))
+
+    def ping_all(self) -> PingResult:
+        """Every host pings every other one, all at the same time."""
+        hosts = self.topology.hosts
+        directory = self.net.run_dir / "pings"
+        directory.mkdir(exist_ok=True)
+        running: list[tuple[Process, Path]] = []
+        for host in hosts:
+            each = "; ".join(
+                f"ping -n -q -c 1 -W 3 {other.ip} >/dev/null || echo {host.name}-{other.name}"
+                for other in hosts
+                if other is not host
+            )
+            path = directory / host.name
+            with path.open("wb") as sink:
+                name = f"ping-{host.name}"
+                process = self.net.spawn_on(host.name, name, ["sh", "-c", each], stdout=sink)
+            running.append((process, path))
+        deadline = time.monotonic() + PING_SECONDS
+        while any(process.running for process, _ in running) and time.monotonic() < deadline:
+            self.net.check()
+            time.sleep(POLL_SECONDS)
+        lost = [line for _, path in running for line in path.read_text().split()]
+        lost += [f"{p.name} (not done after {PING_SECONDS:g} s)" for p, _ in running if p.running]
+        self.net.processes.stop([process for process, _ in running])
+        return PingResult(len(hosts) * (len(hosts) - 1), lost)
+
+    def carry_out(self, task: Task) -> Results:
+        """Raises what the parts of the fabric raise."""
+        prefix = f"{task.scheme}-{task.play.label}"
+        agents = Agents(self.net, self.where.binaries.agent, task.directory / "records", prefix)
+        plan = Plan.of(task, agents)
+        files = task.play.traffic.objects == "files"
+        player: Player = Commands(plan) if files else Benches(plan)
+        return _Phase(self, task, plan, player).go()
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What was counted so far."""
+
+    counters: dict[str, Counters]
+    """Of the program, by switch."""
+    replicated: dict[str, Counters]
+    statistics: Mapping[str, tm.Stats]
+    """Of the traffic managers, by switch; of none: they tell nothing."""
+    frames: tuple[int, int]
+    """In and out of all interfaces."""
+
+
+@dataclass
+class _Phase:
+    """A phase under way."""
+
+    wall: Wall
+    task: Task
+    plan: Plan
+    player: Player
+
+    def go(self) -> Results:
+        begun = time.monotonic()
+        wall, spec, dilation = self.wall, self.task.loaded.spec, self.task.loaded.dilation
+        groups = self._groups()
+        wall.configure(self.task.loaded.schemes[self.task.scheme].fabric, groups)
+        self.player.prepare()
+        before = self._counted()
+        start_ns = self.player.start()
+        processors = Processors()
+        processors.begin(start_ns)
+        steps, label = self.task.loaded.steps, self.task.play.label
+        with wall.faults.during(steps, self.task.scheme, label, start_ns):
+            counted_ns = start_ns + round(dilation.time(spec.warm_up_ns))
+            reset_ns = counted_ns - (0 if spec.warm_up_ns else round(RESET_SECONDS * 1e9))
+            time.sleep(max(0.0, (reset_ns - time.monotonic_ns()) / 1e9))
+            if wall.managers is not None:
+                wall.loop.run(wall.managers.raw(reset=True))
+            self._wait(start_ns + round(dilation.time(spec.limit_ns)))
+            busy = processors.share()
+            statistics = self._statistics()
+            ended_ns = time.monotonic_ns()
+            self._settle()
+            after = self._counted(statistics)
+        self.plan.agents.stop()
+        late = [Late.told(lateness(each)) for each in statistics.values()]
+        switches = Late.together(late) if wall.managers is not None else None
+        load = Load(self.plan.agents.late(), switches, busy)
+        lines = self.player.lines()
+        late_ns = [line["late_ns"] for line in lines if line.get("late_ns")]
+        about = self.task.about
+        return Results(
+            self._tables(lines, before, after, groups, start_ns, ended_ns - counted_ns),
+            about
+            | {
+                "clock": "wall",
+                "latest_start_ns": max(late_ns, default=0) / dilation.factor,
+                "load": asdict(load),
+                "needed_dilation": load.needed(dilation.factor, self.task.loaded.packet_ns),
+                "simulated_ns": (ended_ns - start_ns) / dilation.factor,
+                "parameters": about["parameters"] | {"params": self.plan.parameters},
+                "versions": versions(wall.where.binaries),
+                "wall_seconds": time.monotonic() - begun,
+            },
+        )
+
+    def _groups(self) -> list[MulticastGroup]:
+        """Of the scenario, and of the transfers to come."""
+        topology = self.task.loaded.topology
+        groups = list(self.task.loaded.groups)
+        for number, members in enumerate(self.plan.receivers, start=len(groups) + 1):
+            group = MulticastGroup.of(topology, number, members)
+            if all(group.address != other.address for other in groups):
+                groups.append(group)
+        check(groups, topology)
+        return groups
+
+    def _wait(self, end_ns: int) -> None:
+        while not self.player.done() and time.monotonic_ns() < end_ns:
+            self.wall.net.check()
+            time.sleep(POLL_SECONDS)
+
+    def _settle(self) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not self.player.settled() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+    # -- counting ---------------------------------------------------------------------------
+
+    def _statistics(self) -> Mapping[str, tm.Stats]:
+        managers = self.wall.managers
+        return {} if managers is None else self.wall.loop.run(managers.raw())
+
+    def _counted(self, statistics: Mapping[str, tm.Stats] | None = None) -> _Counted:
+        wall = self.wall
+        return _Counted(
+            counters=wall.loop.run(read_counters(wall.controller)),
+            replicated=wall.loop.run(read_counters(wall.controller, (REPLICATED,))),
+            statistics=self._statistics() if statistics is None else statistics,
+            frames=wall.net.switched_frames(),
+        )
+
+    def _tables(
+        self,
+        lines: list[Line],
+        before: _Counted,
+        after: _Counted,
+        groups: Sequence[MulticastGroup],
+        start_ns: int,
+        counted_ns: float,
+    ) -> dict[str, Any]:
+        loaded, head = self.task.loaded, self.task.head
+        flows = FlowTable(loaded.topology, loaded.dilation, head)
+        for line in lines:
+            flows.append(_since(line, start_ns))
+        counters = _between(before.counters, after.counters)
+        for name, statistics in after.statistics.items():
+            _take_off(before.statistics[name], statistics)
+        switches = SwitchTables(
+            after.statistics, loaded.topology, loaded.dilation, counted_ns, head
+        )
+        tables = switches.tables()
+        if not after.statistics:
+            copies = self._copies(_between(before.replicated, after.replicated), groups)
+            row = head | lost_inside(before.frames, after.frames, copies, counters)
+            tables["drops"] = table("drops", [row])
+        counted = table("counters", counter_rows(counters, head))
+        return {"flows": flows.table(), **tables, "counters": counted}
+
+    def _copies(self, replicated: Mapping[str, Counters], groups: Sequence[MulticastGroup]) -> int:
+        """How many more packets the switches made of those that they sent to groups."""
+        return sum(
+            cells[REPLICATED][group.group][0] * (len(ports) - 1)
+            for switch, cells in replicated.items()
+            for group in groups
+            if (ports := tree_ports(self.wall.topology, group, switch))
+        )
+
+
+NOT_GIVEN_OUT = "not-given-out"
+"""Reason of what switches that tell nothing of their queues lost there."""
+
+
+def lost_inside(
+    before: tuple[int, int],
+    after: tuple[int, int],
+    copies: int,
+    counters: Mapping[str, Counters],
+) -> Row:
+    """A row of `drops`: what the interfaces took in, with its copies, and did not give out again,
+    and the program did not drop."""
+    taken_in, given_out = (late - early for early, late in zip(before, after, strict=True))
+    dropped = sum(packets for cells in counters.values() for packets, _ in cells["dropped"])
+    return {"reason": NOT_GIVEN_OUT, "packets": taken_in + copies - given_out - dropped}
+
+
+def _between(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> dict[str, Counters]:
+    """What counters counted meanwhile; those of a switch that was restarted began again."""
+    return {
+        switch: {
+            name: [
+                (late[0] - early[0], late[1] - early[1]) if late[0] >= early[0] else late
+                for early, late in zip(before[switch][name], cells, strict=True)
+            ]
+            for name, cells in tables.items()
+        }
+        for switch, tables in after.items()
+    }
+
+
+def _take_off(before: tm.Stats, after: tm.Stats) -> None:
+    """Drops outside of queues count since the switch started: a reset does not change them."""
+    known = {(drop.port, drop.reason): drop.count for drop in before.drops}
+    drops = list(after.drops)
+    del after.drops[:]
+    for drop in drops:
+        early = known.get((drop.port, drop.reason))
+        if early is not None and drop.count.packets >= early.packets:
+            drop.count.packets -= early.packets
+            drop.count.bytes -= early.bytes
+        if drop.count.packets:
+            after.drops.append(drop)
+
+
+def _since(line: Line, start_ns: int) -> Line:
+    """With times since the start, as those of the simulator."""
+    times = ("offered_at_ns", "started_at_ns", "finished_at_ns")
+    known = (name for name in times if line.get(name) is not None)
+    return line | {name: line[name] - start_ns for name in known}

@@ -1,0 +1,185 @@
+"""Scenario files: a fabric, schemes, traffic, faults and samples, all in nominal units.
+
+Both clocks run them, the virtual one (`ebb-sim`) and the wall clock (`ebb-run`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, get_args
+
+from ebb_controller.scheme import Transport
+from ebb_topologies.model import (
+    MAX_DELAY_NS,
+    MAX_RATE_BPS,
+    FatTreeSpec,
+    LeafSpineSpec,
+    SingleRackSpec,
+)
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from ebb_experiments.scenario.faults import MAX_TIME_NS, FaultKeys
+
+MIN_DILATION, MAX_DILATION = 0.01, 100_000.0
+MAX_ROUNDS = 1_000
+ONLY = "all"
+"""Name of the phase of a scenario that has only one and does not name it."""
+Seed = Annotated[int, Field(ge=0, le=2**32)]
+
+
+class Spec(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Links(Spec):
+    """Keys of `[link_defaults]` of a topology file, beside those of its generator."""
+
+    rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] = 1_000_000_000
+    """Of every link."""
+    delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
+    """Of every link, one way."""
+    host_delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
+    """Of links to hosts; none: as of the others."""
+
+
+class FatTree(FatTreeSpec, Links):
+    pass
+
+
+class LeafSpine(LeafSpineSpec, Links):
+    pass
+
+
+class SingleRack(SingleRackSpec, Links):
+    pass
+
+
+class Sample(Spec):
+    """A time series of queue depths."""
+
+    ports: list[str]
+    """Ports of switches, as in `s1:3`; `*`, `?` and `[..]` stand for what they do in a shell."""
+    queues: list[Annotated[int, Field(ge=0, le=7)]] | None = None
+    """Their ids; none: all that the scheme has."""
+    every_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)]
+    """Nominal."""
+
+
+class Override(Spec):
+    """What differs from a scheme's file."""
+
+    scheme: str | None = None
+    """Name of the file, if it is not the one of the override: a scheme may run in variants."""
+    label: str | None = None
+    agent: dict[str, dict[str, Any]] = {}
+    fabric: dict[str, Any] = {}
+
+
+class Group(Spec):
+    """Receivers of one-to-many transfers. Any host may send to them; `ebb-agent send` finds the
+    group by its receivers."""
+
+    receivers: list[str]
+    """Names of hosts."""
+    address: str | None = None
+    """Multicast address; none: the one that follows from the receivers (docs/wire-format.md)."""
+
+
+class Phase(Spec):
+    """Traffic that runs by itself: each phase begins and ends with a fabric that is quiet."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+    """Of the rows in the results, of files and in messages. Two may have the same if no transport
+    runs both."""
+    workload: str | dict[str, Any]
+    """Workload file, relative to the scenario file, or its keys (docs/workloads.md)."""
+    repeat: Annotated[int, Field(ge=1, le=MAX_ROUNDS)] = 1
+    """How often it is run, each time with another seed."""
+    transports: Annotated[list[Transport], Field(min_length=1)] | None = None
+    """Only schemes of these run it; none: all."""
+    objects: Literal["generated", "files"] = "generated"
+    """Under the wall clock. generated: the agents make the objects and check their hashes. files:
+    each is a file, sent and fetched by the commands of `ebb-agent`; what has arrived is compared by
+    a SHA-256 of our own."""
+
+
+class ScenarioFile(FaultKeys, Spec):
+    topology: str | None = None
+    """Topology file, relative to the scenario file (docs/topologies.md)."""
+    fat_tree: FatTree | None = None
+    """Instead of a file: `{ k, rate_bps, delay_ns }`."""
+    leaf_spine: LeafSpine | None = None
+    """Instead of a file: `{ leaves, spines, hosts_per_leaf, rate_bps, delay_ns }`."""
+    single_rack: SingleRack | None = None
+    """Instead of a file: `{ hosts, rate_bps, delay_ns }`."""
+    schemes: list[str]
+    """Names of files in experiments/schemes, files of your own, or names in `override`."""
+    override: dict[str, Override] = {}
+    """By name of scheme: parameters that differ here, `agent` and `fabric` as in its file."""
+    workload: str | dict[str, Any] | None = None
+    """The traffic, if it is all in one phase: a workload file, relative to the scenario file, or
+    its keys (docs/workloads.md)."""
+    phase: Annotated[list[Phase], Field(max_length=100)] = []
+    """The traffic, one phase after the other."""
+    group: Annotated[list[Group], Field(max_length=1_000)] = []
+    """Multicast groups beside those of the traffic, for transfers of one's own (`CLI=1`)."""
+    dilation: Annotated[float, Field(ge=MIN_DILATION, le=MAX_DILATION)] | None = None
+    """How many times slower than nominal everything runs. None: in virtual time, where it costs
+    nothing, 10 for 1 Gbit/s and in proportion for faster links, so that v1model's microseconds stay
+    fine enough; under the wall clock 50, or as much more as this machine needs, which a phase
+    before the schemes tells."""
+    seed: Seed | Annotated[list[Seed], Field(max_length=10_000)] = 1
+    """Of session ids and path entropy, and of a workload that has none of its own. Several: each
+    scheme runs with each (only in virtual time)."""
+    mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
+    """IP packets of the hosts are not longer."""
+    coding_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] = 0
+    """In virtual time, how fast a host codes a block of SCDP where symbols were lost; 0: in no
+    time."""
+    content: Literal["zeros", "pattern"] = "zeros"
+    """Of the objects in virtual time; pattern: different bytes everywhere, compared at the
+    receiver."""
+    limit_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)] = 1_000_000_000
+    """Nominal time after which a phase is given up, flows open or not."""
+    ends_with: list[str] = []
+    """Parts of the workload: a phase ends with the last of their transfers, whatever the others do.
+    None: with all."""
+    arrivals_every_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
+    """Nominal; how often it is noted how much of every object has arrived, in virtual time. 0:
+    never."""
+    warm_up_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
+    """What the switches' queues and ports count begins then; flows and the program's counters tell
+    of everything."""
+    sample: list[Sample] = []
+    """Queues that are looked at again and again, in virtual time."""
+
+    @model_validator(mode="after")
+    def _one_fabric(self) -> Self:
+        given = (self.topology, self.fat_tree, self.leaf_spine, self.single_rack)
+        if sum(one is not None for one in given) != 1:
+            raise ValueError("give exactly one of topology, fat_tree, leaf_spine, single_rack")
+        return self
+
+    @model_validator(mode="after")
+    def _one_traffic(self) -> Self:
+        if (self.workload is None) == (not self.phase):
+            raise ValueError("give exactly one of workload, [[phase]]")
+        taken: set[tuple[str, str]] = set()
+        for phase in self.phase:
+            mine = {(phase.name, each) for each in phase.transports or get_args(Transport)}
+            if taken & mine:
+                raise ValueError(
+                    f"two phases '{phase.name}' for one transport; `repeat` runs one several times"
+                )
+            taken |= mine
+        return self
+
+    @property
+    def phases(self) -> list[Phase]:
+        """With the one that `workload` stands for."""
+        if self.workload is None:
+            return self.phase
+        return [Phase(name=ONLY, workload=self.workload)]
+
+    @property
+    def seeds(self) -> list[int]:
+        return self.seed if isinstance(self.seed, list) else [self.seed]

@@ -1,0 +1,174 @@
+"""What a scheme did in the rounds of its phases: numbers of the tables of its results."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import mean
+
+from ebb_experiments.results.load import Load
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import BY_SENDER, PAYLOAD, Row
+
+NO_ROOM = ("not-trimmable", "return-refused")
+"""Reasons of the program for packets that a queue had no room for."""
+LINK_DROPS = ("link-down", "link-loss", "port-down")
+"""Reasons of the switch for frames that a faulty link lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricCounts:
+    """Sums over every port of the fabric during a phase; queues are those of the bottleneck, and
+    None where the switches tell nothing of their queues (BMv2)."""
+
+    max_queue_bytes: int | None
+    average_queue_bytes: float | None
+    dropped_packets: int
+    """For want of room, by a queue or by the program that it handed the packet back to."""
+    trimmed_packets: int
+    trim_dropped_packets: int
+    """Headers that reached neither the receiver nor, where they are returned, the sender."""
+    returned_packets: int
+    """Headers turned round to their sender."""
+    ce_marks: int
+    link_lost_packets: int = 0
+    """On faulty links, as far as the switches tell: BMv2 does not."""
+
+    @classmethod
+    def of(cls, results: Results) -> FabricCounts:
+        queues, drops = results.rows("queues"), results.rows("drops")
+        trimmed = results.total("trimmed")
+        if not queues:
+            lost = _packets(drops, lambda row: True)
+            trims_lost = trimmed - results.total("trim_sent")
+            return cls(None, None, lost, trimmed, trims_lost, 0, results.marks)
+        bottleneck = busiest(results.flows)
+        there = [row for row in queues if row["peer"] == bottleneck]
+        counted = [row for row in results.rows("counters") if row["counter"] == "dropped"]
+        refused = _packets(counted, lambda row: row["reason"] == "return-refused")
+        failed = _packets(drops, lambda row: row["reason"] == "deflect-failed")
+        return cls(
+            max_queue_bytes=max((row["max_depth_bytes"] for row in there), default=0),
+            average_queue_bytes=sum(row["average_depth_bytes"] for row in there),
+            dropped_packets=sum(row["dropped_packets"] for row in queues)
+            + _packets(counted, lambda row: row["reason"] in NO_ROOM),
+            trimmed_packets=trimmed,
+            trim_dropped_packets=failed + refused,
+            returned_packets=results.total("returned"),
+            ce_marks=results.marks,
+            link_lost_packets=_packets(drops, lambda row: row["reason"] in LINK_DROPS),
+        )
+
+    @classmethod
+    def total(cls, counts: Sequence[FabricCounts]) -> FabricCounts:
+        """Several phases: sums, the highest maximum, the mean of the averages."""
+        highest = [c.max_queue_bytes for c in counts if c.max_queue_bytes is not None]
+        averages = [c.average_queue_bytes for c in counts if c.average_queue_bytes is not None]
+        return cls(
+            max_queue_bytes=max(highest, default=None),
+            average_queue_bytes=mean(averages) if averages else None,
+            dropped_packets=sum(c.dropped_packets for c in counts),
+            trimmed_packets=sum(c.trimmed_packets for c in counts),
+            trim_dropped_packets=sum(c.trim_dropped_packets for c in counts),
+            returned_packets=sum(c.returned_packets for c in counts),
+            ce_marks=sum(c.ce_marks for c in counts),
+            link_lost_packets=sum(c.link_lost_packets for c in counts),
+        )
+
+
+def _packets(rows: Iterable[Row], which: Callable[[Row], bool]) -> int:
+    return sum(row["packets"] for row in rows if which(row))
+
+
+def busiest(flows: Sequence[Row]) -> str | None:
+    """The host that most flows go to; of several the first."""
+    counts = Counter(row["destination"] for row in flows if row["destination"] is not None)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A phase that was run once."""
+
+    phase: str
+    flows: list[Row]
+    fabric: FabricCounts
+    load: Load | None = None
+    """How busy the machine was meanwhile; none: not measured."""
+
+    @classmethod
+    def of(cls, results: Results) -> Round:
+        load = Load.of(results.run["load"]) if "load" in results.run else None
+        phase = results.run["phase"]
+        return cls(phase, results.flows, FabricCounts.of(results), load)
+
+    @property
+    def own(self) -> list[Row]:
+        """The flows of the part of the workload that has the name of the phase; all, if none has:
+        what a phase is about, without what crosses it."""
+        return [row for row in self.flows if row["traffic"] == self.phase] or self.flows
+
+    @property
+    def sent_bytes(self) -> int:
+        """Payload that the senders put on their links, repair symbols and repetitions included."""
+        return total(self.own, PAYLOAD)
+
+    @property
+    def object_bytes(self) -> int:
+        """What was to be sent, each object counted once."""
+        return sum({row["transfer"]: row["bytes"] for row in self.own}.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeResult:
+    """What one scheme did."""
+
+    rounds: list[Round]
+
+    def of(self, phase: str) -> list[Round]:
+        return [each for each in self.rounds if each.phase == phase]
+
+    def one(self, phase: str) -> Round | None:
+        """The first round of a phase; None: the scheme does not run it."""
+        return next(iter(self.of(phase)), None)
+
+    def fabric(self, *phases: str) -> FabricCounts:
+        """Of these; of none: of all."""
+        chosen = [each for each in self.rounds if not phases or each.phase in phases]
+        return FabricCounts.total([each.fabric for each in chosen])
+
+    @property
+    def flows(self) -> list[Row]:
+        return [flow for each in self.rounds for flow in each.flows]
+
+    @property
+    def loads(self) -> list[Load]:
+        """How busy the machine was, in every phase."""
+        return [each.load for each in self.rounds if each.load is not None]
+
+
+def total(flows: Iterable[Row], key: str) -> int:
+    """Sum of what one end of each flow counted, as far as it told; a sender to a group once."""
+    told = (flow for flow in flows if key not in BY_SENDER or flow[PAYLOAD] is not None)
+    return sum(flow[key] or 0 for flow in told)
+
+
+def span_ns(flows: Sequence[Row]) -> float | None:
+    """From the first start to the last finish, nominal; None if a flow failed."""
+    if not flows or any(flow["status"] != "finished" for flow in flows):
+        return None
+    begin = min(flow["started_at_ns"] for flow in flows)
+    return float(max(flow["finished_at_ns"] for flow in flows) - begin)
+
+
+def goodput_fraction(flows: Sequence[Row], rate_bps: int) -> float:
+    """Object bits per second as a share of a line rate, from the first start to the last finish. An
+    object that goes to several hosts counts once, if all of them have it."""
+    failed = {flow["transfer"] for flow in flows if flow["status"] != "finished"}
+    done = [flow for flow in flows if flow["transfer"] not in failed]
+    span = span_ns(done)
+    if not span:
+        return 0.0
+    objects = {flow["transfer"]: flow["bytes"] for flow in done}
+    return float(sum(objects.values())) * 8e9 / span / rate_bps

@@ -1,0 +1,221 @@
+"""From the rows of results to the tables of `make run` and its checks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from ebb_experiments.results.numbers import percentile
+from ebb_experiments.results.results import Results
+from ebb_experiments.results.switches import counter_rows
+from ebb_experiments.results.tables import Row, table
+from ebb_experiments.run.wall import lost_inside
+from ebb_experiments.tour import report
+from ebb_experiments.tour.checks import checks
+from ebb_experiments.tour.summary import (
+    FabricCounts,
+    Round,
+    SchemeResult,
+    goodput_fraction,
+    span_ns,
+    total,
+)
+
+RATE = 10**9
+FLOW: Row = {
+    "transfer": 0, "traffic": "file", "source": "h2", "destination": "h1", "bytes": 100_000,
+    "started_at_ns": 0.0, "finished_at_ns": 1e6, "fct_ns": 1e6, "status": "finished",
+    "reason": None, "retransmitted": 0, "timeouts": 0, "returned": 0, "decodes": 0,
+    "payload_bytes_sent": 100_000,
+}  # fmt: skip
+FAILED = {"status": "failed", "reason": "sender: peer vanished", "finished_at_ns": None}
+QUIET = FabricCounts(1000, 100.0, 0, 0, 0, 0, 0)
+
+
+def test_nearest_rank() -> None:
+    values = [float(v) for v in range(1, 101)]
+    assert [percentile(values, p) for p in (50, 99, 100)] == [50, 99, 100]
+    assert percentile([3.0], 99) == 3
+    # The rank is rounded up: of three values, half of them is two.
+    assert [percentile([1, 2, 3], p) for p in (33, 50, 67)] == [1, 2, 3]
+    assert math.isnan(percentile([], 50))
+
+
+def test_goodput_is_over_the_whole_span_and_counts_an_object_once() -> None:
+    late = FLOW | {"transfer": 1, "started_at_ns": 1e6, "finished_at_ns": 2e6}
+    assert math.isclose(goodput_fraction([FLOW, late], RATE), 200_000 * 8 / 2e6)
+    elsewhere = FLOW | {"destination": "h3", "finished_at_ns": 2e6}
+    assert math.isclose(goodput_fraction([FLOW, elsewhere], RATE), 100_000 * 8 / 2e6)
+    assert goodput_fraction([FLOW | FAILED], RATE) == 0
+    assert goodput_fraction([FLOW, elsewhere | FAILED], RATE) == 0  # one of its hosts has it not
+    assert span_ns([FLOW, elsewhere | FAILED]) is None
+
+
+def test_what_a_sender_to_a_group_counted_is_counted_once() -> None:
+    first = FLOW | {"timeouts": 2, "decodes": 1}
+    second = first | {"destination": "h3", "payload_bytes_sent": None}
+    assert (total([first, second], "timeouts"), total([first, second], "decodes")) == (2, 2)
+
+
+def test_counts_come_from_the_tables_and_queues_are_those_of_the_busiest_port() -> None:
+    place = {"switch": "s1", "port": 1, "peer": "h1", "queue": 0}
+    depth = {"max_depth_bytes": 900, "average_depth_bytes": 40.0, "dropped_packets": 3}
+    full = {"packets": 3, "bytes": 1}
+    cells = [(0, 0)] * 12 + [(5, 1), (7, 1), (11, 1)]
+    results = Results(
+        {
+            "flows": table("flows", [{"destination": "h1"}, {"destination": "h1"}]),
+            "queues": table("queues", [place | depth, place | depth | {"peer": "h2"}]),
+            "drops": table(
+                "drops",
+                [
+                    *(place | full | {"reason": why} for why in ("queue-full", "deflect-failed")),
+                    {"switch": "s1", "port": 2, "reason": "link-loss", "packets": 17},
+                ],
+            ),
+            "counters": table(
+                "counters", counter_rows({"s1": {"trimmed": [(9, 1)], "dropped": cells}}, {})
+            ),
+        }
+    )
+    # 5 were not trimmable and 11 refused by the switch that was to return them; 7 copies that
+    # would have gone back where they came from are no loss.
+    assert FabricCounts.of(results) == FabricCounts(900, 40.0, 6 + 5 + 11, 9, 3 + 11, 0, 0, 17)
+
+
+def test_without_queues_losses_are_what_did_not_come_out_again() -> None:
+    counted = {"s1": {"dropped": [(4, 0), (1, 0)], "trimmed": [(9, 0)], "trim_sent": [(7, 0)]}}
+    row = lost_inside((100, 100), (200, 190), 20, counted)  # type: ignore[arg-type]
+    names = ("flows", "queues")
+    results = Results({name: table(name, []) for name in names})
+    results.tables |= {"drops": table("drops", [row])}
+    results.tables |= {"counters": table("counters", counter_rows(counted, {}))}  # type: ignore[arg-type]
+    found = FabricCounts.of(results)
+    assert (found.max_queue_bytes, found.dropped_packets) == (None, 100 + 20 - 90 - 5)
+    assert (found.trimmed_packets, found.trim_dropped_packets) == (9, 2)
+
+
+def flows(phase: str, count: int, **keys: Any) -> list[Row]:
+    return [FLOW | {"traffic": phase, "transfer": n} | keys for n in range(count)]
+
+
+def result(*, queue: float | None = 100.0, timeouts: int = 0, drops: int = 0) -> SchemeResult:
+    fabric = FabricCounts(None if queue is None else 1000, queue, drops, 0, 0, 0, 0)
+    incast = [*flows("incast", 8, timeouts=timeouts), FLOW | {"traffic": "background"}]
+    return SchemeResult([Round("file", [FLOW], QUIET), Round("incast", incast, fabric)])
+
+
+def verdicts(results: dict[str, SchemeResult]) -> dict[str, bool | None]:
+    return {check.claim: check.holds for check in checks(results)}
+
+
+def test_what_the_papers_say_passes() -> None:
+    results = {
+        "tcp-droptail": result(queue=300, timeouts=3, drops=40),
+        "dctcp": result(queue=200),
+        "hull": result(queue=100),
+        "ndp": result(),
+        "scdp": result(),
+    }
+    seen = verdicts(results)
+    assert len(seen) == 12
+    assert all(seen.values()), seen
+
+
+def test_each_claim_can_fail() -> None:
+    worse = {
+        "tcp-droptail": result(queue=100, timeouts=0),
+        "dctcp": result(queue=200),
+        "hull": result(queue=300),
+        "ndp": result(timeouts=1, drops=1),
+    }
+    worse["ndp"].rounds[1].flows[0] |= FAILED
+    seen = verdicts(worse)
+    expected_to_hold = {
+        f"{name}: every object arrived with the right SHA-256"
+        for name in ("tcp-droptail", "dctcp", "hull")
+    }
+    assert {claim for claim, holds in seen.items() if holds} == expected_to_hold
+    told = [check.seen for check in checks(worse) if check.claim.startswith("ndp: every object")]
+    assert told == ["1 failed: sender: peer vanished"]
+
+
+def test_what_a_switch_without_rates_cannot_show_is_skipped_and_not_left_out() -> None:
+    names = ("tcp-droptail", "dctcp", "hull", "ndp", "scdp")
+    measured = {name: result(queue=100 - i, timeouts=i == 0) for i, name in enumerate(names)}
+    unknown = {name: result(queue=None, timeouts=i == 0) for i, name in enumerate(names)}
+    assert verdicts(measured).keys() == verdicts(unknown).keys()
+    skipped = [claim for claim, holds in verdicts(unknown).items() if holds is None]
+    assert len(skipped) == 3
+    assert report.row("ndp", unknown, RATE)[6:8] == ["-", "-"]
+
+
+def test_of_phases_that_a_scenario_does_not_have_nothing_is_claimed() -> None:
+    only = {"ndp": SchemeResult([Round("all", flows("reads", 3), QUIET)])}
+    assert list(verdicts(only)) == [
+        "ndp: every object arrived with the right SHA-256",
+        "ndp: no packet lost without its header delivered",
+    ]
+    cells = report.row("ndp", only, RATE)
+    assert (cells[:3], len(cells)) == (["ndp", "240.0", "1.00"], 13)
+
+
+def stored(end_ns: float, sent_bytes: int, *, failed: bool = False) -> SchemeResult:
+    hosts = [
+        FLOW | {"destination": host, "bytes": 1_000_000, "decodes": 2, "finished_at_ns": end,
+                "started_at_ns": 1e6, "payload_bytes_sent": sent}
+        for host, end, sent in (("h5", end_ns / 2, sent_bytes), ("h13", end_ns, None))
+    ]  # fmt: skip
+    if failed:
+        hosts[1] |= FAILED
+    noisy = replace(QUIET, trimmed_packets=10)
+    crossing = FLOW | {"transfer": 9, "traffic": "others", "destination": "h5"}
+    write = [*({**each, "traffic": "write"} for each in hosts), crossing]
+    read = [{**each, "traffic": "read"} for each in hosts]
+    return SchemeResult(
+        [*result().rounds, Round("write", write, noisy), Round("read", read, noisy)]
+    )
+
+
+def test_the_tables_have_a_cell_per_column() -> None:
+    results = {"dctcp": result(), "scdp": stored(11e6, 1_100_000)}
+    cells = report.storage_row("scdp", results["scdp"], RATE)
+    assert cells == ["scdp", "80.0", "80.0", "1.10", "1.10", "0", "20", "0", "8"]
+    assert len(cells) == len(report.STORAGE_COLUMNS)
+    first, storage = report.markdown(results, RATE).split("\n\n")
+    for lines, rows in ((first.splitlines(), 2), (storage.splitlines(), 1)):
+        assert len(lines) == 2 + rows
+        assert len({line.count("|") for line in lines}) == 1
+    assert first.startswith("| scheme | file goodput % | incast goodput % | FCT p50 ms |")
+    assert len(report.table(results, RATE).columns) == len(report.row("dctcp", results, RATE))
+    drawn = report.storage_table(results, RATE)
+    assert drawn is not None
+    assert drawn.title == (
+        "storage: 1 MB from h2 to h5, h13 at once, while 1 hosts send to h5; "
+        "then back from all of them"
+    )
+    assert report.storage_table({"dctcp": result()}, RATE) is None
+
+
+def test_claims_of_storage_can_hold_and_fail() -> None:
+    def of_storage(scdp: SchemeResult, ndp: SchemeResult) -> list[bool | None]:
+        results = {"scdp": scdp, "ndp": ndp}
+        return [check.holds for check in checks(results) if "replicas" in check.claim]
+
+    good, slow = stored(11e6, 1_100_000), stored(31e6, 3_000_000)
+    assert of_storage(good, slow) == [True, True]
+    assert of_storage(slow, good) == [False, False]
+    assert of_storage(good, stored(31e6, 1, failed=True)) == [True, False]
+    seen = verdicts({"scdp": stored(1e7, 1, failed=True)})
+    assert seen["scdp: every object arrived with the right SHA-256"] is False
+
+
+@pytest.mark.parametrize("several", [1, 3])
+def test_rounds_are_summed_and_queues_averaged(several: int) -> None:
+    each = FabricCounts(1000, 50.0, 2, 0, 0, 0, 0)
+    rounds = [Round("incast", flows("incast", 1), each) for _ in range(several)]
+    found = SchemeResult(rounds).fabric("incast")
+    assert (found.max_queue_bytes, found.average_queue_bytes) == (1000, 50.0)
+    assert found.dropped_packets == 2 * several
