@@ -19,7 +19,7 @@ from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results, clear
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         f"{len(topology.switches)} switches, {link.rate_bps / 1e9:g} Gbit/s; "
         f"P4 on every hop, slowed by {loaded.dilation.factor:g}"
     )
-    table = Table("scheme", box=box.SIMPLE_HEAD)
+    table = Table(Column("scheme", no_wrap=True), box=box.SIMPLE_HEAD)
     for column in _COLUMNS:
         table.add_column(column, justify="right", no_wrap=True, min_width=len(column))
     failed = 0
