@@ -24,18 +24,18 @@ BEGIN, END = "<!-- arrows: made by tools/arrows.py --write -->\n", "<!-- /arrows
 
 @dataclass(frozen=True)
 class Crate:
-    """One of ours, with the names of those of ours that it uses."""
+    """One of our crates, with the names of those of ours that it uses."""
 
     name: str
     folder: str
-    """The first part of its path."""
+    """First part of the crate's path in the repository."""
     uses: frozenset[str]
     tests_use: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Arrows:
-    """arrows.toml."""
+    """What arrows.toml allows."""
 
     folders: Mapping[str, Sequence[str]]
     crates: Mapping[str, Sequence[str]]
@@ -99,7 +99,7 @@ def of_metadata(metadata: Mapping[str, Any]) -> list[Crate]:
 
 
 def picture(arrows: Arrows, crates: Sequence[Crate]) -> str:
-    """Mermaid, without the arrows that follow from others."""
+    """The picture as Mermaid text, without the arrows that follow from others."""
     lines = ["```mermaid", "flowchart TD"]
     for folder in arrows.folders:
         names = [crate.name for crate in crates if crate.folder == folder]
@@ -117,7 +117,7 @@ def short(name: str) -> str:
 
 
 def reachable(arrows: Mapping[str, Sequence[str]], name: str) -> set[str]:
-    """What a crate uses, and what that uses, without itself."""
+    """The crates that a crate uses, directly or through others, without itself."""
     found: set[str] = set()
     left = [*arrows.get(name, ())]
     while left:

@@ -38,7 +38,7 @@ that is asked for."""
 
 @dataclass(frozen=True)
 class Policy:
-    """dependencies.toml."""
+    """What dependencies.toml accepts."""
 
     licences: frozenset[str]
     exceptions: Mapping[str, str]

@@ -26,7 +26,7 @@ class Level:
     passed: int = 0
     failed: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
-    """Tests by reason."""
+    """How many tests were skipped, by reason."""
     ran: bool = True
 
     @property
@@ -35,7 +35,7 @@ class Level:
 
 
 def cargo(lines: Iterable[str]) -> Level:
-    """What libtest printed, or what prints like it (common/test-needs)."""
+    """Reads what libtest prints, and what prints like it (common/test-needs)."""
     level, ignored = Level(), 0
     for line in lines:
         if found := re.match(r"test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", line):
@@ -51,7 +51,8 @@ def cargo(lines: Iterable[str]) -> Level:
 
 
 def pytest(lines: Iterable[str]) -> Level:
-    """With `-rs`: a line for each reason, and a last one with the counts."""
+    """Reads what pytest prints with `-rs`: a line for each reason, and a last one with the
+    counts."""
     level = Level()
     for line in lines:
         if found := re.match(r"SKIPPED \[(\d+)\] [^ ]+ (.*)", line):
@@ -64,7 +65,7 @@ def pytest(lines: Iterable[str]) -> Level:
 
 
 def unittest(lines: Iterable[str]) -> Level:
-    """What PTF printed, which prints as Python's runner does."""
+    """Reads what PTF prints, which is what Python's unittest prints."""
     level, tests = Level(), 0
     for line in lines:
         if found := re.match(r".*\.\.\. skipped ['\"](?:SKIP: )?(.*)['\"]$", line):
@@ -79,8 +80,8 @@ def unittest(lines: Iterable[str]) -> Level:
 
 
 def verdicts(lines: Iterable[str]) -> Level:
-    """Lines that begin with `ok`, `FAIL`, `skip` or `busy`: of `ebb-run` and the lints. `busy` is
-    a check whose numbers are not valid because the machine had too much to do."""
+    """Reads lines that begin with `ok`, `FAIL`, `skip` or `busy`, as `ebb-run` and the lints print
+    them. `busy` is a check whose numbers are not valid because the machine had too much to do."""
     level = Level()
     for line in lines:
         match line.split(maxsplit=1):
@@ -102,11 +103,12 @@ LEVELS: dict[str, Callable[[Iterable[str]], Level]] = {
     "test-ptf": unittest,
     "test-e2e": verdicts,
 }
-"""By target of the Makefile, in the order in which they run: how its output is read."""
+"""How the output of a level is read, by its target of the Makefile, in the order in which they
+run."""
 
 
 def run(name: str) -> Level:
-    """One level, with its output passed through."""
+    """Runs one level, passes its output through, and returns its counts."""
     print(f"\n== {name}", flush=True)
     lines: list[str] = []
     with subprocess.Popen(
@@ -132,7 +134,7 @@ def judge(level: Level, code: int) -> Level:
 
 
 def table(levels: dict[str, Level]) -> Iterator[str]:
-    """Lines; the last one has the sums."""
+    """The table as lines; the last one has the sums."""
     yield f"{'level':<12} {'passed':>7} {'failed':>7} {'skipped':>7}"
     for name, level in levels.items():
         note = "" if level.ran else "   did not run"

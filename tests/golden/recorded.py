@@ -30,7 +30,8 @@ def digest(data: bytes) -> str:
 
 
 def simulated(scenario: str, scratch: Path) -> Golden:
-    """By scheme and seed: the hash of the trace, and a digest of the rows of every table."""
+    """Runs a scenario: the hash of the trace and a digest of the rows of every table, by scheme and
+    seed."""
     logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)
     loaded = load_scenario(SCENARIOS / f"{scenario}.toml", None)
     found = {}
@@ -45,7 +46,7 @@ def simulated(scenario: str, scratch: Path) -> Golden:
 
 
 def summary(results: Results) -> Golden:
-    """Tables without rows are left out."""
+    """Digests of the tables of a run; tables without rows are left out."""
     tables = {}
     for name in SCHEMAS:
         if rows := [

@@ -25,7 +25,8 @@ Told = dict[str, Any]
 
 
 def play(hosts: list[Host], scratch: Path) -> dict[str, Told]:
-    """By step: what the client, and the receiver where it is another, hears of the transfer."""
+    """Plays the script. What the client, and the receiver where it is another, hears of each
+    transfer, by step."""
     with contextlib.ExitStack() as stack:
         a, b, c = (stack.enter_context(host.agent()) for host in hosts)
         script = Script(a, b, c, [host.address for host in hosts], scratch)
@@ -41,7 +42,7 @@ def told(transfer: Transfer) -> Told:
 
 
 def steady(flow: Flow) -> Told:
-    """How much of a failed flow had come when it ended is a matter of time too."""
+    """The part of a record that depends on no time; of a failed flow not even how much had come."""
     keys = (k for k in STEADY if flow.status == "finished" or k != "stream_bytes")
     return {key: flow.record[key] for key in keys if key in flow.record}
 

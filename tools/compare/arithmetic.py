@@ -54,7 +54,7 @@ class Arithmetic:
     d: Diagrams
 
     def width(self, term: Term) -> int | None:
-        """So many bits hold the value, which is not negative; `None` if it may be any number."""
+        """How many bits hold the value, which is not negative; `None` if it may be any number."""
         op, args = term.op, term.args
         if op == "const":
             number = number_of(term)
@@ -80,7 +80,7 @@ class Arithmetic:
         return None
 
     def signed_width(self, term: Term) -> int | None:
-        """So many bits hold the value in two's complement; `None` if it may be any number."""
+        """How many bits hold the value in two's complement; `None` if it may be any number."""
         width = self.width(term)
         if width is not None:
             return width + 1
@@ -298,7 +298,7 @@ class Arithmetic:
         return self.d.term(op, *sorted(flat, key=id))
 
     def _masked(self, mask: int, term: Term) -> Term:
-        """`term & mask`: into sums of bits, and not where it has no effect."""
+        """`term & mask`, moved into sums of bits, and left out where it has no effect."""
         number = number_of(term)
         if number is not None:
             return self.d.const(number & mask)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 _LEAF = 1 << 60
-"""The place of a leaf in the order of atoms: behind all."""
+"""Place of a leaf in the order of atoms: behind all of them."""
 MOST_WAYS = 8
 
 
@@ -55,7 +55,7 @@ class Node:
 
 @dataclass
 class Diagrams:
-    """Makes terms and nodes; `limit` is the number of nodes after which it gives up."""
+    """Makes terms and nodes; raises `TooLarge` when there are more than `limit` nodes."""
 
     limit: int = 400_000
     _terms: dict[tuple[object, ...], Term] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Diagrams:
 
     @property
     def dead(self) -> Node:
-        """What a value is on ways that do not lead here."""
+        """The value of a variable on ways that do not lead here."""
         return self.leaf(self.term("dead"))
 
     def condition(self, term: Term) -> Node:

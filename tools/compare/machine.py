@@ -16,11 +16,11 @@ from .program import Json, Program, Unusable
 
 
 class NotCompared(Exception):
-    """Says what the comparer has no model of."""
+    """The comparer has no model of something; the message says of what."""
 
 
 SWEEPS = 40
-"""So many rounds of a loop are run."""
+"""How many rounds of a loop are run before it is given up."""
 _COMPARISONS = {"==", "!=", "<", ">", "<=", ">="}
 _METADATA_HEADERS = ("standard_metadata", "meta")
 _WITH_LIST = {
@@ -45,17 +45,17 @@ class Machine:
         self.math = Arithmetic(diagrams)
         self.state: dict[str, Node] = {}
         self.arguments: list[Node] = []
-        """The arguments of the action that runs."""
+        """Arguments of the action that runs."""
         self.way = diagrams.true
-        """When what runs now is reached."""
+        """Condition under which what runs now is reached."""
         self.stopped = diagrams.false
-        """When `exit` was met."""
+        """Condition under which `exit` was met."""
 
     # Variables
 
     def initial(self, name: str, width: int | None, signed: bool) -> Node:
         if name.startswith("local."):
-            return self.d.number(0)  # As every metadata field of a packet that arrives.
+            return self.d.number(0)  # as every metadata field of a packet that arrives
         if signed:
             return self.d.leaf(self.d.term("field", name, None, width))
         return self.d.leaf(self.d.term("field", name, width))
@@ -72,7 +72,7 @@ class Machine:
         return self.d.choose(self.way, value, self.d.dead)
 
     def set(self, header: str, field: str, value: Node, when: Node | None = None) -> None:
-        """Assigns, cut to the field's bits, where this is reached (and `when` holds)."""
+        """Assigns a value, cut to the field's bits, where this is reached (and `when` holds)."""
         way = self.way if when is None else self.d.both(self.way, when)
         self.get(header, field)
         name = self.program.variable(header, field)
@@ -101,7 +101,8 @@ class Machine:
                     self.get(header, field)
 
     def outcome(self, name: str) -> Node:
-        """What a variable holds for those who come later: fields of invalid headers nothing."""
+        """What a variable holds for those who come later; fields of invalid headers hold
+        nothing."""
         value = self.history(name)
         header, _, field = name.rpartition(".")
         valid = self.state.get(f"{header}.$valid$")
@@ -511,7 +512,7 @@ class Machine:
         self.note("digests", "digest", self.text(learned["name"]), *values)
 
     def extern(self, op: str, parameters: list[Any]) -> None:
-        """Any other primitive: part of the history of what it works on."""
+        """Runs any other primitive: it becomes part of the history of what it works on."""
         place = _RESULTS.get(op)
         first = parameters[0] if parameters else {"type": "none", "value": None}
         name = f"{op} {first['value']}" if str(first["type"]).endswith("_array") else op

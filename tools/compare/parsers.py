@@ -22,7 +22,7 @@ from .witness import Way
 
 VISITS = 1000
 NO_MATCH = "(error)"
-"""What comes after a choice that no transition matches, or a check that fails."""
+"""State that follows a choice which no transition matches, or a check that fails."""
 ENDS = (None, NO_MATCH)
 ONE_WAY = "no match where all cases of a `select` lead to one state: p4c goes there without asking"
 
@@ -34,7 +34,7 @@ class ParserMachine(Machine):
         super().__init__(program, diagrams)
         self.states: Json = {s["name"]: s for s in parser["parse_states"]}
         self.place = (0, 0)
-        """In the packet: after so many pieces whose length is not constant, so many bits."""
+        """Place in the packet: so many bits after so many pieces whose length is not constant."""
         self.used: dict[str, int] = {}
         """How many elements of each stack were extracted."""
         self.rejected = False
@@ -69,7 +69,7 @@ class ParserMachine(Machine):
             return name
         passed = 0
         self.rejected = self.no_way = False
-        while name is not None:  # None: the packet is accepted.
+        while name is not None:  # `None`: the packet is accepted
             state = self.states[name]
             for op in state["parser_ops"]:
                 self.parse(op)
@@ -136,14 +136,14 @@ class ParserMachine(Machine):
         self.make_valid(name, self.d.true, self.d.true)
 
     def take(self, bits: Node) -> None:
-        """Some bits of the packet are behind."""
+        """Moves on by some bits of the packet."""
         self.note("packet", "take", bits)
         pieces, before = self.place
         number = number_of(bits.term) if bits.term else None
         self.place = (pieces + 1, 0) if number is None else (pieces, before + number)
 
     def overflow(self) -> None:
-        """A stack is full: as `verify(false, error.StackOutOfBounds)`."""
+        """What a full stack does: the same as `verify(false, error.StackOutOfBounds)`."""
         errors = {n: i for n, i, *_ in self.program.json.get("errors", [])}
         number = self.d.number(errors.get("StackOutOfBounds", 3))
         self.note("packet", "verify", self.d.false, number)
@@ -256,7 +256,7 @@ class Difference:
     left: str
     right: str
     reason: str = ""
-    """As in `pipelines.Found`."""
+    """Why it need not be a difference, as in `pipelines.Found`; empty if it is shown."""
 
 
 def show_way(way: Way) -> str:
@@ -273,7 +273,7 @@ class Step:
     before_right: Snapshot
     how: str
     way: Way
-    """All conditions from the start to here."""
+    """All conditions on the way from the start to this pair."""
     reason: str = ""
     """Why the parsers may differ from here on."""
 
@@ -365,7 +365,7 @@ class Comparison:
     def same_state(self, names: list[str], step: Step) -> None:
         for name in names:
             if not self.declared(name):
-                continue  # Only one program has it: the section of headers says so.
+                continue  # only one program has it, which the section of headers says
             sides = self.left.outcome(name), self.right.outcome(name)
             different = differing(self.d, *sides, step.way)
             if different:

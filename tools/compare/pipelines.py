@@ -254,7 +254,7 @@ def compatible(a: Term, b: Term) -> bool:
 
 
 MOST_PAIRS = 30
-"""So many pairs of values are tried before a difference counts as one that was not shown."""
+"""How many pairs of values are tried before a difference counts as one that was not shown."""
 
 
 @dataclass(frozen=True)

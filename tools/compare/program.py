@@ -61,7 +61,7 @@ def plain_names(
 class FieldType:
     name: str
     width: int | None
-    """In bits; `None` for a `varbit`."""
+    """Width in bits; `None` for a `varbit`."""
     signed: bool
 
 
@@ -84,10 +84,10 @@ class Program:
         self._fields: dict[str, list[FieldType]] = {}
         self._field_names: dict[str, dict[str, str]] = {}
         self.local_headers: set[str] = set()
-        """Instances that are variables: see `mark_local_headers`."""
+        """Names of instances that are variables, see `mark_local_headers`."""
         self.metadata = self._metadata_prefix()
         self._plain = self._plain_names()
-        """What fields of the user's metadata begin with in `scalars`."""
+        """How names of the user's metadata begin in `scalars`."""
 
     def _plain_names(self) -> dict[str, str]:
         of_user = [
@@ -143,7 +143,8 @@ class Program:
         return [self._by_id[i] for i in self.stacks[stack]["header_ids"]]
 
     def next_in(self, target: Json) -> tuple[str, list[str]]:
-        """A stack that is extracted to, of headers or unions, and the headers that may be meant."""
+        """The stack, of headers or unions, that is extracted to, and the headers that may be
+        meant."""
         if target["type"] == "stack":
             return target["value"], self.elements(target["value"])
         stack, member = target["value"]

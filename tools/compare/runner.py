@@ -19,9 +19,9 @@ from .program import Unusable, read
 from .sections import SECTIONS, Result, compare
 
 SECONDS = 600
-"""For one compilation."""
+"""How long one compilation may take, in seconds."""
 DEPTH = 5_000
-"""Of calls: diagrams are as deep as they have conditions."""
+"""Depth of calls that Python allows: diagrams are as deep as they have conditions."""
 VERDICTS = {
     "equal": "no difference",
     "explained": "differences for which neither is wrong, each told with its reason",
@@ -53,7 +53,7 @@ def listed(path: Path) -> list[tuple[str, list[str]]]:
 
 
 def compiled(compiler: str, program: str, options: list[str], to: Path) -> str | None:
-    """Compiles; what the compiler said if it refused."""
+    """Compiles a program; returns what the compiler said if it refused, else `None`."""
     try:
         done = subprocess.run(
             [compiler, *options, "-o", str(to), program],
@@ -94,7 +94,7 @@ def judged(left: Path, right: Path, limit: int) -> tuple[str, Result, str]:
         result = compare(read(left), read(right), limit)
     except Unusable as problem:
         return "not usable", Result(), str(problem)
-    except Exception as problem:  # One program must not take the others with it.
+    except Exception as problem:  # one program must not take the others with it
         place = traceback.extract_tb(problem.__traceback__)[-1]
         where = f"{place.filename}:{place.lineno}"
         return "not usable", Result(), f"{type(problem).__name__}: {problem} ({where})"

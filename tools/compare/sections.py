@@ -35,11 +35,11 @@ class Difference:
 class Result:
     differences: list[Difference] = field(default_factory=list)
     not_compared: list[tuple[str, str]] = field(default_factory=list)
-    """Section, and why."""
+    """Sections that were not compared, each with the reason."""
 
 
 Fields = dict[str, Any]
-"""What a section declares: path to value."""
+"""What a section declares: values by path."""
 
 
 def header_layouts(p: Program) -> Fields:
@@ -143,7 +143,8 @@ def reference(p: Program, json: Any) -> str:
 
 
 def learn_lists(p: Program) -> Fields:
-    """The widths only: what the fields hold is part of the pipeline that sends them."""
+    """Learn lists with the widths of their fields; what these hold is part of the pipeline that
+    sends them."""
     return {
         learned["name"]: (learned["id"], [_width(p, e) for e in learned["elements"]])
         for learned in p.json.get("learn_lists", [])
@@ -285,7 +286,7 @@ class Comparison:
         self.result.differences = [self.explained(d) for d in self.result.differences]
 
     def explained(self, found: Difference) -> Difference:
-        """With the reason, if there is one."""
+        """A difference with the reason for it, if there is one."""
         if found.reason:
             return found
         if MISSING not in (found.left, found.right):
@@ -339,7 +340,7 @@ class Comparison:
             if variable.startswith("local.") or "._padding" in variable:
                 continue
             if variable not in left.state and " " not in variable and "." in variable:
-                continue  # A field that only one program declares: the section of headers says so.
+                continue  # only one program declares the field, which the section of headers says
             if variable not in right.state and " " not in variable and "." in variable:
                 continue
             found = differing(d, left.outcome(variable), right.outcome(variable))
@@ -397,7 +398,7 @@ class Checksum:
     updated: bool
     inputs: tuple[str, ...]
     when: object
-    """A diagram: equal conditions are one object."""
+    """The condition as a diagram; equal conditions are one object."""
 
 
 def compare(left: Program, right: Program, limit: int = 400_000) -> Result:

@@ -17,7 +17,7 @@ from .diagrams import Term
 
 ATTEMPTS = 150
 REPAIRS = 40
-"""So often one attempt changes a number to go along the way."""
+"""How often one attempt may change a number to go along the way."""
 LARGEST_SHIFT = 4096
 
 
@@ -27,7 +27,7 @@ class _Undefined:
 
 
 UNDEFINED = _Undefined()
-"""What nobody defined may be anything."""
+"""The value of what nobody defined, which may be anything."""
 
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": lambda a, b: a + b,
@@ -68,7 +68,7 @@ class Values:
     interesting: list[int]
     numbers: dict[object, int] = field(default_factory=dict)
     _known: dict[Term, Any] = field(default_factory=dict)
-    """What terms are with these numbers."""
+    """Values of terms under these numbers."""
 
     def number(self, key: object, bits: int | None, is_signed: bool = False) -> int:
         if key not in self.numbers:
@@ -124,11 +124,12 @@ class Values:
         return result
 
     def as_number(self, value: Any) -> int:
-        """The result of an extern, of a hash say, is a number like any other symbol."""
+        """A number for the result of an extern such as a hash, which is a symbol like any other."""
         return value if isinstance(value, int) else self.number(value, 32)
 
     def holds(self, atom: Term, expected: bool) -> bool:
-        """Whether a condition is as the way says. Those that are not of numbers are free."""
+        """Whether a condition is as the way says. A condition that is not over numbers may be
+        either."""
         if atom.op not in ("==", "<"):
             return True
         a, b = (self.of(arg) for arg in atom.args if isinstance(arg, Term))
@@ -209,7 +210,7 @@ class Values:
 
 
 def layout(symbol: Term) -> tuple[int | None, bool]:
-    """Width, and whether it is signed."""
+    """Width of a symbol in bits (`None`: any), and whether it is signed."""
     args = symbol.args
     if symbol.op == "field" and len(args) > 2:
         return (args[2] if isinstance(args[2], int) else None), True

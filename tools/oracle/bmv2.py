@@ -49,22 +49,23 @@ from .model import Program
 from .thrift import ConnectionLost, Request, ThriftError, Value
 
 Calls = Generator[Request, object, None]
-"""The requests of a command, each of which gets its answer."""
+"""A generator of the requests of a command, which is sent the answer to each."""
 
 PORTS = 511
-"""All that can be sent to: the next one is the drop port."""
+"""How many ports packets can be sent to; the next number is the drop port."""
 LOWEST_PRIORITY = 10_000
-"""BMv2's priorities are the other way round."""
+"""Priorities are taken from this number: the smallest wins in BMv2, the largest in P4Runtime."""
 QUEUE_PACKETS = 100_000
-"""More than a batch can fill; BMv2's own limit is 64."""
+"""Capacity of a queue: more than a batch can fill. BMv2's default is 64."""
 START_S, CALL_S, BATCH_S = 120, 60, 120
 """How long something may take on a busy machine, in seconds."""
 ENDLESS = "simple_switch goes on without end"
 BATCH_CPU_S = 5
-"""Of the processor: who needs more for a batch resubmits or recirculates without end."""
+"""Processor time in seconds after which a batch counts as one whose packets are resubmitted or
+recirculated without end."""
 PIPE_BYTES = 1 << 20
 MOST_TOGETHER = 100
-"""Commands that are told together: neither side's buffers are full then."""
+"""How many commands are told together, so that neither side's buffers are full."""
 
 
 class Bmv2Error(Exception):
@@ -112,10 +113,10 @@ class Batch:
     """Commands, and then packets."""
 
     controls: list[tuple[int, Control]]
-    """Each with its place in the list of commands."""
+    """Commands, each with its place in the list of commands."""
     packets: list[Packet]
     places: list[int]
-    """Where the packets stand in the list of commands."""
+    """Places of the packets in the list of commands."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Split:
     """How packets are told in batches."""
 
     most: int
-    """Packets in a batch."""
+    """How many packets a batch may have."""
     alone: frozenset[int] = frozenset()
     """Packets that have a batch each, by place in the list of commands."""
 
@@ -156,7 +157,7 @@ class Pipe:
         with contextlib.suppress(OSError):
             fcntl.fcntl(self.file, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self.pieces: list[tuple[int, bytearray]] = [(0, bytearray())]
-        """The first batch that may read it, and its bytes."""
+        """Pieces: the first batch that may read each, and its bytes."""
         self.pending = bytearray(pcap.HEADER)
         self.is_open = True
 
@@ -171,7 +172,7 @@ class Pipe:
             self.pending += self.pieces.pop(0)[1]
 
     def write(self) -> bool:
-        """Whether something could be written."""
+        """Writes what may be written; returns whether anything was."""
         written = 0
         if self.pending:
             with contextlib.suppress(BlockingIOError):
@@ -278,7 +279,7 @@ class Process:
         raise Bmv2Error(f"simple_switch was not there after {START_S} s")
 
     def _wait_for_services(self) -> None:
-        """The server is there before all of its services are."""
+        """Waits until all services are there: the server is there earlier."""
         deadline = time.monotonic() + START_S
         while True:
             try:
@@ -315,7 +316,7 @@ class Process:
             os.close(file)
 
     def step(self, number: int, result: Run) -> None:
-        """The commands of a batch, its packets, and what left."""
+        """Runs a batch: tells its commands, sends its packets, and collects what leaves."""
         batch = self.batches[number]
         try:
             for controls in portions(batch.controls):
@@ -334,7 +335,8 @@ class Process:
             result.frames[-1].extend(self.received())
 
     def tell(self, controls: list[tuple[int, Control]], result: Run) -> None:
-        """Commands together: waiting for one answer after the other takes longer than the work."""
+        """Tells commands together, since to wait for one answer after the other takes longer than
+        the work."""
         going = [(place, self.control(command)) for place, command in controls]
         answers: dict[int, object] = {}
         while going:
@@ -379,7 +381,7 @@ class Process:
         raise Bmv2Error(f"simple_switch was not done with a batch after {BATCH_S} s")
 
     def cpu_s(self) -> float:
-        """How long all threads have run."""
+        """Processor time that all threads have used, in seconds."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
@@ -517,7 +519,8 @@ def ports(sources: Iterable[int]) -> list[int]:
 
 
 def portions(controls: list[tuple[int, Control]]) -> Iterator[list[tuple[int, Control]]]:
-    """What may be told together: an entry is removed only after the answer to its addition."""
+    """The commands in portions that may be told together: an entry is removed only after the answer
+    to its addition."""
     portion: list[tuple[int, Control]] = []
     for place, command in controls:
         after = isinstance(command, Remove) and not all(isinstance(c, Remove) for _, c in portion)
@@ -534,7 +537,7 @@ def standard(method: str, *arguments: Value) -> Request:
 
 
 def match_value(given: Match, kind: str, bits: int) -> Value:
-    """BMv2's BmMatchParam."""
+    """A match as BMv2's `BmMatchParam`."""
     value = thrift.binary(big_endian(given.value, bits))
     match kind:
         case "lpm":
@@ -561,19 +564,21 @@ def big_endian(value: int, bits: int) -> bytes:
 
 
 def die_with_parent() -> None:
-    """A runner that is killed leaves no switch behind."""
+    """Has the kernel end this process with its parent, so that a killed runner leaves no switch
+    behind."""
     set_parent_death_signal = 1
     ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
 
 
 def allow_many_files() -> None:
-    """simple_switch opens two for each port."""
+    """Raises the limit of open files: simple_switch opens two for each port."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, most), most))
 
 
 @functools.cache
 def has_notifications() -> bool:
-    """Builds without nanomsg do not know the option; others would all take the same address."""
+    """Whether simple_switch knows `--notifications-addr`. Builds without nanomsg do not; with it,
+    all instances would take the same address by default."""
     text = subprocess.run(["simple_switch", "--help"], capture_output=True, check=False)
     return b"--notifications-addr" in text.stdout + text.stderr

@@ -15,10 +15,10 @@ class Match:
     kind: Literal["exact", "lpm", "ternary", "optional", "range", "any"]
     value: int = 0
     mask: int = 0
-    """Ternary and optional: the bits that are compared."""
+    """Bits that are compared, of ternary and optional keys."""
     prefix_length: int = 0
     high: int = 0
-    """Range: its upper end; `value` is the lower one. Both belong to it."""
+    """Upper end of a range, whose lower end is `value`. Both belong to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Add:
     what: What
     label: str
     priority: int | None = None
-    """Higher wins. None: the table has no priorities."""
+    """Priority, of which the higher wins; none: the table has no priorities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +73,12 @@ class Remove:
 class SetDefault:
     table: str
     what: What | None
-    """None: what the program says."""
+    """Default action to set; none: the program's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateMember:
-    """Members and groups of a profile are numbered from 0."""
+    """Makes a member of a profile; members and groups of each profile are numbered from 0."""
 
     profile: str
     call: Call
@@ -98,7 +98,7 @@ class AddToGroup:
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
-    """A group of which each node is an instance (egress_rid) and ports."""
+    """A multicast group; each of its nodes is an instance (egress_rid) and its ports."""
 
     group: int
     nodes: tuple[tuple[int, tuple[int, ...]], ...]
@@ -134,14 +134,14 @@ Command = Packet | Control
 
 
 class Script:
-    """STF text of commands, for a program with these names of key fields."""
+    """Writes commands as STF text, for a program with these names of key fields."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self.nodes = 0
 
     def text(self, commands: list[Command]) -> tuple[str, list[int]]:
-        """Also the number of the command of each line."""
+        """The text, and for each of its lines the number of the command."""
         lines, origins = [], []
         for number, command in enumerate(commands):
             for line in self.lines(command):

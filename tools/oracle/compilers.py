@@ -18,7 +18,7 @@ class Compiled:
     """What a compiler made of a program."""
 
     json: Path | None
-    """None: it refused the program."""
+    """BMv2 JSON; none: the compiler refused the program."""
     p4info: Path
     problem: str
     """The first line that says why; empty if it did not refuse."""
@@ -34,7 +34,8 @@ def command(compiler: str, build: Path) -> str | None:
 def compile_program(
     compiler: str, build: Path, program: Path, flags: tuple[str, ...], folder: Path
 ) -> Compiled:
-    """Output goes to the folder, which is made. A TimeoutError says nothing of the program."""
+    """Compiles a program into the folder, which is made. Raises `TimeoutError`, which says nothing
+    of the program."""
     path = command(compiler, build)
     assert path, compiler
     folder.mkdir(parents=True, exist_ok=True)

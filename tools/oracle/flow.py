@@ -17,7 +17,8 @@ class Flow:
     def __init__(self, program: Program) -> None:
         self._parents: dict[Field, Field] = {}
         self.parameters: dict[tuple[str, str], Field] = {}
-        """The class of what is written from an action's parameter, by names of both."""
+        """Class of the field that an action's parameter is written to, by names of action and
+        parameter."""
         writes = []
         for action in program.json["actions"]:
             names = [p["name"] for p in action["runtime_data"]]

@@ -40,7 +40,7 @@ from .states import States
 
 OUR_SWITCH, THEIR_SWITCH = "ebb-switch", "simple_switch"
 MOST_TRIES = 8
-"""So often the ways are run again: without a packet that ends BMv2, or with packets one by one."""
+"""How often the ways are run again: without a packet that ends BMv2, or with packets one by one."""
 
 Way = tuple[str, str]
 """Compiler and switch."""
@@ -49,18 +49,18 @@ Way = tuple[str, str]
 @dataclass(frozen=True)
 class Options:
     packets: int = 1000
-    """Through each of the four ways."""
+    """How many packets go through each of the four ways."""
     states: int = 10
-    """Table states, among which the packets are divided."""
+    """How many table states there are, among which the packets are divided."""
     seed: int = 1
     batch: int = 100
-    """Packets that BMv2 gets at once; where ways differ, they are sent again one by one."""
+    """How many packets BMv2 gets at once; where ways differ, they are sent again one by one."""
     build: Path = Path("build")
-    """Where ebb-p4c and ebb-stf are."""
+    """Folder with ebb-p4c and ebb-stf."""
     flags: tuple[str, ...] = ()
-    """For both compilers: -I DIR, -DNAME."""
+    """Options for both compilers: -I DIR, -DNAME."""
     keep: Path | None = None
-    """Folder for the scripts of differences."""
+    """Folder for the scripts of differences; none: they are not kept."""
 
 
 @dataclass(slots=True)
@@ -70,13 +70,13 @@ class Result:
     """One of VERDICTS."""
     reason: str = ""
     packets: int = 0
-    """How many went each way."""
+    """How many packets went each way."""
     frames: int = 0
-    """How many left, on the first way."""
+    """How many frames left on the first way."""
     states: int = 0
     ways: list[str] = field(default_factory=list)
     refused: int = 0
-    """Commands that all ways refused."""
+    """How many commands all ways refused."""
     ended: list[str] = field(default_factory=list)
     """Packets that ended a simple_switch, and are left out."""
     left_out: list[str] = field(default_factory=list)
@@ -97,12 +97,12 @@ BAD = ("different", "control", "accepted", "error")
 
 
 def compare(program: Path, options: Options) -> Result:
-    """One program on all the ways for which the tools are there."""
+    """Compares one program on all the ways for which the tools are there."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ebb-four-ways-") as folder:
         try:
             result = FourWay(program, options, Path(folder)).run()
-        except Exception as error:  # One program must not take the others with it.
+        except Exception as error:  # one program must not take the others with it
             place = traceback.extract_tb(error.__traceback__)[-1]
             problem = f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})"
             result = Result(str(program), "error", problem)
@@ -117,7 +117,7 @@ class FourWay:
         self.path, self.options, self.folder = path, options, folder
         self.programs: dict[str, Program] = {}
         self.zeroed: dict[str, Program] = {}
-        """For BMv2."""
+        """Programs for BMv2, whose parsers first set all header fields to 0, by compiler."""
         self.runs: dict[Way, Run] = {}
         self.absent: dict[Way, str] = {}
         """Ways whose switch refuses the program, and why."""
@@ -217,7 +217,7 @@ class FourWay:
         return not theirs.ended or len(theirs.frames) > len(self.runs[ended].frames)
 
     def until(self, commands: list[Command]) -> Result:
-        """What is left when trying again does not help: the packets before, one by one."""
+        """The result when trying again does not help: of the packets before, one by one."""
         how = Split(self.options.batch, frozenset(range(len(commands))))
         self.runs = {way: self.one(way, commands, how) for way in self.ways()}
         if ended := next((run.ended for run in self.runs.values() if run.ended), None):
@@ -226,7 +226,8 @@ class FourWay:
         return self.verdict(commands, self.difference(), how)
 
     def without_bmv2(self, commands: list[Command], reason: str) -> Result:
-        """Both compilers' outputs on our switch, when many packets end BMv2 with p4c's."""
+        """The result of both compilers' outputs on our switch, when many packets end BMv2 with
+        p4c's."""
         reason = f"too many packets end it: {reason}"
         self.absent |= {way: reason for way in self.ways() if way[1] == THEIR_SWITCH}
         how = Split(1)
@@ -244,7 +245,7 @@ class FourWay:
         return bmv2.run(self.zeroed[compiler], commands, how)
 
     def controls(self, commands: list[Command]) -> str:
-        """Which command is not refused by all; empty if there is none."""
+        """In words, a command that some ways refuse and others do not; empty if there is none."""
         sets = {way: set(run.refused) for way, run in self.runs.items()}
         common = set.intersection(*sets.values())
         self.result.refused = len(common)
@@ -255,7 +256,7 @@ class FourWay:
         return ""
 
     def difference(self) -> int | None:
-        """The first batch whose frames differ."""
+        """Number of the first batch whose frames differ; none if none do."""
         alike = zip(*(map(by_port, run.frames) for run in self.runs.values()), strict=True)
         for number, (first, *others) in enumerate(alike):
             if any(other != first for other in others):
@@ -284,7 +285,7 @@ class FourWay:
         return self.result
 
     def without_absent(self) -> Result:
-        """The result, when ways agree: what it means that others could not be gone."""
+        """The result when the ways agree, if some could not be gone."""
         if not self.absent:
             return self.result
         refusing = {switch for _, switch in self.absent}
@@ -322,7 +323,7 @@ class FourWay:
         return all(self.agree((OURS, s), (THEIRS, s)) for s in (OUR_SWITCH, THEIR_SWITCH))
 
     def agree(self, *ways: Way) -> bool:
-        """Whether these send the same, as far as they are there."""
+        """Whether these ways send the same frames, as far as they are there."""
         sent = [list(map(by_port, self.runs[w].frames)) for w in ways if w in self.runs]
         return all(frames == sent[0] for frames in sent)
 
@@ -351,7 +352,7 @@ class FourWay:
 
 
 def by_port(frames: list[tuple[int, bytes]]) -> dict[int, list[bytes]]:
-    """Order counts at each port only."""
+    """Frames by port; order counts at each port only."""
     ports: dict[int, list[bytes]] = {}
     for port, frame in frames:
         ports.setdefault(port, []).append(frame)
@@ -363,7 +364,7 @@ def outline(frames: list[tuple[int, bytes]]) -> dict[int, list[int]]:
 
 
 def generate(program: Program, info: P4Info, options: Options, name: str) -> list[Command]:
-    """The same for the same seed and program."""
+    """Random commands for a program, the same for the same seed and program."""
     rng = random.Random(zlib.crc32(name.encode()) ^ options.seed)
     states = States(program, info, rng)
     packets = Packets(program, states.values, rng)
@@ -379,7 +380,7 @@ def generate(program: Program, info: P4Info, options: Options, name: str) -> lis
 
 
 def programs(arguments: list[str], flags: list[str]) -> list[tuple[Path, tuple[str, ...]]]:
-    """With the compilers' flags of each."""
+    """The programs that are named, each with its flags for the compilers."""
     found = []
     for argument in arguments:
         if not argument.startswith("@"):

@@ -40,7 +40,7 @@ KNOWN: dict[str, str] = {
     "resubmit": "resubmits 255 times, ebb-switch drops after 64 passes",
     "sdn-psfp": "opens and closes gates by the clock",
 }
-"""By name of the program without its ending."""
+"""Why a program's ways differ, by its name without the ending."""
 
 ONLY_OURS = {
     "BMV2 does not support for-in loops": "`for (.. in ..)` loops, which p4c has not for BMv2",
@@ -54,7 +54,7 @@ ONLY_OURS = {
     "Expected 1 argument for mark_to_drop()": "`mark_to_drop()` without argument, as before 2019",
     "has an anonymous table property 'implementation'": "an action profile without a name",
 }
-"""What only ebb-p4c takes (docs/p4c.md), by words of p4c's message."""
+"""Names for what only ebb-p4c takes (docs/p4c.md), by words of p4c's message."""
 
 
 def legitimate(program: Program, same_outline: bool) -> str:

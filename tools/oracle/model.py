@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 Field = tuple[str, str]
-"""Header (or metadata) and field."""
+"""A field, as names of header (or metadata) and field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     name: str
     kind: str
-    """BMv2's: exact, lpm, ternary (`optional` too), range or valid."""
+    """BMv2's kind of match: exact, lpm, ternary (`optional` too), range or valid."""
     target: Field
     bits: int
 
@@ -26,10 +26,10 @@ class Table:
     name: str
     keys: list[Key]
     kind: str
-    """What the whole table is: exact, lpm, ternary or range. The last two have priorities."""
+    """Kind of the whole table: exact, lpm, ternary or range. The last two have priorities."""
     profile: str | None
     has_entries: bool
-    """The program has entries for it."""
+    """Whether the program has entries for it."""
 
     @property
     def has_priorities(self) -> bool:
@@ -43,13 +43,13 @@ class Program:
         self.path = path
         self.json: dict[str, Any] = json.loads(path.read_text())
         self.header_types = {t["name"]: t for t in self.json["header_types"]}
-        """By name; `fields` are name, bits (or `*` for a varbit) and so on."""
+        """Header types by name; their `fields` are name, bits (or `*` for a varbit) and so on."""
         # p4c takes some unions for headers, of a type that it does not write.
         self.headers = {
             h["name"]: self.header_types.get(h["header_type"], {"fields": []})
             for h in self.json["headers"]
         }
-        """Type by name of the instance, those in stacks too."""
+        """Type of each header by the name of the instance, those in stacks too."""
         ids = {h["id"]: h["name"] for h in self.json["headers"]}
         self._metadata = {h["name"] for h in self.json["headers"] if h.get("metadata")}
         self.stacks = {
@@ -61,11 +61,12 @@ class Program:
         self.actions: dict[str, dict[str, int]] = {
             a["name"]: {p["name"]: p["bitwidth"] for p in a["runtime_data"]} for a in by_parameters
         }
-        """Width by name of the parameter, by name of the action; of its copies that of tables."""
+        """Widths of parameters by name, for each action by name; of an action's copies that of
+        tables."""
         self.registers: dict[str, tuple[int, int]] = {
             r["name"]: (r["size"], r["bitwidth"]) for r in self.json.get("register_arrays", [])
         }
-        """Size and width."""
+        """Size and width in bits of each register array, by name."""
 
     def _tables(self) -> Iterator[Table]:
         for pipeline in self.json["pipelines"]:
@@ -90,7 +91,7 @@ class Program:
         return header in self._metadata
 
     def fields(self, header: str) -> list[tuple[str, int | None]]:
-        """Name and width, None for a varbit."""
+        """Names and widths of a header's fields in bits; the width of a varbit is none."""
         kinds = self.headers[header]["fields"]
         return [(f[0], None if f[1] == "*" else f[1]) for f in kinds]
 
@@ -107,7 +108,7 @@ class Program:
         return any(node in words for node in self.strings())
 
     def strings(self) -> Iterator[str]:
-        """All but names of types and instances."""
+        """All strings of the program but names of types and instances."""
         parts = ("parsers", "deparsers", "actions", "pipelines", "checksums", "calculations")
         for part in (*parts, "field_lists", "learn_lists"):
             yield from strings(self.json.get(part, []))
@@ -145,7 +146,7 @@ class Program:
         return Program(path)
 
     def nodes(self) -> Iterator[dict[str, Any]]:
-        """All JSON objects."""
+        """All JSON objects of the program."""
         yield from objects(self.json)
 
 

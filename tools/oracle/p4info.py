@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Message = dict[str, list[Any]]
-"""Values by field: all of a repeated field, one of another. Enums are words."""
+"""A message: the values of each field, one unless it is repeated. Enums are words."""
 
 TOKEN = re.compile(
     r"""\s+ | \#[^\n]*
@@ -21,7 +21,7 @@ ESCAPES = {"n": 10, "t": 9, "r": 13, "a": 7, "b": 8, "f": 12, "v": 11}
 
 
 def parse(text: str) -> Message:
-    """A whole file. Strings are bytes."""
+    """Parses a whole file. Strings are bytes."""
     return Parser(text).message("")
 
 
@@ -133,7 +133,7 @@ class Table:
     size: int
     has_const_default: bool
     is_const: bool
-    """Or has entries of the program, beside which none are added here."""
+    """Whether the table is constant, or has entries of the program, beside which none are added."""
 
 
 @dataclass(frozen=True, slots=True)

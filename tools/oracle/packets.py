@@ -29,7 +29,7 @@ class Bits:
     def __init__(self) -> None:
         self.bits: list[int | None] = []
         self.length = 0
-        """Up to which it has been extracted; bits behind it were written by a lookahead."""
+        """How many bits have been extracted; what is behind them was written by a lookahead."""
 
     def write(self, at: int, width: int, value: int) -> None:
         self.bits += [None] * (at + width - len(self.bits))
@@ -56,13 +56,13 @@ class Bits:
 
 @dataclass
 class Walk:
-    """What has been extracted."""
+    """What a walk through the parser has extracted so far."""
 
     bits: Bits
     places: dict[Field, tuple[int, int]]
     """Offset and width of each field, in bits."""
     stacks: dict[str, int]
-    """How many elements of each stack are there."""
+    """How many elements of each stack have been extracted."""
 
 
 class Packets:

@@ -12,7 +12,7 @@ RECORD = struct.Struct("=IIII")
 
 
 def record(number: int, frame: bytes) -> bytes:
-    """With the number as its time: BMv2 reads several files in this order."""
+    """A frame with its number as the time: BMv2 reads several files in this order."""
     return RECORD.pack(number // 1_000_000, number % 1_000_000, len(frame), len(frame)) + frame
 
 

@@ -33,16 +33,16 @@ from .model import Field, Key, Program, Table, objects
 
 PORT_BITS = 9
 PORTS = 8
-"""Packets come in at the first so many ports, and most go to them."""
+"""How many ports, from 0, packets come in at; most go to these too."""
 DROP_PORT = 511
 GROUPS = 4
 """Multicast groups and clone sessions that are set, besides those that the program names."""
 MOST_ENTRIES = 8
 LARGEST_REGISTER_BITS = 63
-"""BMv2's control plane takes no wider value."""
+"""Widest value of a register that BMv2's control plane takes, in bits."""
 GROUP_MEMBERS = 5
 DROPPING_WEIGHT = 5
-"""So much rarer are actions that drop than each of the others."""
+"""How many times rarer an action that drops is than each of the others."""
 
 
 class Values:
@@ -52,16 +52,16 @@ class Values:
         self.rng = rng
         self.flow = Flow(program)
         self.compared: dict[Field, list[int]] = defaultdict(list)
-        """That the program compares fields with, by class of the field."""
+        """Numbers that the program compares fields with, by class of the field."""
         self.present: dict[Field, list[int]] = defaultdict(list)
-        """That the entries of the present state match or set, by class of the field."""
+        """Numbers that the entries of the present state match or set, by class of the field."""
         self.constants = sorted({c for c in constants(program) if c < 1 << 128})
         self.shared: dict[int, list[int]] = {}
         for field, found in compared(program).items():
             self.compared[self.flow.class_of(field)] += found
 
     def draw(self, field: Field, bits: int) -> int:
-        """For a field of a packet or of a key."""
+        """A number for a field of a packet or of a key."""
         largest = (1 << bits) - 1
         choice = self.rng.random()
         kind = self.flow.class_of(field)
@@ -71,7 +71,7 @@ class Values:
         return self.any(bits)
 
     def any(self, bits: int) -> int:
-        """For an argument of an action, or where nothing is known of a field."""
+        """A number for an argument of an action, or where nothing is known of a field."""
         largest = (1 << bits) - 1
         choice = self.rng.random()
         if bits == PORT_BITS and choice < 0.8:
@@ -92,7 +92,8 @@ class Values:
 
 
 def constants(program: Program) -> set[int]:
-    """Those of signed arithmetic may be negative, which no key is."""
+    """Constants of the program. Those of signed arithmetic may be negative, which no key is; they
+    are left out."""
     found = {
         int(node["value"], 16)
         for node in program.nodes()
@@ -137,12 +138,12 @@ class States:
         self.labels: list[str] = []
         self.defaults: list[str] = []
         self.members: dict[str, tuple[int, int]] = {}
-        """Members and groups of each profile."""
+        """How many members and groups each profile has."""
         self.made = 0
         self.dropping = dropping(program)
 
     def first(self) -> list[Command]:
-        """What stays: replication, action profiles, contents of registers."""
+        """Commands for what stays: replication, action profiles, contents of registers."""
         return [*self.replication(), *self.profiles(), *self.registers()]
 
     def next(self) -> list[Command]:

@@ -23,7 +23,8 @@ class StfError(Exception):
 class Script:
     commands: list[Command] = field(default_factory=list)
     expected: dict[int, list[str]] = field(default_factory=dict)
-    """Patterns in order, by port: hexadecimal digits, `*` for any, `$` for the end."""
+    """Patterns of expected frames in order, by port: hexadecimal digits, `*` for any, `$` for the
+    end."""
 
 
 def read(text: str, program: Program) -> Script:
@@ -67,7 +68,7 @@ def statement(line: str, program: Program, script: Script) -> None:
 
 
 class Words:
-    """What is left of a line."""
+    """The words of a line that have not been read yet."""
 
     def __init__(self, text: str) -> None:
         self.words: list[str] = []
@@ -118,7 +119,8 @@ def key_place(table: Table, name: str) -> int:
 
 
 def match(key: Key, text: str, length: int | None) -> Match:
-    """How a key is written; of a ternary field only the digits that are written are compared."""
+    """Reads the value of a key; of a ternary field only the digits that are written are
+    compared."""
     prefix, digits = (
         (text[:2].lower(), text[2:]) if text[:1] == "0" and len(text) > 2 else ("", text)
     )
@@ -153,7 +155,7 @@ def call(words: Words, program: Program, name: str) -> Call:
 def find(
     kind: str, name: str, known: dict[str, object] | dict[str, Table] | dict[str, dict[str, int]]
 ) -> str:
-    """A whole name, or an end that only one has."""
+    """The whole name for a name, or for an end that only one name has."""
     if name in known:
         return name
     ends = [other for other in known if other.endswith(name)]
@@ -163,7 +165,7 @@ def find(
 
 
 def differences(script: Script, frames: list[tuple[int, bytes]]) -> str:
-    """The first thing that is not as expected; empty if all is."""
+    """In words, the first thing that is not as expected; empty if all is."""
     sent: dict[int, list[str]] = {}
     for port, frame in frames:
         sent.setdefault(port, []).append(frame.hex().upper())

@@ -41,11 +41,11 @@ class Options:
     """The most tests of each program and policy."""
     seed: int = 1
     timeout_s: int = 60
-    """For each generation; what is there by then counts."""
+    """How long each generation may take, in seconds; what is there by then counts."""
     build: Path = Path("build")
     flags: tuple[str, ...] = ()
     keep: Path | None = None
-    """Folder for tests that only we fail."""
+    """Folder for tests that only we fail; none: they are not kept."""
 
 
 @dataclass
@@ -55,11 +55,11 @@ class Count:
     tests: int = 0
     passed: int = 0
     shared: int = 0
-    """Failed, on BMv2 too."""
+    """How many failed, on BMv2 too."""
     ours: int = 0
-    """Failed, and BMv2 passes."""
+    """How many failed that pass on BMv2."""
     unknown: int = 0
-    """Failed, and BMv2 could not be asked."""
+    """How many failed of which BMv2 could not be asked."""
     failures: list[str] = field(default_factory=list)
     problem: str = ""
     """Why there are no tests."""
@@ -71,9 +71,9 @@ class Result:
     acceptance: str
     """`both`, `neither`, the only compiler that takes the program, or `unknown`."""
     problem: str
-    """The first error, where not both take it."""
+    """The first error, if not both compilers take it."""
     counts: dict[str, Count] = field(default_factory=dict)
-    """By policy."""
+    """Counts by policy of P4Testgen."""
 
 
 def test(program: Path, options: Options) -> Result:
@@ -112,7 +112,7 @@ def test_in(folder: Path, program: Path, options: Options) -> Result:
 
 
 def generate(program: Path, policy: str, options: Options, folder: Path) -> str:
-    """Why there may be no tests; empty if P4Testgen was content."""
+    """Makes tests; returns why there may be none, or nothing if P4Testgen was content."""
     arguments = [
         *(TESTGEN, "--target", "bmv2", "--arch", "v1model", "--std", "p4-16"),
         *("--test-backend", "STF", "--max-tests", str(options.max_tests)),
@@ -138,7 +138,7 @@ def generate(program: Path, policy: str, options: Options, folder: Path) -> str:
 
 
 def run(folder: Path, ours: Path, theirs: Path | None, options: Options, count: Count) -> None:
-    """All tests of a folder on our switch, and the failures on BMv2."""
+    """Runs all tests of a folder on our switch, and those that fail on BMv2."""
     scripts = sorted(folder.glob("*.stf"))
     count.tests = len(scripts)
     if not scripts:

@@ -18,7 +18,7 @@ STOP, BOOL, BYTE, DOUBLE, I16, I32, I64, STRING, STRUCT, MAP, SET, LIST = (
 )
 
 Value = tuple[int, bytes]
-"""Type and encoding."""
+"""A value: Thrift's type and its encoding."""
 
 
 class ThriftError(Exception):
@@ -77,14 +77,14 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.answers = self.socket.makefile("rb")
         self.methods: deque[str] = deque()
-        """Of the requests that are not answered yet."""
+        """Methods of the requests that are not answered yet, oldest first."""
 
     def close(self) -> None:
         self.answers.close()
         self.socket.close()
 
     def call(self, service: str, method: str, *arguments: Value) -> Any:
-        """The result; structures are dicts by field number."""
+        """Calls a method and returns its result; structures are dicts by field number."""
         self.send([Request(service, method, arguments)])
         return self.receive()
 

@@ -34,7 +34,7 @@ class Agent:
         self._listeners: dict[int, Listener] = {}
         self._connection = Connection(socket, self._event, self._gone, timeout)
         self.address: str = self._connection.greeting["address"]
-        """Of this host."""
+        """Address of this host."""
         self.ports: dict[str, int] = self._connection.greeting["ports"]
         """Service ports by scheme."""
 
@@ -192,7 +192,7 @@ class Agent:
             self.call("offer", {"name": name}, descriptor)
 
     def withdraw(self, name: str) -> None:
-        """The end of an `offer`."""
+        """Ends an `offer`: others can no longer fetch the object."""
         self.call("withdraw", {"name": name})
 
     def serve(self, directory: str | os.PathLike[str]) -> None:
@@ -224,11 +224,11 @@ class Agent:
     def call(
         self, operation: str, fields: dict[str, Any], descriptor: int | None = None
     ) -> dict[str, Any]:
-        """Any operation of docs/agent-api.md."""
+        """Asks the daemon for any operation of docs/agent-api.md and returns its answer."""
         return self._connection.call(operation, fields, descriptor)
 
     def unlisten(self, listener: Listener) -> None:
-        """The end of a listener."""
+        """Ends a listener: the daemon refuses what arrives at its port."""
         with self._lock:
             self._listeners.pop(listener.number, None)
         # If it has ended, nobody listens either.
@@ -287,5 +287,5 @@ class Agent:
 
 
 def as_list(hosts: Hosts) -> list[str]:
-    """One host or several."""
+    """The hosts as a list, of one if a single one is given."""
     return [hosts] if isinstance(hosts, str) else list(hosts)

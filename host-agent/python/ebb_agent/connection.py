@@ -63,7 +63,8 @@ class Connection:
         timeout: float | None = None,
         on_answer: Callable[[Message], None] | None = None,
     ) -> Message:
-        """Asks and waits. `on_answer` is called before any event that came after the answer."""
+        """Sends a request and waits for the answer. `on_answer` is called before any event that
+        came after it."""
         answer: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         with self._lock:
             if self._gone:

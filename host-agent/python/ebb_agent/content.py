@@ -15,7 +15,7 @@ Destination = str | os.PathLike[str] | BinaryIO | int
 
 @contextmanager
 def source_descriptor(source: Source) -> Iterator[int]:
-    """A regular file, or a memfd with the bytes."""
+    """A descriptor of the content: of the regular file, or of a memfd with the bytes."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         descriptor = os.memfd_create("ebb-object")
         rest = memoryview(source).cast("B")
@@ -65,7 +65,8 @@ class Target:
             self.descriptor, self._owned = into.fileno(), False
 
     def keep(self) -> bytes | None:
-        """All has arrived and is right. The content, if it has no other place."""
+        """Called when all has arrived and is right. Returns the content, if it has no other
+        place."""
         if self._temporary is not None:
             temporary, path = self._temporary
             temporary.replace(path)
@@ -84,7 +85,7 @@ class Target:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
-        """What was not kept goes."""
+        """Removes what was not kept."""
         if self._owned:
             os.close(self.descriptor)
             self._owned = False
@@ -93,7 +94,8 @@ class Target:
 
 
 def current_umask() -> int:
-    """Of this process; there is no way to read it without setting it, but this file."""
+    """The umask of this process, from /proc: there is no other way to read it without setting
+    it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("Umask:"):
             return int(line.split()[1], 8)

@@ -23,7 +23,8 @@ class RequestError(AgentError):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
-        """`bad-request`, `unknown`, `in-use`, `too-many`, `not-possible`, `io`, `bad-version`"""
+        """Kind of error: `bad-request`, `unknown`, `in-use`, `too-many`, `not-possible`, `io` or
+        `bad-version`."""
 
 
 class TransferError(AgentError):
@@ -36,4 +37,4 @@ class TransferError(AgentError):
 
 
 class TimedOutError(AgentError, TimeoutError):
-    """It took longer than the caller allows; the transfer was cancelled."""
+    """A transfer took longer than the caller allows, and was cancelled."""

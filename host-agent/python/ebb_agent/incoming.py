@@ -39,7 +39,7 @@ class IncomingObject:
     _agent: Daemon = field(repr=False)
 
     def read(self, timeout: float | None = None) -> bytes:
-        """Takes it into memory."""
+        """Takes the object into memory and returns its content."""
         target = Target(None)
         try:
             self._accept(target.descriptor)
@@ -79,7 +79,7 @@ class IncomingObject:
         self._accept(None)
 
     def refuse(self, reason: str) -> None:
-        """The sender is told that it is not wanted."""
+        """Tells the sender that the object is not wanted."""
         self._agent.call("refuse", {"transfer": self.transfer.number, "reason": reason})
 
     def _accept(self, descriptor: int | None, overwrite: bool = False) -> None:
@@ -111,7 +111,7 @@ class IncomingStream(io.FileIO):
         trace: TracebackType | None,
     ) -> None:
         if kind is not None or self.read(1):
-            # The rest is not wanted.
+            # The rest of the content is not wanted.
             self.close()
             self.transfer.cancel()
             return
@@ -150,7 +150,7 @@ class Listener:
         return found
 
     def close(self) -> None:
-        """Objects that come from now on are refused."""
+        """Stops listening: objects that come from now on are refused."""
         if not self._closed:
             self._closed = True
             self._objects.put(None)
@@ -168,5 +168,5 @@ class Listener:
         self.close()
 
     def put(self, found: IncomingObject | None) -> None:
-        """The reading thread has one; None: there will be no more."""
+        """Called by the reading thread with an object; none: there will be no more."""
         self._objects.put(found)

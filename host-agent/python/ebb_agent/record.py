@@ -11,7 +11,7 @@ class Flow:
     """A flow that has ended: docs/agent-records.md."""
 
     role: str
-    """`sender` or `receiver`: this host"""
+    """What this host is: `sender` or `receiver`."""
     scheme: str
     local: str
     peer: str
@@ -21,11 +21,11 @@ class Flow:
     duration_ns: int
     sha256_ok: bool | None
     status: str
-    """`finished` or `failed`"""
+    """How it ended: `finished` or `failed`."""
     reason: str | None
-    """Only when failed; for people."""
+    """Why it failed, in words for people; none if it finished."""
     record: dict[str, Any] = field(repr=False)
-    """All that the daemon tells."""
+    """The whole record of the daemon."""
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Flow:

@@ -19,7 +19,7 @@ class Progress:
 
     done_bytes: int
     total_bytes: int | None
-    """None: not known yet."""
+    """Bytes of the whole transfer; none: not known yet."""
 
 
 class Transfer:
@@ -48,18 +48,20 @@ class Transfer:
 
     @property
     def done(self) -> bool:
-        """It has ended, whether well or not."""
+        """Whether it has ended, well or not."""
         with self._changed:
             return self._end is not None or self._gone
 
     @property
     def progress(self) -> Progress | None:
-        """The last news; None before the first, which comes within 0.2 s."""
+        """How far it was when the daemon told it last; none before the first news, which come
+        within 0.2 s."""
         with self._changed:
             return self._progress
 
     def cancel(self) -> None:
-        """Gives it up; `wait` then raises `TransferError`. Harmless if it has ended."""
+        """Gives the transfer up; `wait` then raises `TransferError`. Does nothing if it has
+        ended."""
         self._cancel(self.number)
 
     def wait(self, timeout: float | None = None) -> tuple[Flow, ...]:
@@ -86,7 +88,7 @@ class Transfer:
         return flows
 
     def handle(self, event: dict[str, Any]) -> None:
-        """The reading thread has something of it."""
+        """Called by the reading thread with an event of this transfer."""
         with self._changed:
             match event["event"]:
                 case "flow":
@@ -98,7 +100,7 @@ class Transfer:
             self._changed.notify_all()
 
     def gone(self) -> None:
-        """The daemon has ended."""
+        """Called when the daemon has ended."""
         with self._changed:
             self._gone = True
             self._changed.notify_all()
