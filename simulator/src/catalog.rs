@@ -1,13 +1,13 @@
 //! What all hosts of a run know: each other's addresses, and what the objects are.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource};
 use ebb_transport::{Scheme, object::ObjectSource};
 use ebb_units::Duration;
-use ebb_workload::{HostId, Transfer};
+use ebb_workload::Transfer;
 use serde::Deserialize;
 
 /// What is in the objects.
@@ -33,11 +33,6 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Where a host listens.
-    pub fn service(&self, host: HostId) -> SocketAddrV4 {
-        SocketAddrV4::new(self.addresses[host.index()], self.scheme.service_port())
-    }
-
     pub fn name(&self, transfer: u64) -> String {
         format!("{}{transfer}", self.prefix)
     }
@@ -49,7 +44,7 @@ impl Catalog {
 
     /// The stream of a transfer, the same at every host that has it. Nothing is hashed: receivers
     /// know what to expect.
-    pub fn stream(&self, transfer: &Transfer) -> Result<Arc<dyn ObjectSource>, EnvelopeError> {
+    pub fn envelope(&self, transfer: &Transfer) -> Result<Envelope, EnvelopeError> {
         let header = EnvelopeHeader {
             name: self.name(transfer.id),
             content_bytes: transfer.bytes,
@@ -59,7 +54,7 @@ impl Catalog {
             Content::Zeros => Arc::new(Zeros(transfer.bytes)),
             Content::Pattern => Arc::new(pattern(transfer.id, transfer.bytes)),
         };
-        Ok(Arc::new(Envelope::with_header(header, content)?))
+        Envelope::with_header(header, content)
     }
 
     /// Whether these are the bytes of the content of a transfer from `offset` on.

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use anyhow::{Context, Result};
 use ebb_engine::SwitchReport;
-use ebb_transport::FlowRecord;
+use ebb_host::FlowFields;
 use ebb_workload::{Open, OpenFields};
 use serde::{Deserialize, Serialize};
 
@@ -114,11 +114,8 @@ pub struct FlowLine<'a> {
     host: &'a str,
     #[serde(flatten)]
     transfer: Option<OpenFields<'a>>,
-    name: Option<&'a str>,
-    object_bytes: Option<u64>,
-    sha256_ok: Option<bool>,
     #[serde(flatten)]
-    record: &'a FlowRecord,
+    flow: FlowFields<'a>,
 }
 
 #[derive(Serialize)]
@@ -199,10 +196,7 @@ impl<'a> FlowLine<'a> {
         FlowLine {
             host,
             transfer: open.map(|open| open.fields(ended.started_at_ns, finished_at_ns)),
-            name: ended.object.as_ref().map(|object| &*object.name),
-            object_bytes: ended.object.as_ref().map(|object| object.content_bytes),
-            sha256_ok: ended.intact,
-            record,
+            flow: FlowFields::new(ended.header.as_ref(), ended.intact, record),
         }
     }
 }

@@ -234,6 +234,7 @@ impl Network {
             let of = |what| format!("{what} of host {}", entry.name);
             let identity = Identity {
                 name: entry.name.clone(),
+                address: entry.ip,
                 mac: entry.mac.parse().with_context(|| of("mac"))?,
                 gateway: entry
                     .gateway_mac

@@ -23,7 +23,6 @@ mod output;
 mod pace;
 mod params;
 mod port_lock;
-mod printable;
 mod receive;
 mod record;
 mod runtime;
@@ -74,7 +73,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let text = format!("{error:#}");
             // Some have several lines of their own; those of peers are escaped where they come in.
-            let lines: Vec<_> = text.lines().map(printable::printable).collect();
+            let lines: Vec<_> = text.lines().map(ebb_host::printable).collect();
             // A closed stderr must not turn an error into a panic.
             let _ = writeln!(std::io::stderr(), "ebb-agent: {}", lines.join("\n"));
             ExitCode::from(2)

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use ebb_host::printable;
 use ebb_transport::object::ObjectSource;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::file_lock::try_lock;
-use crate::printable::printable;
 
 /// A file to be sent, read piece by piece.
 pub struct FileSource {
@@ -95,6 +95,15 @@ pub enum Existing {
     /// It stays, and the object is refused.
     Keep,
     Replace,
+}
+
+impl Existing {
+    pub fn of(overwrite: bool) -> Self {
+        match overwrite {
+            true => Existing::Replace,
+            false => Existing::Keep,
+        }
+    }
 }
 
 /// Whether a file may have the name that a peer chose. No leading dot: `ls` and shell patterns do

@@ -7,11 +7,11 @@ use std::net::SocketAddrV4;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ebb_host::printable;
 use ebb_transport::Scheme;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::Value;
 
-use crate::printable::printable;
 use crate::record;
 
 pub struct Output {

@@ -6,12 +6,10 @@ use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ebb_transport::object::EnvelopeHeader;
-use ebb_transport::{FlowRecord, Scheme};
+use ebb_host::printable_json;
+use ebb_transport::Scheme;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::printable::printable_json;
 
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
@@ -23,33 +21,6 @@ enum Line<'a> {
         #[serde(flatten)]
         record: &'a Value,
     },
-}
-
-#[derive(Serialize)]
-struct Fields<'a> {
-    /// `null` if the flow failed before the receiver knew.
-    name: Option<&'a str>,
-    /// Bytes of the content; `null` as above.
-    object_bytes: Option<u64>,
-    /// Receiver: whether the content has the announced hash; `null` if not all arrived.
-    sha256_ok: Option<bool>,
-    #[serde(flatten)]
-    record: &'a FlowRecord,
-}
-
-/// What is told of a flow.
-pub fn flow_fields(
-    envelope: Option<&EnvelopeHeader>,
-    sha256_ok: Option<bool>,
-    record: &FlowRecord,
-) -> Value {
-    let fields = Fields {
-        name: envelope.map(|envelope| envelope.name.as_str()),
-        object_bytes: envelope.map(|envelope| envelope.content_bytes),
-        sha256_ok,
-        record,
-    };
-    serde_json::to_value(fields).unwrap_or_default()
 }
 
 pub fn print_ready(scheme: Scheme, local: SocketAddrV4) {

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 use anyhow::Context;
 use ebb_transport::nic::Nic;
-use ebb_transport::{Event, Scheme, Transport};
+use ebb_transport::{Event, Scheme};
 use ebb_units::{Duration, Instant};
 
 use crate::clock;
@@ -38,19 +38,21 @@ const CATCH_UP_BATCHES: u32 = 64;
 
 /// What uses the transports. Flow ids are unique per scheme only.
 pub trait Application {
-    /// Break: the agent has done its work.
     fn handle_event(
         &mut self,
         now: Instant,
         scheme: Scheme,
         event: Event,
-        transport: &mut dyn Transport,
-    ) -> ControlFlow<()>;
+        transports: &mut Transports,
+    );
 
-    /// Somebody called [`Waker::wake`] since the last time.
-    fn handle_wake(&mut self, _now: Instant, _transports: &mut Transports) -> ControlFlow<()> {
-        ControlFlow::Continue(())
-    }
+    /// Somebody called [`Waker::wake`] since the last time. Break: the agent has done its work.
+    fn handle_wake(&mut self, now: Instant, transports: &mut Transports) -> ControlFlow<()>;
+
+    /// [`next_deadline`](Self::next_deadline) has come.
+    fn handle_timeout(&mut self, now: Instant, transports: &mut Transports);
+
+    fn next_deadline(&self) -> Option<Instant>;
 
     /// SIGINT or SIGTERM.
     fn stop(&mut self, now: Instant, transports: &mut Transports);
@@ -161,11 +163,11 @@ impl Runtime {
                 Ok(ControlFlow::Break(())) => return self.leave(application),
                 Err(error) => {
                     application.stop(clock::now(), &mut self.transports);
-                    let _ = self.tell(application);
+                    self.tell(application);
                     return Err(error);
                 }
             }
-            self.sleep(None)?;
+            self.sleep(application.next_deadline())?;
         }
     }
 
@@ -176,7 +178,7 @@ impl Runtime {
             if !self.transports.is_active() || self.signals.asked_to_end() {
                 return Ok(());
             }
-            self.sleep(None)?;
+            self.sleep(application.next_deadline())?;
         }
     }
 
@@ -189,7 +191,8 @@ impl Runtime {
             if idle || clock::now() >= end {
                 break;
             }
-            self.sleep(Some(end))?;
+            let due = application.next_deadline().into_iter();
+            self.sleep(due.chain([end]).min())?;
         }
         let lost = self.link.take_counters();
         if lost.unroutable > 0 {
@@ -209,6 +212,10 @@ impl Runtime {
         if self.waker.take() {
             flow = application.handle_wake(clock::now(), &mut self.transports);
         }
+        let now = clock::now();
+        if application.next_deadline().is_some_and(|at| at <= now) {
+            application.handle_timeout(now, &mut self.transports);
+        }
         if let Some(selectors) = self.transports.take_changed_selectors() {
             self.link.filter(&selectors)?;
         }
@@ -216,14 +223,11 @@ impl Runtime {
         // Jobs before anything else is done with what has arrived, results before anything leaves.
         self.submit();
         self.take_results();
-        let before = self.tell(application);
+        self.tell(application);
         self.transmit()?;
         self.submit();
         // Sending can end a flow: its object cannot be read any more.
-        let after = self.tell(application);
-        if before.is_break() || after.is_break() {
-            flow = ControlFlow::Break(());
-        }
+        self.tell(application);
         Ok(flow)
     }
 
@@ -254,22 +258,13 @@ impl Runtime {
     }
 
     /// Hands all events to the application.
-    fn tell(&mut self, application: &mut dyn Application) -> ControlFlow<()> {
-        let mut flow = ControlFlow::Continue(());
-        for (scheme, transport) in self.transports.iter_mut() {
-            while let Some(event) = transport.poll_event() {
-                if let Event::Finished { flow, .. } | Event::Failed { flow, .. } = &event {
-                    self.workers.forget(scheme, *flow);
-                }
-                if application
-                    .handle_event(clock::now(), scheme, event, transport)
-                    .is_break()
-                {
-                    flow = ControlFlow::Break(());
-                }
+    fn tell(&mut self, application: &mut dyn Application) {
+        while let Some((scheme, event)) = self.transports.poll_event() {
+            if let Event::Finished { flow, .. } | Event::Failed { flow, .. } = &event {
+                self.workers.forget(scheme, *flow);
             }
+            application.handle_event(clock::now(), scheme, event, &mut self.transports);
         }
-        flow
     }
 
     fn receive(&mut self) -> anyhow::Result<()> {
@@ -342,7 +337,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Sleeps until something can be done, at the latest at `end`.
+    /// Sleeps until something can be done, at the latest until `end`.
     fn sleep(&mut self, end: Option<Instant>) -> anyhow::Result<()> {
         let now = clock::now();
         if self.busy || now < self.last_work + self.spin {

@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 
 use anyhow::Context;
-use ebb_transport::{PacketKind, Scheme, Transport, TxInfo};
+use ebb_host::{Engine, Ports};
+use ebb_transport::{Event, PacketKind, Scheme, Transport, TxInfo};
 use ebb_units::{Duration, Instant};
 use ebb_wire::{EbbFlags, Protocol};
 
@@ -13,6 +14,9 @@ use crate::port_lock::{PortLock, PortRange};
 
 /// One block of source ports: enough for a command.
 pub const FEW_SOURCE_PORTS: u16 = 1;
+
+/// Source ports of a scheme, unless the process has opened it already.
+const SOURCE_PORTS: u16 = 64;
 
 /// How often a port that is to be given back is looked at.
 const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(100);
@@ -176,11 +180,10 @@ impl Transports {
             .map(|slot| (slot.scheme, &mut *slot.transport))
     }
 
-    /// The ports that flows of `scheme` leave from. Ports of it can be listened on too, and nobody
-    /// else will: for answers to a request.
-    pub fn source_ports(&self, scheme: Scheme) -> Option<PortRange> {
-        let index = self.find(scheme)?;
-        Some(self.slots[index].ports[0].range)
+    /// What has happened to the flows of any transport.
+    pub fn poll_event(&mut self) -> Option<(Scheme, Event)> {
+        let mut slots = self.slots.iter_mut();
+        slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_event()?)))
     }
 
     /// True while a flow is open or an ended one still answers late packets.
@@ -266,6 +269,36 @@ impl Transports {
 
     fn find(&self, scheme: Scheme) -> Option<usize> {
         self.slots.iter().position(|slot| slot.scheme == scheme)
+    }
+}
+
+impl Engine for Transports {
+    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport> {
+        self.get(scheme)
+            .map(|transport| transport as &mut dyn Transport)
+    }
+
+    fn open(&mut self, scheme: Scheme) -> Result<(), String> {
+        Transports::open(self, scheme, SOURCE_PORTS).map_err(|error| format!("{error:#}"))
+    }
+
+    fn listen(&mut self, scheme: Scheme, port: u16) -> Result<(), String> {
+        Transports::listen(self, scheme, port).map_err(|error| format!("{error:#}"))
+    }
+
+    fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16) {
+        Transports::unlisten(self, now, scheme, port);
+    }
+
+    /// Only the ports of this process are hidden from the kernel. Answers to a request come to one
+    /// of those that flows leave from, as nobody else will listen there.
+    fn ports(&self, scheme: Scheme) -> Option<Ports> {
+        let range = self.slots[self.find(scheme)?].ports[0].range;
+        let ports = (range.first, range.last);
+        Some(Ports {
+            sources: Some(ports),
+            replies: ports,
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use ebb_transport::{FlowId, Transport};
 use ebb_units::{Duration, Instant};
 use ebb_workload::Open;
 
-use super::application::{Application, Flow, Incoming, Stage, Told};
+use super::application::Application;
 
 /// Bytes of an object that have arrived by the instants.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -15,6 +15,12 @@ pub struct Arrivals {
     pub at_ns: Vec<u64>,
     pub bytes: Vec<u64>,
 }
+
+/// No samples.
+static NONE: Arrivals = Arrivals {
+    at_ns: Vec::new(),
+    bytes: Vec::new(),
+};
 
 /// When samples are taken.
 pub struct Clock {
@@ -59,33 +65,20 @@ impl Application {
         if clock.next > now {
             return;
         }
-        let incoming = |(flow, what): (&FlowId, &Flow)| match what {
-            Flow::Incoming(incoming) if incoming.is_object() => Some(*flow),
-            _ => None,
-        };
-        let open: Vec<FlowId> = self.flows.iter().filter_map(incoming).collect();
+        let open = self.host.incoming_objects();
+        let open: Vec<FlowId> = open.map(|object| object.flow).collect();
         if open.is_empty() {
             clock.skip(now);
             return;
         }
         while let Some(at) = clock.poll(now) {
             for flow in &open {
-                if let Some(Flow::Incoming(incoming)) = self.flows.get_mut(flow) {
-                    let progress = transport.progress(*flow);
-                    incoming.arrivals.at_ns.push(at.as_nanos());
-                    let bytes = progress.map_or(0, |progress| progress.arrived_bytes);
-                    incoming.arrivals.bytes.push(bytes);
-                }
+                let progress = transport.progress(*flow);
+                let bytes = progress.map_or(0, |progress| progress.arrived_bytes);
+                let arrivals = self.arrivals.entry(*flow).or_default();
+                arrivals.at_ns.push(at.as_nanos());
+                arrivals.bytes.push(bytes);
             }
-        }
-    }
-
-    /// Of an object that has ended.
-    pub(super) fn tell_arrivals(&mut self, transfer: Option<u64>, arrivals: Arrivals) {
-        if let Some(transfer) = transfer
-            && !arrivals.at_ns.is_empty()
-        {
-            self.told.push(Told::Arrivals { transfer, arrivals });
         }
     }
 
@@ -94,26 +87,14 @@ impl Application {
         &'a self,
         transport: &'a dyn Transport,
     ) -> impl Iterator<Item = Unfinished<'a>> {
-        self.flows.iter().filter_map(move |(flow, what)| {
-            let Flow::Incoming(incoming) = what else {
-                return None;
-            };
-            let Stage::Object(object) = &incoming.stage else {
-                return None;
-            };
+        self.host.incoming_objects().filter_map(move |object| {
+            let transfer = self.catalog.transfer_of(&object.header?.name)?;
             Some(Unfinished {
-                open: self.share.open(object.transfer?)?,
-                peer: incoming.peer,
-                arrived_bytes: transport.progress(*flow)?.arrived_bytes,
-                arrivals: &incoming.arrivals,
+                open: self.share.open(transfer)?,
+                peer: object.peer,
+                arrived_bytes: transport.progress(object.flow)?.arrived_bytes,
+                arrivals: self.arrivals.get(&object.flow).unwrap_or(&NONE),
             })
         })
-    }
-}
-
-impl Incoming {
-    /// It is one, or may become one.
-    fn is_object(&self) -> bool {
-        matches!(self.stage, Stage::Head(_) | Stage::Object(_))
     }
 }

@@ -3,8 +3,7 @@
 mod application;
 mod arrivals;
 mod coding;
-mod fetching;
-mod serving;
+mod objects;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -34,6 +33,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_nanos(1);
 #[derive(Clone, Debug)]
 pub struct Identity {
     pub name: String,
+    pub address: Ipv4Addr,
     pub mac: MacAddress,
     pub gateway: MacAddress,
     /// Its number in the workload; `None`: it is not in it.
@@ -78,13 +78,14 @@ pub struct SimHost {
 impl SimHost {
     pub fn new(identity: Identity, parts: Parts) -> anyhow::Result<Self> {
         let mut transport = parts.transport;
-        transport.listen(parts.catalog.scheme.service_port())?;
         // A host that is not in the workload is none of its hosts.
-        let id = identity.id.unwrap_or(HostId(u32::MAX));
+        let me = identity.id.unwrap_or(HostId(u32::MAX));
+        let place = (me, identity.address);
+        let application = Application::new(parts.catalog, place, parts.seed, &mut *transport)?;
         Ok(SimHost {
             identity,
             transport,
-            application: Application::new(parts.catalog, id, parts.seed),
+            application,
             coding: Coding::new(parts.coding),
             // Nobody wakes up late here.
             nic: Nic::new(NicParams {
@@ -105,7 +106,7 @@ impl SimHost {
     /// Tells it of a transfer that concerns it, before its time.
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>) {
         self.starts += u64::from(Some(transfer.initiator()) == self.identity.id);
-        self.application.add(now, transfer);
+        self.application.add(now, transfer, &mut *self.transport);
         let due = self.application.next_deadline();
         self.wake = self.wake.into_iter().chain(due).min();
     }

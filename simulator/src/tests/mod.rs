@@ -349,7 +349,7 @@ impl Outcome {
             let receiver = ended.record.role == Role::Receiver;
             assert_eq!(ended.intact, receiver.then_some(true), "{host}");
             let open = ended.open.as_ref().expect("a flow of a transfer");
-            let object = ended.object.as_ref().expect("known");
+            let object = ended.header.as_ref().expect("known");
             assert_eq!(object.content_bytes, open.transfer.bytes);
         }
         assert_eq!(self.failed, []);

@@ -322,7 +322,7 @@ fn a_workload_is_drawn_as_the_agents_draw_it() {
         open.part == ebb_workload::Part::Start
     });
     assert_eq!(starts.count() as u64, transfers);
-    let name = &outcome.flows[0].1.object.as_ref().unwrap().name;
+    let name = &outcome.flows[0].1.header.as_ref().unwrap().name;
     let workload = ebb_workload::Workload::parse(
         &std::fs::read_to_string(&file.0).unwrap(),
         ebb_workload::Format::Toml,

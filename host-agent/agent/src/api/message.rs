@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+pub use ebb_host::{Error, ErrorCode, Peer as Host};
 use ebb_transport::Scheme;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -86,53 +87,6 @@ pub struct Generate {
     pub bytes: u64,
     #[serde(default)]
     pub seed: u64,
-}
-
-/// A host, with the service port of the scheme if none is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Host {
-    pub address: Ipv4Addr,
-    pub port: Option<u16>,
-}
-
-impl Host {
-    pub fn with_port(self, service_port: u16) -> SocketAddrV4 {
-        SocketAddrV4::new(self.address, self.port.unwrap_or(service_port))
-    }
-}
-
-impl std::str::FromStr for Host {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let host = match text.split_once(':') {
-            None => text.parse().ok().map(|address| (address, None)),
-            Some((address, port)) => {
-                let port = port.parse().ok().filter(|&port| port != 0);
-                address.parse().ok().zip(port.map(Some))
-            }
-        };
-        host.map(|(address, port)| Host { address, port })
-            .ok_or_else(|| format!("`{text}` is no host; give IP or IP:PORT, e.g. 10.0.0.2:7001"))
-    }
-}
-
-impl TryFrom<String> for Host {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
-    }
-}
-
-impl From<Host> for String {
-    fn from(host: Host) -> String {
-        match host.port {
-            Some(port) => format!("{}:{port}", host.address),
-            None => host.address.to_string(),
-        }
-    }
 }
 
 /// Send an object: the regular file or memfd that comes with the message, or `generate`.
@@ -237,41 +191,6 @@ pub struct Reply {
 pub enum Outcome {
     Ok(Value),
     Error(Error),
-}
-
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct Error {
-    pub code: ErrorCode,
-    pub message: String,
-}
-
-impl Error {
-    pub fn new(code: ErrorCode, message: impl ToString) -> Self {
-        Error {
-            code,
-            message: message.to_string(),
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ErrorCode {
-    /// The message is no request, or one of its fields is wrong.
-    BadRequest,
-    /// Daemon and client speak different versions.
-    BadVersion,
-    /// There is no such transfer, listener or object of this client.
-    Unknown,
-    /// The port or the name is taken.
-    InUse,
-    /// As many as allowed are open.
-    TooMany,
-    /// The scheme cannot do this.
-    NotPossible,
-    /// The source or the sink cannot be used.
-    Io,
 }
 
 /// To a client, unasked.

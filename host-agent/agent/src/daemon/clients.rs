@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
+use ebb_host::ClientId;
 use serde::Serialize;
 
 use super::{Command, Mailbox};
@@ -19,9 +20,6 @@ const MAX_WAITING: usize = 16_384;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Above, a client is told no more how far its transfers are.
 const BUSY_MESSAGES: usize = 64;
-
-/// Names a connection.
-pub type ClientId = u64;
 
 /// The way to a client.
 #[derive(Clone)]

@@ -3,37 +3,32 @@
 //!
 //! ```text
 //!  clients ── thread each ──┐                       ┌── sinks: hash, write
-//!  prepare: hash, resolve ──┼─► Mailbox ─► Service ─┤
-//!  timers ──────────────────┘    (wakes)   (engine) └── outbox thread of each client
+//!  prepare: hash, resolve ──┴─► Mailbox ─► Service ─┴── outbox thread of each client
+//!                                (wakes)   (engine)
 //! ```
+//!
+//! What is done with all of it is the [`ebb_host::Host`] in the service.
 
-mod askers;
 mod clients;
-mod fetching;
 mod prepare;
-mod receiving;
-mod sending;
 mod service;
-mod serving;
 mod sink;
 mod sinks;
-mod timers;
-mod transfers;
+mod storage;
 mod turns;
 
-use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 
 pub use clients::accept_all;
 pub use service::{Lifetime, Service};
 
-use ebb_transport::{FetchRequest, Scheme};
+use ebb_host::{ClientId, Key, Prepared, Update};
 
 use crate::api::message::Request;
 use crate::api::socket::Connection;
 use crate::waker::Waker;
-use clients::{ClientId, Outbox};
+use clients::Outbox;
 
 /// What other threads have for the engine.
 pub enum Command {
@@ -53,22 +48,11 @@ pub enum Command {
     },
     Prepared {
         ticket: u64,
-        result: prepare::Prepared,
+        result: Prepared,
     },
     Sink {
-        id: sinks::SinkId,
-        update: sinks::Update,
-    },
-    Timer(timers::Timer),
-    /// Another host asks for an object.
-    Requested {
-        scheme: Scheme,
-        request: FetchRequest,
-        peer: Ipv4Addr,
-    },
-    /// There may be room for what `peer` has asked for and waits for.
-    Answer {
-        peer: Ipv4Addr,
+        sink: Key,
+        update: Update,
     },
 }
 

@@ -10,17 +10,16 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use ebb_host::{ClientId, Content, Error, ErrorCode, Prepared, printable};
 use ebb_transport::object::{
     ContentHash, Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource, ObjectSource,
 };
 
-use super::clients::ClientId;
 use super::turns::Turns;
 use super::{Command, Mailbox};
-use crate::api::message::{Error, ErrorCode, Generate};
+use crate::api::message::Generate;
 use crate::next_hop::NextHops;
 use crate::objects::{FileSource, OpenError};
-use crate::printable::printable;
 
 const THREADS: usize = 4;
 /// The most of them that one client has, as what it waits for may be a disk or a network that does
@@ -33,10 +32,6 @@ const MAX_KNOWN: usize = 1024;
 
 /// Where the content of an object comes from.
 pub enum Source {
-    /// None is needed.
-    None,
-    /// It has been prepared before.
-    Ready(Arc<Envelope>),
     /// A file of the application.
     Descriptor(OwnedFd),
     Generated(Generate),
@@ -45,20 +40,15 @@ pub enum Source {
 }
 
 /// Something to prepare.
-pub(super) struct Task {
-    /// Comes back with the result.
-    pub ticket: u64,
-    pub owner: Owner,
-    pub name: String,
-    pub source: Source,
-    /// Hosts that have to be reachable; one of them, if there is nothing to send.
-    pub hosts: Vec<Ipv4Addr>,
+struct Task {
+    ticket: u64,
+    name: String,
+    /// Taken when it is opened.
+    content: Content<Source>,
+    hosts: Vec<Ipv4Addr>,
     /// Nobody wants the result any more.
-    pub cancelled: Arc<AtomicBool>,
+    cancelled: Arc<AtomicBool>,
 }
-
-/// The object, unless none was asked for.
-pub type Prepared = Result<Option<Arc<Envelope>>, Error>;
 
 /// Content that will not be other content later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -141,8 +131,16 @@ impl Preparer {
         Ok(Preparer(shared))
     }
 
-    pub fn submit(&self, task: Task) {
-        self.0.turns.push(task.owner, Work::New(task));
+    pub fn submit(&self, task: ebb_host::Task<Source>, cancelled: Arc<AtomicBool>) {
+        let owner = task.owner;
+        let task = Task {
+            ticket: task.ticket,
+            name: task.name,
+            content: task.content,
+            hosts: task.hosts,
+            cancelled,
+        };
+        self.0.turns.push(owner, Work::New(task));
     }
 }
 
@@ -169,8 +167,8 @@ fn begin(
     known: &Mutex<Hashes>,
 ) -> Step {
     let ticket = task.ticket;
-    let source = std::mem::replace(&mut task.source, Source::None);
-    let opened = check_hosts(&task, &source, resolve).and_then(|()| open(&task, source));
+    let content = std::mem::replace(&mut task.content, Content::None);
+    let opened = check_hosts(&task, &content, resolve).and_then(|()| open(&task, content));
     let (content, version) = match opened {
         Err(error) => return Step::Done(ticket, Err(error)),
         Ok(Opened::Prepared(envelope)) => return Step::Done(ticket, Ok(envelope)),
@@ -229,12 +227,12 @@ fn envelope(name: &str, sha256: [u8; 32], content: Arc<dyn ObjectSource>) -> Pre
 /// All hosts of something to send have to be reachable; one of those that something is fetched from.
 fn check_hosts(
     task: &Task,
-    source: &Source,
+    content: &Content<Source>,
     resolve: &impl Fn(Ipv4Addr) -> anyhow::Result<()>,
 ) -> Result<(), Error> {
     let resolved = task.hosts.iter().map(|host| resolve(*host));
     let (reachable, unreachable): (Vec<_>, Vec<_>) = resolved.partition(Result::is_ok);
-    let one_is_enough = matches!(source, Source::None) && !reachable.is_empty();
+    let one_is_enough = matches!(content, Content::None) && !reachable.is_empty();
     match unreachable.into_iter().next() {
         Some(Err(error)) if !one_is_enough => Err(Error::new(ErrorCode::Io, format!("{error:#}"))),
         _ => Ok(()),
@@ -248,11 +246,14 @@ enum Opened {
     Content(Arc<dyn ObjectSource>, Option<Version>),
 }
 
-fn open(task: &Task, source: Source) -> Result<Opened, Error> {
+fn open(task: &Task, content: Content<Source>) -> Result<Opened, Error> {
     let io = |error: &dyn std::fmt::Display| cannot_send(&task.name, error);
+    let source = match content {
+        Content::None => return Ok(Opened::Prepared(None)),
+        Content::Ready(envelope) => return Ok(Opened::Prepared(Some(envelope))),
+        Content::From(source) => source,
+    };
     Ok(match source {
-        Source::None => Opened::Prepared(None),
-        Source::Ready(envelope) => Opened::Prepared(Some(envelope)),
         Source::Generated(Generate { bytes, seed }) => {
             let version = Version::Generated(bytes, seed);
             Opened::Content(Arc::new(GeneratedSource { seed, bytes }), Some(version))
@@ -312,14 +313,13 @@ mod tests {
     /// Longer than a busy machine takes for a part of each of some objects.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn task(owner: Owner, ticket: u64, bytes: u64, cancelled: &Arc<AtomicBool>) -> Task {
-        Task {
+    fn task(owner: Owner, ticket: u64, bytes: u64) -> ebb_host::Task<Source> {
+        ebb_host::Task {
             ticket,
             owner,
             name: format!("object-{ticket}"),
-            source: Source::Generated(Generate { bytes, seed: 0 }),
+            content: Content::From(Source::Generated(Generate { bytes, seed: 0 })),
             hosts: Vec::new(),
-            cancelled: cancelled.clone(),
         }
     }
 
@@ -334,10 +334,10 @@ mod tests {
         // A year of hashing.
         let huge = 1 << 55;
         for ticket in 0..2 * THREADS as u64 {
-            preparer.submit(task(Some(1), ticket, huge, &cancelled));
+            preparer.submit(task(Some(1), ticket, huge), cancelled.clone());
         }
         for (ticket, owner) in [(100, Some(2)), (101, None), (102, Some(1))] {
-            preparer.submit(task(owner, ticket, 100, &cancelled));
+            preparer.submit(task(owner, ticket, 100), cancelled.clone());
             assert_eq!(results.recv_timeout(PATIENCE), Ok((ticket, true)));
         }
         cancelled.store(true, Ordering::Relaxed);
@@ -365,13 +365,12 @@ mod tests {
             Ok(())
         };
         let preparer = Preparer::start_with(resolve, tell).unwrap();
-        let cancelled = Arc::default();
         for ticket in 0..2 * THREADS as u64 {
-            let mut stuck = task(Some(1), ticket, 1, &cancelled);
+            let mut stuck = task(Some(1), ticket, 1);
             stuck.hosts = vec![Ipv4Addr::UNSPECIFIED];
-            preparer.submit(stuck);
+            preparer.submit(stuck, Arc::default());
         }
-        preparer.submit(task(Some(2), 100, 1, &cancelled));
+        preparer.submit(task(Some(2), 100, 1), Arc::default());
         assert_eq!(results.recv_timeout(PATIENCE), Ok(100));
     }
 }

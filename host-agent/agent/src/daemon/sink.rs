@@ -14,8 +14,6 @@ use crate::objects::{Existing, Temporary, check_file_name, check_free, is_stream
 
 /// What is to become of the content.
 pub enum Target {
-    /// The application has not decided yet: the content waits.
-    Undecided,
     /// Only its hash is of interest.
     Discard,
     /// A file of its name in this directory; `unique` keeps the temporary names of concurrent
@@ -55,7 +53,6 @@ pub struct Sink {
 
 fn output(target: Target) -> Output {
     match target {
-        Target::Undecided => Output::Undecided,
         Target::Discard => Output::Discard,
         Target::Directory {
             dir,
@@ -83,9 +80,10 @@ pub enum Progress {
 }
 
 impl Sink {
-    pub fn new(target: Target) -> Self {
+    /// Without a target the content waits.
+    pub fn new(target: Option<Target>) -> Self {
         Sink {
-            output: output(target),
+            output: target.map_or(Output::Undecided, output),
             reader: Some(EnvelopeReader::new()),
             name: String::new(),
             queue: VecDeque::new(),
@@ -238,7 +236,7 @@ mod tests {
     #[test]
     fn a_full_pipe_blocks_until_somebody_reads() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        let mut sink = Sink::new(Target::Descriptor(writer.into()));
+        let mut sink = Sink::new(Some(Target::Descriptor(writer.into())));
         let stream = stream(200_000);
         let (progress, returned) = fill(&mut sink, &stream).unwrap();
         assert_eq!(progress, Progress::Blocked);
@@ -262,7 +260,7 @@ mod tests {
     fn a_reader_that_has_gone_is_an_error() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let mut sink = Sink::new(Target::Descriptor(writer.into()));
+        let mut sink = Sink::new(Some(Target::Descriptor(writer.into())));
         let error = fill(&mut sink, &stream(10)).unwrap_err();
         assert!(error.to_string().contains("Broken pipe"), "{error}");
     }
@@ -270,14 +268,14 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let mut sink = Sink::new(Target::Descriptor(full.into()));
+        let mut sink = Sink::new(Some(Target::Descriptor(full.into())));
         let error = fill(&mut sink, &stream(10)).unwrap_err();
         assert!(error.to_string().contains("No space left"), "{error}");
     }
 
     #[test]
     fn content_waits_for_the_decision() {
-        let mut sink = Sink::new(Target::Undecided);
+        let mut sink = Sink::new(None);
         let (progress, returned) = fill(&mut sink, &stream(5000)).unwrap();
         assert_eq!((progress, returned), (Progress::Undecided, 0));
         sink.end().unwrap();
@@ -293,11 +291,11 @@ mod tests {
     fn what_is_not_what_was_announced_is_an_error() {
         let mut stream = stream(5000);
         *stream.last_mut().unwrap() ^= 1;
-        let mut sink = Sink::new(Target::Discard);
+        let mut sink = Sink::new(Some(Target::Discard));
         fill(&mut sink, &stream).unwrap();
         let error = sink.end().unwrap_err();
         assert!(error.to_string().contains("SHA-256"), "{error}");
-        let mut sink = Sink::new(Target::Discard);
+        let mut sink = Sink::new(Some(Target::Discard));
         assert!(fill(&mut sink, &[&stream[..], b"x"].concat()).is_err());
     }
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use ebb_host::{Key, Update};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 use super::sink::{Progress, Sink, Target};
@@ -29,9 +30,6 @@ const WAKEFUL: Duration = Duration::from_millis(20);
 /// Buffers kept for the transports to use again.
 const MAX_RETURNED: usize = 4096;
 
-/// Names an incoming flow to the sinks.
-pub type SinkId = u64;
-
 /// Bytes of a flow that wait, seen by engine and sink.
 #[derive(Default)]
 pub struct Backlog {
@@ -39,22 +37,12 @@ pub struct Backlog {
     paused: AtomicBool,
 }
 
-/// What a sink has to say.
-pub enum Update {
-    /// The flow can go on.
-    Drained,
-    /// The content cannot be taken, or is not what its envelope says.
-    Failed(String),
-    /// All is checked, written and has its name.
-    Done,
-}
-
 enum Order {
-    Open(SinkId, Arc<Backlog>, Target),
-    Data(SinkId, Vec<u8>),
-    Decide(SinkId, Target),
-    End(SinkId),
-    Drop(SinkId),
+    Open(Key, Arc<Backlog>, Option<Target>),
+    Data(Key, Vec<u8>),
+    Decide(Key, Target),
+    End(Key),
+    Drop(Key),
     /// Everything before this is done.
     Settle(SyncSender<()>),
 }
@@ -78,7 +66,6 @@ struct Shared {
 pub struct Sinks {
     queues: Vec<Arc<Queue>>,
     shared: Arc<Shared>,
-    last: SinkId,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -116,22 +103,19 @@ impl Sinks {
                 .name(format!("sink-{index}"))
                 .spawn(move || Worker::new(shared).run(&queue))?;
         }
-        Ok(Sinks {
-            queues,
-            shared,
-            last: 0,
-        })
+        Ok(Sinks { queues, shared })
     }
 
-    pub fn open(&mut self, target: Target) -> (SinkId, Arc<Backlog>) {
-        self.last += 1;
+    /// Without a target the application has to decide first, and the flow is paused until it has.
+    pub fn open(&self, sink: Key, target: Option<Target>) -> Arc<Backlog> {
         let backlog = Arc::<Backlog>::default();
-        self.order(self.last, Order::Open(self.last, backlog.clone(), target));
-        (self.last, backlog)
+        backlog.paused.store(target.is_none(), Ordering::SeqCst);
+        self.order(sink, Order::Open(sink, backlog.clone(), target));
+        backlog
     }
 
     /// Hands over the next bytes of the stream. True: the flow is to be paused.
-    pub fn push(&self, sink: SinkId, backlog: &Backlog, bytes: Vec<u8>) -> bool {
+    pub fn push(&self, sink: Key, backlog: &Backlog, bytes: Vec<u8>) -> bool {
         let n = bytes.len() as u64;
         let own = backlog.bytes.fetch_add(n, Ordering::SeqCst) + n;
         let total = self.shared.total_bytes.fetch_add(n, Ordering::SeqCst) + n;
@@ -145,22 +129,17 @@ impl Sinks {
             && backlog.paused.swap(false, Ordering::SeqCst))
     }
 
-    /// The application has to decide first: the flow is paused until it has.
-    pub fn hold(backlog: &Backlog) {
-        backlog.paused.store(true, Ordering::SeqCst);
-    }
-
-    pub fn decide(&self, sink: SinkId, target: Target) {
+    pub fn decide(&self, sink: Key, target: Target) {
         self.urgent(sink, Order::Decide(sink, target));
     }
 
     /// The stream has ended: [`Update::Done`] or [`Update::Failed`] follows.
-    pub fn end(&self, sink: SinkId) {
+    pub fn end(&self, sink: Key) {
         self.urgent(sink, Order::End(sink));
     }
 
     /// The flow has failed: nothing of it stays.
-    pub fn drop_sink(&self, sink: SinkId) {
+    pub fn drop_sink(&self, sink: Key) {
         self.urgent(sink, Order::Drop(sink));
     }
 
@@ -192,16 +171,16 @@ impl Sinks {
         std::mem::swap(out, &mut *lock(&self.shared.returned));
     }
 
-    fn order(&self, sink: SinkId, order: Order) {
+    fn order(&self, sink: Key, order: Order) {
         self.queue(sink).push(order, false);
     }
 
-    fn urgent(&self, sink: SinkId, order: Order) {
+    fn urgent(&self, sink: Key, order: Order) {
         self.queue(sink).push(order, true);
     }
 
-    fn queue(&self, sink: SinkId) -> &Queue {
-        &self.queues[sink as usize % THREADS]
+    fn queue(&self, sink: Key) -> &Queue {
+        &self.queues[sink.1.0 as usize % THREADS]
     }
 }
 
@@ -214,10 +193,10 @@ struct Open {
 /// One thread. It ends with the process: a write that hangs must not keep that from ending.
 struct Worker {
     shared: Arc<Shared>,
-    open: BTreeMap<SinkId, Open>,
+    open: BTreeMap<Key, Open>,
     orders: VecDeque<Order>,
     /// Sinks that got something.
-    touched: Vec<SinkId>,
+    touched: Vec<Key>,
     last_work: Instant,
 }
 
@@ -287,13 +266,13 @@ impl Worker {
         }
     }
 
-    fn touch(&mut self, id: SinkId) {
+    fn touch(&mut self, id: Key) {
         if self.touched.last() != Some(&id) {
             self.touched.push(id);
         }
     }
 
-    fn write(&mut self, id: SinkId) {
+    fn write(&mut self, id: Key) {
         let Some(open) = self.open.get_mut(&id) else {
             return;
         };
@@ -318,7 +297,7 @@ impl Worker {
         }
     }
 
-    fn end(&mut self, id: SinkId) {
+    fn end(&mut self, id: Key) {
         // What arrived before the end is written first.
         if self.touched.contains(&id) {
             self.touched.retain(|touched| *touched != id);
@@ -333,7 +312,7 @@ impl Worker {
         }
     }
 
-    fn finish_if_complete(&mut self, id: SinkId) {
+    fn finish_if_complete(&mut self, id: Key) {
         if self
             .open
             .get(&id)
@@ -347,19 +326,19 @@ impl Worker {
         }
     }
 
-    fn keep(&mut self, id: SinkId) -> anyhow::Result<()> {
+    fn keep(&mut self, id: Key) -> anyhow::Result<()> {
         match self.open.remove(&id) {
             Some(open) => open.sink.keep(),
             None => Ok(()),
         }
     }
 
-    fn fail(&mut self, id: SinkId, error: &anyhow::Error) {
+    fn fail(&mut self, id: Key, error: &anyhow::Error) {
         self.close(id);
         self.tell(id, Update::Failed(format!("{error:#}")));
     }
 
-    fn close(&mut self, id: SinkId) {
+    fn close(&mut self, id: Key) {
         if let Some(open) = self.open.remove(&id) {
             for buffer in open.sink.into_buffers() {
                 self.release(None, buffer);
@@ -371,8 +350,8 @@ impl Worker {
         release(&self.shared, backlog, buffer);
     }
 
-    fn tell(&self, id: SinkId, update: Update) {
-        self.shared.mailbox.send(Command::Sink { id, update });
+    fn tell(&self, id: Key, update: Update) {
+        self.shared.mailbox.send(Command::Sink { sink: id, update });
     }
 
     /// Sleeps until there are orders or a stream takes more.
@@ -385,7 +364,7 @@ impl Worker {
                 return;
             }
         }
-        let blocked: Vec<SinkId> = self
+        let blocked: Vec<Key> = self
             .open
             .iter()
             .filter(|(_, open)| open.blocked)

@@ -1,32 +1,26 @@
-//! `send`: one flow to each receiver, or one to the group of them.
+//! A send: one flow to each receiver, or one to the group of them. What has to be prepared first,
+//! and source ports.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use ebb_transport::object::{Envelope, ObjectSource};
-use ebb_transport::{FlowId, GroupRequest, Part, Scheme, SendError, SendRequest, group_address};
+use ebb_transport::{
+    FlowId, GroupRequest, Part, Scheme, SendError, SendRequest, Transport, group_address,
+};
 use ebb_units::Instant;
-use serde_json::{Value, json};
 
-use super::clients::ClientId;
-use super::prepare::{Prepared, Source, Task};
-use super::service::Service;
-use super::timers::Timer;
-use super::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
-use crate::api::MAX_START_NS;
-use crate::api::message::{Error, ErrorCode, Generate, Send};
-use crate::transports::Transports;
+use crate::host::Host;
+use crate::machine::{ClientId, Content, Engine, Key, Prepared, Storage, Task};
+use crate::request::{Error, ErrorCode, Peer, Send};
+use crate::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
 
 /// The highest priority of a transfer.
 const MAX_PRIORITY: u8 = 7;
-/// Source ports of a scheme, unless the process has opened it already.
-pub const SOURCE_PORTS: u16 = 64;
 
 /// Something to send and how.
-pub(super) struct Outbound {
+pub(crate) struct Outbound {
     pub source: Arc<dyn ObjectSource>,
     pub to: SocketAddrV4,
     pub priority: u8,
@@ -34,18 +28,18 @@ pub(super) struct Outbound {
 }
 
 /// What has to be done before a transfer can start, and for whom.
-pub(super) struct Preparation {
+pub(crate) struct Preparation<Source> {
     pub client: Option<ClientId>,
     /// The request to answer.
     pub request: u64,
     pub scheme: Scheme,
     pub progress: bool,
     pub name: String,
-    pub source: Source,
+    pub content: Content<Source>,
     pub hosts: Vec<Ipv4Addr>,
 }
 
-pub(super) fn check_priority(priority: u8) -> Result<(), Error> {
+pub(crate) fn check_priority(priority: u8) -> Result<(), Error> {
     if priority > MAX_PRIORITY {
         let message = format!("priority {priority}: 0 (normal) to {MAX_PRIORITY} (most urgent)");
         return Err(Error::new(ErrorCode::BadRequest, message));
@@ -54,7 +48,7 @@ pub(super) fn check_priority(priority: u8) -> Result<(), Error> {
 }
 
 /// Each host once, and none of them this one.
-pub(super) fn check_hosts(hosts: &[crate::api::message::Host], own: Ipv4Addr) -> Result<(), Error> {
+pub(crate) fn check_hosts(hosts: &[Peer], own: Ipv4Addr) -> Result<(), Error> {
     if hosts.iter().any(|host| host.address == own) {
         let message = format!("{own} is this host itself; a transfer needs another one");
         return Err(Error::new(ErrorCode::NotPossible, message));
@@ -67,94 +61,99 @@ pub(super) fn check_hosts(hosts: &[crate::api::message::Host], own: Ipv4Addr) ->
     Ok(())
 }
 
-fn check_start(at_ns: Option<u64>) -> Result<(), Error> {
-    match at_ns {
-        Some(at_ns) if at_ns > MAX_START_NS => {
-            let message = format!("start_at_ns is {at_ns}; expected at most {MAX_START_NS}");
-            Err(Error::new(ErrorCode::BadRequest, message))
-        }
-        _ => Ok(()),
-    }
+/// Makes sure that the scheme runs here.
+pub(crate) fn open(engine: &mut dyn Engine, scheme: Scheme) -> Result<(), Error> {
+    let opened = engine.open(scheme);
+    opened.map_err(|error| Error::new(ErrorCode::TooMany, error))
 }
 
-/// The file of the application, or what is made here.
-pub(super) fn source(
-    descriptor: Option<OwnedFd>,
-    generate: Option<Generate>,
-) -> Result<Source, Error> {
-    match (descriptor, generate) {
-        (Some(descriptor), None) => Ok(Source::Descriptor(descriptor)),
-        (None, Some(generate)) => Ok(Source::Generated(generate)),
-        _ => {
-            let message = "nothing to send: a descriptor or `generate`, and not both";
-            Err(Error::new(ErrorCode::BadRequest, message))
-        }
-    }
-}
-
-impl Service {
-    pub(super) fn send(
+impl<S: Storage> Host<S> {
+    /// Sends an object. The answer is an [`crate::Output::Reply`].
+    pub fn send(
         &mut self,
-        client: ClientId,
-        request: u64,
+        now: Instant,
+        (client, request): (ClientId, u64),
         send: Send,
-        descriptor: Option<OwnedFd>,
-        transports: &mut Transports,
-    ) -> Result<Option<Value>, Error> {
+        source: S::Source,
+        engine: &mut dyn Engine,
+    ) -> Result<(), Error> {
+        self.check_room(client)?;
         check_priority(send.priority)?;
-        check_hosts(&send.to, self.address())?;
-        check_start(send.start_at_ns)?;
-        let source = source(descriptor, send.generate)?;
-        let scheme = send.scheme;
-        open(transports, scheme)?;
-        let hosts = send.to.iter().map(|host| host.address).collect();
-        let (name, progress) = (send.name.clone(), send.progress);
-        let what = Wanted::Send(send);
+        check_hosts(&send.to, self.address)?;
+        open(engine, send.scheme)?;
         let preparation = Preparation {
             client: Some(client),
             request,
-            scheme,
-            progress,
-            name,
-            source,
-            hosts,
+            scheme: send.scheme,
+            progress: send.progress,
+            name: send.name.clone(),
+            content: Content::From(source),
+            hosts: send.to.iter().map(|host| host.address).collect(),
         };
-        self.prepare(what, preparation);
-        Ok(None)
+        self.prepare(now, Wanted::Send(send), preparation, engine);
+        Ok(())
+    }
+
+    /// A client may open one more transfer.
+    pub(crate) fn check_room(&self, client: ClientId) -> Result<(), Error> {
+        let most = self.limits.transfers_per_client;
+        if self.open_transfers.of(&client) >= most {
+            let message = format!("{most} transfers of this client are open");
+            return Err(Error::new(ErrorCode::TooMany, message));
+        }
+        Ok(())
     }
 
     /// Has a transfer wait for its object.
-    pub(super) fn prepare(&mut self, what: Wanted, preparation: Preparation) {
-        let cancelled = Arc::<AtomicBool>::default();
+    pub(crate) fn prepare(
+        &mut self,
+        now: Instant,
+        what: Wanted<S>,
+        preparation: Preparation<S::Source>,
+        engine: &mut dyn Engine,
+    ) {
         let waiting = Waiting {
             request: preparation.request,
-            cancelled: cancelled.clone(),
             what,
             envelope: None,
         };
         let ticket = self.new_transfer(
+            now,
             preparation.client,
             preparation.scheme,
             preparation.progress,
             Kind::Waiting(Box::new(waiting)),
         );
-        self.preparer.submit(Task {
+        let task = Task {
             ticket,
             owner: preparation.client,
             name: preparation.name,
-            source: preparation.source,
+            content: preparation.content,
             hosts: preparation.hosts,
-            cancelled,
-        });
+        };
+        if let Some(result) = self.storage.prepare(task) {
+            self.prepared(now, ticket, result, engine);
+        }
     }
 
     /// The object of a waiting transfer is there, or there is none.
-    pub(super) fn prepared(
+    pub fn handle_prepared(
+        &mut self,
+        now: Instant,
+        ticket: u64,
+        result: Prepared,
+        engine: &mut dyn Engine,
+    ) {
+        self.prepared(now, ticket, result, engine);
+        self.answer_all(now, engine);
+    }
+
+    fn prepared(
         &mut self,
         now: Instant,
         id: TransferId,
         result: Prepared,
-        transports: &mut Transports,
+        engine: &mut dyn Engine,
     ) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
@@ -162,22 +161,21 @@ impl Service {
         let Kind::Waiting(waiting) = &mut transfer.kind else {
             return;
         };
-        let envelope = match result {
+        waiting.envelope = match result {
             Ok(envelope) => envelope,
             Err(error) => {
-                self.not_prepared(now, id, error, transports);
+                self.not_prepared(now, id, error, engine);
                 return;
             }
         };
-        waiting.envelope = envelope;
         match &waiting.what {
-            Wanted::Send(send) => match send.start_at_ns.map(Instant::from_nanos) {
-                Some(at) if at > now => self.timers.set(at, Timer::Start(id)),
-                _ => self.start_send(now, id, transports),
+            Wanted::Send(send) => match send.start_at {
+                Some(at) => self.set_deadline(id, at),
+                None => self.start_send(now, id, engine),
             },
             Wanted::Offer => self.offer_prepared(id),
-            Wanted::Fetch(..) => self.start_fetch(now, id, transports),
-            Wanted::Serve(..) => self.start_serve(now, id, transports),
+            Wanted::Fetch(..) => self.start_fetch(now, id, engine),
+            Wanted::Serve(..) => self.start_serve(now, id, engine),
         }
     }
 
@@ -186,9 +184,9 @@ impl Service {
         now: Instant,
         id: TransferId,
         error: Error,
-        transports: &mut Transports,
+        engine: &mut dyn Engine,
     ) {
-        let Some(transfer) = self.transfers.remove(&id) else {
+        let Some(transfer) = self.remove_transfer(id) else {
             return;
         };
         let Kind::Waiting(waiting) = transfer.kind else {
@@ -196,52 +194,33 @@ impl Service {
         };
         match waiting.what {
             Wanted::Serve(_, to) => {
-                self.refuse_unprepared(now, transfer.scheme, to, error, transports);
+                self.refuse_unprepared(now, transfer.scheme, to, error, engine);
             }
-            _ => {
-                if let Some(client) = transfer.client {
-                    self.reply(client, waiting.request, Err(error));
-                }
-            }
+            _ => self.reply(transfer.client, waiting.request, Err(error)),
         }
     }
 
     /// The time of a transfer has come.
-    pub(super) fn start_send(&mut self, now: Instant, id: TransferId, transports: &mut Transports) {
+    pub(crate) fn start_send(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
         let Kind::Waiting(waiting) = std::mem::replace(&mut transfer.kind, Kind::Send) else {
             return;
         };
+        transfer.started = Some(now);
         let (client, request) = (transfer.client, waiting.request);
         let (Wanted::Send(send), Some(envelope)) = (waiting.what, waiting.envelope) else {
             return;
         };
-        let started = self.start_flows(now, id, &send, &envelope, transports);
-        let result = match started {
-            Ok(()) => Ok(json!({"transfer": id})),
-            Err(error) => {
-                self.cancel_unstarted(now, id, transports);
-                Err(error)
-            }
-        };
-        if let Some(client) = client {
-            self.reply(client, request, result);
+        let result = self.start_flows(now, id, &send, &envelope, engine);
+        if result.is_err() {
+            // What the client never heard of ends without a word.
+            self.disown(id);
+            let reason = "another flow of the transfer cannot start";
+            self.end_early(now, id, reason, engine);
         }
-    }
-
-    /// What the client never heard of ends without a word.
-    fn cancel_unstarted(&mut self, now: Instant, id: TransferId, transports: &mut Transports) {
-        if let Some(transfer) = self.transfers.get_mut(&id) {
-            transfer.client = None;
-        }
-        self.cancel(
-            now,
-            id,
-            "another flow of the transfer cannot start",
-            transports,
-        );
+        self.reply(client, request, result.map(|()| Some(id)));
     }
 
     fn start_flows(
@@ -250,25 +229,23 @@ impl Service {
         id: TransferId,
         send: &Send,
         envelope: &Arc<Envelope>,
-        transports: &mut Transports,
+        engine: &mut dyn Engine,
     ) -> Result<(), Error> {
-        let port = send.scheme.service_port();
         let grouped = send.group.is_some() || (send.to.len() > 1 && !send.unicast);
         if grouped {
-            let flow = self.start_group(now, send, envelope, transports)?;
-            let group = flow.1;
-            self.sending(id, send.scheme, flow.0, envelope, group);
+            let (flow, group) = self.start_group(now, send, envelope, engine)?;
+            self.sending(id, send.scheme, flow, envelope, group);
             return Ok(());
         }
         for host in &send.to {
-            let to = host.with_port(port);
+            let to = host.with_port(send.scheme.service_port());
             let outbound = Outbound {
                 source: envelope.clone(),
                 to,
                 priority: send.priority,
                 part: None,
             };
-            let flow = self.start_flow(now, send.scheme, outbound, transports)?;
+            let flow = self.start_flow(now, send.scheme, outbound, engine)?;
             self.sending(id, send.scheme, flow, envelope, to);
         }
         Ok(())
@@ -279,7 +256,7 @@ impl Service {
         now: Instant,
         send: &Send,
         envelope: &Arc<Envelope>,
-        transports: &mut Transports,
+        engine: &mut dyn Engine,
     ) -> Result<(FlowId, SocketAddrV4), Error> {
         let receivers: Vec<Ipv4Addr> = send.to.iter().map(|host| host.address).collect();
         let port = send.to[0].with_port(send.scheme.service_port()).port();
@@ -296,13 +273,13 @@ impl Service {
             .unwrap_or_else(|| group_address(receivers.iter().copied()));
         let group = SocketAddrV4::new(address, port);
         let source: Arc<dyn ObjectSource> = envelope.clone();
-        let flow = self.with_source_port(send.scheme, transports, |transport, source_port| {
+        let flow = self.with_source_port(send.scheme, engine, |transport, source_port| {
             transport.send_group(
                 now,
                 GroupRequest {
                     group,
                     receivers: receivers.clone(),
-                    source_port: Some(source_port),
+                    source_port,
                     source: source.clone(),
                     priority: send.priority,
                 },
@@ -311,19 +288,19 @@ impl Service {
         Ok((flow, group))
     }
 
-    pub(super) fn start_flow(
+    pub(crate) fn start_flow(
         &mut self,
         now: Instant,
         scheme: Scheme,
         outbound: Outbound,
-        transports: &mut Transports,
+        engine: &mut dyn Engine,
     ) -> Result<FlowId, Error> {
-        self.with_source_port(scheme, transports, |transport, source_port| {
+        self.with_source_port(scheme, engine, |transport, source_port| {
             transport.send(
                 now,
                 SendRequest {
                     to: outbound.to,
-                    source_port: Some(source_port),
+                    source_port,
                     source: outbound.source.clone(),
                     priority: outbound.priority,
                     part: outbound.part,
@@ -332,26 +309,26 @@ impl Service {
         })
     }
 
-    /// Tries the ports of this process in turn, because only those are hidden from the kernel.
+    /// Tries the ports for flows of this host in turn, or has the transport pick one.
     fn with_source_port(
         &mut self,
         scheme: Scheme,
-        transports: &mut Transports,
-        mut send: impl FnMut(&mut dyn ebb_transport::Transport, u16) -> Result<FlowId, SendError>,
+        engine: &mut dyn Engine,
+        mut send: impl FnMut(&mut dyn Transport, Option<u16>) -> Result<FlowId, SendError>,
     ) -> Result<FlowId, Error> {
-        open(transports, scheme)?;
+        open(engine, scheme)?;
         let mut result = Err(Error::new(
             ErrorCode::TooMany,
             format!("no source port for {scheme} is free"),
         ));
-        let ports = transports
-            .source_ports(scheme)
-            .map_or(0, |range| usize::from(range.last - range.first) + 1);
-        for _ in 0..ports {
-            let Some(port) = self.next_port(scheme, transports) else {
+        let sources = engine.ports(scheme).and_then(|ports| ports.sources);
+        let tries = sources.map_or(1, |(first, last)| usize::from(last - first) + 1);
+        for _ in 0..tries {
+            let port = sources.and_then(|range| self.next_port(scheme, range));
+            if sources.is_some() && port.is_none() {
                 break;
-            };
-            let Some(transport) = transports.get(scheme) else {
+            }
+            let Some(transport) = engine.transport(scheme) else {
                 break;
             };
             match send(transport, port) {
@@ -368,25 +345,26 @@ impl Service {
         result
     }
 
-    /// The next port of this process for `scheme` that no fetch waits on.
-    pub(super) fn next_port(&mut self, scheme: Scheme, transports: &Transports) -> Option<u16> {
-        let range = transports.source_ports(scheme)?;
-        let last = self.last_ports.entry(scheme).or_insert(range.last);
-        for _ in range.first..=range.last {
-            *last = if range.contains(*last) && *last < range.last {
-                *last + 1
+    /// The next port for `scheme` of the range from `first` to `last` that nobody waits on.
+    pub(crate) fn next_port(&mut self, scheme: Scheme, (first, last): (u16, u16)) -> Option<u16> {
+        let mut port = self.last_ports.get(&scheme).copied().unwrap_or(last);
+        for _ in first..=last {
+            port = if (first..last).contains(&port) {
+                port + 1
             } else {
-                range.first
+                first
             };
-            if !self.reply_ports.contains(&(scheme, *last)) {
-                return Some(*last);
+            let key = (scheme, port);
+            if !self.reply_ports.contains_key(&key) && self.listener_at(key).is_none() {
+                self.last_ports.insert(scheme, port);
+                return Some(port);
             }
         }
         None
     }
 
     /// Notes a flow that sends `envelope`.
-    pub(super) fn sending(
+    pub(crate) fn sending(
         &mut self,
         id: TransferId,
         scheme: Scheme,
@@ -407,12 +385,7 @@ impl Service {
     }
 
     /// A straggler goes on alone, as one more flow of the transfer.
-    pub(super) fn detached(
-        &mut self,
-        (scheme, flow): (Scheme, FlowId),
-        straggler: FlowId,
-        peer: SocketAddrV4,
-    ) {
+    pub(crate) fn detached(&mut self, (scheme, flow): Key, straggler: FlowId, peer: SocketAddrV4) {
         let Some(Flow::Outgoing(of)) = self.flows.get(&(scheme, flow)) else {
             return;
         };
@@ -428,11 +401,4 @@ impl Service {
         self.flows
             .insert((scheme, straggler), Flow::Outgoing(outgoing));
     }
-}
-
-/// Makes sure that the scheme runs here.
-pub(super) fn open(transports: &mut Transports, scheme: Scheme) -> Result<(), Error> {
-    transports
-        .open(scheme, SOURCE_PORTS)
-        .map_err(|error| Error::new(ErrorCode::TooMany, format!("{error:#}")))
 }

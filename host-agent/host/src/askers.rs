@@ -5,16 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use ebb_transport::{FetchRequest, Scheme};
-use ebb_units::{Duration, Instant};
+use ebb_units::Instant;
 
-/// How long it counts that an address answered, or that it did not. Pauses between two fetches of an
-/// application are shorter; so is the time in which an address gets another owner.
-const MEMORY: Duration = Duration::from_millis(60_000);
-/// Addresses remembered. More are forgotten earlier.
-const MAX_KNOWN: usize = 65_536;
-/// Requests of one address, and of all, that wait for earlier ones to be answered.
-pub const MAX_WAITING_PER_PEER: usize = 128;
-const MAX_WAITING: usize = 4096;
+use crate::limits::Limits;
 
 /// What is known of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,8 +24,8 @@ pub struct Asked {
     pub request: FetchRequest,
 }
 
-#[derive(Default)]
 pub struct Askers {
+    limits: Limits,
     known: BTreeMap<Ipv4Addr, (Instant, Standing)>,
     /// Everything that was ever put into `known`, oldest first.
     by_time: VecDeque<(Instant, Ipv4Addr)>,
@@ -41,9 +34,19 @@ pub struct Askers {
 }
 
 impl Askers {
+    pub fn new(limits: Limits) -> Self {
+        Askers {
+            limits,
+            known: BTreeMap::new(),
+            by_time: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            all_waiting: 0,
+        }
+    }
+
     pub fn standing(&self, now: Instant, peer: Ipv4Addr) -> Standing {
         match self.known.get(&peer) {
-            Some(&(at, standing)) if now.since(at) < MEMORY => standing,
+            Some(&(at, standing)) if now.since(at) < self.limits.memory => standing,
             _ => Standing::Unknown,
         }
     }
@@ -64,7 +67,7 @@ impl Askers {
         self.known.insert(peer, (now, standing));
         self.by_time.push_back((now, peer));
         while let Some(&(at, oldest)) = self.by_time.front()
-            && (now.since(at) >= MEMORY || self.by_time.len() > MAX_KNOWN)
+            && (now.since(at) >= self.limits.memory || self.by_time.len() > self.limits.known)
         {
             self.by_time.pop_front();
             if self.known.get(&oldest).is_some_and(|known| known.0 == at) {
@@ -76,7 +79,7 @@ impl Askers {
     /// Has a request wait. Gives it back if too many wait already.
     pub fn wait(&mut self, peer: Ipv4Addr, asked: Asked) -> Result<(), Asked> {
         let of_peer = self.waiting.get(&peer).map_or(0, VecDeque::len);
-        if of_peer >= MAX_WAITING_PER_PEER || self.all_waiting >= MAX_WAITING {
+        if of_peer >= self.limits.waiting_per_peer || self.all_waiting >= self.limits.waiting {
             return Err(asked);
         }
         self.waiting.entry(peer).or_default().push_back(asked);
@@ -111,8 +114,11 @@ impl Askers {
 
 #[cfg(test)]
 mod tests {
+    use ebb_units::Duration;
+
     use super::*;
 
+    const LIMITS: Limits = Limits::CAREFUL;
     const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 
     fn at(ms: u64) -> Instant {
@@ -134,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_is_known_of_an_address_ends() {
-        let mut askers = Askers::default();
+        let mut askers = Askers::new(LIMITS);
         assert_eq!(askers.standing(at(0), PEER), Standing::Unknown);
         askers.silent(at(0), PEER);
         assert_eq!(askers.standing(at(1), PEER), Standing::Silent);
@@ -148,9 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn without_a_memory_nobody_is_known() {
+        let mut askers = Askers::new(Limits::NONE);
+        askers.silent(at(1), PEER);
+        assert_eq!(askers.standing(at(1), PEER), Standing::Unknown);
+        assert!(askers.known.is_empty() && askers.by_time.is_empty());
+    }
+
+    #[test]
     fn requests_wait_in_order_and_not_too_many() {
-        let mut askers = Askers::default();
-        let most = MAX_WAITING_PER_PEER as u16;
+        let mut askers = Askers::new(LIMITS);
+        let most = LIMITS.waiting_per_peer as u16;
         for number in 0..most {
             assert!(askers.wait(PEER, asked(number)).is_ok());
         }
@@ -166,19 +180,19 @@ mod tests {
                 taken += usize::from(askers.wait(peer, asked(number)).is_ok());
             }
         }
-        assert_eq!(taken, MAX_WAITING);
+        assert_eq!(taken, LIMITS.waiting);
         askers.forget_waiting(Ipv4Addr::new(10, 0, 1, 0));
-        assert_eq!(askers.all_waiting, MAX_WAITING - MAX_WAITING_PER_PEER);
+        assert_eq!(askers.all_waiting, LIMITS.waiting - LIMITS.waiting_per_peer);
     }
 
     #[test]
     fn of_more_addresses_than_fit_the_oldest_are_forgotten() {
-        let mut askers = Askers::default();
+        let mut askers = Askers::new(LIMITS);
         let first = Ipv4Addr::new(11, 0, 0, 0);
-        for number in 0..=MAX_KNOWN as u32 {
+        for number in 0..=LIMITS.known as u32 {
             askers.silent(at(1), Ipv4Addr::from(u32::from(first) + number));
         }
-        assert_eq!(askers.known.len(), MAX_KNOWN);
+        assert_eq!(askers.known.len(), LIMITS.known);
         assert_eq!(askers.standing(at(1), first), Standing::Unknown);
     }
 }

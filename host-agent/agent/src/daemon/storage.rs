@@ -1,0 +1,170 @@
+//! Where the objects of an agent come from and go to: files, pipes and what is made here, all of it
+//! in other threads.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ebb_host::{ClientId, Key, Prepared, Pushed, Storage, Task, Update};
+use ebb_transport::object::EnvelopeHeader;
+
+use super::Mailbox;
+use super::prepare::{Preparer, Source};
+use super::sink::Target;
+use super::sinks::{Backlog, Sinks};
+use crate::api::message::Into;
+use crate::next_hop::NextHops;
+use crate::objects::{Existing, check_file_name, is_directory};
+
+/// Packets delivered between two looks at the buffers that are done with.
+const RECYCLE_INTERVAL: u64 = 32;
+
+/// What becomes of what arrives at a listener.
+pub struct Listening {
+    pub into: Into,
+    pub directory: Option<Arc<OwnedFd>>,
+    pub existing: Existing,
+}
+
+pub struct Objects {
+    pub sinks: Sinks,
+    preparer: Preparer,
+    /// To tell the preparer that nobody wants a result any more, by ticket.
+    preparing: BTreeMap<u64, Arc<AtomicBool>>,
+    /// All files in them may be fetched.
+    directories: Vec<(ClientId, Arc<OwnedFd>)>,
+    address: Ipv4Addr,
+    last_unique: u64,
+    /// Buffers on their way back to a transport.
+    returned: Vec<Vec<u8>>,
+    deliveries: u64,
+}
+
+impl Objects {
+    pub fn start(address: Ipv4Addr, hops: &NextHops, mailbox: &Mailbox) -> io::Result<Self> {
+        Ok(Objects {
+            sinks: Sinks::start(mailbox.clone())?,
+            preparer: Preparer::start(hops, mailbox)?,
+            preparing: BTreeMap::new(),
+            directories: Vec::new(),
+            address,
+            last_unique: 0,
+            returned: Vec::new(),
+            deliveries: 0,
+        })
+    }
+
+    /// A result has come.
+    pub fn prepared(&mut self, ticket: u64) {
+        self.preparing.remove(&ticket);
+    }
+
+    pub fn serve(&mut self, client: ClientId, directory: OwnedFd) {
+        self.directories.push((client, Arc::new(directory)));
+    }
+
+    pub fn client_gone(&mut self, client: ClientId) {
+        self.directories.retain(|(owner, _)| *owner != client);
+    }
+
+    pub fn stop_serving(&mut self) {
+        self.directories.clear();
+    }
+
+    /// Where content goes that comes with a descriptor, or none. In a directory a file that is
+    /// there is replaced only with `overwrite`.
+    pub fn target_of(&mut self, descriptor: Option<OwnedFd>, overwrite: bool) -> Target {
+        match descriptor {
+            None => Target::Discard,
+            Some(directory) if is_directory(&directory) => {
+                self.directory(Arc::new(directory), Existing::of(overwrite))
+            }
+            Some(descriptor) => Target::Descriptor(descriptor),
+        }
+    }
+
+    fn directory(&mut self, dir: Arc<OwnedFd>, existing: Existing) -> Target {
+        self.last_unique += 1;
+        let (pid, id) = (std::process::id(), self.last_unique);
+        Target::Directory {
+            dir,
+            unique: format!("{}-{pid}-{id}", self.address),
+            existing,
+        }
+    }
+}
+
+impl Storage for Objects {
+    type Source = Source;
+    type Target = Target;
+    type Listening = Listening;
+    type Sink = Arc<Backlog>;
+
+    fn prepare(&mut self, task: Task<Source>) -> Option<Prepared> {
+        let cancelled = Arc::<AtomicBool>::default();
+        self.preparing.insert(task.ticket, cancelled.clone());
+        self.preparer.submit(task, cancelled);
+        None
+    }
+
+    fn cancel(&mut self, ticket: u64) {
+        if let Some(cancelled) = self.preparing.remove(&ticket) {
+            cancelled.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn find(&self, _name: &str) -> Option<(ClientId, Source)> {
+        let (owner, _) = self.directories.first()?;
+        let directories = self.directories.iter();
+        let directories = directories.map(|(_, dir)| dir.clone()).collect();
+        Some((*owner, Source::Directories(directories)))
+    }
+
+    fn target(&mut self, listening: &Listening) -> Option<Target> {
+        match (listening.into, &listening.directory) {
+            (Into::Directory, Some(dir)) => Some(self.directory(dir.clone(), listening.existing)),
+            (Into::Ask, _) => None,
+            _ => Some(Target::Discard),
+        }
+    }
+
+    fn open(
+        &mut self,
+        key: Key,
+        target: Option<Target>,
+        header: &EnvelopeHeader,
+    ) -> Result<Arc<Backlog>, String> {
+        // A name that no file may have is refused before its content comes.
+        if let Some(Target::Directory { .. }) = target {
+            check_file_name(&header.name)?;
+        }
+        Ok(self.sinks.open(key, target))
+    }
+
+    fn push(&mut self, key: Key, backlog: &mut Arc<Backlog>, bytes: Vec<u8>) -> Pushed {
+        self.deliveries += 1;
+        if self.returned.is_empty() && self.deliveries.is_multiple_of(RECYCLE_INTERVAL) {
+            self.sinks.take_returned(&mut self.returned);
+        }
+        Pushed {
+            pause: self.sinks.push(key, backlog, bytes),
+            buffer: self.returned.pop(),
+        }
+    }
+
+    fn decide(&mut self, key: Key, target: Target) {
+        self.sinks.decide(key, target);
+    }
+
+    fn end(&mut self, key: Key, _: &mut Arc<Backlog>) -> Option<Update> {
+        self.sinks.end(key);
+        None
+    }
+
+    fn close(&mut self, key: Key) {
+        self.sinks.drop_sink(key);
+    }
+}

@@ -1,0 +1,319 @@
+//! A fetch: asks one or several hosts for an object, and receives it at a port of its own.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use ebb_transport::object::EnvelopeHeader;
+use ebb_transport::{
+    ExpectRequest, FetchRequest, FlowId, FlowRecord, MAX_SENDERS, Refusal, Scheme, Status,
+};
+use ebb_units::Instant;
+use rand::Rng;
+
+use crate::host::Host;
+use crate::machine::{ClientId, Content, Engine, Storage};
+use crate::printable::printable;
+use crate::request::{Error, ErrorCode, Fetch, Peer};
+use crate::sending::{Outbound, Preparation, check_hosts, check_priority, open};
+use crate::transfers::{Flow, Incoming, Kind, Stage, TransferId, Wanted};
+
+pub(crate) struct Fetching<S: Storage> {
+    name: String,
+    from: Vec<Peer>,
+    pub reply_port: u16,
+    /// What is expected of several servers. It goes on without those that do not send.
+    expected: Option<FlowId>,
+    /// Requests that have not been confirmed.
+    pub requests: BTreeSet<FlowId>,
+    /// Where the content goes, until a flow brings it.
+    target: Option<S::Target>,
+}
+
+impl<S: Storage> Fetching<S> {
+    /// Something is still to come, even if no flow is open.
+    pub fn waits(&self) -> bool {
+        // What came from several servers is complete without one that never answers.
+        let asking = self.expected.is_none() && !self.requests.is_empty();
+        self.target.is_some() || asking
+    }
+}
+
+impl<S: Storage> Host<S> {
+    /// Gets an object. The answer is an [`crate::Output::Reply`].
+    pub fn fetch(
+        &mut self,
+        now: Instant,
+        (client, request): (ClientId, u64),
+        fetch: Fetch,
+        target: S::Target,
+        engine: &mut dyn Engine,
+    ) -> Result<(), Error> {
+        self.check_room(client)?;
+        check_priority(fetch.priority)?;
+        check_hosts(&fetch.from, self.address)?;
+        if fetch.from.len() > usize::from(MAX_SENDERS) {
+            let message = format!("an object can be fetched from at most {MAX_SENDERS} hosts");
+            return Err(Error::new(ErrorCode::NotPossible, message));
+        }
+        EnvelopeHeader::check_name(&fetch.name)
+            .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
+        open(engine, fetch.scheme)?;
+        let preparation = Preparation {
+            client: Some(client),
+            request,
+            scheme: fetch.scheme,
+            progress: fetch.progress,
+            name: fetch.name.clone(),
+            content: Content::None,
+            hosts: fetch.from.iter().map(|host| host.address).collect(),
+        };
+        self.prepare(now, Wanted::Fetch(fetch, target), preparation, engine);
+        Ok(())
+    }
+
+    /// The servers can be reached.
+    pub(crate) fn start_fetch(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+        let Some(transfer) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        let Kind::Waiting(waiting) = std::mem::replace(&mut transfer.kind, Kind::Receive) else {
+            return;
+        };
+        let (client, request) = (transfer.client, waiting.request);
+        transfer.started = Some(now);
+        let Wanted::Fetch(fetch, target) = waiting.what else {
+            return;
+        };
+        let result = self.ask(now, id, fetch, target, engine);
+        if result.is_err() {
+            self.disown(id);
+            self.end_early(now, id, "the fetch cannot start", engine);
+        }
+        self.reply(client, request, result.map(|()| Some(id)));
+    }
+
+    fn ask(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        fetch: Fetch,
+        target: S::Target,
+        engine: &mut dyn Engine,
+    ) -> Result<(), Error> {
+        let scheme = fetch.scheme;
+        let ports = engine.ports(scheme).map(|ports| ports.replies);
+        let reply_port = ports.and_then(|range| self.next_port(scheme, range));
+        let reply_port = reply_port
+            .ok_or_else(|| Error::new(ErrorCode::TooMany, "no port for the answer is free"))?;
+        engine
+            .listen(scheme, reply_port)
+            .map_err(|error| Error::new(ErrorCode::InUse, error))?;
+        let senders = fetch.from.len() as u8;
+        let session = if senders > 1 { self.rng.random() } else { 0 };
+        let expect = ExpectRequest {
+            port: reply_port,
+            session,
+            senders: fetch.from.iter().map(|host| host.address).collect(),
+        };
+        let expected = match self.expect(now, id, &fetch, expect, engine) {
+            Ok(expected) => expected,
+            Err(error) => {
+                engine.unlisten(now, scheme, reply_port);
+                return Err(error);
+            }
+        };
+        let patience = fetch.patience.unwrap_or(self.limits.patience);
+        self.set_deadline(id, now + patience);
+        self.reply_ports.insert((scheme, reply_port), id);
+        if let Some(transfer) = self.transfers.get_mut(&id) {
+            transfer.flows.extend(expected);
+            transfer.kind = Kind::Fetch(Fetching {
+                name: fetch.name.clone(),
+                from: fetch.from.clone(),
+                reply_port,
+                expected,
+                requests: BTreeSet::new(),
+                target: Some(target),
+            });
+        }
+        for (sender, host) in (0..).zip(&fetch.from) {
+            let request = FetchRequest {
+                name: fetch.name.clone(),
+                reply_port,
+                priority: fetch.priority,
+                session,
+                sender,
+                senders,
+            };
+            let bytes = request
+                .encode()
+                .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
+            let outbound = Outbound {
+                source: Arc::new(bytes),
+                to: host.with_port(scheme.service_port()),
+                priority: fetch.priority,
+                part: None,
+            };
+            let flow = self.start_flow(now, scheme, outbound, engine)?;
+            let server = host.address;
+            let transfer = id;
+            self.flows
+                .insert((scheme, flow), Flow::Request { transfer, server });
+            if let Some(fetching) = self.fetching(id) {
+                fetching.requests.insert(flow);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets ready for what several servers send together.
+    fn expect(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        fetch: &Fetch,
+        expect: ExpectRequest,
+        engine: &mut dyn Engine,
+    ) -> Result<Option<FlowId>, Error> {
+        let scheme = fetch.scheme;
+        if fetch.from.len() == 1 {
+            return Ok(None);
+        }
+        open(engine, scheme)?;
+        let Some(transport) = engine.transport(scheme) else {
+            return Ok(None);
+        };
+        let local_port = expect.port;
+        let flow = transport
+            .expect(now, expect)
+            .map_err(|error| Error::new(ErrorCode::NotPossible, error))?;
+        let incoming = Incoming {
+            transfer: Some(id),
+            listener: None,
+            peer: fetch.from[0].with_port(scheme.service_port()),
+            local_port,
+            stage: Stage::Head(Vec::new()),
+            received: 0,
+        };
+        self.flows
+            .insert((scheme, flow), Flow::Incoming(Box::new(incoming)));
+        Ok(Some(flow))
+    }
+
+    fn fetching(&mut self, id: TransferId) -> Option<&mut Fetching<S>> {
+        match &mut self.transfers.get_mut(&id)?.kind {
+            Kind::Fetch(fetching) => Some(fetching),
+            _ => None,
+        }
+    }
+
+    /// A flow came to a reply port: the fetch it belongs to, if it comes from one of its servers.
+    pub(crate) fn fetch_answered(
+        &mut self,
+        port: (Scheme, u16),
+        peer: Ipv4Addr,
+    ) -> Option<TransferId> {
+        let id = *self.reply_ports.get(&port)?;
+        let fetching = self.fetching(id)?;
+        let ours = fetching.from.iter().any(|host| host.address == peer);
+        ours.then_some(id)
+    }
+
+    /// Where the object of a fetch goes. The first one that comes is it.
+    pub(crate) fn target_of_fetch(
+        &mut self,
+        transfer: Option<TransferId>,
+        header: &EnvelopeHeader,
+    ) -> Result<S::Target, String> {
+        let fetching = transfer.and_then(|id| self.fetching(id));
+        let fetching = fetching.ok_or("nobody has asked for this object")?;
+        if header.name != fetching.name {
+            return Err(format!(
+                "`{}` was asked for and `{}` came",
+                printable(&fetching.name),
+                printable(&header.name)
+            ));
+        }
+        fetching
+            .target
+            .take()
+            .ok_or_else(|| "the object has come already".to_owned())
+    }
+
+    /// A server has the request, or cannot be reached, or does not take requests.
+    pub(crate) fn request_ended(
+        &mut self,
+        now: Instant,
+        (id, server): (TransferId, Ipv4Addr),
+        flow: FlowId,
+        record: &FlowRecord,
+        engine: &mut dyn Engine,
+    ) {
+        let Some(fetching) = self.fetching(id) else {
+            return;
+        };
+        fetching.requests.remove(&flow);
+        match &record.status {
+            Status::Finished => self.end_if_done(now, id, engine),
+            Status::Failed(why) => {
+                let reason = format!("does not take the request: {why}");
+                self.lose_server(now, id, server, &reason, engine);
+            }
+        }
+    }
+
+    /// One server less. Others may have the object; the transport ends the flow when none is left.
+    fn lose_server(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        server: Ipv4Addr,
+        reason: &str,
+        engine: &mut dyn Engine,
+    ) {
+        let Some(scheme) = self.transfers.get(&id).map(|transfer| transfer.scheme) else {
+            return;
+        };
+        match self.fetching(id).and_then(|fetching| fetching.expected) {
+            Some(flow) => {
+                if let Some(transport) = engine.transport(scheme) {
+                    transport.drop_sender(now, flow, server, reason);
+                }
+                self.end_if_done(now, id, engine);
+            }
+            None => self.abort_transfer(now, id, &format!("{server} {reason}"), engine),
+        }
+    }
+
+    /// A server has told why it does not send the object.
+    pub(crate) fn fetch_refused(
+        &mut self,
+        now: Instant,
+        transfer: Option<TransferId>,
+        flow: FlowId,
+        server: Ipv4Addr,
+        refusal: &Refusal,
+        engine: &mut dyn Engine,
+    ) {
+        let Some(id) = transfer else { return };
+        if let Some(transfer) = self.transfers.get_mut(&id) {
+            transfer.flows.remove(&flow);
+        }
+        let reason = format!("refuses: {}", printable(&refusal.message));
+        self.lose_server(now, id, server, &reason, engine);
+    }
+
+    /// A transfer has waited long enough for a decision or an answer.
+    pub(crate) fn patience_ended(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+        if self
+            .fetching(id)
+            .is_some_and(|fetching| fetching.target.is_some())
+        {
+            self.end_early(now, id, "no server has answered in time", engine);
+        } else if self.is_undecided(id) {
+            let reason = "the application has not decided whether it wants the object";
+            self.end_early(now, id, reason, engine);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! All that a host knows, and who is told of it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use ebb_transport::object::{Envelope, EnvelopeHeader};
+use ebb_transport::{Event, FlowId, FlowRecord, Scheme};
+use ebb_units::Instant;
+use rand::SeedableRng;
+use rand::rngs::SmallRng;
+use serde::Serialize;
+
+use std::net::SocketAddrV4;
+
+use crate::askers::Askers;
+use crate::limits::Limits;
+use crate::machine::{ClientId, Engine, Key, Storage};
+use crate::request::{Error, ErrorCode, Listen};
+use crate::tally::Tally;
+use crate::transfers::{Flow, Kind, Transfer, TransferId};
+
+/// For clients.
+#[derive(Debug)]
+pub enum Output {
+    /// The answer to a request that could not be answered at once.
+    Reply {
+        client: ClientId,
+        request: u64,
+        /// The transfer that has started; `None`: the object is offered.
+        result: Result<Option<TransferId>, Error>,
+    },
+    Told {
+        client: ClientId,
+        told: Told,
+    },
+}
+
+/// What a client hears unasked.
+#[derive(Debug)]
+pub enum Told {
+    /// An object begins to arrive at a listener.
+    Incoming {
+        transfer: TransferId,
+        listener: u64,
+        scheme: Scheme,
+        local: SocketAddrV4,
+        peer: SocketAddrV4,
+        header: EnvelopeHeader,
+    },
+    Progress {
+        transfer: TransferId,
+        done_bytes: u64,
+        /// `None`: not known yet.
+        total_bytes: Option<u64>,
+    },
+    /// A flow of the transfer has ended.
+    Flow {
+        transfer: TransferId,
+        flow: FlowId,
+        /// When this host began with the transfer. `None`: another host did.
+        started: Option<Instant>,
+        /// `None`: the flow failed before this host knew what it brings.
+        header: Option<EnvelopeHeader>,
+        /// Receiver: whether the content is what was announced. `None`: not all arrived.
+        sha256_ok: Option<bool>,
+        record: Box<FlowRecord>,
+    },
+    /// The transfer has ended, after all its flows.
+    End {
+        transfer: TransferId,
+        /// The first thing that went wrong.
+        failure: Option<String>,
+    },
+}
+
+/// An object that others may fetch.
+pub(crate) struct Offered {
+    pub client: ClientId,
+    pub envelope: Arc<Envelope>,
+}
+
+/// A port that a client listens on.
+pub(crate) struct Listener<S: Storage> {
+    pub client: ClientId,
+    pub listen: Listen<S::Listening>,
+}
+
+#[derive(Clone, Copy, Default, Debug, Serialize)]
+pub struct Counts {
+    pub flows_finished: u64,
+    pub flows_failed: u64,
+    pub content_bytes_received: u64,
+    pub requests_served: u64,
+    pub requests_refused: u64,
+}
+
+pub struct Host<S: Storage> {
+    pub storage: S,
+    pub(crate) address: Ipv4Addr,
+    pub(crate) limits: Limits,
+    /// For session ids of fetches from several hosts.
+    pub(crate) rng: SmallRng,
+    last_id: u64,
+    pub(crate) listeners: BTreeMap<u64, Listener<S>>,
+    pub(crate) transfers: BTreeMap<TransferId, Transfer<S>>,
+    pub(crate) deadlines: BTreeSet<(Instant, TransferId)>,
+    pub(crate) flows: BTreeMap<Key, Flow<S>>,
+    pub(crate) offers: BTreeMap<String, Offered>,
+    pub(crate) askers: Askers,
+    /// Addresses whose waiting requests there may be room for now.
+    pub(crate) may_answer: BTreeSet<Ipv4Addr>,
+    /// How many transfers each client has open.
+    pub(crate) open_transfers: Tally<ClientId>,
+    /// Objects on their way, or being prepared, to whom because it asked for them.
+    pub(crate) serves: Tally<Ipv4Addr>,
+    /// Refusals on their way to whom.
+    pub(crate) refusals: Tally<Ipv4Addr>,
+    /// Objects on their way to whom that were answered.
+    pub(crate) heard_flows: Tally<Ipv4Addr>,
+    /// Ports where the answers to fetches come.
+    pub(crate) reply_ports: BTreeMap<(Scheme, u16), TransferId>,
+    /// The port used last for a flow or an answer.
+    pub(crate) last_ports: BTreeMap<Scheme, u16>,
+    pub(crate) counts: BTreeMap<Scheme, Counts>,
+    /// When clients hear of progress.
+    pub(crate) progress_at: Option<Instant>,
+    pub(crate) outputs: VecDeque<Output>,
+}
+
+impl<S: Storage> Host<S> {
+    /// `seed` is that of session ids.
+    pub fn new(address: Ipv4Addr, limits: Limits, seed: u64, storage: S) -> Self {
+        Host {
+            storage,
+            address,
+            limits,
+            rng: SmallRng::seed_from_u64(seed),
+            last_id: 0,
+            listeners: BTreeMap::new(),
+            transfers: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            flows: BTreeMap::new(),
+            offers: BTreeMap::new(),
+            askers: Askers::new(limits),
+            may_answer: BTreeSet::new(),
+            open_transfers: Tally::default(),
+            serves: Tally::default(),
+            refusals: Tally::default(),
+            heard_flows: Tally::default(),
+            reply_ports: BTreeMap::new(),
+            last_ports: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            progress_at: None,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
+    }
+
+    /// What there is to tell, in order.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    pub(crate) fn reply(
+        &mut self,
+        client: Option<ClientId>,
+        request: u64,
+        result: Result<Option<TransferId>, Error>,
+    ) {
+        self.outputs.extend(client.map(|client| Output::Reply {
+            client,
+            request,
+            result,
+        }));
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let transfer = self.deadlines.first().map(|(at, _)| *at);
+        transfer.into_iter().chain(self.progress_at).min()
+    }
+
+    /// Does what was due by `now`.
+    pub fn handle_timeout(&mut self, now: Instant, engine: &mut dyn Engine) {
+        while let Some(&(at, id)) = self.deadlines.first()
+            && at <= now
+        {
+            self.deadlines.pop_first();
+            if let Some(transfer) = self.transfers.get_mut(&id) {
+                transfer.deadline = None;
+                match transfer.kind {
+                    Kind::Waiting(_) => self.start_send(now, id, engine),
+                    _ => self.patience_ended(now, id, engine),
+                }
+            }
+        }
+        if self.progress_at.is_some_and(|at| at <= now) {
+            self.tell_progress(now, engine);
+        }
+        self.answer_all(now, engine);
+    }
+
+    /// An event of the transport of `scheme`.
+    pub fn handle_event(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        event: Event,
+        engine: &mut dyn Engine,
+    ) {
+        match event {
+            Event::Opened { flow, local, peer } => {
+                self.opened(now, (scheme, flow), local.port(), peer);
+            }
+            Event::Delivered { flow, bytes } => self.delivered(now, (scheme, flow), bytes, engine),
+            Event::Heard { flow, peer } => self.heard(now, (scheme, flow), peer),
+            Event::Finished { flow, record } => {
+                self.answer_ends(now, (scheme, flow));
+                self.finished(now, (scheme, flow), record, engine);
+            }
+            Event::Failed { flow, record } => {
+                self.answer_ends(now, (scheme, flow));
+                self.failed(now, (scheme, flow), record, engine);
+            }
+            Event::Detached {
+                flow,
+                straggler,
+                peer,
+            } => self.detached((scheme, flow), straggler, peer),
+        }
+        self.answer_all(now, engine);
+    }
+
+    /// Takes what comes to a port. Returns the number of the listener.
+    pub fn listen(
+        &mut self,
+        client: ClientId,
+        listen: Listen<S::Listening>,
+        engine: &mut dyn Engine,
+    ) -> Result<u64, Error> {
+        let (scheme, port) = (listen.scheme, listen.port);
+        if self.listener_at((scheme, port)).is_some()
+            || self.reply_ports.contains_key(&(scheme, port))
+        {
+            let message = format!("another client listens on port {port} for {scheme}");
+            return Err(Error::new(ErrorCode::InUse, message));
+        }
+        engine
+            .listen(scheme, port)
+            .map_err(|error| Error::new(ErrorCode::InUse, error))?;
+        let id = self.next_id();
+        self.listeners.insert(id, Listener { client, listen });
+        Ok(id)
+    }
+
+    pub(crate) fn listener_at(&self, port: (Scheme, u16)) -> Option<u64> {
+        let mut all = self.listeners.iter();
+        let found = all.find(|(_, l)| (l.listen.scheme, l.listen.port) == port);
+        found.map(|(id, _)| *id)
+    }
+
+    pub fn unlisten(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        id: u64,
+        engine: &mut dyn Engine,
+    ) -> Result<(), Error> {
+        match self.listeners.get(&id) {
+            Some(found) if found.client == client => {
+                self.end_listener(now, id, engine);
+                Ok(())
+            }
+            _ => {
+                let message = format!("this client has no listener {id}");
+                Err(Error::new(ErrorCode::Unknown, message))
+            }
+        }
+    }
+
+    fn end_listener(&mut self, now: Instant, id: u64, engine: &mut dyn Engine) {
+        let Some(Listener { listen, .. }) = self.listeners.remove(&id) else {
+            return;
+        };
+        // Requests still come to a service port.
+        if listen.port != listen.scheme.service_port() {
+            engine.unlisten(now, listen.scheme, listen.port);
+        }
+    }
+
+    /// Ends a transfer of the client.
+    pub fn cancel(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        id: TransferId,
+        engine: &mut dyn Engine,
+    ) -> Result<(), Error> {
+        self.own_transfer(client, id)?;
+        self.end_early(now, id, "cancelled", engine);
+        self.answer_all(now, engine);
+        Ok(())
+    }
+
+    /// The application of a client has gone: so does all that it has asked for.
+    pub fn client_gone(&mut self, now: Instant, client: ClientId, engine: &mut dyn Engine) {
+        let own = self.listeners.iter();
+        let own = own.filter(|(_, listener)| listener.client == client);
+        for id in own.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.end_listener(now, id, engine);
+        }
+        self.offers.retain(|_, offered| offered.client != client);
+        let own = self.transfers.iter();
+        let own = own.filter(|(_, transfer)| transfer.client == Some(client));
+        for id in own.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.disown(id);
+            self.end_early(now, id, "the application has gone", engine);
+        }
+        self.answer_all(now, engine);
+    }
+
+    /// Ends everything. Flows that come from now on are refused.
+    pub fn stop(&mut self, now: Instant, reason: &str, engine: &mut dyn Engine) {
+        self.listeners.clear();
+        self.offers.clear();
+        for id in self.transfers.keys().copied().collect::<Vec<_>>() {
+            self.end_early(now, id, reason, engine);
+        }
+        self.answer_all(now, engine);
+    }
+
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    pub fn counts(&self) -> &BTreeMap<Scheme, Counts> {
+        &self.counts
+    }
+
+    /// Transfers and flows that are open.
+    pub fn open_counts(&self) -> (usize, usize) {
+        (self.transfers.len(), self.flows.len())
+    }
+
+    /// Objects on their way, or being prepared, because other hosts asked for them.
+    pub fn serving(&self) -> usize {
+        self.serves.sum()
+    }
+}

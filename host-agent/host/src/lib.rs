@@ -1,0 +1,39 @@
+//! What a host does with the requests of its clients, with what other hosts ask it for, and with the
+//! objects that arrive: the agent and the simulator only supply time, transports and storage.
+//!
+//! A [`Host`] is driven like a transport. Whoever drives it does, whenever something happened or a
+//! deadline passed:
+//!
+//! ```text
+//!  host.send(..), fetch(..), offer(..), ..            what clients ask for
+//!  host.handle_event(now, scheme, event, engine)      for every event of a transport
+//!  host.handle_prepared(..), handle_sink(..)          what the storage has told later
+//!  host.handle_timeout(now, engine)                   when next_deadline() <= now
+//!  while let Some(output) = host.poll_output()        replies and events for clients
+//! ```
+
+mod askers;
+mod fetching;
+mod host;
+mod limits;
+mod machine;
+mod printable;
+mod progress;
+mod receiving;
+mod record;
+mod request;
+mod sending;
+mod serving;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod transfers;
+
+pub use host::{Counts, Host, Output, Told};
+pub use limits::Limits;
+pub use machine::{ClientId, Content, Engine, Key, Ports, Prepared, Pushed, Storage, Task, Update};
+pub use printable::{printable, printable_json};
+pub use progress::{FlowState, IncomingObject};
+pub use record::FlowFields;
+pub use request::{Error, ErrorCode, Fetch, Listen, Peer, Send};
+pub use transfers::TransferId;

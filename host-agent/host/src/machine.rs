@@ -1,0 +1,130 @@
+//! What a host stands on: transports with their ports, and where objects come from and go to.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use ebb_transport::object::{Envelope, EnvelopeHeader};
+use ebb_transport::{FlowId, Scheme, Transport};
+use ebb_units::Instant;
+
+use crate::request::Error;
+
+/// Names a client.
+pub type ClientId = u64;
+/// Flow ids are unique per scheme only.
+pub type Key = (Scheme, FlowId);
+
+/// The transports of a host.
+pub trait Engine {
+    /// The transport of `scheme`, if it is open.
+    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport>;
+
+    /// Makes sure that `scheme` runs here.
+    fn open(&mut self, scheme: Scheme) -> Result<(), String>;
+
+    /// Makes sure that `scheme` runs here and accepts flows to `port`.
+    fn listen(&mut self, scheme: Scheme, port: u16) -> Result<(), String>;
+
+    /// Accepts no more flows to `port`. Those that are open go on.
+    fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16);
+
+    /// The ports that are for flows of `scheme`; `None`: it is not open.
+    fn ports(&self, scheme: Scheme) -> Option<Ports>;
+}
+
+/// Ports for flows that begin here: first and last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ports {
+    /// Where flows leave from, each tried in turn. `None`: the transport picks one.
+    pub sources: Option<(u16, u16)>,
+    /// Where the answers to fetches come to.
+    pub replies: (u16, u16),
+}
+
+/// Where the content of an object comes from.
+pub enum Content<Source> {
+    /// There is nothing to send.
+    None,
+    /// It has been prepared before.
+    Ready(Arc<Envelope>),
+    From(Source),
+}
+
+/// Something to prepare before a transfer can start.
+pub struct Task<Source> {
+    /// Comes back with the result.
+    pub ticket: u64,
+    /// For whom; for what other hosts fetch, who offers it.
+    pub owner: Option<ClientId>,
+    pub name: String,
+    pub content: Content<Source>,
+    /// Hosts that have to be reachable; one of them, if there is nothing to send.
+    pub hosts: Vec<Ipv4Addr>,
+}
+
+/// The object, unless there was nothing to send.
+pub type Prepared = Result<Option<Arc<Envelope>>, Error>;
+
+/// What came of handing bytes to a sink.
+#[derive(Debug, Default)]
+pub struct Pushed {
+    /// It has enough for now: the flow is to be paused until [`Update::Drained`].
+    pub pause: bool,
+    /// A buffer that is done with, for the transport to use again.
+    pub buffer: Option<Vec<u8>>,
+}
+
+/// What has become of the content of an object.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Update {
+    /// The flow can go on.
+    Drained,
+    /// The content cannot be taken, or is not what its envelope says.
+    Failed(String),
+    /// All is checked, and where it was to go.
+    Done,
+}
+
+/// Where objects come from and go to. Nothing here waits: what takes long is told later, with
+/// [`crate::Host::handle_prepared`] and [`crate::Host::handle_sink`].
+pub trait Storage {
+    /// Where the content of an object that is sent comes from.
+    type Source;
+    /// Where an object that was asked for goes.
+    type Target;
+    /// Where objects go that come to a listener.
+    type Listening;
+    /// An object that is being received.
+    type Sink;
+
+    /// Opens and hashes an object, and finds the way to hosts. `None`: the result follows.
+    fn prepare(&mut self, task: Task<Self::Source>) -> Option<Prepared>;
+
+    /// Nobody wants the result of a [`Task`] any more.
+    fn cancel(&mut self, ticket: u64);
+
+    /// An object that was not offered by its name and may be fetched all the same: whose it is.
+    fn find(&self, name: &str) -> Option<(ClientId, Self::Source)>;
+
+    /// Where an object goes that has come to a listener. `None`: the application decides.
+    fn target(&mut self, listening: &Self::Listening) -> Option<Self::Target>;
+
+    /// Gets ready for an object. Without a target its content waits for [`decide`](Self::decide).
+    fn open(
+        &mut self,
+        key: Key,
+        target: Option<Self::Target>,
+        header: &EnvelopeHeader,
+    ) -> Result<Self::Sink, String>;
+
+    /// The next bytes of the stream; the first ones begin with the envelope.
+    fn push(&mut self, key: Key, sink: &mut Self::Sink, bytes: Vec<u8>) -> Pushed;
+
+    fn decide(&mut self, key: Key, target: Self::Target);
+
+    /// The stream has ended. `None`: [`Update::Done`] or [`Update::Failed`] follows.
+    fn end(&mut self, key: Key, sink: &mut Self::Sink) -> Option<Update>;
+
+    /// The flow is forgotten: nothing stays of what is not done.
+    fn close(&mut self, key: Key);
+}

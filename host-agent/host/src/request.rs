@@ -1,0 +1,146 @@
+//! What clients ask for, and why they do not get it.
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use ebb_transport::Scheme;
+use ebb_units::{Duration, Instant};
+use serde::{Deserialize, Serialize};
+
+/// A host, with the service port of the scheme if none is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Peer {
+    pub address: Ipv4Addr,
+    pub port: Option<u16>,
+}
+
+impl Peer {
+    pub fn with_port(self, service_port: u16) -> SocketAddrV4 {
+        SocketAddrV4::new(self.address, self.port.unwrap_or(service_port))
+    }
+}
+
+impl From<Ipv4Addr> for Peer {
+    fn from(address: Ipv4Addr) -> Self {
+        let port = None;
+        Peer { address, port }
+    }
+}
+
+impl std::str::FromStr for Peer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let host = match text.split_once(':') {
+            None => text.parse().ok().map(|address| (address, None)),
+            Some((address, port)) => {
+                let port = port.parse().ok().filter(|&port| port != 0);
+                address.parse().ok().zip(port.map(Some))
+            }
+        };
+        host.map(|(address, port)| Peer { address, port })
+            .ok_or_else(|| format!("`{text}` is no host; give IP or IP:PORT, e.g. 10.0.0.2:7001"))
+    }
+}
+
+impl TryFrom<String> for Peer {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Peer> for String {
+    fn from(peer: Peer) -> String {
+        peer.to_string()
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}:{port}", self.address),
+            None => write!(f, "{}", self.address),
+        }
+    }
+}
+
+/// Send an object.
+#[derive(Clone, Debug)]
+pub struct Send {
+    pub scheme: Scheme,
+    pub to: Vec<Peer>,
+    pub name: String,
+    /// 0 (normal) to 7 (most urgent).
+    pub priority: u8,
+    /// Multicast address of several receivers; derived from them if not given.
+    pub group: Option<Ipv4Addr>,
+    /// A flow to each receiver rather than one to their group.
+    pub unicast: bool,
+    /// When its packets leave. `None`: as soon as it is prepared.
+    pub start_at: Option<Instant>,
+    pub progress: bool,
+}
+
+/// Get an object by its name, from one host or parts of it from several.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    pub scheme: Scheme,
+    pub name: String,
+    pub from: Vec<Peer>,
+    /// 0 (normal) to 7 (most urgent).
+    pub priority: u8,
+    /// How long the first byte may take. `None`: as [`crate::Limits::patience`] says.
+    pub patience: Option<Duration>,
+    pub progress: bool,
+}
+
+/// Take what comes to a port.
+#[derive(Clone, Debug)]
+pub struct Listen<Listening> {
+    pub scheme: Scheme,
+    pub port: u16,
+    /// What becomes of the objects that come.
+    pub listening: Listening,
+    /// Tell of every object when it begins to arrive. One that has to be decided on is always told.
+    pub announce: bool,
+    pub progress: bool,
+}
+
+/// Why a request is not fulfilled.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    pub code: ErrorCode,
+    pub message: String,
+}
+
+impl Error {
+    pub fn new(code: ErrorCode, message: impl ToString) -> Self {
+        Error {
+            code,
+            message: message.to_string(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorCode {
+    /// The message is no request, or one of its fields is wrong.
+    BadRequest,
+    /// Daemon and client speak different versions.
+    BadVersion,
+    /// There is no such transfer, listener or object of this client.
+    Unknown,
+    /// The port or the name is taken.
+    InUse,
+    /// As many as allowed are open.
+    TooMany,
+    /// The scheme cannot do this.
+    NotPossible,
+    /// The source or the sink cannot be used.
+    Io,
+}

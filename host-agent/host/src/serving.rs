@@ -1,0 +1,326 @@
+//! Objects that other hosts may fetch from this one.
+//!
+//! A request costs its sender one packet, and anybody can write any source address into it. So an
+//! address that has not been heard gets one answer at a time, of which no more than the initial
+//! window has content, and after one that it did not answer nothing but a refusal for a while. The
+//! number of flows to one address, and to all, is limited: [`crate::Limits`].
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme};
+use ebb_units::Instant;
+
+use crate::askers::{Asked, Standing};
+use crate::host::{Host, Offered};
+use crate::machine::{ClientId, Content, Engine, Key, Storage};
+use crate::printable::printable;
+use crate::request::{Error, ErrorCode};
+use crate::sending::{Outbound, Preparation};
+use crate::transfers::{Flow, Kind, TransferId, Wanted};
+
+const BUSY: &str = "this host serves as many as it may; try again later";
+const UNANSWERED: &str = "an object sent to this address was not answered; try again";
+
+impl<S: Storage> Host<S> {
+    /// Lets others fetch an object. The answer is an [`crate::Output::Reply`].
+    pub fn offer(
+        &mut self,
+        now: Instant,
+        (client, request): (ClientId, u64),
+        name: String,
+        source: S::Source,
+        engine: &mut dyn Engine,
+    ) -> Result<(), Error> {
+        self.check_room(client)?;
+        self.check_offered(&name)?;
+        let preparation = Preparation {
+            client: Some(client),
+            request,
+            // Any scheme: nothing is sent.
+            scheme: Scheme::Scdp,
+            progress: false,
+            name,
+            content: Content::From(source),
+            hosts: Vec::new(),
+        };
+        self.prepare(now, Wanted::Offer, preparation, engine);
+        Ok(())
+    }
+
+    fn check_offered(&self, name: &str) -> Result<(), Error> {
+        if self.offers.contains_key(name) {
+            let message = format!("`{}` is offered already", printable(name));
+            return Err(Error::new(ErrorCode::InUse, message));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn offer_prepared(&mut self, id: TransferId) {
+        let Some(transfer) = self.remove_transfer(id) else {
+            return;
+        };
+        let Kind::Waiting(waiting) = transfer.kind else {
+            return;
+        };
+        let (Some(client), Some(envelope)) = (transfer.client, waiting.envelope) else {
+            return;
+        };
+        let name = envelope.header().name.clone();
+        // Another client may have been faster.
+        let result = self.check_offered(&name).map(|()| {
+            self.offers.insert(name, Offered { client, envelope });
+            None
+        });
+        self.reply(Some(client), waiting.request, result);
+    }
+
+    /// Nobody shall fetch an object any more.
+    pub fn withdraw(&mut self, client: ClientId, name: &str) -> Result<(), Error> {
+        match self.offers.get(name) {
+            Some(offered) if offered.client == client => {
+                self.offers.remove(name);
+                Ok(())
+            }
+            _ => {
+                let message = format!("this client offers no `{}`", printable(name));
+                Err(Error::new(ErrorCode::Unknown, message))
+            }
+        }
+    }
+
+    /// Another host asks for an object, or somebody in its name.
+    pub(crate) fn requested(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        request: FetchRequest,
+        peer: Ipv4Addr,
+        engine: &mut dyn Engine,
+    ) {
+        let reply_port = request.reply_port;
+        if let Err(asked) = self.askers.wait(peer, Asked { scheme, request }) {
+            // To a stranger that is more than there is room for.
+            if self.is_heard(now, peer) {
+                let to = SocketAddrV4::new(peer, reply_port);
+                self.refuse_busy(now, asked.scheme, BUSY, to, engine);
+            }
+        }
+        self.may_answer.insert(peer);
+    }
+
+    /// Answers what there is room for now.
+    pub(crate) fn answer_all(&mut self, now: Instant, engine: &mut dyn Engine) {
+        while let Some(peer) = self.may_answer.pop_first() {
+            self.answer_waiting(now, peer, engine);
+        }
+    }
+
+    /// Answers what `peer` has asked for, in order, as long as there is room.
+    fn answer_waiting(&mut self, now: Instant, peer: Ipv4Addr, engine: &mut dyn Engine) {
+        while self.askers.is_waiting(peer) {
+            let heard = self.is_heard(now, peer);
+            let own = self.serves.of(&peer);
+            let has_room = match heard {
+                true => own < self.limits.serves_per_peer,
+                false => own + self.refusals.of(&peer) < self.limits.answers_per_stranger,
+            };
+            if !has_room {
+                return;
+            }
+            let Some(Asked { scheme, request }) = self.askers.next(peer) else {
+                return;
+            };
+            let to = SocketAddrV4::new(peer, request.reply_port);
+            // Who was silent gets one packet; if it answers that, it can have what else it wants.
+            let silent = !heard && self.askers.standing(now, peer) == Standing::Silent;
+            if silent {
+                self.refuse_busy(now, scheme, UNANSWERED, to, engine);
+            } else if self.serves.sum() >= self.limits.serves {
+                self.refuse_busy(now, scheme, BUSY, to, engine);
+            } else {
+                self.answer(now, scheme, request, to, engine);
+            }
+        }
+    }
+
+    fn refuse_busy(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        why: &str,
+        to: SocketAddrV4,
+        engine: &mut dyn Engine,
+    ) {
+        let refusal = Refusal {
+            code: RefusalCode::Busy,
+            message: why.to_owned(),
+        };
+        self.refuse(now, scheme, refusal, to, engine);
+    }
+
+    fn answer(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        request: FetchRequest,
+        to: SocketAddrV4,
+        engine: &mut dyn Engine,
+    ) {
+        let Some((client, content)) = self.find_offered(&request.name) else {
+            let refusal = Refusal {
+                code: RefusalCode::Unknown,
+                message: format!("there is no object `{}` here", printable(&request.name)),
+            };
+            self.refuse(now, scheme, refusal, to, engine);
+            return;
+        };
+        let preparation = Preparation {
+            client: Some(client),
+            request: 0,
+            scheme,
+            progress: false,
+            name: request.name.clone(),
+            content,
+            hosts: vec![*to.ip()],
+        };
+        self.prepare(now, Wanted::Serve(request, to), preparation, engine);
+    }
+
+    /// The peer of a flow answers: it is there, and gets what we send.
+    pub(crate) fn heard(&mut self, now: Instant, key: Key, peer: Ipv4Addr) {
+        if let Some(Flow::Outgoing(outgoing)) = self.flows.get_mut(&key)
+            && !std::mem::replace(&mut outgoing.heard, true)
+        {
+            self.heard_flows.add(*outgoing.peer.ip());
+        }
+        self.askers.heard(now, peer);
+        self.may_answer.insert(peer);
+    }
+
+    /// Whether `peer` was heard lately, or something is still on its way to it that it has answered.
+    fn is_heard(&self, now: Instant, peer: Ipv4Addr) -> bool {
+        self.askers.standing(now, peer) == Standing::Heard || self.heard_flows.of(&peer) > 0
+    }
+
+    /// A flow is about to end. If it is an answer, there may be room for another one.
+    pub(crate) fn answer_ends(&mut self, now: Instant, key: Key) {
+        match self.flows.get(&key) {
+            Some(Flow::Outgoing(outgoing)) => {
+                let (peer, heard) = (*outgoing.peer.ip(), outgoing.heard);
+                let transfer = self.transfers.get(&outgoing.transfer);
+                if transfer.is_some_and(|t| matches!(t.kind, Kind::Serve { .. })) {
+                    if !heard {
+                        self.askers.silent(now, peer);
+                    }
+                    self.may_answer.insert(peer);
+                }
+            }
+            Some(&Flow::Refusal { asker }) => {
+                if !self.is_heard(now, asker) {
+                    self.askers.forget_waiting(asker);
+                }
+                self.may_answer.insert(asker);
+            }
+            _ => {}
+        }
+    }
+
+    /// Who offers an object, and where it is.
+    fn find_offered(&self, name: &str) -> Option<(ClientId, Content<S::Source>)> {
+        if let Some(offered) = self.offers.get(name) {
+            return Some((offered.client, Content::Ready(offered.envelope.clone())));
+        }
+        let (owner, source) = self.storage.find(name)?;
+        Some((owner, Content::From(source)))
+    }
+
+    /// The object that another host asked for is ready.
+    pub(crate) fn start_serve(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+        let Some(transfer) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        let Some(peer) = transfer.kind.asker() else {
+            return;
+        };
+        let kind = std::mem::replace(&mut transfer.kind, Kind::Serve { peer });
+        let scheme = transfer.scheme;
+        let Kind::Waiting(waiting) = kind else { return };
+        let (Wanted::Serve(request, to), Some(envelope)) = (waiting.what, waiting.envelope) else {
+            return;
+        };
+        let part = (request.senders > 1).then_some(Part {
+            session: request.session,
+            sender: request.sender,
+            senders: request.senders,
+        });
+        let outbound = Outbound {
+            source: envelope.clone(),
+            to,
+            priority: request.priority,
+            part,
+        };
+        match self.start_flow(now, scheme, outbound, engine) {
+            Ok(flow) => {
+                self.counts.entry(scheme).or_default().requests_served += 1;
+                self.sending(id, scheme, flow, &envelope, to);
+            }
+            Err(error) => {
+                self.remove_transfer(id);
+                let refusal = Refusal {
+                    code: RefusalCode::Unreadable,
+                    message: error.message,
+                };
+                self.refuse(now, scheme, refusal, to, engine);
+            }
+        }
+    }
+
+    /// The object that another host asked for is not to be had.
+    pub(crate) fn refuse_unprepared(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        to: SocketAddrV4,
+        error: Error,
+        engine: &mut dyn Engine,
+    ) {
+        let code = match error.code {
+            ErrorCode::Unknown => RefusalCode::Unknown,
+            _ => RefusalCode::Unreadable,
+        };
+        let message = error.message;
+        self.refuse(now, scheme, Refusal { code, message }, to, engine);
+    }
+
+    /// Tells why an object is not sent, unless enough of that is on its way already. If that cannot
+    /// be told either, the other host's patience ends.
+    fn refuse(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        refusal: Refusal,
+        to: SocketAddrV4,
+        engine: &mut dyn Engine,
+    ) {
+        let asker = *to.ip();
+        self.counts.entry(scheme).or_default().requests_refused += 1;
+        self.may_answer.insert(asker);
+        if self.refusals.of(&asker) >= self.limits.refusals_per_peer {
+            return;
+        }
+        let outbound = Outbound {
+            source: Arc::new(refusal.encode()),
+            to,
+            priority: 0,
+            part: None,
+        };
+        match self.start_flow(now, scheme, outbound, engine) {
+            Ok(flow) => {
+                self.refusals.add(asker);
+                self.flows.insert((scheme, flow), Flow::Refusal { asker });
+            }
+            Err(error) => tracing::debug!("cannot refuse a request of {to}: {error}"),
+        }
+    }
+}

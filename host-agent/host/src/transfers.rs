@@ -1,0 +1,340 @@
+//! What clients have asked for, and how it ends.
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
+
+use ebb_transport::object::{Envelope, EnvelopeHeader};
+use ebb_transport::{FetchRequest, FlowId, FlowRecord, Refusal, Scheme, Status};
+use ebb_units::Instant;
+
+use crate::fetching::Fetching;
+use crate::host::{Host, Output, Told};
+use crate::machine::{ClientId, Engine, Key, Storage};
+use crate::request::{Error, ErrorCode, Fetch, Send};
+
+/// Numbers of transfers and listeners: unique per host, never reused.
+pub type TransferId = u64;
+
+/// A transfer of a client. It ends with the last of its flows.
+pub(crate) struct Transfer<S: Storage> {
+    /// `None`: it has gone, and nobody wants to know.
+    pub client: Option<ClientId>,
+    pub scheme: Scheme,
+    pub progress: bool,
+    /// When this host began with it. `None`: it has not, or another host did.
+    pub started: Option<Instant>,
+    /// When its time has come, or somebody's patience ends.
+    pub deadline: Option<Instant>,
+    pub flows: BTreeSet<FlowId>,
+    /// The first thing that went wrong.
+    pub failure: Option<String>,
+    pub kind: Kind<S>,
+}
+
+pub(crate) enum Kind<S: Storage> {
+    /// Its object is being prepared, or its time has not come.
+    Waiting(Box<Waiting<S>>),
+    Send,
+    /// Another host asked for the object.
+    Serve {
+        peer: Ipv4Addr,
+    },
+    Receive,
+    Fetch(Fetching<S>),
+}
+
+impl<S: Storage> Kind<S> {
+    /// Who asked, if it was another host.
+    pub fn asker(&self) -> Option<Ipv4Addr> {
+        match self {
+            Kind::Serve { peer } => Some(*peer),
+            Kind::Waiting(waiting) => match &waiting.what {
+                Wanted::Serve(_, to) => Some(*to.ip()),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// A request that cannot be answered yet.
+pub(crate) struct Waiting<S: Storage> {
+    pub request: u64,
+    pub what: Wanted<S>,
+    pub envelope: Option<Arc<Envelope>>,
+}
+
+pub(crate) enum Wanted<S: Storage> {
+    Send(Send),
+    Offer,
+    Fetch(Fetch, S::Target),
+    Serve(FetchRequest, SocketAddrV4),
+}
+
+/// A flow that is open.
+pub(crate) enum Flow<S: Storage> {
+    Outgoing(Outgoing),
+    /// A request of ours.
+    Request {
+        transfer: TransferId,
+        server: Ipv4Addr,
+    },
+    /// Our answer that there is no object.
+    Refusal {
+        asker: Ipv4Addr,
+    },
+    Incoming(Box<Incoming<S>>),
+}
+
+pub(crate) struct Outgoing {
+    pub transfer: TransferId,
+    pub header: EnvelopeHeader,
+    pub peer: SocketAddrV4,
+    /// The peer has answered.
+    pub heard: bool,
+}
+
+pub(crate) struct Incoming<S: Storage> {
+    /// `None`: nobody has asked for what comes to this port.
+    pub transfer: Option<TransferId>,
+    /// The listener that it came to.
+    pub listener: Option<u64>,
+    pub peer: SocketAddrV4,
+    pub local_port: u16,
+    pub stage: Stage<S>,
+    /// Bytes of the stream so far.
+    pub received: u64,
+}
+
+pub(crate) enum Stage<S: Storage> {
+    /// The first bytes, which do not say yet what it is.
+    Head(Vec<u8>),
+    Object(Receiving<S>),
+    /// An object that nobody takes, and why; its sender is told.
+    Refused(EnvelopeHeader, String),
+    Request(FetchRequest),
+    Refusal(Refusal),
+}
+
+/// What is known of a flow at its end.
+pub(crate) struct Ended {
+    pub header: Option<EnvelopeHeader>,
+    pub sha256_ok: Option<bool>,
+    pub record: FlowRecord,
+}
+
+pub(crate) struct Receiving<S: Storage> {
+    pub header: EnvelopeHeader,
+    pub sink: S::Sink,
+    pub undecided: bool,
+    /// Everything has been delivered; what is left is to write it.
+    pub delivered: Option<Box<FlowRecord>>,
+}
+
+impl<S: Storage> Host<S> {
+    pub(crate) fn new_transfer(
+        &mut self,
+        now: Instant,
+        client: Option<ClientId>,
+        scheme: Scheme,
+        progress: bool,
+        kind: Kind<S>,
+    ) -> TransferId {
+        let id = self.next_id();
+        if let Some(client) = client {
+            self.open_transfers.add(client);
+        }
+        if let Some(peer) = kind.asker() {
+            self.serves.add(peer);
+        }
+        let transfer = Transfer {
+            client,
+            scheme,
+            progress,
+            started: None,
+            deadline: None,
+            flows: BTreeSet::new(),
+            failure: None,
+            kind,
+        };
+        self.transfers.insert(id, transfer);
+        if progress {
+            self.want_progress(now);
+        }
+        id
+    }
+
+    /// Forgets a transfer, and all that is kept because of it.
+    pub(crate) fn remove_transfer(&mut self, id: TransferId) -> Option<Transfer<S>> {
+        let transfer = self.transfers.remove(&id)?;
+        if let Some(client) = &transfer.client {
+            self.open_transfers.subtract(client);
+        }
+        if let Some(peer) = transfer.kind.asker() {
+            self.serves.subtract(&peer);
+        }
+        if let Some(at) = transfer.deadline {
+            self.deadlines.remove(&(at, id));
+        }
+        Some(transfer)
+    }
+
+    /// Its client will not hear of a transfer any more.
+    pub(crate) fn disown(&mut self, id: TransferId) {
+        if let Some(transfer) = self.transfers.get_mut(&id)
+            && let Some(client) = transfer.client.take()
+        {
+            self.open_transfers.subtract(&client);
+        }
+    }
+
+    pub(crate) fn set_deadline(&mut self, id: TransferId, at: Instant) {
+        if let Some(transfer) = self.transfers.get_mut(&id) {
+            if let Some(before) = transfer.deadline.replace(at) {
+                self.deadlines.remove(&(before, id));
+            }
+            self.deadlines.insert((at, id));
+        }
+    }
+
+    pub(crate) fn tell(&mut self, client: Option<ClientId>, told: Told) {
+        if let Some(client) = client {
+            self.outputs.push_back(Output::Told { client, told });
+        }
+    }
+
+    pub(crate) fn own_transfer(&self, client: ClientId, id: TransferId) -> Result<(), Error> {
+        match self.transfers.get(&id) {
+            Some(found) if found.client == Some(client) => Ok(()),
+            _ => {
+                let message = format!("this client has no transfer {id}, or it has ended already");
+                Err(Error::new(ErrorCode::Unknown, message))
+            }
+        }
+    }
+
+    /// A flow has ended: tells it, and ends the transfer with its last flow.
+    pub(crate) fn flow_ended(
+        &mut self,
+        now: Instant,
+        transfer: Option<TransferId>,
+        (scheme, flow): Key,
+        ended: Ended,
+        engine: &mut dyn Engine,
+    ) {
+        let Ended {
+            header,
+            sha256_ok,
+            record,
+        } = ended;
+        let counts = self.counts.entry(scheme).or_default();
+        match &record.status {
+            Status::Finished => counts.flows_finished += 1,
+            Status::Failed(_) => counts.flows_failed += 1,
+        }
+        let Some(id) = transfer else { return };
+        let Some(open) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        open.flows.remove(&flow);
+        if let Status::Failed(reason) = &record.status {
+            open.failure.get_or_insert_with(|| reason.clone());
+        }
+        let (client, started) = (open.client, open.started);
+        let told = Told::Flow {
+            transfer: id,
+            flow,
+            started,
+            header,
+            sha256_ok,
+            record: Box::new(record),
+        };
+        self.tell(client, told);
+        self.end_if_done(now, id, engine);
+    }
+
+    /// Ends the transfer if nothing of it is open any more.
+    pub(crate) fn end_if_done(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+        let Some(transfer) = self.transfers.get(&id) else {
+            return;
+        };
+        let waits = match &transfer.kind {
+            Kind::Waiting(_) => true,
+            Kind::Fetch(fetching) => transfer.failure.is_none() && fetching.waits(),
+            Kind::Send | Kind::Serve { .. } | Kind::Receive => false,
+        };
+        if waits || !transfer.flows.is_empty() {
+            return;
+        }
+        let Some(transfer) = self.remove_transfer(id) else {
+            return;
+        };
+        if let Kind::Fetch(fetching) = &transfer.kind {
+            self.reply_ports
+                .remove(&(transfer.scheme, fetching.reply_port));
+            engine.unlisten(now, transfer.scheme, fetching.reply_port);
+        }
+        let told = Told::End {
+            transfer: id,
+            failure: transfer.failure,
+        };
+        self.tell(transfer.client, told);
+    }
+
+    /// Ends a transfer before its time.
+    pub(crate) fn end_early(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        reason: &str,
+        engine: &mut dyn Engine,
+    ) {
+        let Some(transfer) = self.transfers.get(&id) else {
+            return;
+        };
+        if !matches!(transfer.kind, Kind::Waiting(_)) {
+            self.abort_transfer(now, id, reason, engine);
+            return;
+        }
+        self.storage.cancel(id);
+        if let Some(transfer) = self.remove_transfer(id) {
+            self.may_answer.extend(transfer.kind.asker());
+            if let Kind::Waiting(waiting) = transfer.kind {
+                let error = Error::new(ErrorCode::Io, reason);
+                self.reply(transfer.client, waiting.request, Err(error));
+            }
+        }
+    }
+
+    /// Gives up all flows of a transfer.
+    pub(crate) fn abort_transfer(
+        &mut self,
+        now: Instant,
+        id: TransferId,
+        reason: &str,
+        engine: &mut dyn Engine,
+    ) {
+        let Some(transfer) = self.transfers.get_mut(&id) else {
+            return;
+        };
+        transfer.failure.get_or_insert_with(|| reason.to_owned());
+        let scheme = transfer.scheme;
+        let mut flows: Vec<FlowId> = transfer.flows.iter().copied().collect();
+        if let Kind::Fetch(fetching) = &mut transfer.kind {
+            flows.extend(std::mem::take(&mut fetching.requests));
+        }
+        for flow in flows {
+            self.abort_flow(now, (scheme, flow), reason, engine);
+        }
+        self.end_if_done(now, id, engine);
+    }
+
+    /// Gives up a flow, also one that the transport has done with and that is still being written.
+    fn abort_flow(&mut self, now: Instant, key: Key, reason: &str, engine: &mut dyn Engine) {
+        if let Some(transport) = engine.transport(key.0) {
+            transport.abort(now, key.1, reason);
+        }
+        self.fail_delivered(now, key, reason, None, engine);
+    }
+}

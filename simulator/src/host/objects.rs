@@ -1,0 +1,90 @@
+//! Where the objects of a simulated host come from and go to: what is in them follows from their
+//! transfers, so that nothing is stored and the content is checked as it comes.
+
+use std::sync::Arc;
+
+use ebb_host::{ClientId, Content, Error, ErrorCode, Key, Prepared, Pushed, Storage, Task, Update};
+use ebb_transport::object::EnvelopeHeader;
+use ebb_workload::Transfer;
+
+use crate::catalog::Catalog;
+
+pub struct Objects {
+    pub catalog: Arc<Catalog>,
+}
+
+/// An object that is being received.
+pub struct Sink {
+    /// `None`: the object is of another run.
+    transfer: Option<u64>,
+    content_bytes: u64,
+    /// Bytes of the envelope that are still to come.
+    envelope_left: usize,
+    received: u64,
+    intact: bool,
+}
+
+impl Storage for Objects {
+    type Source = Arc<Transfer>;
+    /// Nowhere: only the content is looked at.
+    type Target = ();
+    type Listening = ();
+    type Sink = Sink;
+
+    fn prepare(&mut self, task: Task<Arc<Transfer>>) -> Option<Prepared> {
+        Some(match task.content {
+            Content::None => Ok(None),
+            Content::Ready(envelope) => Ok(Some(envelope)),
+            Content::From(transfer) => match self.catalog.envelope(&transfer) {
+                Ok(envelope) => Ok(Some(Arc::new(envelope))),
+                Err(error) => Err(Error::new(ErrorCode::Io, error)),
+            },
+        })
+    }
+
+    fn cancel(&mut self, _ticket: u64) {}
+
+    fn find(&self, _name: &str) -> Option<(ClientId, Arc<Transfer>)> {
+        None
+    }
+
+    fn target(&mut self, (): &()) -> Option<()> {
+        Some(())
+    }
+
+    fn open(&mut self, _: Key, _: Option<()>, header: &EnvelopeHeader) -> Result<Sink, String> {
+        Ok(Sink {
+            transfer: self.catalog.transfer_of(&header.name),
+            content_bytes: header.content_bytes,
+            envelope_left: header.head_bytes(),
+            received: 0,
+            intact: true,
+        })
+    }
+
+    fn push(&mut self, _: Key, sink: &mut Sink, bytes: Vec<u8>) -> Pushed {
+        let skipped = sink.envelope_left.min(bytes.len());
+        sink.envelope_left -= skipped;
+        let content = &bytes[skipped..];
+        if let Some(transfer) = sink.transfer {
+            sink.intact &= self.catalog.is_intact(transfer, sink.received, content);
+        }
+        sink.received += content.len() as u64;
+        Pushed {
+            pause: false,
+            buffer: Some(bytes),
+        }
+    }
+
+    fn decide(&mut self, _: Key, (): ()) {}
+
+    fn end(&mut self, _: Key, sink: &mut Sink) -> Option<Update> {
+        let right = sink.intact && sink.received == sink.content_bytes;
+        Some(match right {
+            true => Update::Done,
+            false => Update::Failed("the content differs from what was sent".to_owned()),
+        })
+    }
+
+    fn close(&mut self, _: Key) {}
+}
