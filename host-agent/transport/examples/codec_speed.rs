@@ -91,7 +91,7 @@ fn time_of(seconds: f64, mut work: impl FnMut()) -> f64 {
     }
 }
 
-/// Of this process, which has one thread, in seconds.
+/// Processor time of this process, which has one thread, in seconds.
 fn processor_time() -> f64 {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanoseconds = text.split_whitespace().next().and_then(|n| n.parse().ok());

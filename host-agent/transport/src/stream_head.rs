@@ -21,7 +21,7 @@ pub struct FetchRequest {
     pub reply_port: u16,
     /// 0 (normal) to 7 (most urgent).
     pub priority: u8,
-    /// Of the many-to-one session; 0 if `senders` is 1.
+    /// Id of the many-to-one session; 0 if `senders` is 1.
     pub session: u32,
     /// 0-based, below `senders`.
     pub sender: u8,

@@ -33,7 +33,7 @@ pub struct Schedule {
 struct Part {
     name: Arc<str>,
     times: ArrivalTimes,
-    /// Of the arrival that is in the queue.
+    /// Who starts the arrival that is in the queue.
     starters: Starters,
     pattern: Resolved,
     size: SizeDistribution,

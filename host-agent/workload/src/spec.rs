@@ -38,7 +38,8 @@ pub struct Traffic {
     pub name: String,
     pub pattern: Pattern,
     pub arrivals: Arrivals,
-    /// Of each transfer; storage: of the object; partition-aggregate: of each response.
+    /// Bytes of each transfer; in storage patterns of the object, in partition-aggregate of each
+    /// response.
     pub size: SizeDistribution,
     /// 0 normal .. 7 most urgent.
     #[serde(default)]
@@ -274,7 +275,7 @@ impl Workload {
 
     /// A number that differs if anything in the schedule can differ: for hosts that must agree.
     pub fn fingerprint(&self) -> u64 {
-        // Of the specification with its defaults, as it goes into JSON: nothing in it fails to.
+        // Over the specification with its defaults as JSON, which nothing in it fails to become.
         let text = serde_json::to_string(self).unwrap_or_default();
         fnv1a(&text)
     }

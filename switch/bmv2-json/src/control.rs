@@ -53,7 +53,7 @@ pub struct Table {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
     pub key: Vec<KeyField>,
-    /// Of the whole table: the strongest of its fields (range > ternary > lpm > exact).
+    /// Match type of the whole table: the strongest of its fields (range > ternary > lpm > exact).
     pub match_type: MatchType,
     #[serde(rename = "type")]
     pub kind: TableKind,

@@ -64,7 +64,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
     let verdicts = suite::run(&pairs, arguments, |pair, verdict| {
         let unusual = !matches!(verdict.outcome, Outcome::Pass | Outcome::OtherArchitecture);
         if arguments.verbose || unusual {
-            // Of a single test everything is of interest.
+            // Everything about a single test is of interest.
             let verbose = arguments.verbose || pairs.len() == 1;
             tell(&describe(pair, verdict, verbose));
         }

@@ -134,7 +134,7 @@ pub enum Command {
     },
 }
 
-/// Of one key field of an entry.
+/// What an entry says of one key field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyValue {
     Number(Number),

@@ -160,8 +160,8 @@ impl Generator {
         }
     }
 
-    /// Of values of a key with few bits. Not all of them: p4c takes such a set for `default`, of
-    /// which BMv2 has only one.
+    /// A set of values of a key with few bits. Never of all of them: p4c takes such a set for
+    /// `default`, of which BMv2 has only one.
     fn set(&mut self, width: u32) -> String {
         let most = (1usize << width) - 1;
         let value = self.dice.between(0, most);

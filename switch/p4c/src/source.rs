@@ -78,7 +78,7 @@ impl SourceMap {
         (self.files.len() - 1) as FileId
     }
 
-    /// Of all files, in the order they were read.
+    /// Names of all files, in the order in which they were read.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|file| file.name.as_str())
     }

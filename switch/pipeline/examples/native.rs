@@ -64,7 +64,7 @@ struct Round {
     load: Duration,
     ingress: Duration,
     egress: Duration,
-    /// Of a packet in the quickest batch.
+    /// Time of a packet in the quickest batch.
     best: Duration,
     batches: u32,
     allocations: u64,

@@ -21,7 +21,7 @@ pub struct Frames {
 #[derive(Debug, Default)]
 struct Kind {
     frames: Stock<Vec<u8>>,
-    /// Of their memory.
+    /// Memory of all frames kept here.
     bytes: usize,
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct Crc {
     pub xor_out: u64,
     reflect: bool,
     table: Box<[u64; 256]>,
-    /// Of reflected ones: what a byte comes to that 0 to 7 others follow ("slicing by 8").
+    /// What a byte comes to that 0 to 7 others follow ("slicing by 8"); none unless reflected.
     pub sliced: Option<Box<[[u32; 256]; 8]>>,
 }
 

@@ -9,11 +9,11 @@ use crate::bits::words_for;
 use crate::error::LoadError;
 use crate::wire::Pieces;
 
-/// Of a field, or of a cell of a register array.
+/// Widest field, or cell of a register array, in bits.
 pub(crate) const MAX_FIELD_BITS: u32 = 1 << 16;
-/// Of a header, which may have many fields.
+/// Widest header, which may have many fields, in bits.
 const MAX_HEADER_BITS: u64 = 1 << 20;
-/// Of all headers and metadata: a packet is 8 MB then.
+/// Words of 64 bits of all headers and metadata together, at most: a packet is 8 MB then.
 const MAX_WORDS: u32 = 1 << 20;
 
 /// Where a field is. Small and copied into the compiled program.

@@ -155,7 +155,7 @@ impl Pool {
         copy
     }
 
-    /// Of the packet that ended last.
+    /// Words of the packet that ended last.
     #[cfg(test)]
     pub(crate) fn last_words(&self) -> Option<&[u64]> {
         self.packets.last().map(|packet| packet.words.as_slice())

@@ -30,8 +30,8 @@ pub(crate) struct State {
     pub turns: Vec<u64>,
     pub value_sets: Vec<ValueSet>,
     pub multicast: BTreeMap<u16, Vec<Replica>>,
-    /// Of the groups that have backup replicas: what `multicast` is made of when a port goes down or
-    /// comes up.
+    /// Replicas of the groups that have backup replicas: what `multicast` is made of when a port goes
+    /// down or comes up.
     pub protected: BTreeMap<u16, Vec<ProtectedReplica>>,
     pub clone_sessions: BTreeMap<u32, CloneSession>,
     /// Those that are up are not told apart from those that do not exist.

@@ -227,7 +227,7 @@ fn registers_are_as_wide_as_the_program_says() {
                 "register_write",
                 &[wide.clone(), hex(2), expr("+", cell.clone(), hex(1))],
             ),
-            // Of what is wider than the field, the low bits.
+            // A field takes the low bits of what is wider.
             call("register_read", &[field("h", "wide"), wide, hex(2)]),
             set_value(expr(">>", cell, hex(72 + 96))),
             to_port_1(),

@@ -10,7 +10,7 @@ use crate::scheduler::QueueSet;
 pub(crate) struct Heads {
     /// Queues with a packet that may leave.
     present: QueueSet,
-    /// Of those.
+    /// Since when the head of each of those may leave.
     since: [Instant; MAX_QUEUES],
 }
 

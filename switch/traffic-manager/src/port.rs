@@ -67,7 +67,7 @@ pub(crate) struct Port<P> {
     /// Frames that the link behind the port takes yet; `None`: as many as there are.
     credit: Option<u64>,
     rate: BitRate,
-    /// Of the link behind the port, where it is slower.
+    /// Rate of the link behind the port, where that is slower; none: it is not.
     rate_limit: Option<BitRate>,
     overhead: u64,
     delay: Duration,

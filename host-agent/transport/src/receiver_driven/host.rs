@@ -50,16 +50,16 @@ pub struct HostConfig {
 pub struct StrayCounters {
     /// Not a packet of this protocol, or damaged.
     pub malformed: u64,
-    /// For another host, or of another scheme.
+    /// Packets for another host, or of another scheme.
     pub misdirected: u64,
-    /// Of no open session.
+    /// Packets of no open session.
     pub unknown_session: u64,
 }
 
 /// The two ends of a session and its name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Path {
-    /// Of a one-to-many session: the multicast address.
+    /// The other end; of a one-to-many session the multicast address.
     pub peer: SocketAddrV4,
     pub local_port: u16,
     pub session: u32,

@@ -268,7 +268,7 @@ impl<S: Scheme> Host<S> {
 
     /// Answers a packet for which there is no session.
     fn refuse(&mut self, src: Ipv4Addr, header: &EbbHeader, reason: ResetReason) {
-        // Of what goes to a group we may be no concern: only its openings are answered.
+        // What goes to a group may not concern us: only its openings are answered.
         let to_others =
             header.flags.contains(EbbFlags::MULTICAST) && !header.flags.contains(EbbFlags::SYN);
         if to_others || self.control.len() >= MAX_STRAY_RESETS {

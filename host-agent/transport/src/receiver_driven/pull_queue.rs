@@ -18,7 +18,7 @@ pub(super) struct PullQueue {
     /// How much of a late wake-up may be made up for by sending pulls closer together.
     catch_up: Duration,
     next_at: Instant,
-    /// Pulls waiting, by flow; none for a flow that has had pulls before.
+    /// Pulls waiting, by flow. A flow that has had pulls stays listed, at 0, until it is removed.
     waiting: BTreeMap<FlowId, u64>,
     /// The flows with pulls waiting, next one first, by priority.
     turns: [VecDeque<FlowId>; MAX_PRIORITY as usize + 1],

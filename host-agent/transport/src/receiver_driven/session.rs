@@ -122,7 +122,7 @@ pub trait SenderSession: Sized {
     fn unfinished(&self) -> Vec<usize> {
         Vec::new()
     }
-    /// Of a one-to-many session.
+    /// What became of the receivers of a one-to-many session; none of any other.
     fn group(&self) -> Option<GroupSummary> {
         None
     }
@@ -161,14 +161,14 @@ pub trait ReceiverSession {
     fn handle_timeout(&mut self, now: Instant, out: &mut Outbox);
     fn ending(&self) -> Option<Ending>;
     fn counters(&mut self) -> &mut Counters;
-    /// Of a many-to-one session: what became of each sender, without its address.
+    /// What became of each sender of a many-to-one session, without its address; empty of any other.
     fn sources(&self) -> Vec<SenderSummary> {
         Vec::new()
     }
-    /// Of a session that has everything, while the application has not said yet what it makes of
-    /// it: what answers a packet of a sender that asks. It confirms nothing, but shows that we live.
+    /// What answers a packet of a sender that asks while a session has everything, but the
+    /// application has not said yet what it makes of it. It confirms nothing, but shows that we live.
     fn answer_held(&self, late: &EbbHeader) -> Option<EbbHeader>;
-    /// Of a finished session: what answers a late packet. The host remembers it for a while.
+    /// What answers a late packet of a finished session. The host remembers it for a while.
     fn closing(&self) -> EbbHeader;
 }
 

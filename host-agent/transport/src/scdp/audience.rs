@@ -20,7 +20,7 @@ pub struct Listener {
     pub finishing: bool,
     /// Repair symbols wanted in all, by block, as pulls said.
     wanted: BTreeMap<u32, u32>,
-    /// Of the blocks before this one it wants nothing more.
+    /// First block of which it may want something: nothing of those before.
     first_wanted: u32,
     /// When it last pulled something new.
     last_progress: Instant,

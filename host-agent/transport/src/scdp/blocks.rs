@@ -87,7 +87,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Of the only sender.
+    /// The share of an only sender: everything.
     pub const ALL: Share = Share {
         sender: 0,
         senders: 1,

@@ -42,7 +42,7 @@ impl DecodeResult {
         self.flow
     }
 
-    /// Of a flow that has ended meanwhile: the buffer can serve others.
+    /// Gives the buffer back, for a flow that has ended meanwhile: it can serve others.
     pub(crate) fn release(mut self, buffers: &mut Buffers) {
         let buffer = self.symbols.take_buffer(buffers);
         buffers.give(buffer);
@@ -128,7 +128,7 @@ mod tests {
         }
     }
 
-    /// Of `patterns` random choices of `k + overhead` symbols, those that do not decode.
+    /// How many of `patterns` random choices of `k + overhead` symbols do not decode.
     fn failures(k: u16, overhead: u16, patterns: u32, rng: &mut SmallRng) -> u32 {
         let t = 8;
         let block = any_block(k, t);

@@ -22,7 +22,7 @@ use crate::receiver_driven::{Ending, Outbox};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Source,
-    /// Of the block at this place of `open`.
+    /// A repair symbol of the block at this place of `open`.
     Repair(usize),
 }
 

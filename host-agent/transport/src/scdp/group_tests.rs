@@ -318,7 +318,7 @@ fn a_detached_receiver_pulls_for_what_came_to_it_alone_and_for_nothing_else() {
     for symbol in 0..4 {
         assert_eq!(arrives(packet(group, 0, symbol), true), (1, 0));
     }
-    // Of the block that is complete: by the group for others, then for us, but too late.
+    // Symbols of the block that is complete: by the group for others, then for us, but too late.
     assert_eq!(
         arrives(packet(group | EbbFlags::REPAIR, 0, 4), true),
         (1, 1)

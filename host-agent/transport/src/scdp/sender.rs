@@ -48,8 +48,8 @@ pub struct Sender {
     /// Repair symbols sent, of blocks in which any were and that are still wanted.
     repair_sent: BTreeMap<u32, u32>,
     encoders: Encoders,
-    /// Symbols sent; the window and what everybody has pulled may be. Less than that where nothing
-    /// was known to be wanted, because a pull was lost that said of which block.
+    /// Symbols sent so far; at most the window and what everybody has pulled together. It is less
+    /// where nothing was known to be wanted, because the pull that said of which block was lost.
     sent: u32,
     bytes_sent: u64,
     /// Copies of the first symbol to be sent, to make a silent receiver say something.

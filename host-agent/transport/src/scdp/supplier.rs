@@ -24,13 +24,13 @@ pub struct Supplier {
     arrived: u64,
     /// Its source symbols before this one have been asked for or are not wanted any more.
     pub position: u64,
-    /// Of those from `position` on, how many have been taken over by others.
+    /// How many of its source symbols from `position` on have been taken over by others.
     pub taken_over: u64,
-    /// Others have had to help it.
+    /// Whether others have had to help it.
     pub is_slow: bool,
     /// It skips its source symbols of blocks before this one: they are not wanted any more.
     pub skips_to: u32,
-    /// Of what is under way, repair symbols.
+    /// How many of the symbols under way are repair symbols.
     repairs_due: u64,
     pub retry: Retry,
     /// Timeouts since something of use arrived.

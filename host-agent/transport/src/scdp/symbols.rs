@@ -11,7 +11,7 @@ pub struct Symbols {
     /// As long as what has arrived requires: a peer that announces large blocks gets no memory
     /// for the announcement alone.
     buffer: Vec<u8>,
-    /// Of which so many bytes are counted in [`Buffers::held`].
+    /// Bytes of the buffer that are counted in [`Buffers::held`].
     held: usize,
     present: Bits,
     sources_present: u16,

@@ -31,9 +31,9 @@ pub(super) struct Flow {
     pub(super) stream_bytes: u64,
     pub(super) ending: Ending,
     pub(super) abort_reason: Option<String>,
-    /// The flow waits in one of the turns of the endpoint.
+    /// Whether the flow waits in one of the turns of the endpoint.
     pub(super) in_turn: bool,
-    /// Of the flow's deadline in the endpoint.
+    /// Slot of the flow's deadline among the endpoint's timers.
     pub(super) timer_slot: usize,
     /// DSCP of all its packets.
     pub(super) dscp: u8,

@@ -51,7 +51,7 @@ pub struct TcpParams {
     pub idle_timeout_ns: u64,
     /// Connections open at a time, those in TIME-WAIT included.
     pub max_flows: usize,
-    /// Of those, handshakes that peers began and have not finished.
+    /// How many of those may be handshakes that peers began and have not finished.
     pub max_half_open: usize,
     /// DSCP of every packet of the connection.
     pub dscp: u8,

@@ -35,9 +35,9 @@ pub(crate) struct AckState {
 pub struct ReceiverCounters {
     /// Segments with payload or FIN, duplicates included.
     pub packets: u64,
-    /// Of those, with CE.
+    /// Those of `packets` with CE.
     pub ce_packets: u64,
-    /// Of those, with nothing new.
+    /// Those of `packets` with nothing new.
     pub duplicates: u64,
     /// Segments sent only to acknowledge.
     pub acks_sent: u64,

@@ -74,7 +74,7 @@ pub struct SenderCounters {
     pub payload_bytes: u64,
     /// Segments sent again, SYN and FIN included.
     pub retransmitted: u64,
-    /// Of those, sent in fast recovery.
+    /// Those of `retransmitted` that were sent in fast recovery.
     pub fast_retransmitted: u64,
     /// Loss episodes found by SACK or duplicate ACKs.
     pub loss_episodes: u64,

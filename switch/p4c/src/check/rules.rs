@@ -255,7 +255,7 @@ impl Checker<'_> {
         for (bound, repeated) in reference.args.iter().zip(repeated) {
             let again = self.expr(&repeated.value);
             let again = self.coerce(again, &bound.ty);
-            // Of calls it is not known here whether they are the same.
+            // Whether two calls give the same is not known here.
             let known = is_plain(bound) && is_plain(&again);
             if known && !same(bound, &again) {
                 self.report(

@@ -9,14 +9,14 @@ use crate::ir::Annotation;
 
 /// Annotations that P4Info expresses otherwise.
 const CONSUMED: &[&str] = &["name", "id", "hidden", "brief", "description"];
-/// Of match fields, which are there although they are hidden.
+/// The same for match fields, which stay in P4Info although they are hidden.
 const CONSUMED_OF_FIELDS: &[&str] = &["name", "id", "brief", "description"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     Object,
     MatchField,
-    /// Of a controller header; P4Info has no documentation for it.
+    /// A field of a controller header, for which P4Info has no documentation.
     PacketField,
 }
 

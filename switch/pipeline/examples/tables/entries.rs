@@ -11,7 +11,7 @@ pub const ACL_ENTRIES: usize = 500;
 pub const MEMBERS: u32 = 16;
 const GROUPS: u32 = 16;
 
-/// Of 100 routes: about what the Internet's routing table has.
+/// Prefix lengths, and how many of 100 routes have each: about as in the Internet's routing table.
 const LENGTHS: [(u32, u32); 12] = [
     (24, 59),
     (23, 10),

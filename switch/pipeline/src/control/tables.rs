@@ -130,7 +130,7 @@ impl Pipeline {
         t.default.as_ref().map(|d| &d.action)
     }
 
-    /// Of an entry; `None`: of the default entry, which counts the packets that miss.
+    /// Direct counter of an entry; `None`: of the default entry, which counts the packets that miss.
     pub fn entry_counter(&self, table: TableId, entry: Option<EntryId>) -> CounterValue {
         let t = &self.state.tables[table.index()];
         match entry {

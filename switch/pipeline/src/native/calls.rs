@@ -31,7 +31,7 @@ pub(super) struct Context {
     pub drop_port: u64,
     /// What counters count.
     pub ingress_length: u64,
-    /// Of all tables.
+    /// Views of all tables, by table.
     pub views: *const View,
     pub counters: *mut Counters,
     pub registers: *mut RegisterArray,

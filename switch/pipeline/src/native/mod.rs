@@ -54,7 +54,7 @@ type Generated = unsafe extern "C" fn(*mut Context) -> u64;
 /// The code of a program.
 pub(crate) struct Native {
     begin: Generated,
-    /// Of a pipeline that goes in a circle there is no code.
+    /// `None` if the control graph has a cycle, as for `egress`: the interpreter runs it.
     ingress: Option<Generated>,
     egress: Option<Generated>,
     deparse: Generated,

@@ -59,7 +59,7 @@ impl From<Vec<Row>> for Choices {
 #[derive(Debug)]
 pub(crate) struct ActionSet {
     actions: Box<[BoundAction]>,
-    /// Of a hit.
+    /// The actions that a hit chooses among.
     choices: Choices,
 }
 
@@ -118,9 +118,10 @@ pub(super) struct View {
     asked: usize,
     row_memory: Vec<Row>,
     memo_memory: Vec<Memo>,
-    /// Of the entries that packets have hit and that are no one-shot sets; `None` is the default action.
+    /// Choices of the entries that packets have hit and that are no one-shot sets; `None` is the
+    /// default action.
     entries: HashMap<Option<u32>, Box<Choices>, BuildHasherDefault<WordHasher>>,
-    /// Of the members (false) and groups (true) that packets have hit.
+    /// Actions of the members (false) and groups (true) that packets have hit.
     chosen: HashMap<(bool, u32), Box<ActionSet>, BuildHasherDefault<WordHasher>>,
 }
 

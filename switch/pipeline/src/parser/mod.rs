@@ -107,7 +107,7 @@ impl ErrorCodes {
 }
 
 impl State {
-    /// Of the parts of the key, in bits.
+    /// Widths of the parts of the key, in bits.
     pub fn key_widths(&self) -> impl Iterator<Item = u32> + '_ {
         self.key.iter().map(KeyPart::bits)
     }

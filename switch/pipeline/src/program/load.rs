@@ -218,7 +218,7 @@ fn array(name: &str, size: u32) -> ArraySpec {
 
 /// More is a mistake.
 const MAX_CELLS: u32 = 1 << 26;
-/// Of all arrays together, in each switch that has the program.
+/// Most memory of all arrays together, in each switch that has the program.
 const MAX_BYTES: u64 = 4 << 30;
 
 /// What the arrays take.

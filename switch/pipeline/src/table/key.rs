@@ -27,7 +27,7 @@ pub(crate) struct CompiledKey {
     pub value: Box<[u64]>,
     pub mask: Box<[u64]>,
     pub ranges: Box<[Range]>,
-    /// Of the table's one lpm field.
+    /// Prefix length of the table's one lpm field, in bits.
     pub prefix_len: u32,
 }
 

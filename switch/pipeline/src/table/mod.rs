@@ -84,12 +84,12 @@ pub(crate) struct Table {
     by_key: HashMap<(CompiledKey, i32), u32, BuildHasherDefault<WordHasher>>,
     pub default: Option<DefaultEntry>,
     pub program_default: Option<DefaultEntry>,
-    /// Of the default entry: packets that missed.
+    /// Direct counter of the default entry: packets that missed.
     pub default_counter: CounterValue,
     pub default_meter: Meter,
 }
 
-/// Of an entry, what a packet that hits it reads and writes: one cache line.
+/// What a packet that hits an entry reads and writes of it: one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Hot {

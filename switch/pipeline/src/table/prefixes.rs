@@ -14,7 +14,7 @@ const TOP_BITS: u32 = 12;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prefixes {
-    /// Of the key's fields, in bits.
+    /// Widths of the key's fields, in bits.
     widths: Box<[u32]>,
     maps: Vec<PrefixMap>,
     summary: Option<Summary>,
@@ -49,7 +49,7 @@ impl Prefixes {
     pub fn new(widths: Box<[u32]>, size: u32) -> Prefixes {
         let summary = match *widths {
             [bits] if bits > TOP_BITS && size > SMALL_TABLE => {
-                // Of the first word, which is not full unless the width is a multiple of 64.
+                // Bits of the first word, which is full only if the width is a multiple of 64.
                 let first = (bits - 1) % u64::BITS + 1;
                 first.checked_sub(TOP_BITS).map(|shift| Summary {
                     shift,

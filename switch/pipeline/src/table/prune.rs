@@ -103,7 +103,7 @@ impl Pruning {
 }
 
 impl Word {
-    /// Of the tuples `left`, those to which the word is right; others may be named too.
+    /// Those of the tuples `left` to which the word is right; others may be named too.
     #[inline]
     fn candidates(&self, word: u64, left: Candidates) -> Candidates {
         let mut right = self.any;

@@ -7,7 +7,7 @@ const MISS: u32 = u32::MAX;
 /// One place for every hash of a key; a change of the table forgets all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
-    /// Of a key.
+    /// Words of a key.
     words: usize,
     /// Empty until it is needed.
     slots: Vec<Slot>,

@@ -31,18 +31,18 @@ const FEW_TUPLES: usize = 2;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tuples {
-    /// Of the key's fields, in bits.
+    /// Widths of the key's fields, in bits.
     widths: Box<[u32]>,
     tuples: Vec<Tuple>,
     free: Vec<u32>,
     by_mask: HashMap<Box<[u64]>, u32, BuildHasherDefault<WordHasher>>,
     /// Best priority and number of every tuple that has entries.
     order: Vec<(i32, u32)>,
-    /// Of the entry with the same number.
+    /// Rows by the number of their entry.
     rows: Vec<Row>,
     next_sequence: u64,
     pruning: Pruning,
-    /// Of `pruning`.
+    /// How many values `pruning` looks up for a key, at most.
     searches: usize,
 }
 

@@ -10,7 +10,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Of this thread so far.
+/// Allocations of this thread so far.
 pub fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
