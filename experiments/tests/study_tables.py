@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
-from ebb_experiments.results.tables import SCHEMAS
+from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.study.spec import Experiment
 from ebb_experiments.study.store import Tables
 from ebb_topologies.files import validate

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from ebb_experiments.results.arrow import SCHEMAS, Batches
 from ebb_experiments.results.results import Results
-from ebb_experiments.results.tables import SCHEMAS
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trials import Trial, trials
 from study_tables import experiment
@@ -78,7 +78,7 @@ def test_results_are_written_whole_or_not_at_all(
         monkeypatch.setattr(
             f"pyarrow.{module}.{function}", lambda t, p, real=real: limited(t, p, real)
         )
-    results = Results({name: SCHEMAS[name].empty_table() for name in ("flows", "ports")}, {})
+    results = Results({name: Batches(name) for name in ("flows", "ports")}, {})
     full.append(name)
     with pytest.raises(OSError, match="No space left") as caught:
         results.write(tmp_path / "out")

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
-from ebb_experiments.results.tables import SCHEMAS
 from ebb_experiments.run.progress import expectation
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.simulator import SimulatorError

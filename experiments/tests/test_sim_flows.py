@@ -7,6 +7,8 @@ import tracemalloc
 from typing import Any
 
 import pytest
+from ebb_experiments.results import arrow
+from ebb_experiments.results.arrow import Batches
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, PAYLOAD
 from ebb_topologies.dilation import Dilation
@@ -54,7 +56,7 @@ def rows(rack: Topology, *lines: dict[str, Any]) -> list[dict[str, Any]]:
     flows = FlowTable(rack, Dilation(2), HEAD)
     for line in lines:
         flows.append(line)
-    found: list[dict[str, Any]] = flows.table().to_pylist()
+    found: list[dict[str, Any]] = list(flows.table())
     return found
 
 
@@ -132,14 +134,14 @@ def test_transfers_without_a_flow_are_told_once(rack: Topology) -> None:
 def test_a_million_flows_fit(rack: Topology) -> None:
     """Memory for each flow of many, in batches: ten times less than as lines."""
     count = 10_000
-    flows = FlowTable(rack, Dilation(2), HEAD)
+    flows = FlowTable(rack, Dilation(2), HEAD, Batches)
     tracemalloc.start()
     for number in range(count):
         flows.append(end("receiver", 2, 1, number))
         flows.append(end("sender", 1, 2, number))
     used, _peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    table = flows.table()
+    table = arrow.table(flows.table())
     assert len(table) == count
     # What waits for its batch is Python's, the rest is Arrow's.
     assert used + table.nbytes < 1_000 * count
@@ -152,7 +154,7 @@ def test_what_is_open_at_the_end_has_what_has_arrived(rack: Topology) -> None:
     flows = FlowTable(rack, Dilation(2), HEAD)
     flows.append({"event": "transfer", "transfer": 3, "status": "unfinished", **common})
     flows.append(still | {"offered_at_ns": 100, "arrived_bytes": 4_000})
-    (row,) = flows.table(until_ns=1_100).to_pylist()
+    (row,) = flows.table(until_ns=1_100)
     assert (row["source"], row["destination"], row["status"]) == ("h1", "h2", "unfinished")
     assert (row["offered_at_ns"], row["arrived_bytes"], row["open_ns"]) == (50, 4_000, 500)
     assert row["fct_ns"] is None

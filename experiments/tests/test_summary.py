@@ -10,7 +10,7 @@ import pytest
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.switches import counter_rows
-from ebb_experiments.results.tables import Row, table
+from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.run.wall import lost_inside
 from ebb_experiments.tour import report
 from ebb_experiments.tour.checks import checks
@@ -66,16 +66,16 @@ def test_counts_come_from_the_tables_and_queues_are_those_of_the_busiest_port() 
     cells = [(0, 0)] * 12 + [(5, 1), (7, 1), (11, 1)]
     results = Results(
         {
-            "flows": table("flows", [{"destination": "h1"}, {"destination": "h1"}]),
-            "queues": table("queues", [place | depth, place | depth | {"peer": "h2"}]),
-            "drops": table(
+            "flows": Rows("flows", [{"destination": "h1"}, {"destination": "h1"}]),
+            "queues": Rows("queues", [place | depth, place | depth | {"peer": "h2"}]),
+            "drops": Rows(
                 "drops",
                 [
                     *(place | full | {"reason": why} for why in ("queue-full", "deflect-failed")),
                     {"switch": "s1", "port": 2, "reason": "link-loss", "packets": 17},
                 ],
             ),
-            "counters": table(
+            "counters": Rows(
                 "counters", counter_rows({"s1": {"trimmed": [(9, 1)], "dropped": cells}}, {})
             ),
         }
@@ -89,9 +89,9 @@ def test_without_queues_losses_are_what_did_not_come_out_again() -> None:
     counted = {"s1": {"dropped": [(4, 0), (1, 0)], "trimmed": [(9, 0)], "trim_sent": [(7, 0)]}}
     row = lost_inside((100, 100), (200, 190), 20, counted)  # type: ignore[arg-type]
     names = ("flows", "queues")
-    results = Results({name: table(name, []) for name in names})
-    results.tables |= {"drops": table("drops", [row])}
-    results.tables |= {"counters": table("counters", counter_rows(counted, {}))}  # type: ignore[arg-type]
+    results = Results({name: Rows(name) for name in names})
+    results.tables |= {"drops": Rows("drops", [row])}
+    results.tables |= {"counters": Rows("counters", counter_rows(counted, {}))}  # type: ignore[arg-type]
     found = FabricCounts.of(results)
     assert (found.max_queue_bytes, found.dropped_packets) == (None, 100 + 20 - 90 - 5)
     assert (found.trimmed_packets, found.trim_dropped_packets) == (9, 2)

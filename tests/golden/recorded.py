@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ebb_experiments.results.results import Results
-from ebb_experiments.results.tables import SCHEMAS
+from ebb_experiments.results.tables import COLUMNS
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.scenario.loaded import load_scenario
@@ -48,7 +48,7 @@ def simulated(scenario: str, scratch: Path) -> Golden:
 def summary(results: Results) -> Golden:
     """Digests of the tables of a run; tables without rows are left out."""
     tables = {}
-    for name in SCHEMAS:
+    for name in COLUMNS:
         if rows := [
             {key: value for key, value in row.items() if key not in NOT_RECORDED}
             for row in results.rows(name)

@@ -8,8 +8,6 @@ from ipaddress import ip_address
 from sys import intern
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
@@ -18,7 +16,7 @@ from ebb_experiments.results.tables import BY_RECEIVER, BY_SENDER, PAYLOAD, Row,
 Line = dict[str, Any]
 SHARED = ("send-one-to-many", "fetch-many-to-one")
 """Kinds of transfers that have flows with more than two ends."""
-ORDER = [(name, "ascending") for name in ("transfer", "destination", "source")]
+ORDER = ("transfer", "destination", "source")
 
 
 @dataclass(slots=True)
@@ -83,11 +81,13 @@ class FlowTable:
     the end of the run.
     """
 
-    def __init__(self, topology: Topology, dilation: Dilation, head: Row) -> None:
+    def __init__(
+        self, topology: Topology, dilation: Dilation, head: Row, kind: type[Rows] = Rows
+    ) -> None:
         self._names = {host.ip: host.name for host in topology.hosts}
         self._dilation = dilation
         self._head = head
-        self._rows = Rows("flows")
+        self._rows = kind("flows")
         self._half: dict[tuple[str, int], End] = {}
         """Of flows with two ends, by the sender's address and session."""
         self._shared: list[End] = []
@@ -117,7 +117,7 @@ class FlowTable:
         sender, receiver = (end, other) if end.role == "sender" else (other, end)
         self._add(receiver, [sender])
 
-    def table(self, until_ns: int = 0) -> pa.Table:
+    def table(self, until_ns: int = 0) -> Rows:
         """At the end of the run, which was at `until_ns`; the order of rows does not depend on that
         of the lines."""
         self._match([*self._shared, *self._half.values()])
@@ -125,13 +125,14 @@ class FlowTable:
         for line in self._open:
             self._rows.append(self._head | _open_row(line, until_ns, self._names, self._dilation))
         self._open = []
-        transfers = pa.array([line["transfer"] for line in self._without_flow], pa.int64())
-        told = pc.is_in(transfers, value_set=self._rows.table()["transfer"].combine_chunks())
-        for line, known in zip(self._without_flow, told.to_pylist(), strict=True):
-            if not known:
-                self._rows.append(self._head | _transfer_row(line))
+        if self._without_flow:
+            told = set(self._rows.column("transfer"))
+            for line in self._without_flow:
+                if line["transfer"] not in told:
+                    self._rows.append(self._head | _transfer_row(line))
         self._without_flow = []
-        return self._rows.table().sort_by(ORDER)
+        self._rows.sort(*ORDER)
+        return self._rows
 
     def _match(self, ends: list[End]) -> None:
         senders = [end for end in ends if end.role == "sender"]

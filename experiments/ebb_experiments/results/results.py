@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.parquet
-from ebb_topologies.files import replacing, write
+from ebb_topologies.files import write
 
 from ebb_experiments.results.switches import COUNTED_TWICE
-from ebb_experiments.results.tables import SCHEMAS, Row
+from ebb_experiments.results.tables import COLUMNS, Row, Rows
 
 NO_LOSS = ("replica-to-source", "link-corrupt")
 """Counted among the drops, but nothing is missing: a multicast copy that would go back where it
@@ -26,26 +22,23 @@ came from, and a frame that went on with a bit flipped."""
 class Results:
     """What one scheme did with one seed, nominal."""
 
-    tables: dict[str, pa.Table]
-    """With the columns of `SCHEMAS`."""
+    tables: dict[str, Rows]
+    """By name, those of `COLUMNS` that there are."""
     run: dict[str, Any] = field(default_factory=dict)
     """What was run, with what and how long it took: run.json."""
 
     def rows(self, name: str) -> list[Row]:
         """Of a table that is not long."""
-        rows: list[Row] = self.tables[name].to_pylist()
-        return rows
+        return list(self.tables[name])
 
     @classmethod
     def together(cls, plays: Sequence[Results]) -> Results:
         """What a scheme did in all its phases."""
         if len(plays) == 1:
             return plays[0]
-        names = {name: None for each in plays for name in each.tables}
-        tables = {
-            name: pa.concat_tables(each.tables[name] for each in plays if name in each.tables)
-            for name in names
-        }
+        tables: dict[str, Rows] = {}
+        for name, rows in (item for each in plays for item in each.tables.items()):
+            tables.setdefault(name, type(rows)(name)).join(rows)
         same = ("scenario", "scheme", "seed", "clock", "dilation", "parameters", "versions")
         run = {key: plays[0].run[key] for key in same}
         run["wall_seconds"] = sum(each.run["wall_seconds"] for each in plays)
@@ -62,7 +55,7 @@ class Results:
     @property
     def unfinished(self) -> int:
         """Flows that failed or did not end, and transfers that came to none."""
-        return int(pc.sum(pc.not_equal(self.tables["flows"]["status"], "finished")).as_py() or 0)
+        return sum(status != "finished" for status in self.tables["flows"].column("status"))
 
     def total(self, counter: str) -> int:
         rows = (row for row in self.rows("counters") if row["counter"] == counter)
@@ -85,15 +78,12 @@ class Results:
         return self.total("step_marked") + self.total("phantom_marked")
 
     def write(self, directory: Path) -> None:
-        """Every table as `.parquet` and `.csv`; run.json last: it says that all is there. All of
-        them or none: an `OSError` names the file that could not be written."""
+        """Every table; run.json last: it says that all is there. All of them or none: an `OSError`
+        names the file that could not be written."""
         directory.mkdir(parents=True, exist_ok=True)
         try:
-            for name, content in self.tables.items():
-                with replacing(directory / f"{name}.parquet") as part:
-                    pyarrow.parquet.write_table(content, part)
-                with replacing(directory / f"{name}.csv") as part:
-                    pyarrow.csv.write_csv(content, part)
+            for rows in self.tables.values():
+                rows.write(directory)
             write(directory / RUN, json.dumps(self.run, indent=1, default=str) + "\n")
         except OSError:
             clear(directory)
@@ -101,7 +91,7 @@ class Results:
 
 
 RUN = "run.json"
-FILES = tuple(f"{name}.{kind}" for name in SCHEMAS for kind in ("parquet", "csv"))
+FILES = tuple(f"{name}.{kind}" for name in COLUMNS for kind in ("parquet", "csv"))
 
 
 def clear(directory: Path) -> None:

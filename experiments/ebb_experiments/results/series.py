@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
@@ -16,12 +15,14 @@ Line = dict[str, Any]
 class SampleTable:
     """Of `sample` lines; the `sampling` line before them says which queues they are of."""
 
-    def __init__(self, topology: Topology, dilation: Dilation, head: Row) -> None:
+    def __init__(
+        self, topology: Topology, dilation: Dilation, head: Row, kind: type[Rows] = Rows
+    ) -> None:
         self._topology = topology
         self._dilation = dilation
         self._head = head
         self._places: list[Row] = []
-        self._rows = Rows("samples")
+        self._rows = kind("samples")
 
     def append(self, line: Line) -> None:
         if line["event"] == "sampling":
@@ -39,22 +40,22 @@ class SampleTable:
         for place, packets, size in zip(self._places, line["packets"], line["bytes"], strict=True):
             self._rows.append(head | place | {"depth_packets": packets, "depth_bytes": size})
 
-    def table(self) -> pa.Table:
-        return self._rows.table()
+    def table(self) -> Rows:
+        return self._rows
 
 
 class ArrivalTable:
     """Of `arrivals` lines: how much of an object had arrived when."""
 
-    def __init__(self, dilation: Dilation, head: Row) -> None:
+    def __init__(self, dilation: Dilation, head: Row, kind: type[Rows] = Rows) -> None:
         self._dilation = dilation
         self._head = head
-        self._rows = Rows("arrivals")
+        self._rows = kind("arrivals")
 
     def append(self, line: Line) -> None:
         head = self._head | {"transfer": line["transfer"], "destination": line["host"]}
         for at_ns, size in zip(line["at_ns"], line["bytes"], strict=True):
             self._rows.append(head | {"at_ns": at_ns / self._dilation.factor, "bytes": size})
 
-    def table(self) -> pa.Table:
-        return self._rows.table()
+    def table(self) -> Rows:
+        return self._rows

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Counters
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
-from ebb_experiments.results.tables import Row, table
+from ebb_experiments.results.tables import Row, Rows
 
 COUNTERS = (
     "port_in",
@@ -59,15 +58,16 @@ class SwitchTables:
     at_ns: float
     """For how long they have counted, as slow as they ran."""
     head: Row
+    kind: type[Rows] = Rows
 
-    def tables(self) -> dict[str, pa.Table]:
+    def tables(self) -> dict[str, Rows]:
         rows = {
             "ports": self._ports(),
             "queues": self._queues(),
             "drops": self._drops(),
             "delays": self._delays(),
         }
-        return {name: table(name, each) for name, each in rows.items()}
+        return {name: self.kind(name, each) for name, each in rows.items()}
 
     def _place(self, switch: str, port: int) -> Row:
         far = self.topology.neighbours[switch].get(port)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
 
-import pyarrow as pa
+from ebb_topologies.files import replacing
 
 Row = dict[str, Any]
+TEXT, SMALL, INTEGER, NUMBER = "text", "small", "integer", "number"
+"""Kinds of values; small: integers of 32 bits."""
 
 BY_SENDER = ("packets_sent", "retransmitted", "timeouts", "returned")
 BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes", "unneeded")
@@ -16,42 +20,42 @@ PAYLOAD = "payload_bytes_sent"
 """Likewise, but of a sender to a group only in the row of its first receiver (none in the others):
 so sums over rows are right."""
 _RUN = (
-    ("scheme", pa.string()),
-    ("seed", pa.int64()),
-    ("phase", pa.string()),
-    ("round", pa.int32()),
+    ("scheme", TEXT),
+    ("seed", INTEGER),
+    ("phase", TEXT),
+    ("round", SMALL),
 )
 """Rounds of a phase count from 0."""
-_PORT = (("switch", pa.string()), ("port", pa.int32()), ("peer", pa.string()))
-_QUEUE = (*_PORT, ("queue", pa.int32()))
+_PORT = (("switch", TEXT), ("port", SMALL), ("peer", TEXT))
+_QUEUE = (*_PORT, ("queue", SMALL))
 
 
-def _columns(kind: pa.DataType, *names: str) -> tuple[tuple[str, pa.DataType], ...]:
+def _columns(kind: str, *names: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, kind) for name in names)
 
 
-SCHEMAS: dict[str, pa.Schema] = {
-    name: pa.schema([*_RUN, *columns])
+COLUMNS: dict[str, dict[str, str]] = {
+    name: dict([*_RUN, *columns])
     for name, columns in {
         "flows": (
-            *_columns(pa.int64(), "transfer", "job"),
-            *_columns(pa.string(), "traffic", "kind", "source", "destination"),
-            *_columns(pa.int64(), "bytes", "stream_bytes"),
-            *_columns(pa.float64(), "offered_at_ns", "started_at_ns", "finished_at_ns", "fct_ns"),
-            *_columns(pa.string(), "status", "reason"),
-            *_columns(pa.int64(), *BY_SENDER, PAYLOAD, *BY_RECEIVER),
-            *_columns(pa.int64(), "arrived_bytes"),
-            *_columns(pa.float64(), "open_ns"),
+            *_columns(INTEGER, "transfer", "job"),
+            *_columns(TEXT, "traffic", "kind", "source", "destination"),
+            *_columns(INTEGER, "bytes", "stream_bytes"),
+            *_columns(NUMBER, "offered_at_ns", "started_at_ns", "finished_at_ns", "fct_ns"),
+            *_columns(TEXT, "status", "reason"),
+            *_columns(INTEGER, *BY_SENDER, PAYLOAD, *BY_RECEIVER),
+            *_columns(INTEGER, "arrived_bytes"),
+            *_columns(NUMBER, "open_ns"),
         ),
         "ports": (
             *_PORT,
-            *_columns(pa.int64(), "rate_bps", "transmitted_packets", "transmitted_bytes"),
-            *_columns(pa.float64(), "busy_ns", "utilisation"),
+            *_columns(INTEGER, "rate_bps", "transmitted_packets", "transmitted_bytes"),
+            *_columns(NUMBER, "busy_ns", "utilisation"),
         ),
         "queues": (
             *_QUEUE,
             *_columns(
-                pa.int64(),
+                INTEGER,
                 *("enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes"),
                 *("deflected_packets", "deflected_bytes", "dropped_packets", "dropped_bytes"),
                 *("egress_dropped_packets", "transmitted_packets", "transmitted_bytes"),
@@ -59,71 +63,83 @@ SCHEMAS: dict[str, pa.Schema] = {
                 *("max_depth_packets", "max_depth_bytes"),
             ),
             *_columns(
-                pa.float64(),
+                NUMBER,
                 *("average_depth_packets", "average_depth_bytes"),
                 *("arrival_depth_packets", "arrival_depth_bytes"),
                 *("average_delay_ns", "max_delay_ns"),
             ),
         ),
-        "drops": (*_QUEUE, ("reason", pa.string()), *_columns(pa.int64(), "packets", "bytes")),
+        "drops": (*_QUEUE, ("reason", TEXT), *_columns(INTEGER, "packets", "bytes")),
         "delays": (
             *_QUEUE,
-            *_columns(pa.float64(), "from_ns", "below_ns"),
-            ("packets", pa.int64()),
+            *_columns(NUMBER, "from_ns", "below_ns"),
+            ("packets", INTEGER),
         ),
         "counters": (
-            *_columns(pa.string(), "switch", "counter"),
-            *_columns(pa.int32(), "port"),
-            *_columns(pa.string(), "reason"),
-            *_columns(pa.int64(), "packets", "bytes"),
+            *_columns(TEXT, "switch", "counter"),
+            *_columns(SMALL, "port"),
+            *_columns(TEXT, "reason"),
+            *_columns(INTEGER, "packets", "bytes"),
         ),
         "samples": (
-            ("at_ns", pa.float64()),
+            ("at_ns", NUMBER),
             *_QUEUE,
-            *_columns(pa.int64(), "depth_packets", "depth_bytes"),
+            *_columns(INTEGER, "depth_packets", "depth_bytes"),
         ),
         "arrivals": (
-            ("transfer", pa.int64()),
-            ("destination", pa.string()),
-            ("at_ns", pa.float64()),
-            ("bytes", pa.int64()),
+            ("transfer", INTEGER),
+            ("destination", TEXT),
+            ("at_ns", NUMBER),
+            ("bytes", INTEGER),
         ),
     }.items()
 }
-
-BATCH_ROWS = 8_192
-"""A row takes kilobytes as a dict and about 200 bytes in a batch."""
+"""Columns of every table, and what is in them; any may have none."""
 
 
 class Rows:
-    """Rows of one table, in Arrow's batches as soon as there are enough for one."""
+    """Rows of one table, with all its columns. For many there is `arrow.Batches`."""
 
-    def __init__(self, name: str) -> None:
-        self._schema = SCHEMAS[name]
-        self._waiting: list[Row] = []
-        self._batches: list[pa.RecordBatch] = []
+    FILES: tuple[str, ...] = ("csv",)
+    """Kinds of files that `write` writes."""
+
+    def __init__(self, name: str, rows: Iterable[Row] = ()) -> None:
+        self.name = name
+        self._rows: list[Row] = []
+        self.extend(rows)
 
     def append(self, row: Row) -> None:
-        self._waiting.append(row)
-        if len(self._waiting) >= BATCH_ROWS:
-            self._pack()
+        self._rows.append({column: row.get(column) for column in COLUMNS[self.name]})
 
     def extend(self, rows: Iterable[Row]) -> None:
         for row in rows:
             self.append(row)
 
-    def _pack(self) -> None:
-        if self._waiting:
-            self._batches.append(pa.RecordBatch.from_pylist(self._waiting, schema=self._schema))
-            self._waiting.clear()
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
 
-    def table(self) -> pa.Table:
-        """Of all rows so far."""
-        self._pack()
-        return pa.Table.from_batches(self._batches, schema=self._schema)
+    def __len__(self) -> int:
+        return len(self._rows)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and list(self) == list(other)
 
-def table(name: str, rows: Iterable[Row]) -> pa.Table:
-    built = Rows(name)
-    built.extend(rows)
-    return built.table()
+    __hash__ = None  # type: ignore[assignment]
+
+    def column(self, name: str) -> Iterator[Any]:
+        return (row[name] for row in self)
+
+    def sort(self, *columns: str) -> None:
+        """Rows without a value come last."""
+        self._rows.sort(key=lambda row: [(row[c] is None, row[c]) for c in columns])
+
+    def join(self, other: Self) -> None:
+        """Takes the rows of a table of the same kind."""
+        self._rows += other._rows
+
+    def write(self, directory: Path) -> None:
+        """As files of the name of the table."""
+        with replacing(directory / f"{self.name}.csv") as part, part.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS[self.name])
+            writer.writeheader()
+            writer.writerows(self._rows)

@@ -7,7 +7,7 @@ import platform
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -122,8 +122,16 @@ def versions(binaries: Binaries) -> dict[str, str | None]:
         "commit": f"{commit}+" if commit and changed else commit,
         "simulator": simulator,
         "python": platform.python_version(),
-        **{package: version(package) for package in VERSIONED},
+        **{package: _version(package) for package in VERSIONED},
     }
+
+
+def _version(package: str) -> str | None:
+    """None: it is not there; only some of them are needed for a run under the wall clock."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _said(command: list[str]) -> str | None:

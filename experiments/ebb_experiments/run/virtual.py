@@ -15,11 +15,11 @@ from ebb_controller.scheme import Scheme
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.model import Switch
 
+from ebb_experiments.results.arrow import Batches
 from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
 from ebb_experiments.results.switches import SwitchTables, counter_rows
-from ebb_experiments.results.tables import table
 from ebb_experiments.run.agents import agent_parameters
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
@@ -72,9 +72,9 @@ class _Simulation:
         nominal = agent_parameters(self.binaries.agent, self._scheme, **self.task.nic)
         traffic = self.task.play.traffic
         workload = self.task.play.workload(self.task.seed)
-        flows = FlowTable(self.loaded.topology, dilation, head)
-        samples = SampleTable(self.loaded.topology, dilation, head)
-        arrivals = ArrivalTable(dilation, head)
+        flows = FlowTable(self.loaded.topology, dilation, head, Batches)
+        samples = SampleTable(self.loaded.topology, dilation, head, Batches)
+        arrivals = ArrivalTable(dilation, head, Batches)
         simulator = Simulator(
             self.binaries.simulator,
             slowed,
@@ -133,12 +133,12 @@ class _Simulation:
                 loop.run(managers.close())
                 loop.run(admin.close())
         counted = pause.at_ns - dilation.time(spec.warm_up_ns)
-        switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head)
+        switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head, Batches)
         results = Results(
             {
                 "flows": flows.table(pause.at_ns),
                 **switches.tables(),
-                "counters": table("counters", counter_rows(counters, head)),
+                "counters": Batches("counters", counter_rows(counters, head)),
                 "samples": samples.table(),
                 "arrivals": arrivals.table(),
             }

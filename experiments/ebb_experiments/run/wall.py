@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Controller, Counters, Program
@@ -31,7 +30,7 @@ from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.load import Late, Load, Processors
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.switches import SwitchTables, counter_rows
-from ebb_experiments.results.tables import Row, table
+from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.run.agents import Agents, Line
 from ebb_experiments.run.control import KernelLinks, PromptControl
 from ebb_experiments.run.fault_runner import FaultRunner, RepairableFabric
@@ -281,7 +280,7 @@ class _Phase:
         groups: Sequence[MulticastGroup],
         start_ns: int,
         counted_ns: float,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Rows]:
         loaded, head = self.task.loaded, self.task.head
         flows = FlowTable(loaded.topology, loaded.dilation, head)
         for line in lines:
@@ -296,8 +295,8 @@ class _Phase:
         if not after.statistics:
             copies = self._copies(_between(before.replicated, after.replicated), groups)
             row = head | lost_inside(before.frames, after.frames, copies, counters)
-            tables["drops"] = table("drops", [row])
-        counted = table("counters", counter_rows(counters, head))
+            tables["drops"] = Rows("drops", [row])
+        counted = Rows("counters", counter_rows(counters, head))
         return {"flows": flows.table(), **tables, "counters": counted}
 
     def _copies(self, replicated: Mapping[str, Counters], groups: Sequence[MulticastGroup]) -> int:

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-import pyarrow.compute as pc
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
@@ -182,7 +181,7 @@ _COLUMNS = (
 
 def _row(results: Results) -> tuple[str, ...]:
     flows = results.tables["flows"]
-    fct = (pc.drop_null(flows["fct_ns"]).to_numpy() / 1e6).tolist()
+    fct = [ns / 1e6 for ns in flows.column("fct_ns") if ns is not None]
     about = results.run
     hops = about["packet_hops"]
     return (

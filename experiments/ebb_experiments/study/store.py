@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet
 from ebb_topologies.files import naming
 
-from ebb_experiments.results.tables import SCHEMAS
+from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.study.trial import META
 from ebb_experiments.study.trials import Trial
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet
 from ebb_topologies.files import InputError
 
+from ebb_experiments.results import arrow
 from ebb_experiments.results.results import Results
+from ebb_experiments.results.tables import Rows
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual
 from ebb_experiments.study.trials import Fabric, Trial
@@ -131,7 +132,7 @@ def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dic
 
 def files_of(trial: Trial, results: Results, of_inputs: str, begun: float) -> dict[str, bytes]:
     """Files by name. `begun`: in seconds since the epoch."""
-    files = {f"{name}.parquet": _parquet(table) for name, table in results.tables.items()}
+    files = {f"{rows.name}.parquet": _parquet(rows) for rows in results.tables.values()}
     meta = results.run | {
         "experiment": trial.experiment,
         "size": trial.size,
@@ -143,7 +144,7 @@ def files_of(trial: Trial, results: Results, of_inputs: str, begun: float) -> di
     return files | {META: (json.dumps(meta, indent=1, default=str) + "\n").encode()}
 
 
-def _parquet(table: pa.Table) -> bytes:
+def _parquet(rows: Rows) -> bytes:
     file = io.BytesIO()
-    pyarrow.parquet.write_table(table, file)
+    pyarrow.parquet.write_table(arrow.table(rows), file)
     return file.getvalue()

@@ -1,0 +1,83 @@
+"""Tables of many rows, in Arrow's batches, and as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from ebb_topologies.files import replacing
+
+from ebb_experiments.results.tables import COLUMNS, INTEGER, NUMBER, SMALL, TEXT, Row, Rows
+
+KINDS = {TEXT: pa.string(), SMALL: pa.int32(), INTEGER: pa.int64(), NUMBER: pa.float64()}
+SCHEMAS: dict[str, pa.Schema] = {
+    name: pa.schema([(column, KINDS[kind]) for column, kind in columns.items()])
+    for name, columns in COLUMNS.items()
+}
+BATCH_ROWS = 8_192
+"""A row takes kilobytes as a dict and about 200 bytes in a batch."""
+
+
+class Batches(Rows):
+    """Rows that become a batch as soon as there are enough for one."""
+
+    FILES = ("parquet", "csv")
+
+    def __init__(self, name: str, rows: Iterable[Row] = ()) -> None:
+        self._table = SCHEMAS[name].empty_table()
+        self._batches: list[pa.RecordBatch] = []
+        super().__init__(name, rows)
+
+    def append(self, row: Row) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= BATCH_ROWS:
+            self._pack()
+
+    def _pack(self) -> None:
+        if self._rows:
+            schema = SCHEMAS[self.name]
+            self._batches.append(pa.RecordBatch.from_pylist(self._rows, schema=schema))
+            self._rows.clear()
+
+    def table(self) -> pa.Table:
+        """Of all rows so far."""
+        self._pack()
+        if self._batches:
+            more = pa.Table.from_batches(self._batches, schema=SCHEMAS[self.name])
+            self._table = pa.concat_tables([self._table, more])
+            self._batches.clear()
+        return self._table
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.table().to_batches():
+            yield from batch.to_pylist()
+
+    def __len__(self) -> int:
+        return len(self.table())
+
+    def column(self, name: str) -> Iterator[Any]:
+        for chunk in self.table()[name].chunks:
+            yield from chunk.to_pylist()
+
+    def sort(self, *columns: str) -> None:
+        self._table = self.table().sort_by([(column, "ascending") for column in columns])
+
+    def join(self, other: Self) -> None:
+        self._table = pa.concat_tables([self.table(), other.table()])
+
+    def write(self, directory: Path) -> None:
+        with replacing(directory / f"{self.name}.parquet") as part:
+            pyarrow.parquet.write_table(self.table(), part)
+        with replacing(directory / f"{self.name}.csv") as part:
+            pyarrow.csv.write_csv(self.table(), part)
+
+
+def table(rows: Rows) -> pa.Table:
+    """Of rows of either kind."""
+    if isinstance(rows, Batches):
+        return rows.table()
+    return pa.Table.from_pylist(list(rows), schema=SCHEMAS[rows.name])
