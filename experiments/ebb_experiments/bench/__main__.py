@@ -1,4 +1,4 @@
-"""See `cli`."""
+"""`python -m ebb_experiments.bench`: runs `cli`."""
 
 import sys
 

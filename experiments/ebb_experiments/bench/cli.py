@@ -46,12 +46,13 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
     "tables": tables.run,
     "writes": writes.run,
 }
-"""By name, in the order in which they run."""
+"""Subjects by name, in the order in which they run."""
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code 2: a benchmark could not run. A missed target is a result, not a failure."""
+    """Runs subjects. Exit code 2: a benchmark could not run. A missed target is a result, not a
+    failure."""
     parser = _parser()
     args = parser.parse_args(argv)
     # Networks of namespaces and processes are taken down, as after Ctrl-C.
@@ -72,7 +73,7 @@ def _run(args: argparse.Namespace) -> int:
     directory.mkdir(parents=True, exist_ok=True)
     context = Context(
         root=ROOT,
-        agent=args.agent.absolute(),  # beside it is what else `make build` left
+        agent=args.agent.absolute(),  # the other binaries of `make build` lie beside it
         directory=directory.resolve(),
         quick=args.quick,
         realtime=args.realtime,

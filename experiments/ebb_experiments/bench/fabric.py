@@ -21,18 +21,19 @@ from ebb_experiments.bench.section import Cell, Context, Section
 LINE_BPS = 100_000_000
 PACKET_BYTES = 1500
 TARGET = 0.95
-"""Of the packets delivered."""
+"""Share of the packets that must be delivered."""
 QUEUE_PACKETS = 4000
-"""So long that queues of chance fit: at full load they grow as a random walk does."""
+"""Capacity of a queue, so long that queues of chance fit: at full load they grow as a random walk
+does."""
 PARAMETERS = FabricParameters(
     ports=PortParameters(queue=[QueueParameters(id=0, capacity_packets=QUEUE_PACKETS)])
 )
 SEARCH_LINK_BPS = 10_000_000_000
-"""Of the links, where the rate that the machine can do is looked for: no limit of their own."""
+"""Rate of the links where the rate that the machine can do is looked for: no limit of their own."""
 SEARCH_PRECISION = 0.05
 SLOWEST_BPS = 500_000
 LONG_SECONDS = 20.0
-"""Of a second run at line rate: what falls behind slowly has lost packets by then."""
+"""Length of a second run at line rate: what falls behind slowly has lost packets by then."""
 REASONS_SHOWN = 3
 SCHEMES = ("dctcp", "ndp", "scdp")
 
@@ -172,7 +173,7 @@ def _transfer_verdict(done: Transfers) -> str:
 
 
 def _drops(load: Load) -> str:
-    """Who lost what."""
+    """Packets that were lost, by who lost them."""
     lost = dict(load.drops)
     lost["not sent in time"] = load.offered - load.sent
     lost["agents' buffers"] = load.agent_drops

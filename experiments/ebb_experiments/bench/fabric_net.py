@@ -39,24 +39,24 @@ from ebb_experiments.run.loop import LoopThread
 
 Record = dict[str, Any]
 LINK_DELAY_NS = 100_000
-"""10 us at 1 Gbit/s, ten times slower."""
+"""Propagation delay of every link: 10 us at 1 Gbit/s, ten times slower."""
 COALESCE_US = 1000
 """How long frames wait for more at the switches: two and a half full packets at 100 Mbit/s."""
 SETTLE_SECONDS = 1.0
-"""For packets under way, and for the ends of the streams."""
+"""Pause for packets under way, and for the ends of the streams."""
 START_SECONDS = 2.0
-"""For the agents to come up before they start together."""
+"""Time that the agents get to come up before they start together."""
 PATIENCE_SECONDS = 20.0
-"""For agents that should have ended."""
+"""How long agents that should have ended are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cpu:
-    """Processor seconds."""
+    """Processor time, in seconds."""
 
     switches: float
     machine: float
-    """All that the processors did, of whatever process, interrupts included."""
+    """Time of all processes of the machine, interrupts included."""
 
     def __sub__(self, other: Cpu) -> Cpu:
         return Cpu(switches=self.switches - other.switches, machine=self.machine - other.machine)
@@ -67,27 +67,27 @@ class Load:
     """A permutation at one rate: sums over all hosts."""
 
     rate_bps: float
-    """Of each host, Ethernet headers included."""
+    """Rate of each host in bit/s, Ethernet headers included."""
     seconds: float
     offered: int
-    """Packets that the rate asks for."""
+    """How many packets the rate asks for."""
     sent: int
-    """Fewer: agents were kept from sending in time."""
+    """How many packets the agents sent; fewer if they were kept from sending in time."""
     received: int
     reordered: int
     delay_p50_ns: float
-    """Median of the hosts' medians."""
+    """Median delay: that of the hosts' medians."""
     delay_p99_ns: float
-    """Of the worst host."""
+    """99th percentile of the delay at the worst host."""
     agent_drops: int
     """Frames that did not fit into the socket buffers of the agents."""
     drops: dict[str, int]
-    """By the switches, by reason."""
+    """Packets that the switches dropped, by reason."""
     cpu: Cpu
-    """While the hosts sent."""
+    """Processor time while the hosts sent."""
     agents_cpu_s: float
     packet_hops: float
-    """Packets received, times the switches on their way."""
+    """Packets received, each times the number of switches on its way."""
 
     @property
     def delivered(self) -> float:
@@ -107,7 +107,7 @@ class Load:
 
 @dataclass(frozen=True)
 class TunedFabric(EbbFabricTarget):
-    """One process that wakes up for all that came within `COALESCE_US`."""
+    """One process for all switches, which wakes up for all that came within `COALESCE_US`."""
 
     def fabric_command(self, file: Path, pcap: Path | None) -> list[str]:
         return [*super().fabric_command(file, pcap), "--coalesce-us", str(COALESCE_US)]
@@ -168,7 +168,8 @@ class BenchFabric:
         self.loop.run(self.managers.close())
 
     def _config_file(self, switch: Switch) -> Path:
-        """Links between threads need their delays from the start."""
+        """The traffic-manager file of a switch: links between threads need their delays from the
+        start."""
         config = traffic_manager_config(self.topology, switch, self.parameters.ports)
         path = self.directory / f"{switch.name}-tm.json"
         path.write_text(json.dumps(config))
@@ -179,13 +180,13 @@ class BenchFabric:
         return self.managers is not None
 
     def configure(self, parameters: FabricParameters) -> None:
-        """Queues and tables of every switch."""
+        """Installs queues and tables of every switch."""
         self.parameters = parameters
         usable = parameters if self.managers is not None else parameters.without_deflection()
         self.loop.run(self.controller.configure(usable, []))
 
     def set_rate(self, rate_bps: int) -> None:
-        """Another rate for all links; without a traffic manager there is none to set."""
+        """Sets another rate for all links; without a traffic manager there is none to set."""
         if self.managers is None:
             return
         topology = fat_tree(rate_bps)
@@ -261,7 +262,7 @@ class BenchFabric:
         )
 
     def hops(self, source: str, to: str) -> int:
-        """Switches between two hosts."""
+        """How many switches are between two hosts."""
         return self.topology.distances(to)[source] - 1
 
     # -- agents -----------------------------------------------------------------------------
@@ -271,7 +272,7 @@ class BenchFabric:
         return f"{host.name}-eth{port}"
 
     def spawn(self, host: Host, name: str, arguments: list[str]) -> tuple[Process, Path]:
-        """An agent of a host, and where its lines go."""
+        """Starts an agent of a host; returns it and the file that its lines go to."""
         self._runs += 1
         full_name = f"{name}-{self._runs}-{host.name}"
         output = self.directory / "records" / f"{full_name}.jsonl"
@@ -283,7 +284,7 @@ class BenchFabric:
             return self.net.spawn_on(host.name, full_name, command, stdout=sink), output
 
     def wait_ready(self, agents: dict[str, tuple[Process, Path]], start_ns: int) -> None:
-        """All of them listen before the first one sends."""
+        """Waits until all agents listen; that must be before the first one sends."""
         for process, output in agents.values():
             while '"ready"' not in output.read_text():
                 if not process.running:
@@ -296,7 +297,7 @@ class BenchFabric:
                 time.sleep(0.01)
 
     def end(self, agent: tuple[Process, Path], seconds: float) -> list[Record]:
-        """The lines of an agent that is about to end."""
+        """Waits for an agent that is about to end; returns its lines."""
         process, output = agent
         deadline = time.monotonic() + seconds + PATIENCE_SECONDS
         while process.running:
@@ -329,7 +330,8 @@ class BenchFabric:
 
     @contextmanager
     def on_time(self) -> Iterator[None]:
-        """With `--realtime` this thread looks at the others when it means to."""
+        """With `--realtime` this thread runs before others, so that it looks at them when it means
+        to."""
         if not self.context.realtime:
             yield
             return
@@ -341,7 +343,7 @@ class BenchFabric:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
     def run_first(self, processes: Iterable[Process]) -> None:
-        """`--realtime` lets them run before all other processes; switches, too."""
+        """With `--realtime` lets processes run before all others of the machine; switches, too."""
         if not self.context.realtime:
             return
         parameters = os.sched_param(REALTIME_PRIORITY)
@@ -369,7 +371,7 @@ def sleep_until(monotonic_ns: int) -> None:
 
 
 def _one(lines: list[Record], **wanted: str) -> Record:
-    """The only line that says so."""
+    """The only one of the lines that has these values."""
     matches: Callable[[Record], bool] = lambda line: wanted.items() <= line.items()  # noqa: E731
     (found,) = filter(matches, lines)
     return found

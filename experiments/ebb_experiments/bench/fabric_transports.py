@@ -24,7 +24,7 @@ from ebb_experiments.bench.machine import process_cpu_s
 from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, agent_parameters
 
 DILATION = Dilation(10)
-"""The schemes are for 1 Gbit/s and 10 us; 100 Mbit/s and 100 us are ten times slower."""
+"""How much slower than the schemes' 1 Gbit/s and 10 us the links of 100 Mbit/s and 100 us are."""
 MTU_BYTES = 1500
 AGENT_COALESCE_US = 250
 """How long what arrives or is due waits for more at the agents."""
@@ -32,22 +32,22 @@ WINDOW_PACKETS = 64
 """Initial window of the receiver-driven schemes: it has to cover the time that processes need to
 wake each other, too, which a network of hardware does not have."""
 CATCH_UP_PACKETS = 8
-"""A process that comes late sends so many at once; the queues of ndp hold no more."""
+"""How many packets a process that comes late may send at once; the queues of ndp hold no more."""
 SLOWEST = 20
 """A flow is given up after this many times its duration at line rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfers:
-    """One object per host, all at the same time."""
+    """Transfers of one object per host, all at the same time."""
 
     scheme: str
     object_bytes: int
     goodput_bps: list[float]
-    """Of each flow that finished, from its start to its last acknowledgment."""
+    """Goodput of each flow that finished, from its start to its last acknowledgment."""
     failed: int
     seconds: float
-    """From the common start to the end of the last flow."""
+    """Time from the common start to the end of the last flow."""
     counters: dict[str, int]
     drops: dict[str, int]
     cpu: Cpu
@@ -62,7 +62,7 @@ class Transfers:
 
 
 def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> Transfers:
-    """Objects that take `seconds` at line rate."""
+    """Sends objects that take `seconds` at line rate."""
     scheme = load_scheme(name)
     fabric.configure(scheme.fabric)
     size = round(line_bps * seconds / 8)
@@ -90,7 +90,7 @@ def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> T
     agents_after = dict(agents_before)
     limit = time.monotonic() + SLOWEST * seconds + 10
     while any(agent.process.running for agent in senders) and time.monotonic() < limit:
-        # What has ended cannot be asked any more.
+        # An agent that has ended cannot be asked any more.
         agents_after |= _cpu(processes)
         time.sleep(0.02)
     cpu = fabric.cpu() - cpu_before
@@ -117,7 +117,7 @@ def transfer(fabric: BenchFabric, name: str, line_bps: int, seconds: float) -> T
 def _agents(
     fabric: BenchFabric, name: str, scheme: Scheme, line_bps: int
 ) -> tuple[Agents, Callable[[str], list[str]]]:
-    """And the options of an engine of a host."""
+    """The agents, and a function that gives the options of an engine of a host."""
     binary = fabric.context.agent
     parameters: dict[str, Any] = DILATION.slow(agent_parameters(binary, scheme))
     parameters["nic"] |= {
@@ -140,7 +140,7 @@ def _agents(
 
 
 def _last(sender: Agent) -> Line:
-    """What a sender has told last; failed or not, if it has ended."""
+    """The record of a sender that has ended, whether its flow failed or not."""
     records = [line for line in sender.lines() if line["event"] == "flow"]
     if sender.process.running or not records:
         raise AgentError(str(sender.process.died()))

@@ -18,16 +18,16 @@ from ebb_experiments.bench.forward_net import ForwardNet, Load, Program, Who
 from ebb_experiments.bench.section import Cell, Context, Section
 
 RATES = (40_000, 100_000)
-"""Packets per second."""
+"""Rates in packets per second."""
 FRAME_BYTES = (64, 1500)
 RATIO_TO_FORWARDER = 1.5
-"""At most, with ordinary sockets."""
+"""Processor time per packet over that of the forwarder, with ordinary sockets, at most."""
 RATIO_TO_BMV2 = 5.0
-"""At least, at the lower rate; the aim is twice that."""
+"""BMv2's processor time per packet over ours at the lower rate, at least; the aim is twice that."""
 SECONDS = 1.5
 QUICK_SECONDS = 1.0
 ROUNDS = 3
-"""All processes take turns, because a machine is not always as fast: the medians count."""
+"""How often all processes take turns: a machine is not always as fast, so the medians count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,8 @@ def _processes(context: Context, tool: str, program: Program) -> Iterator[Who]:
 
 
 def _forward_tool(context: Context) -> str:
-    """`common/packet-io/examples/forward.rs`, which also makes the packets."""
+    """Builds `common/packet-io/examples/forward.rs`, which also makes the packets; returns its
+    path."""
     command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "ebb-packet-io"]
     command += ["--example", "forward", "--message-format", "json"]
     done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
@@ -141,7 +142,7 @@ def _find(runs: list[Run], like: Run, who: str, program: str) -> Run | None:
 
 
 def _ratio(of: Run, to: Run | None) -> float | None:
-    """Of the processor times per packet."""
+    """Ratio of the processor times per packet; none if one of them is not known."""
     if to is None or not to.cpu_us or of.cpu_us is None:
         return None
     return of.cpu_us / to.cpu_us

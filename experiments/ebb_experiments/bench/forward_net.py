@@ -31,11 +31,11 @@ from ebb_experiments.bench.section import Context
 from ebb_experiments.run.loop import LoopThread
 
 SETTLE_SECONDS = 0.3
-"""For packets under way."""
+"""Pause for packets under way."""
 START_SECONDS = 10.0
-"""For a process to come up."""
+"""How long a process may take to come up."""
 NEXT_HOP = "02:00:00:00:00:09"
-"""Nobody's address: the kernel of the receiver counts the packets and throws them away."""
+"""MAC address of nobody: the kernel of the receiver counts the packets and throws them away."""
 
 
 class Program(enum.Enum):
@@ -59,12 +59,12 @@ class Load:
     sent: int
     received: int
     cpu_s: float
-    """Of the process between the veths."""
+    """Processor time of the process between the veths."""
 
 
 class ForwardNet(Line):
-    """Use as a context manager, and `between` inside. The receiver has no address: its kernel
-    counts the packets and throws them away."""
+    """The two hosts; use it as a context manager, and `between` inside. The receiver has no
+    address: its kernel counts the packets and throws them away."""
 
     def __init__(self, context: Context, tool: str, program: Program) -> None:
         super().__init__(Middle.HERE, addressed=False)
@@ -79,7 +79,7 @@ class ForwardNet(Line):
 
     @property
     def _first(self) -> list[str]:
-        """`--realtime` lets the process and the sender run before all others."""
+        """Beginning of a command that with `--realtime` runs before all other processes."""
         return ["chrt", "--rr", str(REALTIME_PRIORITY)] if self.context.realtime else []
 
     @contextlib.contextmanager
@@ -113,7 +113,7 @@ class ForwardNet(Line):
             yield
 
     def load(self, frame_bytes: int, rate: int, seconds: float) -> Load:
-        """Packets of a length at a rate."""
+        """Sends packets of a length at a rate."""
         topology = _rack()
         first, second = topology.hosts
         cpu_s = process_cpu_s(self.pid)
@@ -132,7 +132,7 @@ class ForwardNet(Line):
         )
 
     def _arrived(self) -> int:
-        """Frames that came to the second host."""
+        """How many frames came to the second host."""
         text = stdout_of("ip", "-n", self.namespace("b"), "-j", "-s", "link", "show", INTERFACE)
         return int(json.loads(text)[0]["stats64"]["rx"]["packets"])
 
@@ -143,7 +143,8 @@ def _rack() -> Topology:
 
 
 def _compiled(context: Context, program: Program) -> Compiled:
-    """The router's program is compiled here: `make build` has only that of the fabric."""
+    """The compiled program. The router's is compiled here: `make build` has only that of the
+    fabric."""
     build = context.root / "build"
     if program is Program.FABRIC:
         return Compiled(build / "fabric.p4info.txtpb", build / "fabric.json")

@@ -16,7 +16,8 @@ OBJECT_BYTES = 200_000_000
 REPEATS = 3
 
 WINDOW_PACKETS = 128
-"""Bytes that cover the latency of two processes that wake each other: about 1.5 ms at 1 Gbit/s."""
+"""Initial window of the receiver-driven schemes: about 1.5 ms at 1 Gbit/s, which covers the latency
+of two processes that wake each other."""
 PARAMETERS: dict[str, dict[str, Any]] = {
     # Waking a process of the other processor takes longer than the next packet.
     "engine": {"spin_microseconds": 50},
@@ -28,7 +29,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 
 
 def run(context: Context) -> Section:
-    """Median of a few runs of each scheme, in turn."""
+    """Runs the schemes a few times in turn; the medians count."""
     repeats = 1 if context.quick else REPEATS
     transfers: dict[str, list[Transfer]] = {scheme: [] for scheme in SCHEMES}
     with TwoHosts(context) as hosts:

@@ -14,7 +14,8 @@ TRIM = 0.01
 TARGET_PERCENT = 5.0
 REPEATS = 7
 RATES_BPS = (500_000_000, 1_000_000_000)
-"""The first leaves both agents room beside their work on two processors, the second hardly any."""
+"""Rates of the NIC. The first leaves both agents room beside their work on two processors, the
+second hardly any."""
 WINDOW_PACKETS = 128
 CATCH_UP_PACKETS = 64
 """As in `goodput`: how much of an engine's lateness its NIC makes up for, 0.77 ms at 1 Gbit/s. A
@@ -22,7 +23,7 @@ process that has a core to itself needs none of it; on two cores the coders take
 
 
 def parameters(rate_bps: int, trim: float, seed: int) -> dict[str, dict[str, Any]]:
-    """The sender's link trims: the switch between the two, so to speak."""
+    """Parameters of an agent whose own link trims, in place of a switch between the two."""
     return {
         "engine": {"spin_microseconds": 50},
         "nic": {"rate_bps": rate_bps, "catch_up_packets": CATCH_UP_PACKETS},
@@ -32,7 +33,7 @@ def parameters(rate_bps: int, trim: float, seed: int) -> dict[str, dict[str, Any
 
 
 def run(context: Context) -> Section:
-    """Pairs of runs, one right after the other; the ratio is the median of theirs."""
+    """Makes pairs of runs, one right after the other; the median of their ratios counts."""
     repeats = 2 if context.quick else REPEATS
     pairs: list[tuple[int, Transfer, Transfer]] = []
     with TwoHosts(context) as hosts:
@@ -88,5 +89,5 @@ def run(context: Context) -> Section:
 
 
 def _longer(without: Transfer, trimmed: Transfer) -> float:
-    """In percent."""
+    """How much longer a transfer with trims took, in percent."""
     return 100 * (trimmed.seconds / without.seconds - 1)

@@ -26,14 +26,14 @@ class Transfer:
 
     sent: Record
     received: Record
-    """The records of the flow (docs/agent-records.md)."""
+    """Records of the flow at both ends (docs/agent-records.md)."""
     sender_cpu_s: float
     receiver_cpu_s: float
-    """User and system time of the whole processes, hashing the object included."""
+    """User and system time of both processes from start to end, hashing the object included."""
 
     @property
     def seconds(self) -> float:
-        """From the first packet to the last byte, as the receiver saw it."""
+        """Time from the first packet to the last byte, as the receiver saw it."""
         return float(self.received["duration_ns"]) / 1e9
 
     @property
@@ -47,7 +47,7 @@ class Transfer:
 
 
 class TwoHosts(Line):
-    """Use as a context manager."""
+    """The two hosts with their agents; use it as a context manager."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class TwoHosts(Line):
         return self
 
     def transfer(self, scheme: str, object_bytes: int, parameters: dict[str, Any]) -> Transfer:
-        """Sends one generated object."""
+        """Sends one generated object from a to b."""
         file = self.context.directory / f"{scheme}.json"
         file.write_text(json.dumps(parameters))
         common = ("--interface", INTERFACE, "--scheme", scheme, "--params", str(file))
@@ -78,7 +78,7 @@ class TwoHosts(Line):
 
 
 def _end(process: subprocess.Popen[str]) -> tuple[Record, float]:
-    """The record of the process's one flow, and the processor time it took."""
+    """Waits for a process; returns the record of its one flow and the processor time it took."""
     assert process.stdout is not None
     assert process.stderr is not None
     text = process.stdout.read()

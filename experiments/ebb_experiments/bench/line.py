@@ -20,23 +20,24 @@ from ebb_topologies.processes import uninterrupted
 from ebb_experiments.bench.section import Context
 
 ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
-"""Of hosts that are told to have one."""
+"""Addresses of the hosts that are told to have one."""
 INTERFACE = "eth1"
 REALTIME_PRIORITY = 10
 QUIET = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-"""Then nobody sends what was not asked for."""
+"""Switches IPv6 off, so that nobody sends what was not asked for."""
 
 
 class Middle(enum.Enum):
     NONE = 0
     NAMESPACE = 1
-    """In a namespace of its own, `p`."""
+    """The middle is in a namespace of its own, `p`."""
     HERE = 2
-    """In that of the caller, where whoever runs there is reached over loopback."""
+    """The middle is in the caller's namespace, where whoever runs there is reached over
+    loopback."""
 
 
 class Line:
-    """Use as a context manager."""
+    """The namespaces and veths; use it as a context manager."""
 
     def __init__(self, middle: Middle = Middle.NONE, *, addressed: bool = True) -> None:
         self.middle = middle
@@ -45,7 +46,7 @@ class Line:
 
     @property
     def ports(self) -> tuple[str, str]:
-        """Of the middle, towards a and towards b."""
+        """Interfaces of the middle, towards a and towards b."""
         return f"{self.name}in", f"{self.name}out"
 
     def namespace(self, part: str) -> str:
@@ -101,15 +102,15 @@ class Line:
         stdout_of("ip", *(("-n", self.namespace(part)) if part else ()), *args)
 
     def inside(self, part: str) -> tuple[str, ...]:
-        """How a command begins that runs there."""
+        """Beginning of a command that runs in a namespace."""
         return ("ip", "netns", "exec", self.namespace(part))
 
     @contextlib.contextmanager
     def agent(
         self, context: Context, part: str, args: Sequence[str], *, first: bool = False
     ) -> Iterator[subprocess.Popen[str]]:
-        """`ebb-agent`, which ends with the context. `first`: before all others, if the context
-        has `realtime`."""
+        """Runs `ebb-agent`, which ends with the context. `first`: before all other processes, if
+        the benchmark runs with `--realtime`."""
         process = subprocess.Popen(
             [*self.inside(part), str(context.agent), *args],
             stdout=subprocess.PIPE,
@@ -126,12 +127,13 @@ class Line:
 
 
 def _run_first() -> None:
-    """All threads of the process, its workers too: not what `engine.realtime_priority` does."""
+    """Lets all threads of the process run first, its workers too, unlike
+    `engine.realtime_priority`."""
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(REALTIME_PRIORITY))
 
 
 def wait_ready(process: subprocess.Popen[str]) -> None:
-    """Until an agent says that it is."""
+    """Waits until an agent says that it is ready."""
     assert process.stdout is not None
     if '"ready"' not in process.stdout.readline():
         assert process.stderr is not None
@@ -139,7 +141,7 @@ def wait_ready(process: subprocess.Popen[str]) -> None:
 
 
 def stdout_of(*command: str) -> str:
-    """What a command prints."""
+    """Runs a command; returns what it prints."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")

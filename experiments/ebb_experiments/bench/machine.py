@@ -11,7 +11,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def describe() -> dict[str, Any]:
-    """Class of the machine, not its name."""
+    """The machine: its kind of processor and kernel, not its name."""
     model = "unknown"
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -28,14 +28,14 @@ def describe() -> dict[str, Any]:
 
 
 def process_cpu_s(pid: int) -> float:
-    """User and system time of all threads."""
+    """User and system time of all threads of a process, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     user, system = int(fields[11]), int(fields[12])
     return (user + system) / TICKS
 
 
 def machine_cpu_s() -> float:
-    """Time in which the processors were not idle."""
+    """Time in which the machine's processors were not idle, in seconds."""
     name, *fields = Path("/proc/stat").read_text().splitlines()[0].split()
     assert name == "cpu"
     user, nice, system, _idle, _iowait, irq, softirq, *_ = map(int, fields)

@@ -20,13 +20,13 @@ class Section:
 
     title: str
     parameters: dict[str, Any]
-    """Everything that is not a default of the programs."""
+    """Parameters that are not the programs' defaults."""
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
     verdicts: list[str] = field(default_factory=list)
-    """One line per target: what was asked for and what it is."""
+    """A line per target: what was asked for, and what it is."""
     details: Any = None
-    """Only in the JSON file: the records of the single runs."""
+    """Records of the single runs, for the JSON file only; none: there are none."""
 
     def print(self, console: Console) -> None:
         table = Table(title=self.title, title_justify="left", box=SIMPLE_HEAD)
@@ -49,15 +49,15 @@ class Context:
     """What every subject may use."""
 
     root: Path
-    """The repository."""
+    """Top of the repository."""
     agent: Path
-    """The binary."""
+    """Path of `ebb-agent`."""
     directory: Path
-    """For parameter files and the like; it stays, beside the results."""
+    """Folder for parameter files and the like, which stays beside the results."""
     quick: bool
-    """Shorter runs, for a look."""
+    """Whether runs are shorter, for a first look."""
     realtime: bool
-    """Agents run before all other processes of the machine."""
+    """Whether agents run before all other processes of the machine."""
 
 
 def _text(cell: Cell) -> str:

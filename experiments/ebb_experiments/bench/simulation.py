@@ -26,26 +26,29 @@ RATE_BPS = 100_000_000_000
 DELAY_NS = 1_000
 MTU_BYTES = 1500
 DILATION = Dilation(100)
-"""Keeps v1model's microseconds fine enough for 100 Gbit/s."""
+"""Dilation of the simulated fabric, which keeps v1model's microseconds fine enough for 100
+Gbit/s."""
 WINDOW_PACKETS = 128
-"""More than the 85 packets that are under way in a round trip of six links."""
+"""Initial window: more than the 85 packets that are under way in a round trip of six links."""
 SEED = 1
 LIMIT_NS = 1_000_000_000
 """Nominal time after which a run is given up."""
 
 HTSIM_K = 8
 HTSIM_BYTES = 2_000_000
-"""htsim, the C++ simulator, without P4: 1.4 s for 128 hosts with such a flow each (issue 4)."""
+"""Bytes of a flow. htsim, a simulator in C++ without P4, takes 1.4 s for 128 hosts with one
+each."""
 PER_HOST_BYTES = {4: 5_000_000, 8: 1_000_000, 10: 1_000_000, 16: 500_000}
-"""By k: so many that every run takes most of a second, and the clock's ticks do not matter."""
+"""Bytes from each host by k: so many that every run takes most of a second, and the clock's ticks
+do not matter."""
 MEMORY_BYTES = 1_000_000
 MEMORY_K = 10
 
 TARGET_HOPS = 500_000
 AIM_HOPS = 2_000_000
-"""Packet-hops per second and core."""
+"""Packet-hops per second and core that are aimed at."""
 TARGET_FLAT = 1.5
-"""Cost per packet-hop at the largest fabric over that at the smallest."""
+"""Cost per packet-hop at the largest fabric over that at the smallest, at most."""
 TARGET_MB = 2_000
 
 
@@ -56,7 +59,7 @@ class Cost:
     hosts: int
     threads: int
     unfinished: int
-    """Flows that failed or did not end."""
+    """How many flows failed or did not end."""
     packet_hops: int
     events: int
     simulated_us: float
@@ -65,7 +68,7 @@ class Cost:
     setup_mb: float
     seconds: float
     cpu_seconds: float
-    """User and system time of the simulator while the clock ran."""
+    """User and system time of the simulator while its clock ran."""
     peak_mb: float
     trace_hash: str
 
@@ -88,11 +91,11 @@ class Cost:
 
 
 Pattern = Callable[[Topology, int], list[FlowSpec]]
-"""The flows of a topology, of so many bytes from each host."""
+"""Makes the flows of a topology, of so many bytes from each host."""
 
 
 def run(context: Context) -> Section:
-    """All runs, one after the other: each has the machine for itself."""
+    """Makes all runs one after the other, so that each has the machine for itself."""
     for name in ("finsy", "ebb_controller"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     bench = _Bench(context)
@@ -301,7 +304,7 @@ def _scheme() -> Scheme:
 
 @dataclass(frozen=True, slots=True)
 class _Usage:
-    """Of a process, threads that have ended included."""
+    """What a process has used, threads that have ended included."""
 
     cpu_seconds: float
     peak_mb: float

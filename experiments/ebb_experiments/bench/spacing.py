@@ -37,17 +37,18 @@ PACKET_BYTES = 1500
 RUN_SECONDS = 4.0
 WARM_UP_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0
-"""For the association of a flow, if processors are short."""
+"""How long the association of a flow is waited for, if processors are short."""
 CLUMP_BYTES = 14_480
-"""Ten full packets of kernel TCP, which leave together."""
+"""Bytes of a clump: ten full packets of kernel TCP, which leave together."""
 CLUMP_SECONDS = 10 * PACKET_BYTES * 8 / RATE_BPS
 EXTRA_CLUMPS = 3
-"""Sent at once when the flow is associated. So there is always something to pace, although the
-clumps come late now and then."""
+"""How many clumps are sent at once when the flow is associated, so that there is always something
+to pace, although clumps come late now and then."""
 ECHOES = 5
-"""One is enough, but a sender does not look at one that comes too late."""
+"""How often congestion is echoed. Once is enough, but a sender does not look at an echo that comes
+too late."""
 REAL_TIME = (os.SCHED_FIFO, os.sched_param(60))
-"""For what is not measured and shall not wait for a processor."""
+"""Scheduling of what is not measured and shall not wait for a processor."""
 PORT = 7000
 
 PACER: dict[str, Any] = {
@@ -86,15 +87,16 @@ WAKING: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spacing:
-    """Of the packets of one run."""
+    """Gaps between the packets of one run."""
 
     gaps_us: list[float]
     cpu_share: float
-    """Of one processor, by the process that paces."""
+    """Share of one processor that the pacing process used, 0 to 1."""
 
     @property
     def is_usable(self) -> bool:
-        """Not if the processes got so little of the machine that the flow stood still."""
+        """Whether there are enough gaps: there are few if the processes got so little of the
+        machine that the flow stood still."""
         return len(self.gaps_us) >= 100
 
     @property
@@ -102,7 +104,7 @@ class Spacing:
         return sum(self.gaps_us) / len(self.gaps_us)
 
     def errors_us(self) -> list[float]:
-        """Ideal is one packet after the other at the rate of the run."""
+        """Distances of the gaps, in us, from the ideal one, which is the mean gap of the run."""
         return sorted(abs(gap - self.mean_us) for gap in self.gaps_us)
 
     def row(self, who: str, waking: str) -> tuple[Cell, ...]:
@@ -231,7 +233,7 @@ def associate(tap: Wiretap) -> None:
 
 
 def gaps_us(frames: Sequence[Frame]) -> list[float]:
-    """Between full packets that arrive."""
+    """Gaps between full packets that arrive, in us."""
     arrived = [f for f in frames if not f.outgoing and f.is_tcp]
     times = [f.at_ns for f in arrived if f.packet_bytes == PACKET_BYTES]
     return [(b - a) / 1e3 for a, b in pairwise(times)]
@@ -291,7 +293,7 @@ class Clumps(threading.Thread):
 
 
 class SpacedLine(Line):
-    """With the agents of this subject."""
+    """The two hosts with the agents of this subject."""
 
     def __init__(self, context: Context, middle: Middle = Middle.NONE) -> None:
         super().__init__(middle)
@@ -319,7 +321,7 @@ class SpacedLine(Line):
 
 
 def _check(process: subprocess.Popen[str], counter: str) -> None:
-    """Its last line must say that the flow was associated."""
+    """Checks that the last line of a process says that the flow was associated."""
     output, errors = process.communicate(timeout=30)
     lines = output.splitlines() or ["{}"]
     if not json.loads(lines[-1]).get(counter):

@@ -60,7 +60,7 @@ class Frame:
     """CLOCK_REALTIME when the kernel got it."""
     outgoing: bool
     bytes: bytes
-    """The first of them."""
+    """The first bytes of the frame."""
 
     @property
     def is_tcp(self) -> bool:
@@ -68,12 +68,13 @@ class Frame:
 
     @property
     def packet_bytes(self) -> int:
-        """Of the IPv4 packet."""
+        """Length of the IPv4 packet."""
         return int.from_bytes(self.bytes[16:18], "big")
 
 
 class Wiretap:
-    """Frames wait in the kernel until they are asked for, so that looking disturbs nothing."""
+    """A tap of an interface. Frames wait in the kernel until they are asked for, so that looking
+    disturbs nothing."""
 
     def __init__(self, namespace: str, interface: str) -> None:
         def tap() -> socket.socket:
@@ -87,7 +88,7 @@ class Wiretap:
         self._socket = inside(namespace, tap)
 
     def frames(self) -> list[Frame]:
-        """Those since the last call."""
+        """The frames that came since the last call."""
         return list(self._read())
 
     def _read(self) -> Iterator[Frame]:

@@ -24,16 +24,16 @@ from finsy.proto import p4r, p4r_grpc
 from ebb_experiments.bench.section import Context, Section
 
 BATCH = 500
-"""Updates of one Write."""
+"""How many updates one Write has."""
 WRITES = 50_000
 LOAD = 1_000_000
 TARGET_PER_S = 26_000
-"""What BMv2 took from finsy in the issue's measurement."""
+"""Inserts per second that BMv2 took from finsy when the target was set."""
 AIM = 2.0
-"""Times that."""
+"""The aim, as a multiple of the target."""
 DEVICE_ID = 1
 START_SECONDS = 60.0
-"""A busy machine takes long for a program."""
+"""How long a switch may take to start and to install a program on a busy machine."""
 TABLES = ("bridge", "routes")
 
 
@@ -49,9 +49,9 @@ class Run:
     server_cpu_s: float
     """Processor time of the switch."""
     client_cpu_s: float
-    """Of this process, for the same writes."""
+    """Processor time of this process for the same writes."""
     memory_bytes: int
-    """How much more of it the switch holds than before."""
+    """Memory that the switch holds more than before."""
 
     @property
     def per_s(self) -> float:
@@ -81,7 +81,7 @@ class ReadBack:
     messages: int
     largest_bytes: int
     memory_bytes: int
-    """How much more the switch holds afterwards than before."""
+    """Memory that the switch holds more afterwards than before."""
 
     @property
     def line(self) -> str:
@@ -111,7 +111,7 @@ class Server:
         raise InputError(f"{self.name} does not listen at {self.address}; its output: {self._log}")
 
     def usage(self) -> tuple[float, int]:
-        """Processor time so far, and resident memory."""
+        """Processor time so far in seconds, and resident memory in bytes."""
         proc = Path(f"/proc/{self._process.pid}")
         fields = (proc / "stat").read_text().rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
@@ -128,7 +128,8 @@ class Server:
 
 
 def run(context: Context) -> Section:
-    """Both clients write to both tables of each switch; then a million entries, of ours only."""
+    """Has both clients write to both tables of each switch; then loads a million entries into
+    ours."""
     json, p4info = _program(context)
     count = 10 * BATCH if context.quick else WRITES
     load = LOAD // 10 if context.quick else LOAD
@@ -226,7 +227,7 @@ Program = tuple[bytes, Path]
 
 
 async def _finsy(server: Server, program: Program, client: str, table: str, count: int) -> Run:
-    """As a controller writes: entries are Python objects, encoded as they are sent."""
+    """Writes as a controller does: entries are Python objects, encoded as they are sent."""
     json, p4info = program
     ready = asyncio.Event()
 
@@ -264,7 +265,8 @@ async def _bare(
     count: int,
     reads: list[ReadBack] | None = None,
 ) -> Run:
-    """The floor of a Python client: the messages are there, and one call follows the other."""
+    """Writes as fast as a Python client can: the messages are there, and one call follows the
+    other."""
     json, p4info = program
     schema = P4Schema(p4info, json)
     election = p4r.Uint128(low=1)
@@ -302,7 +304,7 @@ async def _bare(
 
 
 def _read_back(server: Server, stub: Any, table: str, table_id: int) -> ReadBack:
-    """All entries of a table; the messages are not kept."""
+    """Reads all entries of a table; the messages are not kept."""
     before, began = server.usage(), time.perf_counter()
     request = p4r.ReadRequest(device_id=DEVICE_ID)
     request.entities.add().table_entry.table_id = table_id
@@ -362,7 +364,7 @@ def _fill(entry: p4r.TableEntry, schema: P4Schema, table: str, n: int) -> None:
 
 
 def _bytes(value: int) -> bytes:
-    """The shortest form."""
+    """A value in P4Runtime's shortest form."""
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
@@ -377,7 +379,7 @@ def _result(
     times: tuple[float, float],
     usage: tuple[Usage, Usage],
 ) -> Run:
-    """Times: by the clock, and of this process."""
+    """A run from its times: by the clock, and processor time of this process."""
     (seconds, client_cpu_s) = times
     (cpu_before, memory_before), (cpu_after, memory_after) = usage
     return Run(
