@@ -1,12 +1,10 @@
 //! Digest lists on the stream: when they are sent, and what acknowledgements do (P4Runtime spec,
 //! "DigestEntry").
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::messages::*;
-use common::{Controller, Running};
+use crate::common::messages::*;
+use crate::common::{Controller, Running};
 use ebb_p4runtime::Event;
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::digest_entry::Config;

@@ -1,9 +1,7 @@
 //! Write and Read of every kind of entity: what is written is read back.
 
-mod common;
-
-use common::messages::*;
-use common::{Running, codes};
+use crate::common::messages::*;
+use crate::common::{Running, codes};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::field_match::{self, FieldMatchType};
@@ -470,7 +468,7 @@ async fn errors_name_the_place_the_value_and_what_is_allowed() {
 async fn a_batch_goes_on_after_an_error_and_reports_every_update() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    let insert = |entry| common::update(Change::Insert, Entity::TableEntry(entry));
+    let insert = |entry| crate::common::update(Change::Insert, Entity::TableEntry(entry));
     let status = c
         .write_all(vec![
             insert(bridge(&[1], &[3])),

@@ -1,11 +1,9 @@
 //! The fabric service.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use common::{Controller, FakeDevice, Running};
+use crate::common::{Controller, FakeDevice, Running};
 use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::proto::fabric::LinkState;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;

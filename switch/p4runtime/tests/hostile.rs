@@ -1,11 +1,9 @@
 //! Requests that are small to send and would be large to serve.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::messages::*;
-use common::{DEVICE_ID, FakeDevice, Running, uint128};
+use crate::common::messages::*;
+use crate::common::{DEVICE_ID, FakeDevice, Running, uint128};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;

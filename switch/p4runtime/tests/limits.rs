@@ -1,10 +1,8 @@
 //! Values that no enum has, P4Infos that promise what is not there, and controllers that open more than
 //! they need: each is refused with a message, and nothing else happens.
 
-mod common;
-
-use common::messages::*;
-use common::{Controller, DEVICE_ID, Running, config, uint128, update};
+use crate::common::messages::*;
+use crate::common::{Controller, DEVICE_ID, Running, config, uint128, update};
 use ebb_p4runtime::proto::config::p4_data_type_spec::TypeSpec;
 use ebb_p4runtime::proto::config::p4_struct_type_spec::Member;
 use ebb_p4runtime::proto::config::{P4DataTypeSpec, P4NamedType, P4StructTypeSpec};

@@ -1,10 +1,8 @@
 //! Tables that the program fills and controllers change: which of their entries may be changed, and what
 //! becomes of the others (P4Runtime spec, "Preinitialized tables").
 
-mod common;
-
-use common::messages::*;
-use common::{Controller, Running, change_json, codes, config, update};
+use crate::common::messages::*;
+use crate::common::{Controller, Running, change_json, codes, config, update};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;

@@ -1,15 +1,13 @@
 //! A push that fails, while packets pass: the program that is there forwards all of them, with its
 //! entries and counters.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use common::messages::*;
-use common::{Controller, DEVICE_ID, FakeDevice, Running, config, uint128};
+use crate::common::messages::*;
+use crate::common::{Controller, DEVICE_ID, FakeDevice, Running, config, uint128};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;

@@ -1,9 +1,7 @@
 //! Wildcard reads of every kind of entity, and what is no wildcard (P4Runtime spec, "Wildcard Reads").
 
-mod common;
-
-use common::messages::*;
-use common::{DEVICE_ID, Running};
+use crate::common::messages::*;
+use crate::common::{DEVICE_ID, Running};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::packet_replication_engine_entry::Type as Replication;
@@ -162,9 +160,9 @@ async fn id_0_is_all_of_a_kind_whatever_the_index() {
 async fn what_a_whole_key_names_and_is_not_there() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    let code = async |c: &mut common::Controller, entity| {
+    let code = async |c: &mut crate::common::Controller, entity| {
         let status = c.read(entity).await.unwrap_err();
-        common::codes(&status)[0]
+        crate::common::codes(&status)[0]
     };
     let of = |entry| {
         Entity::DirectCounterEntry(p4::DirectCounterEntry {

@@ -1,9 +1,7 @@
 //! Roles: who may write, read and hear what (P4Runtime spec, "Role Config").
 
-mod common;
-
-use common::messages::*;
-use common::{Controller, DEVICE_ID, Running, codes, config, uint128, update};
+use crate::common::messages::*;
+use crate::common::{Controller, DEVICE_ID, Running, codes, config, uint128, update};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;

@@ -1,8 +1,6 @@
 //! Sessions: arbitration, pipeline configs, packet I/O, digests.
 
-mod common;
-
-use common::{Controller, DEVICE_ID, JSON, Running, config, uint128};
+use crate::common::{Controller, DEVICE_ID, JSON, Running, config, uint128};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;

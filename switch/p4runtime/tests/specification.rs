@@ -1,10 +1,8 @@
 //! Rules of the P4Runtime specification that go beyond writing something and reading it back: batches,
 //! roles, direct resources, translation.
 
-mod common;
-
-use common::messages::*;
-use common::{DEVICE_ID, Running, change_json, codes, update};
+use crate::common::messages::*;
+use crate::common::{DEVICE_ID, Running, change_json, codes, update};
 use ebb_p4runtime::proto::config::p4_new_type_spec::Representation;
 use ebb_p4runtime::proto::config::p4_new_type_translation::{SdnString, SdnType};
 use ebb_p4runtime::proto::config::{P4NamedType, P4NewTypeSpec, P4NewTypeTranslation};

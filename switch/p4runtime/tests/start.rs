@@ -1,10 +1,8 @@
 //! How a server starts: with TLS, and with a program that no controller has installed.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Controller, DEVICE_ID, FakeDevice, Running, config};
+use crate::common::{Controller, DEVICE_ID, FakeDevice, Running, config};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
 use ebb_p4runtime::{Server, TlsFiles, read_config};

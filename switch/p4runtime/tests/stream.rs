@@ -1,12 +1,10 @@
 //! What comes on the stream: errors of its messages, idle timeouts, and nothing for those who have not said
 //! who they are.
 
-mod common;
-
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use common::messages::*;
-use common::{Controller, DEVICE_ID, Running, uint128};
+use crate::common::messages::*;
+use crate::common::{Controller, DEVICE_ID, Running, uint128};
 use ebb_p4runtime::Event;
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;

@@ -1,8 +1,6 @@
 //! The traffic-manager service.
 
-mod common;
-
-use common::{DEVICE_ID, LATE_DEPARTURES, Running};
+use crate::common::{DEVICE_ID, LATE_DEPARTURES, Running};
 use ebb_p4runtime::proto::tm;
 use ebb_p4runtime::proto::tm::traffic_manager_client::TrafficManagerClient;
 use ebb_traffic_manager::{Arrival, DelaySummary, TrafficManagerConfig};

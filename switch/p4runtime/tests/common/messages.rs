@@ -1,5 +1,4 @@
 //! Messages about the program of `fixture/entities.p4`.
-#![allow(dead_code)] // Every test program uses its own part of this.
 
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;

@@ -1,5 +1,4 @@
 //! A server on loopback with a real pipeline behind it, and a controller that talks to it.
-#![allow(dead_code)] // Every test program uses its own part of this.
 
 pub mod messages;
 
@@ -148,21 +147,32 @@ impl Switch for FakeSwitch {
     }
 }
 
+/// Its switch has a thread of its own, as a real one has: who submits a job does not wait for it.
 pub struct FakeDevice {
-    pub switch: Mutex<FakeSwitch>,
+    pub switch: Arc<Mutex<FakeSwitch>>,
+    jobs: std::sync::mpsc::Sender<Job>,
     events: Mutex<Option<mpsc::Sender<Event>>>,
 }
 
 impl FakeDevice {
     pub fn new() -> Arc<Self> {
+        let switch = Arc::new(Mutex::new(FakeSwitch {
+            pipeline: None,
+            traffic: TrafficManager::new(TrafficManagerConfig::like_bmv2(1)).unwrap(),
+            packets_out: Vec::new(),
+            now: Instant::from_nanos(1_000),
+            installs: 0,
+        }));
+        let (jobs, submitted) = std::sync::mpsc::channel::<Job>();
+        let of_thread = switch.clone();
+        std::thread::spawn(move || {
+            for job in submitted {
+                job(&mut *of_thread.lock().unwrap());
+            }
+        });
         Arc::new(Self {
-            switch: Mutex::new(FakeSwitch {
-                pipeline: None,
-                traffic: TrafficManager::new(TrafficManagerConfig::like_bmv2(1)).unwrap(),
-                packets_out: Vec::new(),
-                now: Instant::from_nanos(1_000),
-                installs: 0,
-            }),
+            switch,
+            jobs,
             events: Mutex::default(),
         })
     }
@@ -178,7 +188,7 @@ impl Device for FakeDevice {
         DEVICE_ID
     }
     fn submit(&self, job: Job) {
-        job(&mut *self.switch.lock().unwrap());
+        self.jobs.send(job).unwrap();
     }
     fn subscribe(&self, events: mpsc::Sender<Event>) {
         *self.events.lock().unwrap() = Some(events);
