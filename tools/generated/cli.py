@@ -119,7 +119,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, help="programs at a time")
     parser.add_argument("--build", type=Path, default=Path("build"), help="where ebb-p4c is")
     parser.add_argument(
-        "--generator", type=Path, default=Path("target/release/p4-generator"), metavar="FILE"
+        "--generator", type=Path, default=Path("target/debug/p4-generator"), metavar="FILE"
     )
     parser.add_argument("--report", type=Path, help="where every program's result is written")
     given = parser.parse_args(arguments)

@@ -14,7 +14,7 @@ LINE = re.compile(r"^allocations: (?P<what>.+): (?P<count>\d+) for (?P<packets>\
 
 def run(context: Context) -> Section:
     """Runs `host-agent/transport/tests/allocations.rs`, which prints what it counts."""
-    command = ["cargo", "test", "--release", "--locked", "-p", "ebb-transport"]
+    command = ["cargo", "test", "--locked", "-p", "ebb-transport"]
     command += ["--test", "allocations", "--", "--nocapture", "--test-threads=1"]
     done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -12,7 +12,7 @@ from ebb_experiments.bench.section import Context, Section
 
 def run(context: Context) -> Section:
     """Builds and runs `host-agent/transport/examples/codec_speed.rs`."""
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "ebb-transport"]
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "ebb-transport"]
     command += ["--example", "codec_speed", "--", "0.2" if context.quick else "0.7"]
     done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
     if done.returncode != 0:

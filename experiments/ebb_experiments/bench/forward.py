@@ -115,7 +115,7 @@ def _processes(context: Context, tool: str, program: Program) -> Iterator[Who]:
 def _forward_tool(context: Context) -> str:
     """Builds `common/packet-io/examples/forward.rs`, which also makes the packets; returns its
     path."""
-    command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "ebb-packet-io"]
+    command = ["cargo", "build", "--quiet", "--locked", "-p", "ebb-packet-io"]
     command += ["--example", "forward", "--message-format", "json"]
     done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -16,7 +16,7 @@ PACKETS = 600_000
 def run(context: Context) -> Section:
     """Builds and runs `switch/pipeline/examples/native.rs`."""
     packets = PACKETS // 10 if context.quick else PACKETS
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "ebb-pipeline"]
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "ebb-pipeline"]
     command += ["--example", "native", "--", str(packets)]
     done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -15,7 +15,7 @@ MOST = 2.0
 
 def run(context: Context) -> Section:
     """Builds and runs `switch/pipeline/examples/tables`."""
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "ebb-pipeline"]
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "ebb-pipeline"]
     command += ["--example", "tables", "--", "60000" if context.quick else "600000"]
     done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
     if done.returncode != 0:

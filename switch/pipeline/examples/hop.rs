@@ -1,6 +1,6 @@
 //! How long one hop takes in the pipeline: a frame in, through ingress and egress, a frame out.
 //!
-//! `cargo run --release -p ebb-pipeline --example hop [HOPS [SWITCHES [QUEUED]]]`. The program is `fabric.p4` with
+//! `cargo run -p ebb-pipeline --example hop [HOPS [SWITCHES [QUEUED]]]`. The program is `fabric.p4` with
 //! routes, classes, ECN threshold and phantom queue; the frames are full Ebb DATA, PULL and TCP in turn. Many
 //! switches (default 1) with packets that wait between ingress and egress (default 60 in each) show what the
 //! caches do. The same frames go round; what the program changes in them is put right outside the measurement.

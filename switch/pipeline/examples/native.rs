@@ -1,7 +1,7 @@
 //! The pipeline alone, without I/O: how long a packet takes in native code and interpreted, how often it
 //! allocates, and how long a program loads.
 //!
-//! `cargo run --release -p ebb-pipeline --example native [PACKETS [native | interpreted]]`, for `fabric.p4` with the
+//! `cargo run -p ebb-pipeline --example native [PACKETS [native | interpreted]]`, for `fabric.p4` with the
 //! entries and frames of the example `hop`, and for a small IPv4 router (`tests/common/router.p4`) with the same
 //! frames. A line of JSON for each. Native code and interpreter take turns batch by batch, so that a loaded machine
 //! slows both down.

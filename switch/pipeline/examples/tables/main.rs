@@ -1,7 +1,7 @@
 //! How much full tables cost: `router.p4` with routes, an access list that matches nothing and groups, against the
 //! same program with empty tables.
 //!
-//! `cargo run --release -p ebb-pipeline --example tables [PACKETS [native | interpreted]]` prints a
+//! `cargo run -p ebb-pipeline --example tables [PACKETS [native | interpreted]]` prints a
 //! line of JSON. The two take turns, batch by batch, so that a loaded machine slows both down;
 //! flows are met at random.
 
