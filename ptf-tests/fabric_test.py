@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import ptf
 from control_plane import ControlPlane
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 from ebb_scapy import Dscp
 from finsy import P4IndirectAction, P4TableAction
 from frames import host_ip, host_mac, routed, switch_mac, udp

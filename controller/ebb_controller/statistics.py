@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
+from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Controller, Counters
 from ebb_controller.reconcile import ControllerError
-from ebb_controller.traffic_manager import PortStatistics, QueueStatistics
 
 # Headings by counter of fabric.p4, in the order of a packet's way through the switch.
 COUNTERS = {
@@ -29,10 +29,10 @@ COUNTERS = {
 ALWAYS = ("packets\nin", "packets\nout")
 
 # Numbers of all queues of a switch together, by heading.
-QUEUES: dict[str, Callable[[list[QueueStatistics]], int]] = {
-    "queue\ndrops": lambda queues: sum(sum(q.dropped_packets.values()) for q in queues),
-    "deflected": lambda queues: sum(q.deflected_packets for q in queues),
-    "CE\nsent": lambda queues: sum(q.ce_packets for q in queues),
+QUEUES: dict[str, Callable[[list[tm.QueueStats]], int]] = {
+    "queue\ndrops": lambda queues: sum(d.count.packets for q in queues for d in q.drops),
+    "deflected": lambda queues: sum(q.deflected.packets for q in queues),
+    "CE\nsent": lambda queues: sum(q.ecn_ce.packets for q in queues),
     "longest\nqueue, B": lambda queues: max((q.max_depth_bytes for q in queues), default=0),
 }
 
@@ -42,8 +42,8 @@ class SwitchSnapshot:
     switch: str
     counters: Counters | None
     """Counters of the program; none: the switch is not connected."""
-    ports: dict[int, PortStatistics] | None
-    """Queues and links by port; none: the target has no traffic manager that tells, or the switch
+    queues: list[tm.QueueStats] | None
+    """Of all ports; none: the target has no traffic manager that tells, or the switch
     is not connected."""
 
 
@@ -54,14 +54,15 @@ async def snapshot(controller: Controller) -> list[SwitchSnapshot]:
 
 
 async def _of(controller: Controller, switch: str) -> SwitchSnapshot:
-    ports = None
+    queues = None
     try:
         counters = await controller.switch_counters(switch, *COUNTERS)
         if controller.traffic_managers is not None:
-            ports = await controller.traffic_managers.of_switch(switch)
+            told = await controller.traffic_managers.of_switch(switch)
+            queues = [queue for port in told.ports for queue in port.queues]
     except ControllerError:
         return SwitchSnapshot(switch, None, None)
-    return SwitchSnapshot(switch, counters, ports)
+    return SwitchSnapshot(switch, counters, queues)
 
 
 def show(snapshots: list[SwitchSnapshot]) -> Table:
@@ -93,7 +94,6 @@ def _numbers(row: SwitchSnapshot) -> dict[str, int]:
         heading: sum(packets for packets, _bytes in row.counters[counter])
         for counter, heading in COUNTERS.items()
     }
-    if row.ports is not None:
-        queues = [queue for port in row.ports.values() for queue in port.queues]
-        cells |= {heading: number(queues) for heading, number in QUEUES.items()}
+    if row.queues is not None:
+        cells |= {heading: number(row.queues) for heading, number in QUEUES.items()}
     return cells

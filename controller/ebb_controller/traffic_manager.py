@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -16,37 +15,6 @@ from ebb_controller.reconcile import ControllerError
 
 SERVICE = "/ebb.tm.v1.TrafficManager"
 CALL_SECONDS = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueueStatistics:
-    """One queue of a port since the last reset; depths in bytes."""
-
-    queue: int
-    enqueued_packets: int
-    deflected_packets: int
-    dropped_packets: dict[str, int]
-    """Packets that the queue dropped, by reason."""
-    ce_packets: int
-    """Packets that left with CE in their ECN field."""
-    max_depth_bytes: int
-    average_depth_bytes: float
-    average_delay_ns: float
-
-
-@dataclass(frozen=True, slots=True)
-class PortStatistics:
-    port: int
-    transmitted_packets: int
-    transmitted_bytes: int
-    queues: list[QueueStatistics]
-    dropped_packets: dict[str, int]
-    """Packets dropped elsewhere than in its queues, by reason, since the switch started; a reset
-    leaves them."""
-
-
-Statistics = dict[str, dict[int, PortStatistics]]
-"""Statistics by switch and port."""
 
 
 def loopback(switch: Switch) -> str:
@@ -74,33 +42,15 @@ class TrafficManagers:
             )
         )  # fmt: skip
 
-    async def statistics(self, *, reset: bool = False) -> Statistics:
-        """Counters of every port; with `reset` they start from zero afterwards."""
-        replies = await asyncio.gather(*(self._statistics(s, reset) for s in self._switches))
-        return dict(zip((switch.name for switch in self._switches), replies, strict=True))
-
-    async def lateness(self) -> list[dict[str, dict[str, int]]]:
-        """How late each switch was since the last reset, in ns, as in `--report json`."""
-        replies = await asyncio.gather(*(self._ask(s, reset=False) for s in self._switches))
-        return [lateness(reply) for reply in replies]
-
-    async def raw(self, *, reset: bool = False) -> dict[str, tm.Stats]:
-        """All that every switch tells (`ebb_tm.proto`)."""
+    async def statistics(self, *, reset: bool = False) -> dict[str, tm.Stats]:
+        """All that every switch tells (`ebb_tm.proto`), by its name; with `reset` it counts from
+        zero afterwards."""
         replies = await asyncio.gather(*(self._ask(s, reset) for s in self._switches))
         return dict(zip((switch.name for switch in self._switches), replies, strict=True))
 
-    async def of_switch(self, name: str) -> dict[int, PortStatistics]:
+    async def of_switch(self, name: str) -> tm.Stats:
         (switch,) = (switch for switch in self._switches if switch.name == name)
-        return await self._statistics(switch, reset=False)
-
-    async def _statistics(self, switch: Switch, reset: bool) -> dict[int, PortStatistics]:
-        reply = await self._ask(switch, reset)
-        ports = {port.port: _port(port) for port in reply.ports}
-        for drops in reply.drops:
-            empty = PortStatistics(drops.port, 0, 0, [], {})
-            port = ports.setdefault(drops.port, empty)
-            port.dropped_packets[drops.reason] = drops.count.packets
-        return ports
+        return await self._ask(switch, reset=False)
 
     async def _ask(self, switch: Switch, reset: bool) -> tm.Stats:
         request = tm.GetStatsRequest(device_id=switch.device_id, reset=reset)
@@ -139,26 +89,3 @@ def lateness(message: tm.Stats) -> dict[str, dict[str, int]]:
         for kind, told in kinds.items()
         if told.count
     }
-
-
-def _port(message: tm.PortStats) -> PortStatistics:
-    return PortStatistics(
-        port=message.port,
-        transmitted_packets=message.transmitted.packets,
-        transmitted_bytes=message.transmitted.bytes,
-        queues=[_queue(queue) for queue in message.queues],
-        dropped_packets={},
-    )
-
-
-def _queue(message: tm.QueueStats) -> QueueStatistics:
-    return QueueStatistics(
-        queue=message.queue,
-        enqueued_packets=message.enqueued.packets,
-        deflected_packets=message.deflected.packets,
-        dropped_packets={drop.reason: drop.count.packets for drop in message.drops},
-        ce_packets=message.ecn_ce.packets,
-        max_depth_bytes=message.max_depth_bytes,
-        average_depth_bytes=message.average_depth_bytes,
-        average_delay_ns=message.average_delay_ns,
-    )

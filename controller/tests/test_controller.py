@@ -234,9 +234,9 @@ def test_queues_come_with_the_tables_and_come_back_too(program: Program) -> None
                 await queued.settled("l1", 2)
                 assert switches["l1"].queues == held
 
-                statistics = (await managers.statistics())["l1"][1].queues[0]
-                assert (statistics.max_depth_bytes, statistics.ce_packets) == (4500, 5)
-                assert statistics.dropped_packets == {"tail-drop": 3}
+                queue = (await managers.statistics())["l1"].ports[0].queues[0]
+                assert (queue.max_depth_bytes, queue.ecn_ce.packets) == (4500, 5)
+                assert [(d.reason, d.count.packets) for d in queue.drops] == [("tail-drop", 3)]
 
                 switches["s0"].faults = Faults(refuse_queues="queue 7 twice")
                 text = await message(queued.configure(PLAIN))

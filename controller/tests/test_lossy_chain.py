@@ -235,7 +235,7 @@ async def settled(topology: Topology, managers: TrafficManagers) -> dict[str, Ac
     deadline = time.monotonic() + BUSY_SECONDS
     before: dict[str, Account] = {}
     while time.monotonic() < deadline:
-        told = await managers.raw()
+        told = await managers.statistics()
         now = {name: account(interfaces(topology, name), stats) for name, stats in told.items()}
         now["links"] = account_of_links(topology)
         if now == before:

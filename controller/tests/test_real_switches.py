@@ -217,7 +217,7 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
     assert sum(packets for packets, _bytes in counters["xs1"]["port_out"]) > 0
     rows = await snapshot(controller)
     assert [row.switch for row in rows if row.counters is None] == []
-    assert all((row.ports is not None) == deflects for row in rows)
+    assert all((row.queues is not None) == deflects for row in rows)
     assert show(rows).row_count == 4
 
 

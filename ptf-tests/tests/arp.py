@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 from fabric_test import FabricTest, action
 from frames import host_mac, switch_mac
 from scapy.layers.l2 import ARP, Ether

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 from ebb_scapy import Dscp
 from fabric_test import FabricTest, action
 from frames import ebb, fix_ipv4_checksum, frame, host_ip, pull, routed, tcp, udp

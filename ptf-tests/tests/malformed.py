@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 from fabric_test import FabricTest
 from frames import ANY_MAC, ebb, host_ip, pull, routed, tcp, udp, with_ipv4
 from scapy.layers.l2 import Ether

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 from ebb_scapy import Flag, trimmed
 from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
 from frames import FULL_FRAME_BYTES, ebb, host_ip, one_hop_less, routed

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 from ebb_scapy import Dscp, Ebb, Flag, Type, returned, trimmed
 from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
 from frames import FULL_FRAME_BYTES, SENDER_IP, ebb, host_ip, pull, routed, tcp

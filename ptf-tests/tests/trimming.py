@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 from ebb_scapy import MIN_TRIM_SIZE, Dscp, Ebb, Ecn, Type, trimmed
 from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
 from finsy import P4TableAction

@@ -33,7 +33,7 @@ class Dilation:
 
     def nominal(self, record: Any) -> Any:
         """A record measured in the slowed fabric, in nominal units."""
-        return _convert(record, lambda t: t / self.factor, lambda r: r * self.factor)
+        return _convert(record, self.nominal_time, lambda r: r * self.factor)
 
     def topology(self, nominal: Topology) -> Topology:
         """The topology whose links are as slow as they run."""
@@ -50,6 +50,10 @@ class Dilation:
     def time(self, nominal: float) -> float:
         """How long a nominal time takes here, in the same unit."""
         return nominal * self.factor
+
+    def nominal_time(self, measured: float) -> float:
+        """What a time measured here is in nominal units."""
+        return measured / self.factor
 
     def rate(self, nominal: float) -> float:
         """What a nominal rate is here, in the same unit."""

@@ -317,11 +317,12 @@ class BenchFabric:
             taken_in, given_out = self.net.switched_frames()
             return Counter({"lost in switches": taken_in - given_out})
         found: Counter[str] = Counter()
-        for ports in self.loop.run(self.managers.statistics()).values():
-            for port in ports.values():
-                for queue in port.queues:
-                    found.update(queue.dropped_packets)
-                found.update(port.dropped_packets)
+        for told in self.loop.run(self.managers.statistics()).values():
+            in_queues = (
+                drop for port in told.ports for queue in port.queues for drop in queue.drops
+            )
+            for drop in (*in_queues, *told.drops):
+                found[drop.reason] += drop.count.packets
         return found
 
     def cpu(self) -> Cpu:

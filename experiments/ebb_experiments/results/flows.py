@@ -194,7 +194,7 @@ def _flow_row(
         "stream_bytes": told.stream_bytes,
         "source": _named(sources, names),
         "destination": _named([destination], names),
-        **{key: None if at is None else at / dilation.factor for key, at in times.items()},
+        **{key: None if at is None else dilation.nominal_time(at) for key, at in times.items()},
         "status": "failed" if reasons else "finished",
         "reason": "; ".join(reasons) or None,
         **(dict(zip(BY_SENDER, by_sender, strict=True)) if sent else {}),
@@ -208,10 +208,10 @@ def _open_row(line: Line, until_ns: int, names: Mapping[str, str], dilation: Dil
         **{key: line[key] for key in ("transfer", "job", "traffic", "kind", "bytes")},
         "source": _named([line["peer"]], names),
         "destination": line["host"],
-        "offered_at_ns": None if offered is None else offered / dilation.factor,
+        "offered_at_ns": None if offered is None else dilation.nominal_time(offered),
         "status": "unfinished",
         "arrived_bytes": line["arrived_bytes"],
-        "open_ns": None if offered is None else (until_ns - offered) / dilation.factor,
+        "open_ns": None if offered is None else dilation.nominal_time(until_ns - offered),
     }
 
 

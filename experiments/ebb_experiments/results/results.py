@@ -10,7 +10,7 @@ from typing import Any
 
 from ebb_topologies.files import write
 
-from ebb_experiments.results.switches import COUNTED_TWICE
+from ebb_experiments.results.switches import COUNTED_TWICE, MARKS
 from ebb_experiments.results.tables import COLUMNS, Row, Rows
 
 NO_LOSS = ("replica-to-source", "link-corrupt")
@@ -75,7 +75,7 @@ class Results:
     @property
     def marks(self) -> int:
         """CE marks that the switches set."""
-        return self.total("step_marked") + self.total("phantom_marked")
+        return sum(map(self.total, MARKS))
 
     def write(self, directory: Path) -> None:
         """Every table; run.json last: it says that all is there. All of them or none: an `OSError`

@@ -36,7 +36,7 @@ class SampleTable:
                 for queue in line["queues"]
             ]
             return
-        head = self._head | {"at_ns": line["at_ns"] / self._dilation.factor}
+        head = self._head | {"at_ns": self._dilation.nominal_time(line["at_ns"])}
         for place, packets, size in zip(self._places, line["packets"], line["bytes"], strict=True):
             self._rows.append(head | place | {"depth_packets": packets, "depth_bytes": size})
 
@@ -55,7 +55,7 @@ class ArrivalTable:
     def append(self, line: Line) -> None:
         head = self._head | {"transfer": line["transfer"], "destination": line["host"]}
         for at_ns, size in zip(line["at_ns"], line["bytes"], strict=True):
-            self._rows.append(head | {"at_ns": at_ns / self._dilation.factor, "bytes": size})
+            self._rows.append(head | {"at_ns": self._dilation.nominal_time(at_ns), "bytes": size})
 
     def table(self) -> Rows:
         return self._rows

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Counters
+from ebb_controller.drop_reason import reason
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
 from ebb_experiments.results.tables import Row, Rows
 
+DROPPED = "dropped"
+MARKS = ("step_marked", "phantom_marked")
+"""Counters of packets that a switch marked with CE."""
 COUNTERS = (
     "port_in",
     "port_out",
@@ -21,27 +25,9 @@ COUNTERS = (
     "trim_sent",
     "returned",
     "mlfq_demoted",
-    "dropped",
+    DROPPED,
 )
 """Of fabric.p4: all are indexed by port, but for `dropped`, which is by reason."""
-DROP_REASONS = (
-    "none",
-    "truncated",
-    "ipv4-version",
-    "ipv4-header-length",
-    "ipv4-total-length",
-    "ipv4-checksum",
-    "ttl-expired",
-    "ebb-version",
-    "unknown-ethertype",
-    "no-route",
-    "route-drop",
-    "arp-unanswered",
-    "not-trimmable",
-    "replica-to-source",
-    "return-refused",
-)
-"""p4src/include/drop_reason.p4, in its order."""
 COUNTED_TWICE = "egress"
 """The reason of what the program dropped after a queue, and counts by its own reason."""
 
@@ -80,7 +66,7 @@ class SwitchTables:
             yield self._place(switch, port.port) | {
                 "rate_bps": None if far is None else far[1].rate_bps,
                 **_counts("transmitted", port.transmitted),
-                "busy_ns": port.busy_ns / self.dilation.factor,
+                "busy_ns": self.dilation.nominal_time(port.busy_ns),
                 "utilisation": port.busy_ns / self.at_ns if self.at_ns else None,
             }
 
@@ -107,7 +93,7 @@ class SwitchTables:
             for name in (f"{depth}_{unit}" for unit in ("packets", "bytes") for depth in depths):
                 row[name] = getattr(queue, name)
             for name in ("average_delay_ns", "max_delay_ns"):
-                row[name] = getattr(queue, name) / self.dilation.factor
+                row[name] = self.dilation.nominal_time(getattr(queue, name))
             yield row
 
     def _drops(self) -> Iterator[Row]:
@@ -121,16 +107,16 @@ class SwitchTables:
                         told.append((COUNTED_TWICE, queue.egress_dropped))
                     drops += [(port.port, queue.queue, *each) for each in told]
             drops.sort(key=lambda d: (d[0], -1 if d[1] is None else d[1], d[2]))
-            for port, queue, reason, count in drops:
-                place = self._place(switch, port) | {"queue": queue, "reason": reason}
+            for port, queue, why, count in drops:
+                place = self._place(switch, port) | {"queue": queue, "reason": why}
                 yield place | {"packets": count.packets, "bytes": count.bytes}
 
     def _delays(self) -> Iterator[Row]:
         for place, queue in self._each_queue():
             for bucket in queue.delays:
                 yield place | {
-                    "from_ns": bucket.from_ns / self.dilation.factor,
-                    "below_ns": bucket.below_ns / self.dilation.factor,
+                    "from_ns": self.dilation.nominal_time(bucket.from_ns),
+                    "below_ns": self.dilation.nominal_time(bucket.below_ns),
                     "packets": bucket.packets,
                 }
 
@@ -139,20 +125,18 @@ def _counts(name: str, count: tm.Count) -> Row:
     return {f"{name}_packets": count.packets, f"{name}_bytes": count.bytes}
 
 
-def counter_rows(counters: Mapping[str, Counters], head: Row) -> list[Row]:
+def counter_rows(counters: Mapping[str, Counters], head: Row) -> Iterator[Row]:
     """What the program counted, as the controller read it; zeros are left out."""
-    return [
-        head
-        | {
-            "switch": switch,
-            "counter": counter,
-            "port": None if counter == "dropped" else index,
-            "reason": DROP_REASONS[index] if counter == "dropped" else None,
-            "packets": packets,
-            "bytes": size,
-        }
-        for switch, tables in counters.items()
-        for counter, cells in tables.items()
-        for index, (packets, size) in enumerate(cells)
-        if packets and (counter != "dropped" or index < len(DROP_REASONS))
-    ]
+    for switch, tables in counters.items():
+        for counter, cells in tables.items():
+            for index, (packets, size) in enumerate(cells):
+                if packets:
+                    by_reason = counter == DROPPED
+                    yield head | {
+                        "switch": switch,
+                        "counter": counter,
+                        "port": None if by_reason else index,
+                        "reason": reason(index) if by_reason else None,
+                        "packets": packets,
+                        "bytes": size,
+                    }

@@ -188,7 +188,7 @@ class _Phase:
             case StopCapture():
                 self._capturing.discard(step.port)
         began_ns, ended_ns = (
-            (at - self._start_ns) / runner.dilation.factor for at in (began, ended)
+            runner.dilation.nominal_time(at - self._start_ns) for at in (began, ended)
         )
         reroute = isinstance(step, Reroute)
         self.done.append(Done(what, step.at_ns, began_ns, ended_ns, reroute))

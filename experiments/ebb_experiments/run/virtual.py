@@ -126,7 +126,7 @@ class _Simulation:
                 configured = time.monotonic()
                 pause, done = self._let_run(simulator, loop, controller, admin, managers)
                 trace_hash = simulator.report()
-                statistics = loop.run(managers.raw())
+                statistics = loop.run(managers.statistics())
                 counters = loop.run(read_counters(controller))
             finally:
                 loop.run(controller.__aexit__())
@@ -208,7 +208,7 @@ class _Simulation:
             "clock": "virtual",
             "trace_hash": trace_hash,
             "transfers": {"ended": pause.ended, "unfinished": pause.unfinished},
-            "simulated_ns": pause.at_ns / self.loaded.dilation.factor,
+            "simulated_ns": self.loaded.dilation.nominal_time(pause.at_ns),
             "packet_hops": pause.packet_hops,
             "events": pause.events,
             "clock_seconds": pause.seconds,

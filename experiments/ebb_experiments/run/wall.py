@@ -207,7 +207,7 @@ class _Phase:
             reset_ns = counted_ns - (0 if spec.warm_up_ns else round(RESET_SECONDS * 1e9))
             time.sleep(max(0.0, (reset_ns - time.monotonic_ns()) / 1e9))
             if wall.managers is not None:
-                wall.loop.run(wall.managers.raw(reset=True))
+                wall.loop.run(wall.managers.statistics(reset=True))
             self._wait(start_ns + round(dilation.time(spec.limit_ns)))
             busy = processors.share()
             statistics = self._statistics()
@@ -226,10 +226,10 @@ class _Phase:
             about
             | {
                 "clock": "wall",
-                "latest_start_ns": max(late_ns, default=0) / dilation.factor,
+                "latest_start_ns": dilation.nominal_time(max(late_ns, default=0)),
                 "load": asdict(load),
                 "needed_dilation": load.needed(dilation.factor, self.task.loaded.packet_ns),
-                "simulated_ns": (ended_ns - start_ns) / dilation.factor,
+                "simulated_ns": dilation.nominal_time(ended_ns - start_ns),
                 "parameters": about["parameters"] | {"params": self.plan.parameters},
                 "versions": versions(wall.where.binaries),
                 "wall_seconds": time.monotonic() - begun,
@@ -261,7 +261,7 @@ class _Phase:
 
     def _statistics(self) -> Mapping[str, tm.Stats]:
         managers = self.wall.managers
-        return {} if managers is None else self.wall.loop.run(managers.raw())
+        return {} if managers is None else self.wall.loop.run(managers.statistics())
 
     def _counted(self, statistics: Mapping[str, tm.Stats] | None = None) -> _Counted:
         wall = self.wall

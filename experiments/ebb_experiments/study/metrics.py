@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 from ebb_topologies.model import Topology
 
+from ebb_experiments.results.switches import MARKS
 from ebb_experiments.study.arrivals import fairness, goodput_meanwhile
 from ebb_experiments.study.metric_spec import (
     Delay,
@@ -37,7 +38,6 @@ EBB_HEADER_BYTES = 68
 """IPv4 and the header of docs/wire-format.md, in an IP packet of NDP and SCDP."""
 STEPS = 50
 """Of the time of a packet, when it is spread over instants."""
-MARKS = ("step_marked", "phantom_marked")
 
 
 def value(metric: Metric, tables: Tables, topology: Topology, mtu_bytes: int) -> float | None:

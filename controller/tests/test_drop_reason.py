@@ -4,7 +4,7 @@
 import re
 from pathlib import Path
 
-from drop_reason import DropReason
+from ebb_controller.drop_reason import DropReason
 
 P4_FILE = Path(__file__).resolve().parents[2] / "p4src" / "include" / "drop_reason.p4"
 

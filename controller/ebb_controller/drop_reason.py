@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reasons of p4src/include/drop_reason.p4; unit/test_drop_reason.py compares the two."""
+"""The reasons of p4src/include/drop_reason.p4; tests/test_drop_reason.py compares the two."""
 
 from enum import IntEnum
 
@@ -22,3 +22,9 @@ class DropReason(IntEnum):
     NOT_TRIMMABLE = 12
     REPLICA_TO_SOURCE = 13
     RETURN_REFUSED = 14
+
+
+def reason(index: int) -> str:
+    """As results and messages call it; also of a program with more reasons than these."""
+    known = {each.value: each.name.lower().replace("_", "-") for each in DropReason}
+    return known.get(index, f"reason-{index}")
