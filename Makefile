@@ -59,14 +59,15 @@ help: ## this list
 setup: ## install what is missing (apt, Rust, Python environment)
 	@tools/setup
 
-.venv/.ebb-installed: requirements.lock pyproject.toml tools/setup
-	@tools/setup
+# What `make run` needs, experiments too, tests and lints too.
+.venv/.%-installed: requirements.lock pyproject.toml tools/setup
+	@tools/setup $*
 
-$(BUILD)/p4runtime.fds: .venv/.ebb-installed switch/p4runtime/descriptors.py
+$(BUILD)/p4runtime.fds: .venv/.run-installed switch/p4runtime/descriptors.py
 	@mkdir -p $(BUILD)
 	@$(PYTHON) switch/p4runtime/descriptors.py $@
 
-controller/ebb_controller/%_pb2.py: switch/p4runtime/proto/%.proto .venv/.ebb-installed
+controller/ebb_controller/%_pb2.py: switch/p4runtime/proto/%.proto .venv/.run-installed
 	@$(PYTHON) -m grpc_tools.protoc -I $(dir $<) --python_out=$(dir $@) --pyi_out=$(dir $@) $(notdir $<)
 
 # One cargo call builds all binaries; the stamp spares the others the wait for its lock.
@@ -94,7 +95,7 @@ run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
 	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)')
 
-sim: build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
+sim: .venv/.study-installed build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)'
 
 NAME ?=
@@ -103,33 +104,33 @@ CLUSTER ?=
 FABRIC ?= virtual
 EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
 
-experiments: build ## the papers' experiments, quick size, and a report
+experiments: .venv/.study-installed build ## the papers' experiments, quick size, and a report
 	@$(EXPERIMENT) run --size quick $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
-experiment: build ## NAME of one of them (or several); SIZE=quick or full, FABRIC=virtual or mininet
+experiment: .venv/.study-installed build ## NAME of one of them (or several); SIZE=quick or full, FABRIC=virtual or mininet
 	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' --fabric '$(FABRIC)' $(if $(CLUSTER),--cluster '$(CLUSTER)'),\
 	  $(EXPERIMENT) list; echo "which one? make experiment NAME=.. [SIZE=full]" >&2; exit 1)
 
-report: build ## results/report: verdicts and figures of what has been run
+report: .venv/.study-installed build ## results/report: verdicts and figures of what has been run
 	@$(EXPERIMENT) report
 
-results: build ## docs/results: the same of the full sizes that have been run, to be committed
+results: .venv/.study-installed build ## docs/results: the same of the full sizes that have been run, to be committed
 	@$(EXPERIMENT) report --size full --markdown --out docs/results
 
-bench: build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
+bench: .venv/.study-installed build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
 # Each level is run whatever became of the others; the last lines are one table of all.
-test: .venv/.ebb-installed ## every test, and what was skipped
+test: .venv/.dev-installed ## every test, and what was skipped
 	+@$(PYTHON) tools/levels.py
 
 test-rust: $(BUILD)/p4runtime.fds $(BUILD)/fabric.json ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace --no-fail-fast
 
-test-python: build ## unit tests of topologies, controller and experiments
+test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
 	@$(PYTHON) -m pytest
 
-test-ptf: build ## packet tests of every mechanism against the switch
+test-ptf: .venv/.dev-installed build ## packet tests of every mechanism against the switch
 	@$(PYTHON) ptf-tests/run.py --switch '$(SWITCH)' --compiler '$(P4C)'
 
 test-e2e: build ## small Mininet runs, end to end; the second one with faults
@@ -144,7 +145,7 @@ comma := ,
 # $(call lint,WHAT,COMMAND): a line for each, as tools/levels.py counts them.
 lint = if $(2); then echo 'ok   $(1)'; else echo 'FAIL $(1)'; exit 1; fi
 
-lint: $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types, dependencies
+lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types, dependencies
 	@$(call lint,formatting of Rust,$(CARGO) fmt --all --check)
 	@$(call lint,clippy,$(CARGO) clippy --locked --workspace --all-targets -- -D warnings)
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
