@@ -54,7 +54,8 @@ TABLE_WIDTH = 108
 """Columns that the table needs; a narrower terminal wraps its lines instead of losing cells."""
 INSIST_SECONDS = 0.1
 CALIBRATIONS = 3
-"""At most. The fabric is brought up again after each that finds that it has to be slower."""
+"""How many calibrations there may be. The fabric is brought up again after each that finds that it
+has to be slower."""
 EXPECTED = (InputError, ControllerError, ControlError, AgentError, ProcessDied, TimeoutError)
 """Errors with a message for people; anything else is a bug and shows its traceback."""
 

@@ -32,7 +32,7 @@ A *scenario* (`experiments/scenarios/*.toml`) says what is run; a *scheme*
 (`experiments/schemes/*.toml`) says what hosts and switches do. Both are in nominal units;
 the unit is in the name of each key. An unknown key or a value outside its range is an error
 that names the key and what is valid. This page is made from the code:
-`python -m ebb_experiments.reference > docs/scenarios.md`.
+`.venv/bin/python -m ebb_experiments.reference > docs/scenarios.md`.
 
 The same file runs under both clocks: `make sim SCENARIO=FILE` in virtual time
 ([simulation.md](simulation.md)), `make run SCENARIO=FILE` on Mininet, with real switches and

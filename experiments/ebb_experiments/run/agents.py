@@ -37,7 +37,7 @@ class Agent:
     process: Process
     output: Path
     check: Callable[[], None]
-    """Raises if waiting has become pointless: a switch has died."""
+    """Raises an error if waiting has become pointless, because a switch has died."""
 
     def lines(self) -> list[Line]:
         """Every complete line so far."""
@@ -99,13 +99,13 @@ class Agents:
     net: FabricNet
     binary: Path
     directory: Path
-    """For what they print."""
+    """Folder for what the agents print."""
     prefix: str
-    """Of the names of their processes."""
+    """How the names of their processes begin."""
     started: list[Agent] = field(default_factory=list)
 
     def start(self, host: str, name: str, *arguments: str) -> Agent:
-        """`ebb-agent` with these arguments, in the namespace of the host."""
+        """Starts `ebb-agent` with these arguments, in the namespace of the host."""
         output = self.directory / f"{name}.jsonl"
         output.parent.mkdir(parents=True, exist_ok=True)
         command = [str(self.binary), *arguments]

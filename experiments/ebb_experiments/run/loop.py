@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 END_SECONDS = 1.0
-"""For what is under way in the event loop to notice that it is cancelled."""
+"""How long what is under way in the event loop may take to notice that it is cancelled."""
 
 
 class LoopThread:
@@ -40,7 +40,7 @@ class LoopThread:
 
 
 async def _end_tasks() -> None:
-    """Those of libraries that would complain if the loop went without a word."""
+    """Ends tasks of libraries, which would complain if the loop went without a word."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

@@ -25,18 +25,18 @@ from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, agent_pa
 from ebb_experiments.run.run import Task
 
 LEAD_SECONDS = 3.0
-"""For agents that play by themselves to come up and prepare, before the schedule begins."""
+"""Time that agents get to come up and prepare, before the schedule that they play begins."""
 START_SECONDS = 0.4
-"""For commands to come up and wait for their common start."""
+"""Time that commands get to come up and wait for their common start."""
 SETTLE_NS = 2_000_000
-"""Nominal, after that."""
+"""Nominal time between that and the first transfer."""
 GRACE_SECONDS = 60.0
-"""Agents that nobody stops give up that long after the limit."""
+"""How long after the limit agents that nobody stops give up."""
 BEYOND_LIMIT = 1.2
 """An object that a link cannot carry until the limit is cut to this times what it can: an agent
 makes its content and hash before it sends."""
 FOLDERS = ("files", "served", "received")
-"""What is sent, what may be fetched, and what has arrived, of `Commands`."""
+"""Folders of `Commands`: what is sent, what may be fetched, and what has arrived."""
 GROUPS = ("scdp",)
 """Transports that send one flow to a group; with the others each receiver has one of its own."""
 SENDS = ("send-one-to-one", "send-one-to-many")
@@ -50,11 +50,11 @@ class Plan:
     task: Task
     agents: Agents
     parameters: dict[str, Any]
-    """Of the agents, as slow as they run."""
+    """Parameters of the agents, dilated."""
 
     @classmethod
     def of(cls, task: Task, agents: Agents) -> Plan:
-        """Writes the files."""
+        """Writes the files of a task, and returns the plan."""
         for folder in FOLDERS:  # receivers overwrite nothing
             shutil.rmtree(task.directory / folder, ignore_errors=True)
         task.directory.mkdir(parents=True, exist_ok=True)
@@ -113,10 +113,11 @@ class Player(Protocol):
         and again."""
 
     def settled(self) -> bool:
-        """Whether all ends have told theirs."""
+        """Whether both ends of all flows have told what became of them."""
 
     def lines(self) -> list[Line]:
-        """Of flows that have ended, and transfers that came to none (docs/workloads.md)."""
+        """Lines of flows that have ended, and of transfers that came to none
+        (docs/workloads.md)."""
 
 
 @dataclass
@@ -173,9 +174,9 @@ class Commands:
     plan: Plan
     start_ns: int = 0
     waiting: list[Line] = field(default_factory=list)
-    """Fetches that are not due yet, by time."""
+    """Fetches that are not due yet, in the order of time."""
     running: dict[int, Agent] = field(default_factory=dict)
-    """Commands by transfer."""
+    """Commands under way, by transfer."""
 
     def prepare(self) -> None:
         label = self.plan.task.play.label
@@ -229,7 +230,7 @@ class Commands:
         return [*starmap(self._flow, self._told()), *map(self._failed, ended)]
 
     def _told(self) -> Iterator[tuple[Line, Line]]:
-        """What was told of a flow, and its transfer. A daemon and the command that it served both
+        """Lines about flows, each with its transfer. A daemon and the command that it served both
         tell."""
         by_name = {self._name(line): line for line in self.plan.schedule}
         seen: set[tuple[Any, ...]] = set()
@@ -255,7 +256,7 @@ class Commands:
         return self.plan.task.loaded.topology.host(host).ip == address.partition(":")[0]
 
     def _failed(self, line: Line) -> Line:
-        """Of a transfer whose command has ended; it counts if there is no flow of it."""
+        """A line for a transfer whose command has ended; it counts if there is no flow of it."""
         why = str(self.running[line["id"]].process.died())
         return self._about(line) | {"event": "transfer", "status": "failed", "reason": why}
 
@@ -286,7 +287,8 @@ class Commands:
                 os.link(self._source(line), self._folder("served", host) / self._name(line))
 
     def _daemon(self, index: int, host: str) -> Agent:
-        """One engine, and so one link and one pull queue, for all transfers of the host."""
+        """Starts the daemon of a host: one engine, and so one link and one pull queue, for all its
+        transfers."""
         (port,) = self.plan.task.loaded.topology.neighbours[host]
         return self.plan.agents.start(
             *(host, f"run-{host}", "run", "--lateness", "--interface", f"{host}-eth{port}"),

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 TELLING_SHARE = 0.05
-"""Of the transfers must have ended before their pace tells anything."""
+"""Share of the transfers that must have ended before their pace tells anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
     share: float
-    """Of the run that is done, 0 to 1."""
+    """Share of the run that is done, 0 to 1."""
     seconds: float | None
-    """Real time to the end; None: nothing can be said yet."""
+    """Real time to the end in seconds; none: nothing can be said yet."""
     bound: bool
-    """Whether it is only the time at which the run is given up, so at most that."""
+    """Whether that is only the time to the limit, at which the run is given up."""
 
     def __str__(self) -> str:
         if self.seconds is None:
@@ -29,10 +29,9 @@ class Expectation:
 def expectation(
     seconds: float, at_ns: float, limit_ns: float, ended: int, unfinished: int
 ) -> Expectation:
-    """From the pace of the transfers so far: right where they are spread over the run. Where all
-    start at once hardly any ends before the last do; until a few have, all that is known is when
-    the limit would be reached at this pace.
-    """
+    """An estimate from the pace of the transfers so far, which is right where they are spread over
+    the run. Where all start at once hardly any ends before the last do; until a few have, all that
+    is known is when the limit would be reached at this pace."""
     transfers = ended + unfinished
     share = ended / transfers if transfers else 0.0
     of_limit = min(1.0, at_ns / limit_ns)

@@ -23,7 +23,7 @@ VERSIONED = ("finsy", "grpcio", "protobuf", "pyarrow", "pydantic")
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """What `make build` leaves."""
+    """The programs that `make build` leaves."""
 
     directory: Path
 
@@ -46,15 +46,15 @@ class Task:
 
     loaded: Loaded
     scheme: str
-    """Its name in the scenario."""
+    """Name of the scheme in the scenario."""
     seed: int
     play: Play
     directory: Path
-    """For everything it leaves, but the tables: `Results.write`."""
+    """Folder for everything that it leaves but the tables, which `Results.write` writes."""
 
     @property
     def head(self) -> Row:
-        """Of every row of its results."""
+        """Columns that every row of its results has."""
         return {
             "scheme": self.scheme,
             "seed": self.seed,
@@ -69,7 +69,7 @@ class Task:
 
     @property
     def about(self) -> dict[str, Any]:
-        """For run.json."""
+        """What run.json says of the task."""
         spec = self.loaded.spec.model_dump(exclude_none=True, exclude={"workload", "phase"})
         scheme = self.loaded.schemes[self.scheme].model_dump()
         return {
@@ -81,10 +81,10 @@ class Task:
 
 
 class Clock(Protocol):
-    """Under which tasks are run."""
+    """A clock under which tasks are run."""
 
     def carry_out(self, task: Task) -> Results:
-        """Raises what the parts of the fabric raise, with the reason."""
+        """Runs a task. Raises what the parts of the fabric raise, with the reason."""
         ...
 
 
@@ -94,13 +94,13 @@ class Run:
 
     loaded: Loaded
     name: str
-    """Of the scheme in the scenario."""
+    """Name of the scheme in the scenario."""
     seed: int
     clock: Clock
     directory: Path
 
     def plays(self) -> Iterator[Results]:
-        """One after another."""
+        """Runs all rounds of all phases, one after another; gives the results of each."""
         plays = list(self.loaded.plays(self.name))
         for play in plays:
             own = self.directory if len(plays) == 1 else self.directory / play.label
@@ -108,12 +108,12 @@ class Run:
             yield self.clock.carry_out(Task(self.loaded, self.name, self.seed, play, own))
 
     def go(self) -> Results:
-        """Of all phases."""
+        """Runs everything and returns the results of all phases together."""
         return Results.together(list(self.plays()))
 
 
 def versions(binaries: Binaries) -> dict[str, str | None]:
-    """Of what has taken part; `commit` ends in + if files differ from it."""
+    """Versions of what has taken part; `commit` ends in + if files differ from it."""
     here = Path(__file__).parent
     commit = _said(["git", "-C", str(here), "rev-parse", "HEAD"])
     changed = _said(["git", "-C", str(here), "status", "--porcelain", "--untracked-files=no"])
@@ -127,7 +127,8 @@ def versions(binaries: Binaries) -> dict[str, str | None]:
 
 
 def _version(package: str) -> str | None:
-    """None: it is not there; only some of them are needed for a run under the wall clock."""
+    """Version of a Python package; none: it is not there. A run under the wall clock needs only
+    some."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -145,7 +146,8 @@ def _said(command: list[str]) -> str | None:
 async def read_counters(
     controller: Controller, names: Sequence[str] = COUNTERS
 ) -> dict[str, Counters]:
-    """Of all switches that the controller has; one may just have been restarted."""
+    """Reads the counters of all switches that the controller has; one may just have been
+    restarted."""
     switches = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
     found = await asyncio.gather(*(controller.switch_counters(s, *names) for s in switches))
     return dict(zip(switches, found, strict=True))

@@ -29,13 +29,13 @@ Line = dict[str, Any]
 
 
 class Sink(Protocol):
-    """A list, or what makes something shorter of the lines at once."""
+    """Takes lines: a list, or what makes something shorter of them at once."""
 
     def append(self, line: Line, /) -> None: ...
 
 
 WORKLOAD = "workload.json"
-"""Beside the network file."""
+"""Name of the workload file, which lies beside the network file."""
 
 
 class SimulatorError(Exception):
@@ -68,9 +68,9 @@ class Progress:
     packet_hops: int
     events: int
     ended: int
-    """Transfers that have ended, well or not."""
+    """How many transfers have ended, well or not."""
     unfinished: int
-    """The others, yet to start included."""
+    """How many have not, those yet to start included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Pause:
     ended: int
     unfinished: int
     seconds: float
-    """Real time for which the clock has run, all in all."""
+    """Real time for which the clock has run, all in all, in seconds."""
 
 
 @dataclass
@@ -94,21 +94,21 @@ class Simulator:
     topology: Topology
     transport: str
     parameters: dict[str, Any]
-    """Of the agents: `ebb-agent params`."""
+    """Parameters of the agents, as `ebb-agent params` shows them."""
     queues: FabricParameters
-    """Only the queues are used before the controller comes."""
+    """Parameters of the switches, of which only the queues are used before the controller comes."""
     flows: Sequence[FlowSpec]
     directory: Path
-    """For the network file and the simulator's log."""
+    """Folder for the network file and the simulator's log."""
     seed: int = 1
     threads: int = 0
-    """0: as many as there are processors. The result does not depend on it."""
+    """Threads; 0: as many as there are processors. The result does not depend on it."""
     workload: dict[str, Any] | None = None
-    """Keys of a workload file, instead of `flows`; slowed, too."""
+    """Keys of a workload file, dilated; none: the transfers are `flows`."""
     workload_place: str = WORKLOAD
     """What people call the file that the workload comes from."""
     coding_bps: int = 0
-    """How fast a host codes a block of SCDP; 0: in no time."""
+    """How fast a host codes a block of SCDP, bit/s; 0: in no time."""
     content: str = "zeros"
     faults: bool = False
     """Whether links, restarts and captures are served (`ebb.fabric.v1`)."""
@@ -126,15 +126,15 @@ class Simulator:
     """Gets queue depths, in the simulator's units: `sampling` lines, and `sample` lines after
     each."""
     groups: list[Group] = field(default_factory=list)
-    """Of the transfers to come."""
+    """Multicast groups of the transfers to come."""
     transfers: int = 0
-    """To come."""
+    """How many transfers are to come."""
     used_threads: int = 0
     _sockets: TemporaryDirectory[str] | None = None
     _process: subprocess.Popen[str] | None = None
 
     def network(self) -> dict[str, Any]:
-        """The network file."""
+        """Content of the network file."""
         switches = [
             {
                 "name": switch.name,
@@ -280,15 +280,15 @@ class Simulator:
 
     @property
     def fabric_socket(self) -> Path:
-        """The fabric service's, in a folder of this user's: the path of a socket has at most 107
-        bytes, which `directory` may exceed."""
+        """Socket of the fabric service, in a folder of this user's: the path of a socket has at
+        most 107 bytes, which `directory` may exceed."""
         if self._sockets is None:
             self._sockets = TemporaryDirectory(prefix="ebb-")
         return Path(self._sockets.name) / FABRIC_SOCKET
 
     @property
     def pid(self) -> int:
-        """Of the process, for those who measure what it takes."""
+        """Process id, for those who measure what the simulator takes."""
         return self._running.pid
 
     @property
@@ -333,7 +333,7 @@ class Simulator:
         )
 
     def _end(self, patience: float = 5.0) -> int | None:
-        """Returns the exit code, unless it had ended before."""
+        """Ends the simulator; returns its exit code, or none if it had ended before."""
         sockets, self._sockets = self._sockets, None
         if sockets is not None:
             sockets.cleanup()
@@ -354,7 +354,8 @@ class Simulator:
 
 
 def _last_words(log: str) -> str:
-    """Its own error; else all it said last, because the reason may not be the last line."""
+    """The simulator's own error, or else all that it said last: the reason may not be the last
+    line."""
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith("ebb-simulator: ")]
     return own[-1] if own else " | ".join(lines[-3:]) or "no last words"

@@ -25,7 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MAX_RATE_BPS = 10_000_000_000_000
 MAX_TIME_NS = 100_000_000_000
-"""100 s, nominal. The simulator counts in ps in 64 bits: slowed by 100 000 it just fits."""
+"""Latest nominal time of a scenario: 100 s. The simulator counts in ps in 64 bits, into which that
+just fits when it is slowed by 100 000."""
 
 
 class EventSpec(BaseModel):
@@ -44,15 +45,17 @@ class LinkEvent(EventSpec):
     b: str
     """The other end, likewise."""
     up: bool | None = None
-    """Down: whatever is sent is lost, and what is on its way too."""
+    """Whether the link is up; when it goes down what is sent is lost, and what is on its way too.
+    None: as it was."""
     rate_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] | None = None
-    """The sending ports' rate, nominal; 0: the one that the topology says."""
+    """Rate of the sending ports, nominal bit/s; 0: the one that the topology says; none: as it
+    was."""
     loss: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the frames that are lost."""
+    """Share of the frames that are lost, 0 to 1; none: as it was."""
     corrupt: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the frames in which one bit is flipped unnoticed."""
+    """Share of the frames in which one bit is flipped unnoticed, 0 to 1; none: as it was."""
     one_way: bool = False
-    """Only from `a` to `b`."""
+    """Whether only the direction from `a` to `b` changes."""
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
@@ -66,7 +69,7 @@ class RestartEvent(EventSpec):
 
     do: Literal["restart-switch"]
     switch: str
-    """Its name."""
+    """Name of the switch."""
 
 
 class RerouteEvent(EventSpec):
@@ -84,7 +87,7 @@ class CaptureEvent(EventSpec):
     port: str
     """A port of a switch, as in `s1:3`."""
     until_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] | None = None
-    """Nominal; none: to the end of the run."""
+    """Nominal time at which the capture ends; none: with the run."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -115,11 +118,11 @@ class FaultKeys(BaseModel):
 class SetLink:
     at_ns: int
     a: str
-    """`switch:port`, or a host."""
+    """An end of the link: `switch:port`, or a host."""
     b: str
     up: bool | None = None
     rate_bps: int | None = None
-    """Nominal; 0: its own."""
+    """Nominal rate in bit/s; 0: the link's own; none: as it was."""
     loss: float | None = None
     corrupt: float | None = None
     one_way: bool = False
@@ -238,7 +241,8 @@ def _by_time(events: list[Any]) -> Iterator[tuple[int, Any]]:
 
 
 def _last_of_each_instant(reactions: list[Step]) -> list[Step]:
-    """Of several routes planned for one instant only the last is of any use."""
+    """Leaves out all but the last of several routes planned for one instant: the others are of no
+    use."""
     last = {step.at_ns: step for step in reactions if isinstance(step, Reroute)}
     return [s for s in reactions if not isinstance(s, Reroute) or last[s.at_ns] is s]
 
@@ -324,7 +328,7 @@ class FabricControl(Protocol):
 
 
 def file_name(text: str) -> str:
-    """As the fabric service takes it: letters, digits, "-", "_" and "."."""
+    """A name as the fabric service takes it: of letters, digits, "-", "_" and "."."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)
 
 

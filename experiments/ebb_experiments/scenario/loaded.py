@@ -18,14 +18,14 @@ from ebb_experiments.scenario.faults import Step, steps
 from ebb_experiments.scenario.spec import Links, Override, Phase, ScenarioFile
 
 DILATION_PER_GBPS = 10.0
-"""A full-size packet takes 12 us at 1 Gbit/s, so slowed by 10 it takes 120 of the microseconds in
-which v1model tells the time, at any rate."""
+"""Default dilation in virtual time for each Gbit/s: a full-size packet takes 12 us at 1 Gbit/s, so
+it takes 120 of the microseconds in which v1model tells the time, at any rate."""
 MAX_INSTANTS = 1_000_000
 """The most instants at which queues are sampled; each is a row per queue, some 200 bytes."""
 SEEDS_APART = 1_000
-"""Between the rounds of a phase."""
+"""Distance of the seeds of a phase's rounds."""
 SampledQueue = tuple[str, int, int]
-"""switch, port, queue"""
+"""Switch, port and queue id."""
 
 
 def _old(name: str, pattern: str, size: str) -> str:
@@ -57,11 +57,12 @@ class Loaded:
     schemes: dict[str, Scheme]
     phases: list[Traffic]
     groups: list[MulticastGroup]
-    """`group` of the file."""
+    """Multicast groups of the file."""
     steps: list[Step]
     """Faults and reactions of every phase."""
     dilation: Dilation
-    """In virtual time; under the wall clock whoever runs it puts another one in its place."""
+    """Dilation in virtual time; under the wall clock whoever runs it puts another one in its
+    place."""
 
     def plays(self, scheme: str) -> Iterator[Play]:
         """What a scheme runs, in order."""
@@ -103,15 +104,16 @@ class Play:
 
     traffic: Traffic
     round: int
-    """From 0."""
+    """Number of the round, from 0."""
 
     @property
     def label(self) -> str:
-        """For people and names of files."""
+        """Name of the round for people and for files."""
         return self.traffic.name + (str(self.round) if self.traffic.repeat > 1 else "")
 
     def workload(self, seed: int) -> dict[str, Any]:
-        """With the seed of this round: of the workload, or `seed` if it has none."""
+        """The workload with the seed of this round, from its own seed, or from `seed` if it has
+        none."""
         keys = {"seed": seed} | self.traffic.workload
         return keys | {"seed": keys["seed"] + SEEDS_APART * self.round}
 
@@ -119,7 +121,8 @@ class Play:
 def load_scenario(
     path: Path, schemes: list[str] | None = None, topology: Topology | None = None
 ) -> Loaded:
-    """`schemes` and `topology`: instead of the file's. Raises `InputError` in one line."""
+    """Loads a scenario file; `schemes` and `topology` take the place of the file's. Raises
+    `InputError` in one line."""
     table = load(path)
     for key in OLD_KEYS.keys() & table:
         raise InputError(f"{path}: [{key}] is a phase now; write\n{OLD_KEYS[key]}")
@@ -135,7 +138,8 @@ def resolve(
     where: str | None = None,
     topology: Topology | None = None,
 ) -> Loaded:
-    """`where`: what people call the file; none: its name. `topology`: instead of the file's."""
+    """Loads what a scenario names. `where`: what people call the file; none: its name. `topology`
+    takes the place of the file's."""
     topology = topology or _topology(spec, folder)
     if spec.warm_up_ns >= spec.limit_ns:
         raise InputError(f"warm_up_ns: {spec.warm_up_ns} is not before limit_ns = {spec.limit_ns}")
@@ -277,8 +281,8 @@ def _groups(spec: ScenarioFile, topology: Topology) -> list[MulticastGroup]:
 
 
 def _with_files(value: Any, folder: Path) -> Any:
-    """With the points of empirical distributions in place of the `file` that has them: whoever
-    runs it, on whatever machine, needs no other file."""
+    """The value with the points of empirical distributions in place of the `file` that has them:
+    whoever runs it, on whatever machine, needs no other file."""
     if isinstance(value, Mapping):
         table = {name: _with_files(item, folder) for name, item in value.items()}
         if table.get("type") == "empirical" and "points" not in table and "file" in table:

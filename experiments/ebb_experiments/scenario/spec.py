@@ -34,11 +34,11 @@ class Links(Spec):
     """Keys of `[link_defaults]` of a topology file, beside those of its generator."""
 
     rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] = 1_000_000_000
-    """Of every link."""
+    """Rate of every link, bit/s."""
     delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
-    """Of every link, one way."""
+    """Propagation delay of every link, one way, ns."""
     host_delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
-    """Of links to hosts; none: as of the others."""
+    """Propagation delay of links to hosts, ns; none: as of the others."""
 
 
 class FatTree(FatTreeSpec, Links):
@@ -59,9 +59,9 @@ class Sample(Spec):
     ports: list[str]
     """Ports of switches, as in `s1:3`; `*`, `?` and `[..]` stand for what they do in a shell."""
     queues: list[Annotated[int, Field(ge=0, le=7)]] | None = None
-    """Their ids; none: all that the scheme has."""
+    """Ids of the queues; none: all that the scheme has."""
     every_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)]
-    """Nominal."""
+    """Nominal time between two looks, ns."""
 
 
 class Override(Spec):
@@ -88,14 +88,14 @@ class Phase(Spec):
     """Traffic that runs by itself: each phase begins and ends with a fabric that is quiet."""
 
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
-    """Of the rows in the results, of files and in messages. Two may have the same if no transport
-    runs both."""
+    """Name of the phase in rows of the results, in files and in messages. Two phases may have the
+    same if no transport runs both."""
     workload: str | dict[str, Any]
     """Workload file, relative to the scenario file, or its keys (docs/workloads.md)."""
     repeat: Annotated[int, Field(ge=1, le=MAX_ROUNDS)] = 1
     """How often it is run, each time with another seed."""
     transports: Annotated[list[Transport], Field(min_length=1)] | None = None
-    """Only schemes of these run it; none: all."""
+    """Transports whose schemes run it; none: all."""
     objects: Literal["generated", "files"] = "generated"
     """Under the wall clock. generated: the agents make the objects and check their hashes. files:
     each is a file, sent and fetched by the commands of `ebb-agent`; what has arrived is compared by
@@ -114,7 +114,7 @@ class ScenarioFile(FaultKeys, Spec):
     schemes: list[str]
     """Names of files in experiments/schemes, files of your own, or names in `override`."""
     override: dict[str, Override] = {}
-    """By name of scheme: parameters that differ here, `agent` and `fabric` as in its file."""
+    """Parameters that differ here, by name of the scheme: `agent` and `fabric` as in its file."""
     workload: str | dict[str, Any] | None = None
     """The traffic, if it is all in one phase: a workload file, relative to the scenario file, or
     its keys (docs/workloads.md)."""
@@ -128,15 +128,15 @@ class ScenarioFile(FaultKeys, Spec):
     fine enough; under the wall clock 50, or as much more as this machine needs, which a phase
     before the schemes tells."""
     seed: Seed | Annotated[list[Seed], Field(max_length=10_000)] = 1
-    """Of session ids and path entropy, and of a workload that has none of its own. Several: each
-    scheme runs with each (only in virtual time)."""
+    """Seed of session ids and path entropy, and of a workload that has none of its own. Several:
+    each scheme runs with each (only in virtual time)."""
     mtu_bytes: Annotated[int, Field(ge=576, le=9000)] = 1500
-    """IP packets of the hosts are not longer."""
+    """Longest IP packet of the hosts, bytes."""
     coding_bps: Annotated[int, Field(ge=0, le=MAX_RATE_BPS)] = 0
-    """In virtual time, how fast a host codes a block of SCDP where symbols were lost; 0: in no
-    time."""
+    """How fast a host codes a block of SCDP where symbols were lost, bit/s, in virtual time; 0: in
+    no time."""
     content: Literal["zeros", "pattern"] = "zeros"
-    """Of the objects in virtual time; pattern: different bytes everywhere, compared at the
+    """Content of the objects in virtual time; pattern: different bytes everywhere, compared at the
     receiver."""
     limit_ns: Annotated[int, Field(gt=0, le=MAX_TIME_NS)] = 1_000_000_000
     """Nominal time after which a phase is given up, flows open or not."""
@@ -147,8 +147,8 @@ class ScenarioFile(FaultKeys, Spec):
     """Nominal; how often it is noted how much of every object has arrived, in virtual time. 0:
     never."""
     warm_up_ns: Annotated[int, Field(ge=0, le=MAX_TIME_NS)] = 0
-    """What the switches' queues and ports count begins then; flows and the program's counters tell
-    of everything."""
+    """Nominal time from which on the switches' queues and ports count; flows and the program's
+    counters tell of everything."""
     sample: list[Sample] = []
     """Queues that are looked at again and again, in virtual time."""
 
@@ -175,7 +175,7 @@ class ScenarioFile(FaultKeys, Spec):
 
     @property
     def phases(self) -> list[Phase]:
-        """With the one that `workload` stands for."""
+        """The phases, or the one that `workload` stands for."""
         if self.workload is None:
             return self.phase
         return [Phase(name=ONLY, workload=self.workload)]

@@ -24,17 +24,17 @@ class Arrival:
     transfer: int
     begin_ns: float
     end_ns: float
-    """Infinite: it was not complete at the end of the run."""
+    """Nominal time at which it was complete; infinite: it was not at the end of the run."""
     at_ns: Numbers
     bytes: Numbers
 
     def by(self, instants: Numbers) -> Numbers:
-        """Linear between samples."""
+        """Bytes by these instants, linear between samples."""
         return np.interp(instants, self.at_ns, self.bytes)
 
 
 def arrivals(tables: Tables, traffic: str) -> list[Arrival]:
-    """Objects of a part of the workload, by their start."""
+    """Objects of a part of the workload, in the order of their start."""
     flows = tables["flows"].filter(pl.col("traffic") == traffic)
     columns = ("transfer", "destination", "offered_at_ns", "finished_at_ns", "status", "bytes")
     samples: dict[tuple[int, str], list[tuple[float, float]]] = {}
@@ -57,7 +57,8 @@ def arrivals(tables: Tables, traffic: str) -> list[Arrival]:
 
 
 def goodput_meanwhile(metric: Meanwhile, tables: Tables) -> float | None:
-    """In bit/s, of all objects of the part together, while every other one had some under way."""
+    """Goodput in bit/s of all objects of the part together, while every other part had some under
+    way."""
     parts = {name: arrivals(tables, name) for name in {metric.traffic, *metric.while_}}
     if not all(parts.values()):
         return None
@@ -76,7 +77,7 @@ def rates(metric: Rates | Fairness, tables: Tables) -> tuple[Numbers, list[Numbe
     under way all the time between them."""
     every = arrivals(tables, metric.traffic)
     instants = np.unique(np.concatenate([a.at_ns[1:] for a in every])) if every else np.array([])
-    # Those of the samples: a period apart; starts and ends lie between them.
+    # Instants of the samples are a period apart; starts and ends lie between them.
     periods = np.diff(instants)
     if len(periods) == 0:
         return instants, []
@@ -97,9 +98,10 @@ def jain(shares: Numbers) -> float:
 
 
 def fairness(metric: Fairness, tables: Tables) -> Numbers:
-    """`jain`: of every period in which the same two objects or more were under way, from
-    `settle_ns` after the last start or end on. `convergence`: by start of an object beside others,
-    time in ns until the index reaches `FAIR` for good, or until the next start or end."""
+    """`jain`: the index of every period in which the same two objects or more were under way, from
+    `settle_ns` after the last start or end on. `convergence`: for each start of an object beside
+    others the time in ns until the index reaches `FAIR` for good, or until the next start or
+    end."""
     at, each = rates(metric, tables)
     changes = sorted(
         {edge for a in arrivals(tables, metric.traffic) for edge in (a.begin_ns, a.end_ns)}

@@ -28,14 +28,14 @@ FUNCTIONS: dict[str, Callable[..., float]] = {"min": min, "max": max}
 
 
 class NotRunError(Exception):
-    """A claim needs trials that there are none of."""
+    """A claim needs trials of which there are none."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     mean: float
     half_width: float | None
-    """Of the 95 % confidence interval; None with one trial."""
+    """Half the width of the 95 % confidence interval; none with one trial."""
     trials: int
 
     @property
@@ -59,12 +59,12 @@ class Checked:
     ours: Estimate | None
     verdict: Verdict
     notes: list[str] = field(default_factory=list)
-    """Why it was not run, the reason of a "no", what the interval says."""
+    """Notes: why it was not run, the reason of a "no", what the interval says."""
     deviations: list[str] = field(default_factory=list)
 
 
 def estimate(numbers: Sequence[float]) -> Estimate:
-    """Mean over trials and Student's interval."""
+    """Mean over trials, with Student's interval."""
     return _interval(float(np.mean(numbers)), numbers)
 
 
@@ -229,7 +229,8 @@ def _point(node: ast.expr, known: Mapping[str, Any], whole: str) -> Any:
 
 
 def mean_of(rows: Sequence[Row], metric: str, scheme: str, labels: Mapping[str, Any]) -> float:
-    """Over the trials of the scheme at these points; axes it does not vary along do not matter."""
+    """Mean over the trials of the scheme at these points; axes that it does not vary along do not
+    matter."""
     numbers = [
         row[metric]
         for row in rows

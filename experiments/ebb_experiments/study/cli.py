@@ -182,7 +182,7 @@ def _tell_damage(what: Plan, console: Console, so: str) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    """That makes the report again, without what is only of this machine."""
+    """The command that makes the report again, without what is only of this machine."""
     names = [Path(name).name for name in options.names]
     if options.markdown and options.size == "full" and names in ([], known_experiments()):
         return "make results"

@@ -41,15 +41,15 @@ STYLE: Any = {
     "lines.markersize": 5,
 }
 DASHES = ("-", "--", ":", "-.")
-"""Of the points of `curves`."""
+"""Line styles of the points of `curves`."""
 PANEL_INCHES = (4.2, 3.1)
 DECADE = 10.0
 SHOWN_POINTS = 2_000
-"""Of a curve."""
+"""How many points of a curve are shown."""
 DRAWN_TRIALS = 3
-"""So many give an interval that is drawn."""
+"""How many trials it takes for an interval to be drawn."""
 LABEL_WIDTH = 34
-"""Characters as high as a panel."""
+"""How many characters of a label are as long as a panel is high."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def draw(figure: Figure, data: Data, directory: Path, kinds: Sequence[str]) -> l
 
 
 def _columns(panels: int) -> int:
-    """Of panels that a page shows side by side."""
+    """How many panels a page shows side by side."""
     return 2 if panels == 4 else min(panels, 3)
 
 
@@ -164,7 +164,8 @@ def _panel(figure: Figure, data: Data, place: Axes, panel: Scalar | None) -> Non
 
 
 def _plain(axis: Any) -> None:
-    """Numbers without powers of ten; below a decade a few of them, below two 1, 2 and 5 of each."""
+    """Writes numbers without powers of ten: below a decade a few of them, below two 1, 2 and 5 of
+    each."""
     low, high = axis.get_view_interval()
     if low > 0 and high < low * DECADE:
         axis.set_major_locator(MaxNLocator(4))
@@ -175,8 +176,8 @@ def _plain(axis: Any) -> None:
 
 
 def drawn_interval(ours: Estimate) -> float | None:
-    """Half an interval. With two trials, where Student's factor is 12.7, the bar says hardly
-    anything and hides everything else; claims show the number."""
+    """Half the interval that is drawn; none with few trials. With two, where Student's factor is
+    12.7, a bar says hardly anything and hides everything else; claims show the number."""
     return ours.half_width if ours.trials >= DRAWN_TRIALS else None
 
 
@@ -243,7 +244,7 @@ def _distribution(figure: Figure, data: Data, place: Axes, where: dict[str, Any]
 
 
 def thinned(values: Numbers, share: Numbers) -> tuple[Numbers, Numbers]:
-    """Of a distribution of many as many points as a figure can show, and all of its ends, which
+    """A distribution with as many points as a figure can show, and all of its ends, which
     logarithmic axes show."""
     if len(values) <= SHOWN_POINTS:
         return values, share
@@ -275,7 +276,7 @@ def _boxes(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 
 
 def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> None:
-    """Of the first seed."""
+    """Draws samples over time, of the first seed."""
     metric = data.experiment.metric[figure.metric]
     if isinstance(metric, Rates):
         _rates(figure, metric, data, place, where)
@@ -290,7 +291,7 @@ def _times(figure: Figure, data: Data, place: Axes, where: dict[str, Any]) -> No
 
 
 def _rates(figure: Figure, metric: Rates, data: Data, place: Axes, where: dict[str, Any]) -> None:
-    """A line for each object, each in another style; of the first seed."""
+    """Draws a line for each object, each in another style, of the first seed."""
     for scheme, look in _schemes(figure, data):
         for trial, tables in data.trials:
             if trial.scheme == scheme and _matches(trial.labels, where):
@@ -310,7 +311,7 @@ def _schemes(figure: Figure, data: Data) -> list[tuple[str, Look]]:
 
 
 def _curves(figure: Figure, data: Data, scheme: str) -> list[Scalar | None]:
-    """Points of the axis of `curves`; None for a scheme that does not vary along it."""
+    """Points of the axis of `curves`; `None` alone for a scheme that does not vary along it."""
     if figure.curves is None:
         return [None]
     only = _axis(data, figure.curves).only
@@ -335,7 +336,8 @@ def _points(data: Data, name: str | None) -> list[Scalar | None]:
 
 
 def _values(data: Data, metric: str, scheme: str, at: dict[str, Any]) -> list[float]:
-    """Of the trials there; a scheme that does not vary along an axis is the same everywhere."""
+    """Values of the trials there; a scheme that does not vary along an axis is the same
+    everywhere."""
     return [
         row[metric]
         for row in data.rows

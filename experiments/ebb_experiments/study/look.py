@@ -36,4 +36,4 @@ LOOKS: dict[str, Look] = {
     "scdp": Look("SCDP", PINK, "*"),
     "scdp-one-level": Look("SCDP without MLFQ", "#6A3D9A", "p", "--"),
 }
-"""In the order of legends."""
+"""Looks by scheme, in the order of legends."""

@@ -20,8 +20,9 @@ class _Common(Spec):
 
 
 class Flows(_Common):
-    """Of flows: `fct` in ns, `slowdown` = fct over that of an idle network, `goodput` in bit/s;
-    or a count of docs/agent-records.md per flow. Only flows that ended; `share` counts all."""
+    """A metric of flows: `fct` in ns, `slowdown` = fct over that of an idle network, `goodput` in
+    bit/s; or a count of docs/agent-records.md per flow. Only of flows that ended; `share` counts
+    all."""
 
     of: Literal["fct", "slowdown", "goodput", "packets_sent", "packets_received", "retransmitted",
                 "timeouts", "trimmed", "ce_marks", "decodes", "unneeded", "surplus"]  # fmt: skip
@@ -30,24 +31,24 @@ class Flows(_Common):
     """`share`: of the flows in which it is not 0; `above`: number of flows above `limit`;
     `outliers`: above the upper quartile by more than 1.5 of the distance between quartiles."""
     limit: float | None = None
-    """In units of the metric."""
+    """Limit of `above`, in units of the metric."""
     traffic: str | None = None
-    """Name of the part of the workload."""
+    """Part of the workload that counts, by name; none: all."""
     above_bytes: int = 0
     up_to_bytes: int | None = None
     destination: str | None = None
     unfinished: bool = False
-    """`goodput`: also of those open at the end of the run, of what has arrived."""
+    """Whether `goodput` is also that of flows open at the end of the run, of what has arrived."""
 
 
 class Jobs(_Common):
-    """Of jobs, what somebody waits for: all transfers with the same `job` (docs/workloads.md).
-    `completion` in ns; `goodput` in bit/s, 0 of those that did not end."""
+    """A metric of jobs, which somebody waits for: all transfers with the same `job`
+    (docs/workloads.md). `completion` in ns; `goodput` in bit/s, 0 for a job that did not end."""
 
     of: Literal["completion", "job-goodput"]
     stat: Stat | Literal["above-share"]
     limit: float | None = None
-    """Of `above-share`: the share of the jobs above it."""
+    """Limit of `above-share`, which is the share of the jobs above it, in units of the metric."""
     traffic: str
     bytes: Literal["once", "each"] = "each"
     """Whether its transfers carry the same bytes (replicas: once) or different ones."""
@@ -60,12 +61,13 @@ class Delay(_Common):
     of: Literal["switch-delay"]
     stat: Literal["mean", "p50", "p90", "p99", "p99.9", "max"]
     peer: str | None = None
-    """None: of all ports."""
+    """Switch or host that the port leads to; none: all ports."""
     queue: int | None = None
     of_each: Literal["packet", "instant", "probe"] = "packet"
-    """Of a port with one queue: `instant`: how long what is in the queue now takes to leave;
-    `probe`: what a packet would wait that arrived now, for the rest of the one being sent too. 0
-    while the port is idle. Percentiles as if all packets were as long."""
+    """What is asked: each packet, or, at a port with one queue, each instant. `instant`: how long
+    what is in the queue now takes to leave; `probe`: what a packet would wait that arrived now, for
+    the rest of the one being sent too. Both are 0 while the port is idle; percentiles are as if all
+    packets were of one length."""
 
     @model_validator(mode="after")
     def _one_port(self) -> Self:
@@ -81,13 +83,13 @@ class Port(_Common):
 
     of: Literal["throughput", "utilisation", "balance"]
     peer: str | list[str] | None = None
-    """Several: their mean."""
+    """Node that the port leads to; several: the mean of their ports."""
     switches: str = ""
 
 
 class Network(_Common):
-    """Of the whole network: packets `lost` for any reason, `trims`, `marks`; `finished`: share of
-    the flows that ended well; `ended_at`: when the last of them did, in ns."""
+    """A metric of the whole network: packets `lost` for any reason, `trims`, `marks`; `finished`:
+    share of the flows that ended well; `ended_at`: when the last of them did, in ns."""
 
     of: Literal["lost", "trims", "marks", "finished", "ended_at"]
     traffic: str | None = None
@@ -111,9 +113,10 @@ class Meanwhile(_Common):
 
 
 class Fairness(_Common):
-    """Of the objects of a part under way at the same time. `jain`: Jain's index of their rates in
-    every period of the samples, from `settle_ns` after a start or end on; `convergence`: from the
-    start of one beside others until the index stays above 0.95, in ns."""
+    """A metric of the objects of a part that are under way at the same time. `jain`: Jain's index
+    of their rates in every period of the samples, from `settle_ns` after a start or end on;
+    `convergence`: the time from the start of one beside others until the index stays above 0.95, in
+    ns."""
 
     of: Literal["jain", "convergence"]
     stat: Stat

@@ -27,16 +27,17 @@ from ebb_experiments.study.trial import BUILD, files_of, one_line
 from ebb_experiments.study.trials import Trial
 
 MOST_HOSTS = 20
-"""More agents than that are late on a machine with few processors: fat-tree(4) has 16."""
+"""Most hosts of a trial: more agents are late on a machine with few processors. fat-tree(4) has
+16."""
 MOST_SECONDS = 600.0
-"""Of a trial."""
+"""Longest time that a trial may take, in seconds."""
 MTU_BYTES = 1500
-"""Of the veths."""
+"""MTU of the veths."""
 EXPECTED = (InputError, ControllerError, AgentError, ProcessDied, OSError)
 
 
 def unfit(trial: Trial) -> str | None:
-    """Why the trial cannot be run on Mininet."""
+    """Why the trial cannot be run on Mininet; none: it can."""
     spec, topology = trial.loaded.spec, trial.loaded.topology
     if len(topology.hosts) > MOST_HOSTS:
         return f"{len(topology.hosts)} hosts; here are at most {MOST_HOSTS}, as in a fat-tree(4)"
@@ -53,7 +54,7 @@ def unfit(trial: Trial) -> str | None:
 
 
 def too_busy(meta: Mapping[str, Any]) -> str | None:
-    """Why a trial is not valid, of its meta.json; None: it is. Trials of before did not measure."""
+    """Why a trial is not valid, by its meta.json; none: it is. Old trials have no measurement."""
     needed, dilation = float(meta.get("needed_dilation", 0.0)), float(meta["dilation"])
     if needed <= dilation:
         return None
@@ -70,7 +71,8 @@ def run(
     of_inputs: str,
     console: Console,
 ) -> int:
-    """How many failed; the others go on."""
+    """Runs the trials that are not stored; returns how many failed. One that fails stops no
+    other."""
     if os.geteuid() != 0:
         raise InputError("--fabric mininet makes network namespaces: run it as root")
     from ebb_experiments.run.wall import Wall, Where  # Mininet is there

@@ -24,7 +24,7 @@ class Pace:
         self._workers = workers
 
     def ended(self, trial: Trial, seconds: float | None) -> None:
-        """None: it failed."""
+        """Notes how long a trial took; none: it failed."""
         classes = _likeness(trial)
         self._left[classes[0]] -= 1
         if seconds is not None:
@@ -32,7 +32,7 @@ class Pace:
                 self._seconds[kind].append(seconds)
 
     def left(self) -> float | None:
-        """Seconds; None as long as nothing is known."""
+        """Seconds that the trials left will take; none as long as nothing is known."""
         total = 0.0
         for kind, count in self._left.items():
             if count == 0:

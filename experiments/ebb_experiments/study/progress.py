@@ -20,7 +20,8 @@ LINE_SECONDS = 60
 def progress(
     console: Console, missing: Sequence[tuple[str, Trial]], store: Store, workers: int
 ) -> Iterator[Callable[[Trial, str], None]]:
-    """On a terminal a bar; elsewhere, as in a log, a line every so often."""
+    """Tells how far the trials are: on a terminal by a bar; elsewhere, as in a log, by a line every
+    so often."""
     pace = Pace([trial for _id, trial in missing], workers)
     told = begun = time.monotonic()
     with Progress(

@@ -44,7 +44,7 @@ class Picture:
 
     @property
     def shown(self) -> Path:
-        """In Markdown: an SVG of many points is longer than its pixels."""
+        """The picture that Markdown shows: an SVG of many points is longer than its pixels."""
         return next(path for path in self.files if path.suffix == ".png")
 
 
@@ -64,7 +64,7 @@ class Wall:
 
     @property
     def latest_start_us(self) -> float:
-        """How late agents were, at most, nominal."""
+        """How late an agent began, at most, in nominal us."""
         return max(float(tables.meta["latest_start_ns"]) for _t, tables in self.trials) / 1e3
 
 
@@ -81,7 +81,7 @@ class Chapter:
     checked: list[Checked]
     pictures: list[Picture]
     table: list[list[str]]
-    """Means over trials with their intervals; the first line are the headings."""
+    """Means over trials with their intervals; the first row has the headings."""
     wall: Wall
 
     @property
@@ -90,7 +90,7 @@ class Chapter:
 
     @property
     def claims(self) -> list[tuple[Checked, Checked]]:
-        """In virtual time and on Mininet."""
+        """The claims, checked in virtual time and on Mininet."""
         return list(zip(self.checked, self.wall.checked, strict=True))
 
     @property
@@ -112,7 +112,8 @@ class Chapter:
 
     @property
     def deviations(self) -> list[str]:
-        """Of all claims, each once; claims have them by their numbers here, from 1."""
+        """Deviations of all claims from the paper, each once; claims name them by their number
+        here, from 1."""
         return list(dict.fromkeys(d for claim in self.checked for d in claim.deviations))
 
     def numbers(self, claim: Checked) -> list[int]:
@@ -120,22 +121,22 @@ class Chapter:
 
     @property
     def anchor(self) -> str:
-        """Of its heading, as Markdown makes it."""
+        """Anchor of its heading, as Markdown makes it."""
         return self.name
 
 
 @dataclass(frozen=True)
 class Maker:
-    """Of the chapter about one experiment at one size, from the trials that are in the store."""
+    """Makes the chapter about one experiment at one size, from the trials that are in the store."""
 
     experiment: Experiment
     name: str
     size: str
     store: Store
     directory: Path
-    """For the figures."""
+    """Folder for the figures."""
     kinds: Sequence[str]
-    """Of figure files."""
+    """Kinds of figure files: `svg`, `png`."""
 
     def chapter(
         self,
@@ -255,7 +256,7 @@ def number(value: float) -> str:
 
 
 def shown(ours: Estimate) -> str:
-    """An interval far below the digits that are shown is 0."""
+    """A mean and its interval; one far below the digits that are shown is 0."""
     mean, half = number(ours.mean), ours.half_width
     if half is None:
         return mean
@@ -329,7 +330,7 @@ def _docs(directory: Path) -> str:
 
 
 def _commit() -> str:
-    """Of what evaluates; the chapters say with what their trials were run."""
+    """Commit of what evaluates; the chapters say with what their trials were run."""
     commit = versions(Binaries(BUILD))["commit"] or ""
     return short(commit)
 
@@ -343,7 +344,7 @@ def _published(value: float | str) -> str:
 
 
 def _cell(text: str) -> str:
-    """Fits into a Markdown table."""
+    """Text that fits into a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

@@ -34,7 +34,7 @@ class Plan:
     stored: list[tuple[str, Trial]]
     missing: list[tuple[str, Trial]]
     damaged: list[str]
-    """What is wrong with stored results that therefore count as missing."""
+    """Stored results that count as missing, each with what is wrong with it."""
 
     @property
     def some(self) -> bool:
@@ -60,7 +60,7 @@ def plan(trials: Sequence[Trial], store: Store, inputs: str) -> Plan:
 
 @contextmanager
 def cluster(address: str | None, workers: int | None) -> Iterator[Client]:
-    """The user's, or processes on this machine, one trial at a time in each."""
+    """The user's cluster, or processes on this machine, with one trial at a time in each."""
     if address is not None:
         try:
             client = Client(address, timeout=CONNECT_SECONDS)  # type: ignore[no-untyped-call]
@@ -128,8 +128,8 @@ def run(
     expected: dict[str, str],
     console: Console,
 ) -> int:
-    """Every trial is stored as soon as it ends, so whatever interrupts this can be taken up again.
-    Returns how many failed; the others go on."""
+    """Runs trials. Every one is stored as soon as it ends, so that an interrupted run can be taken
+    up again. Returns how many failed; one that fails stops no other."""
     failed = 0
     fit = fit_workers(client, build, expected, console)
 
@@ -172,7 +172,7 @@ def run(
 
 @contextmanager
 def _kept_if_interrupted(futures: dict[Any, tuple[str, Trial]], store: Store) -> Iterator[None]:
-    """What has ended on the workers may not be here yet."""
+    """Stores, when interrupted, what has ended on the workers and is not here yet."""
     try:
         yield
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ class Variant(Override):
     """A scheme of the experiment: an override of a scheme's file, and how it is drawn."""
 
     look: str | None = None
-    """Row of `look.py`; none: the one of its name."""
+    """Row of `look.py`; none: the one of the scheme's name."""
     set: dict[str, Any] = {}
     """Paths of the scenario that differ with it, as in `axis.set`."""
 
@@ -39,9 +39,9 @@ class Axis(Spec):
     .drain_fraction` or `agent.SECTION.KEY` of the running scheme."""
     values: list[Scalar] = []
     cases: dict[str, dict[str, Any]] = {}
-    """Instead of `set` and `values`: by name, the paths that differ."""
+    """Points by name, each with the paths that differ; instead of `set` and `values`."""
     only: list[str] | None = None
-    """Schemes that vary along it; the others run once and have no value of it."""
+    """Schemes that vary along the axis; the others run once and have no point of it."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -65,17 +65,17 @@ class Size(Spec):
     seeds: Annotated[int, Field(ge=1, le=MAX_SEEDS)] | list[int]
     """How many, from 1 on, or which ones: a trial each."""
     axes: dict[str, list[Scalar]] = {}
-    """By name of the axis, other points than its own."""
+    """Other points than an axis has in general, by name of the axis."""
     set: dict[str, Any] = {}
     """Paths that differ at this size."""
     schemes: list[str] | None = None
-    """Only these."""
+    """Schemes that run at this size; none: all."""
     reduced: str | None = None
     """What is less than in the paper; shown with every claim."""
 
 
 class OnMininet(Spec):
-    """For `--fabric mininet`."""
+    """What `--fabric mininet` needs."""
 
     dilation: Annotated[float, Field(ge=1, le=10_000)] = 100
     """How many times slower than nominal, so that this machine keeps up."""
@@ -83,7 +83,7 @@ class OnMininet(Spec):
 
 class Figure(Spec):
     name: str
-    """Of the file."""
+    """Name of the figure's file."""
     title: str
     kind: Literal["line", "bars", "cdf", "rank", "box", "time"]
     metric: str
@@ -99,7 +99,7 @@ class Figure(Spec):
     """Points of other axes; none: all points of these together."""
     log: Literal["", "x", "y", "xy"] = ""
     label: str | None = None
-    """Of the values, without the unit; none: the metric's."""
+    """Label of the values, without the unit; none: the metric's."""
     schemes: list[str] | None = None
     note: str = ""
 
@@ -113,7 +113,7 @@ class Claim(Spec):
     published: float | str | list[float | str]
     """The paper's number, or its words; with `each` one for each point."""
     band: tuple[float | None, float | None] | list[tuple[float | None, float | None]]
-    """Within which we call it reproduced: from, to; with `each` maybe one for each point."""
+    """Values that count as reproduced: from, to; with `each` maybe one band for each point."""
     each: dict[str, list[Scalar]] = {}
     """One axis with points: a row for each; the expression knows the point by the axis' name."""
     unit: str = ""
@@ -121,7 +121,7 @@ class Claim(Spec):
     """Section, table or figure; none: the experiment's."""
     deviations: list[str] = []
     reason: str | None = None
-    """Of a "no", once it has been found."""
+    """Reason of a "no", once it has been found."""
 
     @model_validator(mode="after")
     def _lists_match(self) -> Self:
@@ -144,7 +144,7 @@ class Experiment(Spec):
     set: dict[str, Any] = {}
     """Paths that differ from the scenario with all schemes, as in `axis.set`."""
     scheme: dict[str, Variant]
-    """In the order of figures and tables."""
+    """Schemes in the order of figures and tables."""
     axis: list[Axis] = []
     size: dict[Literal["quick", "full"], Size]
     mininet: OnMininet = OnMininet()
@@ -152,7 +152,7 @@ class Experiment(Spec):
     figure: list[Figure] = []
     claim: list[Claim] = []
     deviations: list[str] = []
-    """From the paper, at any size; shown with every claim."""
+    """Deviations from the paper at any size; shown with every claim."""
 
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
@@ -194,7 +194,7 @@ def known_experiments() -> list[str]:
 
 
 def experiment_file(name: str) -> Path:
-    """By its name in experiments/papers, or a file of one's own."""
+    """Path of an experiment, by its name in experiments/papers, or of a file of one's own."""
     path = Path(name)
     if path.suffix == ".toml":
         return path
@@ -206,5 +206,5 @@ def experiment_file(name: str) -> Path:
 
 
 def load_experiment(path: Path) -> Experiment:
-    """Raises `InputError` in one line."""
+    """Loads an experiment file. Raises `InputError` in one line."""
     return validate(Experiment, load(path), str(path))

@@ -49,16 +49,17 @@ class Store:
         return None
 
     def seconds(self, trial: Trial, trial_id: str) -> float | None:
-        """Real time that it took; None: it is not there."""
+        """Real time that a stored trial took, in seconds; none: it is not there."""
         if not self.has(trial, trial_id):
             return None
         return float(self.read(trial, trial_id).meta["wall_seconds"])
 
     def write(self, trial: Trial, trial_id: str, files: Mapping[str, bytes]) -> None:
-        """All files appear at once or none does. An `OSError` names the file that did not fit."""
+        """Stores a trial: all files appear at once or none does. An `OSError` names the file that
+        did not fit."""
         directory = self.path(trial, trial_id)
         part = directory.with_name(f".{trial_id}.part")
-        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
         try:
             part.mkdir(parents=True)
             for name, content in files.items():
@@ -76,7 +77,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Tables:
-    """Of one trial, read when they are asked for."""
+    """The tables of one trial, each read when it is asked for."""
 
     directory: Path
 

@@ -57,12 +57,12 @@ def parts(build: Path | None = None, fabric: Fabric = "virtual") -> dict[str, st
 
 
 def inputs(of: dict[str, str]) -> str:
-    """All parts as one fingerprint."""
+    """Fingerprint of all parts together."""
     return hashlib.sha256(json.dumps(of, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def differing(expected: dict[str, str], build: Path | None = None) -> str | None:
-    """What of this process' Ebb is not as expected, in words."""
+    """In words, what of this process' Ebb is not as expected; none: nothing."""
     here = parts(build)
     other = [name for name in expected if here.get(name) != expected[name]]
     if not other:
@@ -89,7 +89,8 @@ def _sources(fabric: Fabric) -> dict[str, list[Path]]:
 
 @cache
 def _of_file(path: Path, _changed_ns: int, _size: int) -> str:
-    """A source is what it was when the process imported it; a program may be built anew."""
+    """Fingerprint of a file. A source is what it was when the process imported it; a program may be
+    built anew."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -105,7 +106,7 @@ class Failure:
 def attempt(
     trial: Trial, build: Path | None, expected: dict[str, str]
 ) -> dict[str, bytes] | Failure:
-    """As `run_trial`, but does not raise."""
+    """Does what `run_trial` does, but returns a `Failure` instead of raising."""
     try:
         return run_trial(trial, build, expected)
     except Exception as error:  # whatever it is, it is this trial's, and is told in a line
@@ -117,7 +118,7 @@ def one_line(error: BaseException) -> str:
 
 
 def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dict[str, bytes]:
-    """Files of the trial by name. Raises what `Run.go` raises."""
+    """Runs a trial; returns its files by name. Raises what `Run.go` raises."""
     other = differing(expected, build)
     if other:
         raise OtherInputsError(f"this worker has another Ebb: {other}; `make build` of one commit")
@@ -131,7 +132,7 @@ def run_trial(trial: Trial, build: Path | None, expected: dict[str, str]) -> dic
 
 
 def files_of(trial: Trial, results: Results, of_inputs: str, begun: float) -> dict[str, bytes]:
-    """Files by name. `begun`: in seconds since the epoch."""
+    """Files of a trial by name. `begun`: when it began, in seconds since the epoch."""
     files = {f"{rows.name}.parquet": _parquet(rows) for rows in results.tables.values()}
     meta = results.run | {
         "experiment": trial.experiment,

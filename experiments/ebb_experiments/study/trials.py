@@ -34,13 +34,14 @@ class Trial:
     scheme: str
     seed: int
     labels: dict[str, Scalar]
-    """Axis to point; axes that the scheme does not vary along are not there."""
+    """Points by axis; axes that the scheme does not vary along are not there."""
     loaded: Loaded
-    """The whole scenario."""
+    """The whole scenario of the trial."""
     fabric: Fabric = "virtual"
 
     def id(self, inputs: str) -> str:
-        """The same for the same content and inputs, on any machine; readable at the front."""
+        """Name of the trial, the same for the same content and inputs on any machine; readable at
+        the front."""
         spec = self.loaded.spec.model_dump(mode="json", exclude={"workload", "phase", "topology"})
         content: dict[str, Any] = {
             "spec": spec,
@@ -63,7 +64,7 @@ class Trial:
 
 
 def trials(experiment: Experiment, name: str, size: str, folder: Path) -> list[Trial]:
-    """Seeds outermost, so that after a while everything has been seen once."""
+    """All trials; seeds are outermost, so that after a while everything has been seen once."""
     if size not in experiment.size:
         raise InputError(f"{name} has no size '{size}'; it has {', '.join(experiment.size)}")
     chosen: Size = experiment.size[size]

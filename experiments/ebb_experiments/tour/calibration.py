@@ -16,7 +16,8 @@ from ebb_experiments.scenario.spec import MAX_DILATION
 from ebb_experiments.tour.summary import Round, SchemeResult
 
 USUAL_DILATION = 50
-"""What two processors keep up with. Not less on faster ones, so that runs can be compared."""
+"""Dilation that two processors keep up with. It is not less on faster ones, so that runs can be
+compared."""
 PULLING = ("ndp", "scdp")
 PHASE = "incast"
 CALM = 0.5
@@ -32,7 +33,7 @@ class Calibration:
     at: float
     """Dilation at which it was measured."""
     dilation: float
-    """Chosen; `at`: that is enough."""
+    """Dilation that was chosen; the same as `at` if that is enough."""
 
     def __str__(self) -> str:
         chosen = "kept" if self.dilation == self.at else f"{self.dilation:g} times slower instead"
@@ -66,7 +67,7 @@ class TooBusy:
 
     worst: Mapping[str, Load]
     dilation: int
-    """That would have been enough."""
+    """Dilation that would have been enough."""
     allowed_ns: float
 
     @property
@@ -88,7 +89,7 @@ class TooBusy:
 def too_busy(
     results: Mapping[str, SchemeResult], dilation: Dilation, packet_ns: float
 ) -> TooBusy | None:
-    """None: the machine kept up, as far as it was measured."""
+    """Judges a run; none: the machine kept up, as far as it was measured."""
     worst: dict[str, tuple[float, Load]] = {}
     for name, result in results.items():
         needs = [(load.needed(dilation.factor, packet_ns), load) for load in result.loads]

@@ -14,9 +14,9 @@ from ebb_experiments.tour.summary import SchemeResult, span_ns, total
 
 TRIMMING_SCHEMES = ("ndp", "scdp")
 RETURNING_SCHEMES = ("ndp-return",)
-"""Their control queue overflows on purpose."""
+"""Schemes whose control queue overflows on purpose."""
 QUEUE_ORDER = ("tcp-droptail", "dctcp", "hull")
-"""Average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
+"""Schemes by their average queue in the incast, longest first (HULL sections 3.1 and 6.1)."""
 INCAST, WRITE = "incast", "write"
 """Phases that claims are about; a scenario may have others, or not these."""
 
@@ -25,10 +25,10 @@ INCAST, WRITE = "incast", "write"
 class Check:
     claim: str
     holds: bool | None
-    """None: skipped, because these switches cannot show it."""
+    """Whether it holds; none: skipped, because these switches cannot show it."""
     seen: str
     measured: frozenset[str] = frozenset()
-    """Schemes whose times, queues and losses it compares: they must be valid."""
+    """Schemes whose times, queues and losses the check compares, which must be valid."""
 
 
 NO_RATE = "BMv2 has no link rate (docs/targets.md)"
@@ -144,7 +144,7 @@ def _timeouts(results: Mapping[str, SchemeResult]) -> Iterator[Check]:
 
 
 def _timeouts_of(result: SchemeResult) -> int:
-    """Of the flows that the incast is about."""
+    """Timeouts of the flows that the incast is about."""
     return sum(total(each.own, "timeouts") for each in result.of(INCAST))
 
 

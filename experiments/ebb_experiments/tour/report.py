@@ -12,7 +12,7 @@ from ebb_experiments.results.numbers import percentile
 from ebb_experiments.tour.summary import Round, SchemeResult, goodput_fraction, total
 
 Results = Mapping[str, SchemeResult]
-"""By scheme."""
+"""Results by scheme."""
 STORED, READ = "write", "read"
 """Phases of the table of storage."""
 CLOSELY = "incast"
@@ -54,7 +54,7 @@ PLAIN_AFTER_GOODPUT = (
 
 
 def phases(results: Results) -> list[str]:
-    """Those that every scheme ran."""
+    """Names of the phases that every scheme ran."""
     ran = [{each.phase: None for each in result.rounds} for result in results.values()]
     return [phase for phase in ran[0] if all(phase in other for other in ran)] if ran else []
 
@@ -144,7 +144,7 @@ def storage_rows(results: Results, rate_bps: int) -> list[list[str]]:
 
 
 def storage_table(results: Results, rate_bps: int) -> Table | None:
-    """None if no scheme writes and reads."""
+    """The table of storage; none if no scheme writes and reads."""
     rows = storage_rows(results, rate_bps)
     if not rows:
         return None
@@ -162,7 +162,7 @@ def storage_table(results: Results, rate_bps: int) -> Table | None:
 
 
 def _in_order(host: str) -> tuple[int, str]:
-    """h5 before h13."""
+    """Key by which hosts sort: h5 comes before h13."""
     return len(host), host
 
 
@@ -195,7 +195,7 @@ def _drawn(
 
 
 def markdown(results: Results, rate_bps: int) -> str:
-    """Both tables."""
+    """Both tables as Markdown."""
     columns = ("scheme", *(f"{phase} goodput %" for phase in phases(results)))
     rows = [row(name, results, rate_bps) for name in results]
     text = _markdown((*columns, *PLAIN_AFTER_GOODPUT), rows)

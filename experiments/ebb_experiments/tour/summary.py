@@ -25,7 +25,8 @@ class FabricCounts:
     max_queue_bytes: int | None
     average_queue_bytes: float | None
     dropped_packets: int
-    """For want of room, by a queue or by the program that it handed the packet back to."""
+    """Packets dropped for want of room, by a queue or by the program that it handed them back
+    to."""
     trimmed_packets: int
     trim_dropped_packets: int
     """Headers that reached neither the receiver nor, where they are returned, the sender."""
@@ -33,7 +34,7 @@ class FabricCounts:
     """Headers turned round to their sender."""
     ce_marks: int
     link_lost_packets: int = 0
-    """On faulty links, as far as the switches tell: BMv2 does not."""
+    """Packets lost on faulty links, as far as the switches tell: BMv2 does not."""
 
     @classmethod
     def of(cls, results: Results) -> FabricCounts:
@@ -62,7 +63,8 @@ class FabricCounts:
 
     @classmethod
     def total(cls, counts: Sequence[FabricCounts]) -> FabricCounts:
-        """Several phases: sums, the highest maximum, the mean of the averages."""
+        """Counts of several phases together: sums, the highest maximum, the mean of the
+        averages."""
         highest = [c.max_queue_bytes for c in counts if c.max_queue_bytes is not None]
         averages = [c.average_queue_bytes for c in counts if c.average_queue_bytes is not None]
         return cls(
@@ -82,7 +84,7 @@ def _packets(rows: Iterable[Row], which: Callable[[Row], bool]) -> int:
 
 
 def busiest(flows: Sequence[Row]) -> str | None:
-    """The host that most flows go to; of several the first."""
+    """The host that most flows go to, the first of several; none without flows."""
     counts = Counter(row["destination"] for row in flows if row["destination"] is not None)
     return counts.most_common(1)[0][0] if counts else None
 
@@ -134,7 +136,7 @@ class SchemeResult:
         return next(iter(self.of(phase)), None)
 
     def fabric(self, *phases: str) -> FabricCounts:
-        """Of these; of none: of all."""
+        """Counts of these phases; with none named, of all."""
         chosen = [each for each in self.rounds if not phases or each.phase in phases]
         return FabricCounts.total([each.fabric for each in chosen])
 
@@ -155,7 +157,7 @@ def total(flows: Iterable[Row], key: str) -> int:
 
 
 def span_ns(flows: Sequence[Row]) -> float | None:
-    """From the first start to the last finish, nominal; None if a flow failed."""
+    """Nominal time from the first start to the last finish; none if a flow failed."""
     if not flows or any(flow["status"] != "finished" for flow in flows):
         return None
     begin = min(flow["started_at_ns"] for flow in flows)
