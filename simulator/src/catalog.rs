@@ -4,6 +4,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use ebb_host::ObjectNames;
 use ebb_transport::object::{Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource};
 use ebb_transport::{Scheme, object::ObjectSource};
 use ebb_units::Duration;
@@ -25,28 +26,19 @@ pub struct Catalog {
     pub scheme: Scheme,
     /// By their numbers in the workload.
     pub addresses: Vec<Ipv4Addr>,
-    /// Names of objects begin with it, as those of `ebb-agent bench` do.
-    pub prefix: String,
+    /// As those of `ebb-agent bench`.
+    pub names: ObjectNames,
     pub content: Content,
     /// How long a fetch waits for its first byte.
     pub patience: Duration,
 }
 
 impl Catalog {
-    pub fn name(&self, transfer: u64) -> String {
-        format!("{}{transfer}", self.prefix)
-    }
-
-    /// The transfer that an object belongs to.
-    pub fn transfer_of(&self, name: &str) -> Option<u64> {
-        name.strip_prefix(&self.prefix)?.parse().ok()
-    }
-
     /// The stream of a transfer, the same at every host that has it. Nothing is hashed: receivers
     /// know what to expect.
     pub fn envelope(&self, transfer: &Transfer) -> Result<Envelope, EnvelopeError> {
         let header = EnvelopeHeader {
-            name: self.name(transfer.id),
+            name: self.names.of(transfer.id),
             content_bytes: transfer.bytes,
             sha256: [0; 32],
         };
@@ -95,18 +87,10 @@ mod tests {
         Catalog {
             scheme: Scheme::Ndp,
             addresses: Vec::new(),
-            prefix: "w0-".into(),
+            names: ObjectNames::new(0),
             content,
             patience: Duration::ZERO,
         }
-    }
-
-    #[test]
-    fn objects_have_the_names_of_their_transfers() {
-        let catalog = catalog(Content::Zeros);
-        assert_eq!(catalog.transfer_of(&catalog.name(17)), Some(17));
-        assert_eq!(catalog.transfer_of("w1-17"), None);
-        assert_eq!(catalog.transfer_of("w0-x"), None);
     }
 
     #[test]

@@ -328,7 +328,7 @@ impl Network {
         Ok(Catalog {
             scheme: self.scheme,
             addresses: planned.map(address).collect::<Result<_>>()?,
-            prefix: plan.prefix(),
+            names: plan.names(),
             content: self.content,
             patience: Duration::from_nanos(self.patience_ns),
         })

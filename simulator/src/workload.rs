@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
+use ebb_host::ObjectNames;
 use ebb_transport::{MAX_SENDERS, Scheme, group_address};
 use ebb_workload::{After, Format, Host, HostId, Kind, Schedule, Transfer, Workload};
 use serde::Deserialize;
@@ -145,13 +146,12 @@ impl Plan {
         }
     }
 
-    /// Names of objects begin with it: what `ebb-agent bench` would call them.
-    pub fn prefix(&self) -> String {
-        let fingerprint = match self {
+    /// What `ebb-agent bench` would call the objects.
+    pub fn names(&self) -> ObjectNames {
+        ObjectNames::new(match self {
             Plan::Drawn(workload) => workload.fingerprint(),
             Plan::Listed(_) => 0,
-        };
-        format!("w{fingerprint:016x}-")
+        })
     }
 
     /// Goes through all transfers, so that what `scheme` cannot do is known before anything starts.

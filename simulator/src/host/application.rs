@@ -2,11 +2,13 @@
 //! what became of them. `docs/agent-records.md` has what is told, `docs/workloads.md` when things
 //! start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use ebb_host::{Engine, Error, Fetch, Host, Limits, Listen, Output, Peer, Ports, Send, TransferId};
+use ebb_host::{
+    Engine, Error, Fetch, Host, Limits, Listen, Output, Peer, PlayedTransfer, Player, Ports, Send,
+};
 use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{EPHEMERAL_PORTS, Event, FlowId, FlowRecord, Scheme, Status, Transport};
 use ebb_units::Instant;
@@ -52,13 +54,9 @@ pub enum Told {
 pub struct Application {
     pub(super) catalog: Arc<Catalog>,
     pub(super) host: Host<Objects>,
-    pub(super) share: Share,
+    pub(super) player: Player,
     /// Fetches that were due when the host was told of them, and since when.
     due: Vec<(Instant, Arc<Transfer>)>,
-    /// Transfers that this host has started, by its numbers for them.
-    started: BTreeMap<TransferId, u64>,
-    /// Transfers that have not ended and of which a flow has.
-    flow_told: BTreeSet<u64>,
     pub(super) arrivals: BTreeMap<FlowId, Arrivals>,
     pub(super) told: Vec<Told>,
 }
@@ -124,12 +122,10 @@ impl Application {
         };
         host.listen(CLIENT, listen, &mut Only { scheme, transport })?;
         Ok(Application {
+            player: Player::new(Share::new(me, 0), catalog.names.clone()),
             catalog,
             host,
-            share: Share::new(me, 0),
             due: Vec::new(),
-            started: BTreeMap::new(),
-            flow_told: BTreeSet::new(),
             arrivals: BTreeMap::new(),
             told: Vec::new(),
         })
@@ -137,7 +133,7 @@ impl Application {
 
     /// Tells it of a transfer that concerns it, before its time.
     pub fn add(&mut self, now: Instant, transfer: Arc<Transfer>, transport: &mut dyn Transport) {
-        self.share.add(transfer);
+        self.player.share.add(transfer);
         for transfer in self.plan(now, transport) {
             self.due.push((now, transfer));
         }
@@ -152,9 +148,9 @@ impl Application {
     /// wait for its confirmation.
     pub fn unfinished(&self, traffic: &[String]) -> usize {
         if traffic.is_empty() {
-            return self.share.to_end() + self.host.serving();
+            return self.player.share.to_end() + self.host.serving();
         }
-        let open = self.share.iter().filter(|open| {
+        let open = self.player.share.iter().filter(|open| {
             open.part == Part::Start && traffic.iter().any(|name| **name == *open.transfer.traffic)
         });
         open.count()
@@ -162,19 +158,23 @@ impl Application {
 
     /// Transfers that this host has started, or is to start, and that have not ended.
     pub fn to_end(&self) -> usize {
-        self.share.to_end()
+        self.player.share.to_end()
     }
 
     /// Transfers that this host starts and that have not ended, and those that never start.
     pub fn rest(&self) -> (impl Iterator<Item = &Open>, impl Iterator<Item = &Open>) {
-        let open = self.share.iter();
+        let open = self.player.share.iter();
         let ours = open.filter(|open| open.part == Part::Start);
-        (ours, self.share.not_started().iter())
+        (ours, self.player.share.not_started().iter())
     }
 
     /// When [`act`](Self::act) has something to do.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let fetch = self.share.next_deadline_ns().map(Instant::from_nanos);
+        let fetch = self
+            .player
+            .share
+            .next_deadline_ns()
+            .map(Instant::from_nanos);
         let due = self.due.first().map(|(at, _)| *at);
         let all = [self.host.next_deadline(), fetch, due];
         all.into_iter().flatten().min()
@@ -197,13 +197,13 @@ impl Application {
     /// Does what the share of this host says is to be done. Returns what is to be fetched.
     fn plan(&mut self, now: Instant, transport: &mut dyn Transport) -> Vec<Arc<Transfer>> {
         let mut fetches = Vec::new();
-        while let Some(action) = self.share.poll_action(now.as_nanos()) {
+        while let Some(action) = self.player.share.poll_action(now.as_nanos()) {
             match action {
                 Action::Send { transfer, at_ns } => self.send(now, transfer, at_ns, transport),
                 Action::Fetch { transfer } => fetches.push(transfer),
                 Action::Offer { transfer } => self.offer(now, transfer, transport),
                 Action::Withdraw { id } => {
-                    let name = self.catalog.name(id);
+                    let name = self.player.names.of(id);
                     if let Err(error) = self.host.withdraw(CLIENT, &name) {
                         tracing::debug!("withdraw: {error}");
                     }
@@ -225,7 +225,7 @@ impl Application {
         let send = Send {
             scheme,
             to: self.catalog.peers(&transfer.destinations),
-            name: self.catalog.name(id),
+            name: self.player.names.of(id),
             priority: transfer.priority,
             group: None,
             unicast: !self.catalog.is_grouped(&transfer),
@@ -241,7 +241,7 @@ impl Application {
         let (id, scheme) = (transfer.id, self.catalog.scheme);
         let fetch = Fetch {
             scheme,
-            name: self.catalog.name(id),
+            name: self.player.names.of(id),
             from: self.catalog.peers(&transfer.sources),
             priority: transfer.priority,
             patience: None,
@@ -255,7 +255,7 @@ impl Application {
 
     fn offer(&mut self, now: Instant, transfer: Arc<Transfer>, transport: &mut dyn Transport) {
         let (id, scheme) = (transfer.id, self.catalog.scheme);
-        let name = self.catalog.name(id);
+        let name = self.player.names.of(id);
         let engine = &mut Only { scheme, transport };
         let offered = self.host.offer(now, (CLIENT, id), name, transfer, engine);
         self.fail_unless(now, id, offered);
@@ -281,23 +281,19 @@ impl Application {
                 Output::Reply {
                     request, result, ..
                 } => match result {
-                    Ok(Some(transfer)) => {
-                        self.started.insert(transfer, request);
-                    }
+                    Ok(Some(transfer)) => self.player.handle_started(transfer, request),
                     Ok(None) => {}
                     Err(error) => self.fail_unless(now, request, Err(error)),
                 },
-                Output::Told { told, .. } => self.told(now, told),
+                Output::Told { told, .. } => self.take_told_by_host(now.as_nanos(), told),
             }
         }
     }
 
-    fn told(&mut self, now: Instant, told: ebb_host::Told) {
+    fn take_told_by_host(&mut self, now_ns: u64, told: ebb_host::Told) {
         match told {
             ebb_host::Told::Incoming { header, .. } => {
-                if let Some(id) = self.catalog.transfer_of(&header.name) {
-                    self.share.handle_begun(now.as_nanos(), id);
-                }
+                self.player.handle_incoming(now_ns, &header.name);
             }
             ebb_host::Told::Flow {
                 transfer,
@@ -307,61 +303,38 @@ impl Application {
                 sha256_ok,
                 record,
             } => {
+                let name = header.as_ref().map(|header| &*header.name);
+                self.tell_arrivals(flow, name);
+                let good = record.status == Status::Finished;
+                let played = self.player.handle_flow(now_ns, transfer, name, good);
                 let ended = Ended {
-                    open: None,
+                    open: played.open,
                     started_at_ns: started.map(Instant::as_nanos),
                     header,
                     intact: sha256_ok,
                     record: *record,
                 };
-                self.flow_ended(now, transfer, flow, ended);
+                self.told.push(Told::Flow(Box::new(ended)));
             }
             ebb_host::Told::End { transfer, failure } => {
-                if let Some(id) = self.started.remove(&transfer) {
-                    self.transfer_ended(now, id, failure);
-                }
+                let ended = self.player.handle_end(now_ns, transfer, failure);
+                self.tell_end(ended);
             }
             ebb_host::Told::Progress { .. } => {}
         }
     }
 
-    /// A flow has ended. Transfers that this host started end later.
-    fn flow_ended(&mut self, now: Instant, transfer: TransferId, flow: FlowId, ended: Ended) {
-        let of_ours = self.started.get(&transfer).copied();
-        let name = ended.header.as_ref().map(|header| &*header.name);
-        let named = name.and_then(|name| self.catalog.transfer_of(name));
-        if of_ours.is_none() && name.is_none() {
-            // It failed before it said whether it brings an object.
-            return;
-        }
-        if let (Some(transfer), Some(arrivals)) = (named, self.arrivals.remove(&flow))
-            && !arrivals.at_ns.is_empty()
+    fn tell_arrivals(&mut self, flow: FlowId, name: Option<&str>) {
+        if let Some(transfer) = name.and_then(|name| self.player.names.transfer(name))
+            && let Some(arrivals) = self.arrivals.remove(&flow)
         {
             self.told.push(Told::Arrivals { transfer, arrivals });
         }
-        let id = of_ours.or(named);
-        let good = ended.record.status == Status::Finished;
-        let open = id.and_then(|id| self.share.open(id)).cloned();
-        self.told
-            .push(Told::Flow(Box::new(Ended { open, ..ended })));
-        match id {
-            Some(id) if of_ours.is_some() => {
-                self.flow_told.insert(id);
-            }
-            Some(id) => {
-                self.share.handle_end(now.as_nanos(), id, good);
-            }
-            None => {}
-        }
     }
 
-    /// A transfer that this host started has ended.
-    fn transfer_ended(&mut self, now: Instant, id: u64, failure: Option<String>) {
-        let told = self.flow_told.remove(&id);
-        let good = failure.is_none();
-        let open = self.share.handle_end(now.as_nanos(), id, good);
-        if let (Some(open), Some(reason)) = (open, failure)
-            && !told
+    fn tell_end(&mut self, ended: Option<PlayedTransfer>) {
+        if let Some(PlayedTransfer { open, untold, .. }) = ended
+            && let Some(reason) = untold
         {
             self.told.push(Told::Failed { open, reason });
         }
@@ -370,7 +343,8 @@ impl Application {
     /// Ends a transfer that cannot start.
     fn fail_unless(&mut self, now: Instant, id: u64, result: Result<(), Error>) {
         if let Err(error) = result {
-            self.transfer_ended(now, id, Some(error.message));
+            let ended = self.player.handle_failed(now.as_nanos(), id, error.message);
+            self.tell_end(ended);
         }
     }
 }

@@ -88,9 +88,9 @@ impl Application {
         transport: &'a dyn Transport,
     ) -> impl Iterator<Item = Unfinished<'a>> {
         self.host.incoming_objects().filter_map(move |object| {
-            let transfer = self.catalog.transfer_of(&object.header?.name)?;
+            let transfer = self.player.names.transfer(&object.header?.name)?;
             Some(Unfinished {
-                open: self.share.open(transfer)?,
+                open: self.player.share.open(transfer)?,
                 peer: object.peer,
                 arrived_bytes: transport.progress(object.flow)?.arrived_bytes,
                 arrivals: self.arrivals.get(&object.flow).unwrap_or(&NONE),

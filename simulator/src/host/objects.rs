@@ -54,7 +54,7 @@ impl Storage for Objects {
 
     fn open(&mut self, _: Key, _: Option<()>, header: &EnvelopeHeader) -> Result<Sink, String> {
         Ok(Sink {
-            transfer: self.catalog.transfer_of(&header.name),
+            transfer: self.catalog.names.transfer(&header.name),
             content_bytes: header.content_bytes,
             envelope_left: header.head_bytes(),
             received: 0,

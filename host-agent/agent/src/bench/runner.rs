@@ -1,13 +1,14 @@
-//! What one host does of a workload, and when: its [`Share`] of the schedule, which it reads ahead.
+//! What one host does of a workload, and when: a [`Player`] whose share of the schedule is read ahead.
 
 use std::sync::Arc;
 
-use ebb_workload::{Action, HostId, Open, Schedule, Share, Transfer};
+use ebb_host::{ObjectNames, Player};
+use ebb_workload::{Action, HostId, Schedule, Share, Transfer};
 
 pub struct Runner {
     schedule: Schedule,
     next: Option<Transfer>,
-    share: Share,
+    pub player: Player,
     /// The time that the schedule calls 0.
     epoch_ns: u64,
     /// How long before its start a transfer is prepared.
@@ -15,11 +16,17 @@ pub struct Runner {
 }
 
 impl Runner {
-    pub fn new(mut schedule: Schedule, me: HostId, epoch_ns: u64, lead_ns: u64) -> Self {
+    pub fn new(
+        mut schedule: Schedule,
+        names: ObjectNames,
+        me: HostId,
+        epoch_ns: u64,
+        lead_ns: u64,
+    ) -> Self {
         Self {
             next: schedule.next(),
             schedule,
-            share: Share::new(me, epoch_ns),
+            player: Player::new(Share::new(me, epoch_ns), names),
             epoch_ns,
             lead_ns,
         }
@@ -32,43 +39,26 @@ impl Runner {
     /// What is to be done now. Ask until `None`.
     pub fn poll_action(&mut self, now_ns: u64) -> Option<Action> {
         self.read_ahead(now_ns);
-        self.share.poll_action(now_ns)
+        self.player.share.poll_action(now_ns)
     }
 
     /// When [`poll_action`](Self::poll_action) has something that it has not now.
     pub fn next_deadline_ns(&self) -> Option<u64> {
         let read = self.next.as_ref().map(|transfer| self.read_at_ns(transfer));
-        read.into_iter().chain(self.share.next_deadline_ns()).min()
+        read.into_iter()
+            .chain(self.player.share.next_deadline_ns())
+            .min()
     }
 
     /// The end of everything that this host has to do with.
     pub fn is_done(&self) -> bool {
-        self.next.is_none() && self.share.is_done()
+        self.next.is_none() && self.player.share.is_done()
     }
 
     /// When nothing has happened for so long that nothing will, if nothing happens.
     pub fn gives_up_at_ns(&self, patience_ns: u64) -> Option<u64> {
         let all_read = self.next.is_none();
-        all_read.then(|| self.share.last_ns().saturating_add(patience_ns))
-    }
-
-    pub fn open(&self, id: u64) -> Option<&Open> {
-        self.share.open(id)
-    }
-
-    /// What has not ended, and what never started; leaves none.
-    pub fn take_rest(&mut self) -> (Vec<Open>, Vec<Open>) {
-        self.share.take_rest()
-    }
-
-    /// The first bytes of a transfer have arrived here.
-    pub fn handle_begun(&mut self, now_ns: u64, id: u64) {
-        self.share.handle_begun(now_ns, id);
-    }
-
-    /// A transfer has ended here; `good`: with all its bytes. `None`: it is none that was open.
-    pub fn handle_end(&mut self, now_ns: u64, id: u64, good: bool) -> Option<Open> {
-        self.share.handle_end(now_ns, id, good)
+        all_read.then(|| self.player.share.last_ns().saturating_add(patience_ns))
     }
 
     fn read_at_ns(&self, transfer: &Transfer) -> u64 {
@@ -83,7 +73,7 @@ impl Runner {
             let transfer = self.next.take();
             self.next = self.schedule.next();
             if let Some(transfer) = transfer {
-                self.share.add(Arc::new(transfer));
+                self.player.share.add(Arc::new(transfer));
             }
         }
     }

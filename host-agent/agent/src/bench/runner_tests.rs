@@ -17,7 +17,15 @@ fn runners(traffic: &str, hosts: u32) -> Vec<Runner> {
     }
     let no_files = |_: &str| Err("none".to_owned());
     let workload = Workload::parse(&text, Format::Toml, no_files).unwrap();
-    let host = |index| Runner::new(workload.schedule().unwrap(), HostId(index), EPOCH, LEAD);
+    let host = |index| {
+        Runner::new(
+            workload.schedule().unwrap(),
+            ObjectNames::new(0),
+            HostId(index),
+            EPOCH,
+            LEAD,
+        )
+    };
     (0..hosts).map(host).collect()
 }
 
@@ -46,7 +54,7 @@ fn run(runners: &mut [Runner]) -> Vec<(u64, Arc<Transfer>)> {
             under_way.pop_first();
             let transfer = &transfers[&id];
             for host in transfer.sources.iter().chain(&transfer.destinations) {
-                let ended = runners[host.index()].handle_end(now, id, true);
+                let ended = runners[host.index()].player.share.handle_end(now, id, true);
                 assert_eq!(
                     ended.unwrap().transfer.id,
                     id,
@@ -213,7 +221,7 @@ fn a_replica_sends_on_with_the_first_bytes() {
     };
     let replica = &mut hosts[transfer.destinations[0].index()];
     assert_eq!(actions(replica, EPOCH), []);
-    replica.handle_begun(EPOCH + 7, transfer.id);
+    replica.player.share.handle_begun(EPOCH + 7, transfer.id);
     let [
         Action::Send {
             transfer: on,
@@ -226,7 +234,13 @@ fn a_replica_sends_on_with_the_first_bytes() {
     assert_eq!(*at_ns, EPOCH + 7);
     assert_eq!(on.sources, transfer.destinations);
     // Its end changes nothing more.
-    assert!(replica.handle_end(EPOCH + 9, transfer.id, true).is_some());
+    assert!(
+        replica
+            .player
+            .share
+            .handle_end(EPOCH + 9, transfer.id, true)
+            .is_some()
+    );
     assert_eq!(actions(replica, EPOCH + 9), []);
 }
 
@@ -241,12 +255,22 @@ fn what_waits_for_a_failure_never_starts() {
         panic!("one send first");
     };
     assert_eq!(host.gives_up_at_ns(5), Some(EPOCH + 5));
-    assert!(host.handle_end(EPOCH + 100, transfer.id, false).is_some());
-    assert!(host.handle_end(EPOCH + 100, transfer.id, true).is_none());
+    assert!(
+        host.player
+            .share
+            .handle_end(EPOCH + 100, transfer.id, false)
+            .is_some()
+    );
+    assert!(
+        host.player
+            .share
+            .handle_end(EPOCH + 100, transfer.id, true)
+            .is_none()
+    );
     assert_eq!(actions(&mut host, EPOCH + 100), []);
     assert_eq!(host.gives_up_at_ns(5), Some(EPOCH + 105));
     assert!(!host.is_done(), "the other host's have not come");
-    let (open, not_started) = host.take_rest();
+    let (open, not_started) = host.player.share.take_rest();
     assert_eq!((open.len(), not_started.len()), (3, 2));
     assert!(open.iter().all(|open| open.part == Part::Receive));
 }

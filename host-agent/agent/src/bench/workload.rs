@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer};
 use ebb_transport::Scheme;
 use ebb_units::Duration;
 use ebb_workload::{
@@ -90,12 +91,8 @@ struct Run<'a> {
     scheme: Scheme,
     link_rate_bps: f64,
     epoch_ns: u64,
-    /// Objects of this run begin with it: a host with another workload or seed is found out.
-    prefix: String,
     /// What answers are waited for.
     asked: BTreeMap<u64, Asked>,
-    /// Our transfers by the daemon's numbers.
-    by_daemon: BTreeMap<u64, u64>,
     /// Of transfers whose flows have begun or ended.
     times: BTreeMap<u64, Times>,
     warned: bool,
@@ -146,16 +143,20 @@ impl<'a> Run<'a> {
         }));
         Ok(Self {
             client,
-            runner: Runner::new(schedule, me, epoch_ns, args.lead_ns),
+            runner: Runner::new(
+                schedule,
+                ObjectNames::new(fingerprint),
+                me,
+                epoch_ns,
+                args.lead_ns,
+            ),
             tally: Tally::default(),
             args,
             me,
             scheme,
             link_rate_bps: workload.link_rate_bps,
             epoch_ns,
-            prefix: format!("w{fingerprint:016x}-"),
             asked: BTreeMap::new(),
-            by_daemon: BTreeMap::new(),
             times: BTreeMap::new(),
             warned: false,
         })
@@ -239,12 +240,7 @@ impl<'a> Run<'a> {
     }
 
     fn name(&self, id: u64) -> String {
-        format!("{}{id}", self.prefix)
-    }
-
-    /// The transfer that an object of this run belongs to.
-    fn id_of(&self, name: &Value) -> Option<u64> {
-        name.as_str()?.strip_prefix(&self.prefix)?.parse().ok()
+        self.runner.player.names.of(id)
     }
 
     fn addresses(&self, ids: &[HostId]) -> Vec<Host> {
@@ -263,11 +259,14 @@ impl<'a> Run<'a> {
         match (asked, reply.result) {
             (Some(Asked::Start(id)), Outcome::Ok(value)) => {
                 if let Some(transfer) = value["transfer"].as_u64() {
-                    self.by_daemon.insert(transfer, id);
+                    self.runner.player.handle_started(transfer, id);
                 }
             }
             (Some(Asked::Start(id) | Asked::Offer(id)), Outcome::Error(error)) => {
-                self.end(id, false, Some(&error.to_string()));
+                let now_ns = clock::now().as_nanos();
+                let player = &mut self.runner.player;
+                let ended = player.handle_failed(now_ns, id, error.to_string());
+                self.transfer_ended(now_ns, ended);
             }
             (Some(Asked::Withdraw), Outcome::Error(error)) => {
                 tracing::debug!("withdraw: {error}");
@@ -277,31 +276,29 @@ impl<'a> Run<'a> {
     }
 
     fn event(&mut self, event: Event) {
+        let now_ns = clock::now().as_nanos();
+        let player = &mut self.runner.player;
         match event {
-            Event::Incoming { name, .. } => {
-                if let Some(id) = self.id_of(&Value::from(name)) {
-                    self.runner.handle_begun(clock::now().as_nanos(), id);
-                }
-            }
-            Event::Flow { transfer, record } => self.flow(transfer, record),
+            Event::Incoming { name, .. } => player.handle_incoming(now_ns, &name),
+            Event::Flow { transfer, record } => self.flow(now_ns, transfer, record),
             Event::End { transfer, ending } => {
-                if let Some(id) = self.by_daemon.remove(&transfer) {
-                    match ending {
-                        Ending::Finished => self.end(id, true, None),
-                        Ending::Failed(reason) => self.end(id, false, Some(&reason)),
-                    }
-                }
+                let failure = match ending {
+                    Ending::Finished => None,
+                    Ending::Failed(reason) => Some(reason),
+                };
+                let ended = player.handle_end(now_ns, transfer, failure);
+                self.transfer_ended(now_ns, ended);
             }
             Event::Progress { .. } => {}
         }
     }
 
-    /// A flow has ended. Those that this host started end their transfer with [`Event::End`].
-    fn flow(&mut self, daemon_transfer: u64, record: Value) {
-        let of_ours = self.by_daemon.get(&daemon_transfer).copied();
-        let id = of_ours.or_else(|| self.id_of(&record["name"]));
-        let open = id.and_then(|id| self.runner.open(id)).cloned();
+    /// A flow has ended. Transfers that this host started end with [`Event::End`].
+    fn flow(&mut self, now_ns: u64, daemon_transfer: u64, record: Value) {
         let good = record["status"] == "finished" && record["sha256_ok"] != false;
+        let name = record["name"].as_str();
+        let player = &mut self.runner.player;
+        let PlayedFlow { open, ended } = player.handle_flow(now_ns, daemon_transfer, name, good);
         self.warn_of_another_run(&record);
         let mut line = Map::new();
         line.insert("event".to_owned(), json!("flow"));
@@ -324,10 +321,8 @@ impl<'a> Run<'a> {
             line.extend(record);
         }
         record::print_json(&Value::Object(line));
-        if let Some(open) = open
-            && open.part != Part::Start
-        {
-            self.end(open.transfer.id, good, None);
+        if let Some(open) = open.filter(|_| ended) {
+            self.tally.ended(&open, good, now_ns, None);
         }
     }
 
@@ -338,7 +333,7 @@ impl<'a> Run<'a> {
             digits.is_some_and(|(digits, _)| u64::from_str_radix(digits, 16).is_ok())
         };
         let name = record["name"].as_str().unwrap_or_default();
-        if is_of_a_run(name) && !name.starts_with(&self.prefix) && !self.warned {
+        if is_of_a_run(name) && self.runner.player.names.transfer(name).is_none() && !self.warned {
             self.warned = true;
             tracing::warn!(
                 "{} runs another workload than this host (`{name}` is none of it): give all hosts \
@@ -348,15 +343,14 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A transfer has ended. `reason`: why it failed, where no flow tells it.
-    fn end(&mut self, id: u64, good: bool, reason: Option<&str>) {
-        let now_ns = clock::now().as_nanos();
-        let Some(open) = self.runner.handle_end(now_ns, id, good) else {
+    /// A transfer has ended that this host started, or was to start.
+    fn transfer_ended(&mut self, now_ns: u64, ended: Option<PlayedTransfer>) {
+        let Some(PlayedTransfer { open, good, untold }) = ended else {
             return;
         };
-        let times = self.times.remove(&id);
-        if let Some(reason) = reason {
-            self.print_transfer(&open, "failed", Some(reason));
+        let times = self.times.remove(&open.transfer.id);
+        if let Some(reason) = untold {
+            self.print_transfer(&open, "failed", Some(&reason));
         }
         self.tally.ended(&open, good, now_ns, times);
     }
@@ -373,7 +367,7 @@ impl<'a> Run<'a> {
     }
 
     fn finish(&mut self, stopped: bool) {
-        let (open, not_started) = self.runner.take_rest();
+        let (open, not_started) = self.runner.player.share.take_rest();
         for open in &open {
             self.print_transfer(open, "unfinished", None);
         }
