@@ -1,0 +1,159 @@
+"""What commands are told to do under the wall clock, and what is made of what they tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ebb_controller import ebb_tm_pb2 as tm
+from ebb_experiments.results.flows import FlowTable
+from ebb_experiments.run.agents import Agent, Agents, Line
+from ebb_experiments.run.players import Commands, Plan, same_file
+from ebb_experiments.run.run import Binaries, Task
+from ebb_experiments.run.wall import _between, _take_off
+from ebb_experiments.scenario.loaded import load_scenario, resolve
+from ebb_experiments.scenario.spec import ScenarioFile
+from ebb_topologies.files import InputError, validate
+
+ROOT = Path(__file__).resolve().parents[2]
+BINARIES = Binaries(ROOT / "build")
+TOUR = ROOT / "experiments" / "scenarios" / "tour.toml"
+
+needs_agent = pytest.mark.skipif(
+    not BINARIES.agent.exists(), reason="needs build/ebb-agent: run `make build`"
+)
+
+
+def plan(directory: Path, scheme: str, label: str, file: Path = TOUR) -> Plan:
+    loaded = load_scenario(file, [scheme])
+    (play,) = (play for play in loaded.plays(scheme) if play.label == label)
+    agents: Any = Agents(None, BINARIES.agent, directory / "records", "test")  # type: ignore[arg-type]
+    return Plan.of(Task(loaded, scheme, 1, play, directory), agents)
+
+
+@needs_agent
+def test_only_scdp_sends_to_a_group(tmp_path: Path) -> None:
+    assert plan(tmp_path, "scdp", "write").receivers == [("h13", "h5", "h9")]
+    assert plan(tmp_path, "ndp", "write").receivers == []
+
+
+@needs_agent
+def test_the_tour_is_what_its_page_says(tmp_path: Path) -> None:
+    """Eight hosts send at the same instant, to a port that is loaded since 8 ms."""
+    schedule = plan(tmp_path, "ndp", "incast1").schedule
+    begun = sorted((line["traffic"], line["start_ns"]) for line in schedule)
+    dilation = load_scenario(TOUR).dilation
+    late = round(dilation.time(8_000_000))
+    assert begun == [("background", 0), *[("incast", late)] * 8]
+    assert {tuple(line["destinations"]) for line in schedule} == {("h1",)}
+    # NDP reads a part from each replica, SCDP all from all of them.
+    parts = plan(tmp_path, "ndp", "read").schedule
+    assert sorted(line["sources"] for line in parts) == [["h13"], ["h5"], ["h9"]]
+    (whole,) = plan(tmp_path, "scdp", "read").schedule
+    assert sorted(whole["sources"]) == ["h13", "h5", "h9"]
+    assert 0 <= sum(line["bytes"] for line in parts) - whole["bytes"] < 3
+
+
+@needs_agent
+def test_what_waits_for_others_takes_agents_that_play_by_themselves(tmp_path: Path) -> None:
+    traffic = {
+        "name": "search",
+        "pattern": {"type": "partition-aggregate", "fan_out": 2, "query_bytes": 100,
+                    "service": {"type": "fixed", "value_ns": 10}},
+        "arrivals": {"type": "once"},
+        "size": {"type": "fixed", "bytes": 1_000},
+    }  # fmt: skip
+    phase = {"name": "search", "objects": "files", "workload": {"traffic": [traffic]}}
+    table = {"single_rack": {"hosts": 4}, "schemes": ["ndp"], "phase": [phase]}
+    loaded = resolve(validate(ScenarioFile, table, "test"), "test", tmp_path)
+    (play,) = loaded.plays("ndp")
+    agents: Any = Agents(None, BINARIES.agent, tmp_path / "records", "test")  # type: ignore[arg-type]
+    made = Plan.of(Task(loaded, "ndp", 1, play, tmp_path), agents)
+    with pytest.raises(InputError, match=r"'search' has a query .* \"generated\" can"):
+        Commands(made).prepare()
+
+
+def ended(role: str, line: Line, **keys: Any) -> Line:
+    """What an agent tells of a flow of a transfer from h1 to h16 in a fat-tree of 4 ports."""
+    ends = ("10.0.0.2:9000", "10.3.1.3:7000")
+    local, peer = ends if role == "sender" else reversed(ends)
+    counts = dict.fromkeys(
+        (
+            *("packets_sent", "payload_bytes_sent", "retransmitted", "timeouts", "returned"),
+            *("packets_received", "trimmed", "ce_marks", "duplicates", "decodes", "unneeded"),
+        ),
+        1,
+    )
+    return counts | {
+        "event": "flow", "role": role, "local": local, "peer": peer, "session": 7,
+        "name": f"file-{line['id']}.bin", "stream_bytes": 9, "started_at_ns": 50,
+        "finished_at_ns": 90, "status": "finished", "sha256_ok": True, **keys,
+    }  # fmt: skip
+
+
+def told(made: Plan, *lines: Line, running: bool = False) -> Commands:
+    """Commands of which one process has told these."""
+    player = Commands(made, start_ns=40)
+    output = made.task.directory / "lines"
+    output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    process: Any = SimpleNamespace(running=running, died=lambda: "send ended: no route")
+    agent = Agent(process, output, lambda: None)
+    made.agents.started.append(agent)
+    player.running[made.schedule[0]["id"]] = agent
+    return player
+
+
+@needs_agent
+def test_what_arrived_is_compared_with_what_was_sent(tmp_path: Path) -> None:
+    made = plan(tmp_path, "ndp", "file")
+    (line,) = made.schedule
+    sender, receiver = ended("sender", line), ended("receiver", line)
+    # The daemon tells what its client has told.
+    player = told(made, sender, receiver, receiver)
+    player._make_file(line)
+    sent = tmp_path / "files" / "file-0.bin"
+    arrived = tmp_path / "received" / "h16" / "file-0.bin"
+    assert sent.stat().st_size == line["bytes"] == 4_000_000
+
+    def row() -> dict[str, Any]:
+        flows = FlowTable(made.task.loaded.topology, made.task.loaded.dilation, made.task.head)
+        for each in player.lines():
+            flows.append(each)
+        (found,) = flows.table()
+        return found
+
+    assert player.settled()
+    assert (row()["status"], row()["reason"]) == ("failed", "receiver: not what was sent")
+    arrived.write_bytes(sent.read_bytes())
+    assert same_file(arrived, sent)
+    assert (row()["status"], row()["phase"], row()["source"]) == ("finished", "file", "h1")
+    assert row()["bytes"] == 4_000_000
+
+
+@needs_agent
+def test_a_command_that_fails_without_a_flow_is_a_transfer_that_failed(tmp_path: Path) -> None:
+    made = plan(tmp_path, "ndp", "file")
+    player = told(made)
+    assert player.done()
+    assert not player.settled()
+    (line,) = player.lines()
+    assert (line["event"], line["status"]) == ("transfer", "failed")
+    assert line["reason"] == "send ended: no route"
+    assert not told(made, running=True).done()
+
+
+def test_what_is_counted_begins_with_the_phase() -> None:
+    before = {"s1": {"port_in": [(5, 50), (7, 70)]}}
+    after = {"s1": {"port_in": [(9, 90), (2, 20)]}}  # the second began again with its switch
+    assert _between(before, after) == {"s1": {"port_in": [(4, 40), (2, 20)]}}
+
+    def stats(**drops: int) -> tm.Stats:
+        count = {reason: tm.Count(packets=n, bytes=n) for reason, n in drops.items()}
+        return tm.Stats(drops=[tm.OtherDrops(port=1, reason=r, count=c) for r, c in count.items()])
+
+    now = stats(down=9, loss=4, old=3)
+    _take_off(stats(down=5, old=3), now)
+    assert [(drop.reason, drop.count.packets) for drop in now.drops] == [("down", 4), ("loss", 4)]
