@@ -33,14 +33,20 @@ def known_schemes() -> list[str]:
     return sorted(path.stem for path in SCHEMES.glob("*.toml"))
 
 
+def scheme_file(name: str, folder: Path | None = None) -> Path:
+    """Of a scheme by its name in experiments/schemes, or a file of one's own, relative to a folder;
+    none: to the one that we are in."""
+    path = Path(name) if folder is None else folder / name
+    if path.suffix in (".toml", ".json"):
+        return path
+    if name not in known_schemes():
+        raise InputError(
+            f"unknown scheme '{name}'; known: {', '.join(known_schemes())} "
+            "(or a .toml or .json file)"
+        )
+    return SCHEMES / f"{name}.toml"
+
+
 def load_scheme(name: str) -> Scheme:
-    """A scheme by the name of its file in experiments/schemes, or a file of one's own."""
-    path = Path(name)
-    if path.suffix not in (".toml", ".json"):
-        if name not in known_schemes():
-            raise InputError(
-                f"unknown scheme '{name}'; known: {', '.join(known_schemes())} "
-                "(or a .toml or .json file)"
-            )
-        path = SCHEMES / f"{name}.toml"
+    path = scheme_file(name)
     return validate(Scheme, load(path), str(path))

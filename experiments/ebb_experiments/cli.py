@@ -36,6 +36,7 @@ from ebb_experiments.run.fault_runner import check_separate
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.wall import Wall, Where
+from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 from ebb_experiments.scenario.spec import MAX_DILATION, MIN_DILATION
 from ebb_experiments.tour import report
@@ -218,7 +219,7 @@ def _tour(wall: Wall, console: Console, started: float, stay: bool) -> int:
 
 def _scheme(wall: Wall, name: str, status: Status) -> SchemeResult:
     """Runs a scheme, and keeps the tables of what it did."""
-    loaded, directory = wall.loaded, RESULTS / name
+    loaded, directory = wall.loaded, RESULTS / file_name(name)
     plays = list(loaded.plays(name))
     clear(directory)
     run = Run(loaded, name, loaded.spec.seeds[0], wall, directory).plays()

@@ -16,7 +16,6 @@ import pyarrow.parquet
 import pytest
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
-from ebb_experiments.run.progress import expectation
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.simulator import SimulatorError
 from ebb_experiments.run.virtual import Virtual
@@ -159,24 +158,6 @@ def test_an_interrupted_run_leaves_no_process_and_no_results(tmp_path: Path) -> 
     assert process.returncode == 130
     assert not any(Path(f"/proc/{pid}").exists() for pid in simulators)
     assert not (results / "run.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("ended", "expected"),
-    [
-        (0, "at most 3:00 to go"),  # a quarter of the limit took a minute
-        (10, "about 9:00 to go"),  # a tenth of the transfers did
-        (100, "about 0:00 to go"),
-    ],
-)
-def test_the_expected_end(ended: int, expected: str) -> None:
-    told = expectation(60.0, 25.0, 100.0, ended, 100 - ended)
-    assert str(told) == expected
-
-
-def test_nothing_is_expected_of_a_run_that_has_just_begun() -> None:
-    assert str(expectation(0.5, 0.0, 1e9, 0, 10)) == ""
-    assert str(expectation(60.0, 1.0, 1e9, 0, 10)) == ""  # years: the limit is no news
 
 
 # -- faults -----------------------------------------------------------------------------------

@@ -151,6 +151,18 @@ def test_loads_are_of_the_hosts_links_and_slowed_with_them(tmp_path: Path) -> No
     assert own.phases[0].workload["link_rate_bps"] == 5
 
 
+def test_a_scheme_of_ones_own_is_beside_the_scenario_or_where_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (beside := tmp_path / "beside").mkdir()
+    (here := tmp_path / "here").mkdir()
+    (here / "mine.toml").write_text('transport = "reno"\nlabel = "of the command line"\n')
+    monkeypatch.chdir(here)
+    assert load(beside, schemes=["mine.toml"]).schemes["mine.toml"].label == "of the command line"
+    (beside / "mine.toml").write_text('transport = "reno"\nlabel = "of the scenario"\n')
+    assert load(beside, schemes=["mine.toml"]).schemes["mine.toml"].label == "of the scenario"
+
+
 def test_phases_are_run_in_order_by_those_whom_they_concern(tmp_path: Path) -> None:
     seeded = {"name": "b", "workload": {"seed": 7, "traffic": []}, "transports": ["scdp"]}
     phases = [phase("a", repeat=2), seeded]

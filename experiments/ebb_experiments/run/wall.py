@@ -37,6 +37,7 @@ from ebb_experiments.run.fault_runner import FaultRunner, RepairableFabric
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import Benches, Commands, Plan, Player
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
+from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded
 
 POLL_SECONDS = 0.02
@@ -161,7 +162,7 @@ class Wall:
 
     def carry_out(self, task: Task) -> Results:
         """Raises what the parts of the fabric raise."""
-        prefix = f"{task.scheme}-{task.play.label}"
+        prefix = file_name(f"{task.scheme}-{task.play.label}")
         agents = Agents(self.net, self.where.binaries.agent, task.directory / "records", prefix)
         plan = Plan.of(task, agents)
         files = task.play.traffic.objects == "files"

@@ -328,7 +328,8 @@ class FabricControl(Protocol):
 
 
 def file_name(text: str) -> str:
-    """A name as the fabric service takes it: of letters, digits, "-", "_" and "."."""
+    """A name of letters, digits, "-", "_" and ".", as the fabric service takes it: one part of a
+    path."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", text)
 
 

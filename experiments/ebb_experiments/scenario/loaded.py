@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ebb_controller.multicast import MulticastGroup, check
-from ebb_controller.scheme import SCHEMES, Scheme, known_schemes
+from ebb_controller.scheme import Scheme, known_schemes, scheme_file
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError, load, validate
 from ebb_topologies.model import Topology, from_table, load_topology
@@ -225,14 +225,9 @@ def _topology(spec: ScenarioFile, folder: Path) -> Topology:
 
 def _scheme(name: str, override: Override | None, folder: Path) -> Scheme:
     file = name if override is None or override.scheme is None else override.scheme
-    path = folder / file
-    if path.suffix not in (".toml", ".json"):
-        if file not in known_schemes():
-            raise InputError(
-                f"unknown scheme '{file}'; known: {', '.join(known_schemes())} "
-                "(or a .toml or .json file)"
-            )
-        path = SCHEMES / f"{file}.toml"
+    if not (folder / file).exists() and Path(file).exists():
+        folder = Path()  # of the command line
+    path = scheme_file(file, folder)
     table = load(path)
     where = str(path)
     if override is not None:

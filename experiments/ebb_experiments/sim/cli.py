@@ -17,16 +17,22 @@ from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column, Table
 
 from ebb_experiments.results.numbers import percentile
 from ebb_experiments.results.results import Results, clear
 from ebb_experiments.run import simulator
 from ebb_experiments.run.agents import AgentError
-from ebb_experiments.run.progress import expectation
 from ebb_experiments.run.run import Binaries, Run
 from ebb_experiments.run.virtual import Virtual, Watch
+from ebb_experiments.scenario.faults import file_name
 from ebb_experiments.scenario.loaded import Loaded, load_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -93,7 +99,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     for name in loaded.schemes:
         for seed in loaded.spec.seeds:
             label = name if len(loaded.spec.seeds) == 1 else f"{name}, seed {seed}"
-            directory = options.out / loaded.name / name
+            directory = options.out / loaded.name / file_name(name)
             if label != name:
                 directory /= f"seed-{seed}"
             directory.mkdir(parents=True, exist_ok=True)
@@ -129,6 +135,7 @@ class _Bar:
             BarColumn(bar_width=20),
             TextColumn("{task.fields[text]}"),
             TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=console,
             transient=True,
         )
@@ -156,12 +163,13 @@ class _Bar:
         self._first = self._first or time.monotonic() - 0.5
         seconds = time.monotonic() - self._first
         at_ns = at.at_ns / self._dilation
-        end = expectation(seconds, at_ns, self._limit_ns, at.ended, at.unfinished)
+        transfers = at.ended + at.unfinished
         text = (
-            f"{at_ns / 1e6:.2f} ms simulated, {at.ended} of {at.ended + at.unfinished} transfers, "
-            f"{at.events / seconds / 1e6:.2f} M events/s  {end}"
+            f"{at_ns / 1e6:.2f} ms simulated, {at.ended} of {transfers} transfers, "
+            f"{at.events / seconds / 1e6:.2f} M events/s"
         )
-        self._bar.update(self._task, completed=end.share, text=text)
+        share = max(at.ended / max(1, transfers), min(1.0, at_ns / self._limit_ns))
+        self._bar.update(self._task, completed=share, text=text)
 
 
 _COLUMNS = (
