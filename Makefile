@@ -2,7 +2,8 @@
 #
 #   make run [K=4] [SCHEMES=dctcp,ndp] [DILATION=50] [SWITCH=ebb|bmv2] [P4C=ebb-p4c|p4c-bm2-ss] [CLI=1]
 #            [SCENARIO=experiments/scenarios/link-failure.toml] [FUSED=0: a process per switch] [THREADS=2]
-#   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet] | make report
+#   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
+#   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
 #   make test | lint | build | clean
 
@@ -17,7 +18,8 @@ BUILD := build
 CARGO := cargo
 # The folders too: a file that was removed has no time of change.
 P4_SOURCES := p4src p4src/include $(wildcard p4src/*.p4 p4src/include/*.p4)
-RUST_SOURCES := Cargo.toml Cargo.lock $(shell find common host-agent simulator switch -name '*.rs' -o -name '*.proto' -o -name '*.p4' -o -name Cargo.toml)
+RUST_SOURCES := Cargo.toml Cargo.lock $(shell find common host-agent simulator switch \
+  -name '*.rs' -o -name '*.proto' -o -name '*.p4' -o -name Cargo.toml)
 PROTOS := ebb_tm ebb_fabric
 PROTO_MODULES := $(PROTOS:%=controller/ebb_controller/%_pb2.py)
 
@@ -51,10 +53,12 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run sim experiments experiment report results bench test test-rust test-python test-ptf test-e2e lint clean
+.PHONY: help setup build run sim experiments experiment report results bench \
+  test test-rust test-python test-ptf test-e2e lint clean
 
-help: ## this list
+help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@echo; sed -n '3,/^$$/s/^#   //p' Makefile
 
 setup: ## install what is missing (apt, Rust, Python environment)
 	@tools/setup
@@ -84,7 +88,8 @@ $(BUILD)/fabric.json: $(P4_SOURCES) $(BUILD)/.binaries
 	@$(call compile,$(BUILD)/ebb-p4c)
 
 $(BUILD)/%/fabric.json: $(P4_SOURCES)
-	@command -v '$(P4C)' >/dev/null || { echo "P4C=$(P4C): no such command; ebb-p4c, or p4c-bm2-ss of p4lang/p4c" >&2; exit 1; }
+	@command -v '$(P4C)' >/dev/null || \
+	  { echo "P4C=$(P4C): no such command; ebb-p4c, or p4c-bm2-ss of p4lang/p4c" >&2; exit 1; }
 	@mkdir -p $(@D)
 	@$(call compile,'$(P4C)')
 
@@ -93,7 +98,8 @@ build: $(BUILD)/.binaries $(BUILD)/fabric.json $(PROGRAM)/fabric.json $(PROTO_MO
 run: build ## fat-tree up, every scheme run and compared (a minute and a half)
 	@$(PYTHON) -m ebb_experiments.cli --switch '$(SWITCH)' --program '$(PROGRAM)' \
 	  $(if $(SCENARIO),--scenario '$(SCENARIO)') $(if $(K),--k '$(K)') $(if $(SCHEMES),--schemes '$(SCHEMES)') \
-	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused) $(if $(THREADS),--threads '$(THREADS)')
+	  $(if $(DILATION),--dilation '$(DILATION)') $(if $(CLI),--cli) $(if $(filter 0,$(FUSED)),--no-fused) \
+	  $(if $(THREADS),--threads '$(THREADS)')
 
 sim: .venv/.study-installed build ## SCENARIO in virtual time (default: a permutation on the fat-tree)
 	@$(PYTHON) -m ebb_experiments.sim.cli '$(or $(SCENARIO),experiments/scenarios/sim/permutation.toml)'
@@ -107,7 +113,7 @@ EXPERIMENT := $(PYTHON) -m ebb_experiments.study.cli
 experiments: .venv/.study-installed build ## the papers' experiments, quick size, and a report
 	@$(EXPERIMENT) run --size quick $(if $(CLUSTER),--cluster '$(CLUSTER)')
 
-experiment: .venv/.study-installed build ## NAME of one of them (or several); SIZE=quick or full, FABRIC=virtual or mininet
+experiment: .venv/.study-installed build ## NAME of one of them (or several), with SIZE and FABRIC
 	@$(if $(NAME),$(EXPERIMENT) run $(NAME) --size '$(SIZE)' --fabric '$(FABRIC)' $(if $(CLUSTER),--cluster '$(CLUSTER)'),\
 	  $(EXPERIMENT) list; echo "which one? make experiment NAME=.. [SIZE=full]" >&2; exit 1)
 
@@ -145,7 +151,7 @@ comma := ,
 # $(call lint,WHAT,COMMAND): a line for each, as tools/levels.py counts them.
 lint = if $(2); then echo 'ok   $(1)'; else echo 'FAIL $(1)'; exit 1; fi
 
-lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, clippy, ruff, types, dependencies
+lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## format, clippy, types, arrows, dependencies, widths, links
 	@$(call lint,formatting of Rust,$(CARGO) fmt --all --check)
 	@$(call lint,clippy,$(CARGO) clippy --locked --workspace --all-targets -- -D warnings)
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
@@ -153,8 +159,11 @@ lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
 	  controller/ebb_controller experiments/ebb_experiments)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
-	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/levels.py tools/dependencies.py tools/arrows.py)
+	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/*.py)
 	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
+	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
+	@$(call lint,width of lines,$(PYTHON) tools/widths.py)
+	@$(call lint,links between pages,$(PYTHON) tools/links.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)
 
 clean: ## remove everything that was built (not .venv, not target/)
