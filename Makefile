@@ -151,7 +151,7 @@ comma := ,
 # $(call lint,WHAT,COMMAND): a line for each, as tools/levels.py counts them.
 lint = if $(2); then echo 'ok   $(1)'; else echo 'FAIL $(1)'; exit 1; fi
 
-lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formats, types, arrows, dependencies, widths, links
+lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, types, arrows, dependencies, pages
 	@$(call lint,formatting of Rust,$(CARGO) fmt --all --check)
 	@$(call lint,clippy,$(CARGO) clippy --locked --workspace --all-targets -- -D warnings)
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
