@@ -159,7 +159,8 @@ lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting
 	@$(call lint,types of Python,$(PYTHON) -m mypy host-agent/python/ebb_agent topologies/ebb_topologies \
 	  controller/ebb_controller experiments/ebb_experiments)
 	@$(call lint,types of packet tests,MYPYPATH=controller:ptf-tests $(PYTHON) -m mypy ptf-tests)
-	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/*.py)
+	@$(call lint,types of tools,MYPYPATH=tools $(PYTHON) -m mypy tools/compare tools/oracle tools/generated tools/mutants \
+	  tools/*.py tests/golden)
 	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
 	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
 	@$(call lint,width of lines,$(PYTHON) tools/widths.py)
