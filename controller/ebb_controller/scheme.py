@@ -34,8 +34,8 @@ def known_schemes() -> list[str]:
 
 
 def scheme_file(name: str, folder: Path | None = None) -> Path:
-    """Of a scheme by its name in experiments/schemes, or a file of one's own, relative to a folder;
-    none: to the one that we are in."""
+    """File of a scheme, by its name in experiments/schemes, or a file of one's own, relative to a
+    folder; none: to the current one."""
     path = Path(name) if folder is None else folder / name
     if path.suffix in (".toml", ".json"):
         return path

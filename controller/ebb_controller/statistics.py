@@ -43,7 +43,7 @@ class SwitchSnapshot:
     counters: Counters | None
     """Counters of the program; none: the switch is not connected."""
     queues: list[tm.QueueStats] | None
-    """Of all ports; none: the target has no traffic manager that tells, or the switch
+    """Queues of all ports; none: the target has no traffic manager that tells, or the switch
     is not connected."""
 
 

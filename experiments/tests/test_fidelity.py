@@ -54,12 +54,12 @@ def traffic(name: str, pattern: dict[str, Any], size: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Between the clocks, as a share."""
+    """How much the clocks may differ, as a share."""
 
     fct: float
-    """Of the mean and of the last completion time."""
+    """Tolerance of the mean and of the last completion time."""
     counts: float
-    """Of the trims, or of the marks and drops."""
+    """Tolerance of the trims, or of the marks and drops."""
     few: int = 10
     """Packets that may differ anyway."""
 

@@ -70,7 +70,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads(tmp_path: Path, sch
 
 @needs_simulator
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
-    """Of the workload too, which has none of its own here."""
+    """Another seed of the workload too, which has none of its own here."""
     one, two = (simulate(tmp_path / str(seed), "ndp", seed=seed) for seed in (1, 2))
     assert one.run["trace_hash"] != two.run["trace_hash"]
     ends = [[(flow["source"], flow["destination"]) for flow in run.flows] for run in (one, two)]

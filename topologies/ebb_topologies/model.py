@@ -88,7 +88,7 @@ class LeafSpineSpec(Spec):
 
 class SingleRackSpec(Spec):
     hosts: Annotated[int, Field(ge=1, le=250)] = 4
-    """Of the only switch."""
+    """How many hosts the only switch has."""
 
 
 class HostSpec(Spec):

@@ -1,1 +1,1 @@
-"""What came of it: tables of flows, queues and counters, in nominal units."""
+"""Results of runs: tables of flows, queues and counters, in nominal units."""

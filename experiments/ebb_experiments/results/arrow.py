@@ -19,7 +19,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     for name, columns in COLUMNS.items()
 }
 BATCH_ROWS = 8_192
-"""A row takes kilobytes as a dict and about 200 bytes in a batch."""
+"""How many rows become a batch: a row takes kilobytes as a dict and about 200 bytes in a batch."""
 
 
 class Batches(Rows):
@@ -44,7 +44,7 @@ class Batches(Rows):
             self._rows.clear()
 
     def table(self) -> pa.Table:
-        """Of all rows so far."""
+        """Arrow table of all rows so far."""
         self._pack()
         if self._batches:
             more = pa.Table.from_batches(self._batches, schema=SCHEMAS[self.name])
@@ -77,7 +77,7 @@ class Batches(Rows):
 
 
 def table(rows: Rows) -> pa.Table:
-    """Of rows of either kind."""
+    """Arrow table of rows of either kind."""
     if isinstance(rows, Batches):
         return rows.table()
     return pa.Table.from_pylist(list(rows), schema=SCHEMAS[rows.name])

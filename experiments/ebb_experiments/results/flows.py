@@ -21,7 +21,7 @@ ORDER = ("transfer", "destination", "source")
 
 @dataclass(slots=True)
 class End:
-    """What one end told of a flow that has ended there: of its line, what a row needs."""
+    """What one end told of a flow that has ended there: the part of its line that a row needs."""
 
     transfer: int
     job: int
@@ -40,11 +40,11 @@ class End:
     reason: str | None
     intact: bool | None
     counts: tuple[int, ...]
-    """`BY_SENDER` or `BY_RECEIVER`."""
+    """Counts of `BY_SENDER` or `BY_RECEIVER`, in their order."""
     payload: int
-    """`PAYLOAD`, of a sender."""
+    """`PAYLOAD`, which only a sender counts."""
     senders: tuple[str, ...]
-    """At the receiver of an object from several: their addresses."""
+    """Addresses of the senders, at the receiver of an object from several; otherwise empty."""
 
     @classmethod
     def of(cls, line: Line) -> End:
@@ -89,13 +89,15 @@ class FlowTable:
         self._head = head
         self._rows = kind("flows")
         self._half: dict[tuple[str, int], End] = {}
-        """Of flows with two ends, by the sender's address and session."""
+        """Ends of flows with two ends, of which the other has not told yet, by the sender's address
+        and session."""
         self._shared: list[End] = []
         self._without_flow: list[Line] = []
         self._open: list[Line] = []
 
     def append(self, line: Line) -> None:
-        """A `flow`, `open` or `transfer` line of the simulator or of an agent, in any order."""
+        """Takes a `flow`, `open` or `transfer` line of the simulator or of an agent, in any
+        order."""
         if line["event"] == "transfer":
             self._without_flow.append(line)
             return
@@ -118,8 +120,8 @@ class FlowTable:
         self._add(receiver, [sender])
 
     def table(self, until_ns: int = 0) -> Rows:
-        """At the end of the run, which was at `until_ns`; the order of rows does not depend on that
-        of the lines."""
+        """The rows at the end of the run, which was at `until_ns`; their order does not depend on
+        that of the lines."""
         self._match([*self._shared, *self._half.values()])
         self._shared, self._half = [], {}
         for line in self._open:
@@ -158,7 +160,7 @@ class FlowTable:
                 self._add(None, [sender])
 
     def _add(self, received: End | None, sent: list[End], new: set[int] | None = None) -> None:
-        """`new`: which of the senders no row tells of yet; none: all."""
+        """Adds rows for a flow. `new`: which of its senders no row tells of yet; none: all."""
         row = self._head | _flow_row(received, sent, self._names, self._dilation)
         first = [end.payload for end in sent if new is None or id(end) in new]
         self._rows.append(row | {PAYLOAD: sum(first) if first else None})
@@ -216,7 +218,7 @@ def _open_row(line: Line, until_ns: int, names: Mapping[str, str], dilation: Dil
 
 
 def _group(sender: End) -> bool:
-    """It sent to a multicast address."""
+    """Whether a sender sent to a multicast address."""
     return ip_address(sender.peer.partition(":")[0]).is_multicast
 
 

@@ -18,12 +18,12 @@ from typing import Any
 
 PROC_STAT = Path("/proc/stat")
 BUSIEST = 0.8
-"""Share of the processors' time. At 0.8 work waits as long as it takes (M/M/2: 1.8 times), and from
-there on several times as long."""
+"""Share of the processors' time up to which a machine keeps up. At 0.8 work waits as long as it
+takes (M/M/2: 1.8 times), and from there on several times as long."""
 SATURATED = 0.95
-"""From here on the share says nothing about how much more there was to do."""
+"""Share from which on it says nothing about how much more there was to do."""
 MOST_OF_OTHERS = 0.05
-"""Share of the processors' time beyond which a benchmark is not valid."""
+"""Share of the processors' time that others may take before a benchmark is not valid."""
 KINDS = ("wakeups", "departures")
 
 
@@ -37,7 +37,7 @@ class Late:
 
     @classmethod
     def told(cls, lateness: Mapping[str, Mapping[str, Any]]) -> Late:
-        """The object `lateness` of an agent or a switch."""
+        """Reads the object `lateness` of an agent or a switch."""
         found = [lateness[kind] for kind in KINDS if kind in lateness]
         each = (cls(int(f["count"]), float(f["p99_ns"]), float(f["max_ns"])) for f in found)
         return cls.together(each)
@@ -59,13 +59,13 @@ class Load:
 
     agents: Late
     switches: Late | None
-    """None, or of nothing: they do not tell."""
+    """Lateness of the switches; none, or of no events: they do not tell."""
     processors: float
     """Busy share of all processors of the machine, by whatever ran on it."""
 
     @classmethod
     def of(cls, table: Mapping[str, Any]) -> Load:
-        """What `dataclasses.asdict` made of one."""
+        """Reads what `dataclasses.asdict` made of one."""
         switches = None if table["switches"] is None else Late(**table["switches"])
         return cls(Late(**table["agents"]), switches, table["processors"])
 
@@ -107,7 +107,7 @@ class Load:
 
 
 def enough(dilation: float) -> int:
-    """Rounded up to two digits: nobody types 137.2."""
+    """A dilation rounded up to two digits: nobody types 137.2."""
     step = 10 if dilation > 100 else 5
     return int(-(-dilation // step) * step)
 
@@ -120,7 +120,7 @@ class Processors:
         self._timer: threading.Timer | None = None
 
     def begin(self, at_ns: int | None = None) -> None:
-        """From then on (CLOCK_MONOTONIC); none: from now on."""
+        """Measures from then on (CLOCK_MONOTONIC); none: from now on."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -134,7 +134,7 @@ class Processors:
         self._before = read_stat()
 
     def share(self) -> float:
-        """Since then."""
+        """Busy share of the processors since then, 0 to 1."""
         (busy, total), (busy_before, total_before) = read_stat(), self._before
         return (busy - busy_before) / max(1, total - total_before)
 
@@ -147,13 +147,14 @@ class Others:
         self._before = _others()
 
     def share(self) -> float:
-        """Since then, of the time of all processors."""
+        """Share of all processors' time that others took since then, 0 to 1."""
         (others, total), (others_before, total_before) = _others(), self._before
         return max(0.0, others - others_before) / max(1, total - total_before)
 
 
 def _others() -> tuple[float, int]:
-    """Clock ticks since boot: of others, and all. Interrupts are whose frames they bring."""
+    """Clock ticks since boot: of others, and all. Interrupts count for those whose frames they
+    bring."""
     user, nice, system, _idle, _iowait, _irq, _softirq, steal = _ticks(PROC_STAT)
     own = sum(os.times()[:4]) * os.sysconf("SC_CLK_TCK")
     return user + nice + system + steal - own, sum(_ticks(PROC_STAT))

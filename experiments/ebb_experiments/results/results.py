@@ -14,21 +14,21 @@ from ebb_experiments.results.switches import COUNTED_TWICE, MARKS
 from ebb_experiments.results.tables import COLUMNS, Row, Rows
 
 NO_LOSS = ("replica-to-source", "link-corrupt")
-"""Counted among the drops, but nothing is missing: a multicast copy that would go back where it
-came from, and a frame that went on with a bit flipped."""
+"""Reasons that are counted among the drops although nothing is missing: a multicast copy that would
+go back where it came from, and a frame that went on with a bit flipped."""
 
 
 @dataclass
 class Results:
-    """What one scheme did with one seed, nominal."""
+    """What one scheme did with one seed, in nominal units."""
 
     tables: dict[str, Rows]
-    """By name, those of `COLUMNS` that there are."""
+    """Tables by name, those of `COLUMNS` that there are."""
     run: dict[str, Any] = field(default_factory=dict)
     """What was run, with what and how long it took: run.json."""
 
     def rows(self, name: str) -> list[Row]:
-        """Of a table that is not long."""
+        """Rows of a table that is not long."""
         return list(self.tables[name])
 
     @classmethod
@@ -49,12 +49,12 @@ class Results:
 
     @property
     def flows(self) -> list[Row]:
-        """If there are not many."""
+        """Rows of the flows, if there are not many."""
         return self.rows("flows")
 
     @property
     def unfinished(self) -> int:
-        """Flows that failed or did not end, and transfers that came to none."""
+        """How many flows failed or did not end, and transfers came to none."""
         return sum(status != "finished" for status in self.tables["flows"].column("status"))
 
     def total(self, counter: str) -> int:
@@ -63,7 +63,7 @@ class Results:
 
     @property
     def losses(self) -> dict[str, int]:
-        """Packets by reason, wherever they were lost."""
+        """Packets that were lost anywhere, by reason."""
         lost: dict[str, int] = {}
         rows = [*self.rows("drops"), *self.rows("counters")]
         for row in rows:
@@ -74,12 +74,12 @@ class Results:
 
     @property
     def marks(self) -> int:
-        """CE marks that the switches set."""
+        """How many CE marks the switches set."""
         return sum(map(self.total, MARKS))
 
     def write(self, directory: Path) -> None:
-        """Every table; run.json last: it says that all is there. All of them or none: an `OSError`
-        names the file that could not be written."""
+        """Writes every table, and run.json last: it says that all is there. All of them or none: an
+        `OSError` names the file that could not be written."""
         directory.mkdir(parents=True, exist_ok=True)
         try:
             for rows in self.tables.values():

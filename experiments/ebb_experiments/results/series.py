@@ -13,7 +13,7 @@ Line = dict[str, Any]
 
 
 class SampleTable:
-    """Of `sample` lines; the `sampling` line before them says which queues they are of."""
+    """Rows from `sample` lines; the `sampling` line before them says which queues they are of."""
 
     def __init__(
         self, topology: Topology, dilation: Dilation, head: Row, kind: type[Rows] = Rows
@@ -45,7 +45,7 @@ class SampleTable:
 
 
 class ArrivalTable:
-    """Of `arrivals` lines: how much of an object had arrived when."""
+    """Rows from `arrivals` lines: how much of an object had arrived when."""
 
     def __init__(self, dilation: Dilation, head: Row, kind: type[Rows] = Rows) -> None:
         self._dilation = dilation

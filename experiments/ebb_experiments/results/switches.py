@@ -27,9 +27,10 @@ COUNTERS = (
     "mlfq_demoted",
     DROPPED,
 )
-"""Of fabric.p4: all are indexed by port, but for `dropped`, which is by reason."""
+"""Counters of fabric.p4: all are indexed by port, but for `dropped`, which is by reason."""
 COUNTED_TWICE = "egress"
-"""The reason of what the program dropped after a queue, and counts by its own reason."""
+"""Reason of the switch for what the program dropped after a queue, and counts by a reason of its
+own."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ class SwitchTables:
     """Statistics of all switches (`ebb_tm.proto`), in time as slow as they ran until here."""
 
     statistics: Mapping[str, tm.Stats]
-    """By switch."""
+    """Statistics by switch."""
     topology: Topology
-    """Nominal."""
+    """The topology, with nominal rates."""
     dilation: Dilation
     at_ns: float
-    """For how long they have counted, as slow as they ran."""
+    """For how long the switches have counted, in ns as slow as they ran."""
     head: Row
     kind: type[Rows] = Rows
 
@@ -97,7 +98,7 @@ class SwitchTables:
             yield row
 
     def _drops(self) -> Iterator[Row]:
-        """Outside of queues and in them, by port; `egress`: by the program, after a queue."""
+        """Drops outside of queues and in them, by port; `egress`: by the program, after a queue."""
         for switch, statistics in self.statistics.items():
             drops = [(drop.port, None, drop.reason, drop.count) for drop in statistics.drops]
             for port in statistics.ports:

@@ -15,17 +15,17 @@ TEXT, SMALL, INTEGER, NUMBER = "text", "small", "integer", "number"
 
 BY_SENDER = ("packets_sent", "retransmitted", "timeouts", "returned")
 BY_RECEIVER = ("packets_received", "trimmed", "ce_marks", "duplicates", "decodes", "unneeded")
-"""What each end of a flow counts: docs/agent-records.md. Of several senders the sum."""
+"""What each end of a flow counts (docs/agent-records.md); of several senders the sum."""
 PAYLOAD = "payload_bytes_sent"
-"""Likewise, but of a sender to a group only in the row of its first receiver (none in the others):
-so sums over rows are right."""
+"""Counted likewise, but of a sender to a group only in the row of its first receiver (none in the
+others), so that sums over rows are right."""
 _RUN = (
     ("scheme", TEXT),
     ("seed", INTEGER),
     ("phase", TEXT),
     ("round", SMALL),
 )
-"""Rounds of a phase count from 0."""
+"""Columns that every table has; rounds of a phase count from 0."""
 _PORT = (("switch", TEXT), ("port", SMALL), ("peer", TEXT))
 _QUEUE = (*_PORT, ("queue", SMALL))
 
@@ -130,7 +130,7 @@ class Rows:
         return (row[name] for row in self)
 
     def sort(self, *columns: str) -> None:
-        """Rows without a value come last."""
+        """Sorts rows by columns; those without a value come last."""
         self._rows.sort(key=lambda row: [(row[c] is None, row[c]) for c in columns])
 
     def join(self, other: Self) -> None:
@@ -138,7 +138,7 @@ class Rows:
         self._rows += other._rows
 
     def write(self, directory: Path) -> None:
-        """As files of the name of the table."""
+        """Writes the rows as files that have the name of the table."""
         with replacing(directory / f"{self.name}.csv") as part, part.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS[self.name])
             writer.writeheader()

@@ -28,7 +28,8 @@ from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 
 CONNECT_SECONDS = 120.0
-"""For all switches of a large fabric; those of the simulator are there or never."""
+"""How long to wait for all switches of a large fabric; those of the simulator are there or
+never."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Watch:
     """What a run tells while it is under way."""
 
     step: Callable[[str], None] = lambda _text: None
-    """What is being done, or was: for people."""
+    """Gets, in words for people, what is being done or was done."""
     progress: Callable[[Progress], None] = lambda _progress: None
 
 
@@ -46,11 +47,12 @@ class Virtual:
 
     binaries: Binaries
     threads: int = 0
-    """0: as many as there are processors."""
+    """Threads of the simulator; 0: as many as there are processors."""
     watch: Watch = Watch()
 
     def carry_out(self, task: Task) -> Results:
-        """Raises `SimulatorError`, `ControllerError` or `InputError` with the reason."""
+        """Runs a task. Raises `SimulatorError`, `ControllerError` or `InputError` with the
+        reason."""
         return _Simulation(self.binaries, self.threads, self.watch, task).go()
 
 
@@ -162,7 +164,8 @@ class _Simulation:
         admin: FabricAdmin,
         managers: TrafficManagers,
     ) -> tuple[Pause, list[dict[str, Any]]]:
-        """From one step to the next, until the transfers have ended or the limit is reached."""
+        """Runs from one step to the next, until the transfers have ended or the limit is
+        reached."""
         dilation, limit = self.loaded.dilation, self.loaded.spec.limit_ns
         done: list[dict[str, Any]] = []
 

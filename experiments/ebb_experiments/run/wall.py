@@ -42,9 +42,9 @@ from ebb_experiments.scenario.loaded import Loaded
 
 POLL_SECONDS = 0.02
 SETTLE_SECONDS = 0.5
-"""At most, for all ends to tell theirs when all has arrived."""
+"""How long all ends may take to tell theirs when all has arrived."""
 RESET_SECONDS = 0.15
-"""Before the traffic: what the switches count begins then."""
+"""How long before the traffic the switches' statistics begin anew."""
 PING_SECONDS = 60.0
 REPLICATED = "replicated"
 """Counter of fabric.p4, by multicast group."""
@@ -64,9 +64,9 @@ class Where:
     program: Program
     binaries: Binaries
     directory: Path
-    """Its run directory: `FabricNet` keeps logs and process ids there."""
+    """Run directory of the fabric: `FabricNet` keeps logs and process ids there."""
     pcap: bool = False
-    """A pcap for each switch port."""
+    """Whether each switch port has a pcap file."""
 
 
 class Wall:
@@ -77,7 +77,8 @@ class Wall:
         self.loaded = loaded
         self.where = where
         self.loop = loop
-        """Fabrics of one process share it, because grpcio's is bound to the first."""
+        """Event loop, which all fabrics of one process share, because grpcio's is bound to the
+        first."""
         self.topology = loaded.dilation.topology(loaded.topology)
         self._stack = ExitStack()
 
@@ -128,14 +129,14 @@ class Wall:
     def configure(
         self, parameters: FabricParameters, groups: Sequence[MulticastGroup] | None = None
     ) -> None:
-        """Queues and tables of every switch; no groups: those of the scenario."""
+        """Installs queues and tables of every switch; no groups: those of the scenario."""
         if self.managers is None:
             parameters = parameters.without_deflection()
         chosen = self.loaded.groups if groups is None else groups
         self.loop.run(self.controller.configure(parameters, chosen))
 
     def ping_all(self) -> PingResult:
-        """Every host pings every other one, all at the same time."""
+        """Has every host ping every other one, all at the same time."""
         hosts = self.topology.hosts
         directory = self.net.run_dir / "pings"
         directory.mkdir(exist_ok=True)
@@ -161,7 +162,7 @@ class Wall:
         return PingResult(len(hosts) * (len(hosts) - 1), lost)
 
     def carry_out(self, task: Task) -> Results:
-        """Raises what the parts of the fabric raise."""
+        """Runs a task. Raises what the parts of the fabric raise, with the reason."""
         prefix = file_name(f"{task.scheme}-{task.play.label}")
         agents = Agents(self.net, self.where.binaries.agent, task.directory / "records", prefix)
         plan = Plan.of(task, agents)
@@ -175,12 +176,12 @@ class _Counted:
     """What was counted so far."""
 
     counters: dict[str, Counters]
-    """Of the program, by switch."""
+    """Counters of the program, by switch."""
     replicated: dict[str, Counters]
     statistics: Mapping[str, tm.Stats]
-    """Of the traffic managers, by switch; of none: they tell nothing."""
+    """Statistics of the traffic managers, by switch; empty: they tell nothing."""
     frames: tuple[int, int]
-    """In and out of all interfaces."""
+    """Frames that came in at and went out of all interfaces."""
 
 
 @dataclass
@@ -238,7 +239,7 @@ class _Phase:
         )
 
     def _groups(self) -> list[MulticastGroup]:
-        """Of the scenario, and of the transfers to come."""
+        """Multicast groups of the scenario, and of the transfers to come."""
         topology = self.task.loaded.topology
         groups = list(self.task.loaded.groups)
         for number, members in enumerate(self.plan.receivers, start=len(groups) + 1):
@@ -311,7 +312,7 @@ class _Phase:
 
 
 NOT_GIVEN_OUT = "not-given-out"
-"""Reason of what switches that tell nothing of their queues lost there."""
+"""Reason of what was lost in queues of which the switches tell nothing."""
 
 
 def lost_inside(
@@ -342,7 +343,8 @@ def _between(before: Mapping[str, Counters], after: Mapping[str, Counters]) -> d
 
 
 def _take_off(before: tm.Stats, after: tm.Stats) -> None:
-    """Drops outside of queues count since the switch started: a reset does not change them."""
+    """Takes earlier drops outside of queues off: they count since the switch started, whatever was
+    reset."""
     known = {(drop.port, drop.reason): drop.count for drop in before.drops}
     drops = list(after.drops)
     del after.drops[:]

@@ -33,21 +33,21 @@ from ebb_experiments.study.store import Tables
 
 Numbers = npt.NDArray[np.float64]
 HEADER_BYTES = 54
-"""Ethernet, IPv4 and TCP; NDP and SCDP have 82. For the ideal time only."""
+"""Bytes of headers for the ideal time: Ethernet, IPv4 and TCP. NDP and SCDP have 82."""
 EBB_HEADER_BYTES = 68
-"""IPv4 and the header of docs/wire-format.md, in an IP packet of NDP and SCDP."""
+"""Bytes of headers in an IP packet of NDP and SCDP: IPv4 and that of docs/wire-format.md."""
 STEPS = 50
-"""Of the time of a packet, when it is spread over instants."""
+"""Into how many instants the time of a packet is divided."""
 
 
 def value(metric: Metric, tables: Tables, topology: Topology, mtu_bytes: int) -> float | None:
-    """None: there is nothing that it could be made from."""
+    """Value of a metric; none: there is nothing that it could be made from."""
     number = _value(metric, tables, topology, mtu_bytes)
     return None if number is None or math.isnan(number) else number * metric.scale
 
 
 def sample(metric: Metric, tables: Tables, topology: Topology, mtu_bytes: int) -> Numbers:
-    """What `value` is made from, in units of the metric; only flows and jobs have one."""
+    """Numbers that `value` is made from, in units of the metric; only flows and jobs have them."""
     if isinstance(metric, Flows):
         return flow_numbers(metric, tables["flows"], topology, mtu_bytes) * metric.scale
     if isinstance(metric, Jobs):
@@ -80,7 +80,7 @@ def _value(metric: Metric, tables: Tables, topology: Topology, mtu: int) -> floa
 
 
 def statistic(numbers: Numbers, stat: Stat) -> float | None:
-    """Percentiles are nearest ranks, as everywhere in Ebb."""
+    """A statistic of numbers; percentiles are nearest ranks, as everywhere in Ebb."""
     if len(numbers) == 0:
         return None
     if stat == "mean":
@@ -147,7 +147,7 @@ def _of_flows(metric: Flows, flows: pl.LazyFrame, topology: Topology, mtu: int) 
 
 
 def outliers(numbers: Numbers) -> int:
-    """As the points above a box plot's whiskers (Tukey)."""
+    """How many numbers lie above a box plot's whiskers (Tukey)."""
     if len(numbers) == 0:
         return 0
     lower, upper = np.percentile(numbers, [25, 75])
@@ -175,8 +175,8 @@ def _nearest(topology: Topology, sources: str, destination: str) -> str:
 
 
 def _path(topology: Topology, source: str, destination: str) -> tuple[float, float, float]:
-    """Along one of the shortest paths: the sum of delays, that of ns per bit, that of the slowest
-    link."""
+    """Along one of the shortest paths: the sum of the delays in ns, the sum of ns per bit, and ns
+    per bit of the slowest link."""
     here, delay, times = source, 0.0, []
     while here != destination:
         port = (
@@ -266,8 +266,8 @@ def spread(
 def histogram_percentile(
     from_: Numbers, below: Numbers, packets: Numbers, share: float
 ) -> float | None:
-    """Inside a bucket as if logarithms were spread evenly. The lowest is of those that did not
-    wait."""
+    """A percentile of a histogram; inside a bucket logarithms count as spread evenly. The lowest
+    bucket is of packets that did not wait."""
     if packets.sum() == 0:
         return None
     order = np.argsort(from_, kind="stable")
@@ -346,7 +346,7 @@ def _array(table: pl.LazyFrame, what: str | pl.Expr) -> Numbers:
 
 
 def _one(table: pl.LazyFrame, what: pl.Expr) -> float | None:
-    """None where there is nothing: no rows, or 0 / 0."""
+    """A number of a table; none where there is nothing: no rows, or 0 / 0."""
     number = table.select(what.cast(pl.Float64).alias("x")).collect()["x"].first()
     assert number is None or isinstance(number, float)
     return None if number is None or math.isnan(number) else number
@@ -359,7 +359,7 @@ def _limit(limit: float | None) -> float:
 
 
 Row = dict[str, Any]
-"""A trial: `scheme`, `seed`, `labels` and the metrics by name."""
+"""Numbers of a trial: `scheme`, `seed`, `labels` and the metrics by name."""
 
 
 def row(

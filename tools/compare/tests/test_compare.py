@@ -453,7 +453,7 @@ def test_a_choice_that_only_one_parser_makes() -> None:
 
 
 def test_a_comparison_that_gives_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two parsers one counts its rounds."""
+    """One of two parsers counts its rounds."""
     i = field("scalars", "i")
     count = {"op": "set", "parameters": [i, op("+", i, number(1))]}
 

@@ -208,7 +208,7 @@ def replication() -> None:
     for _ in range(2):
         assert first(packets, "packet_in_queue").packet.payload == frame(1)
     out(frame(2))
-    # Of the 20 bytes that leave, two are the header for the controller.
+    # Two of the 20 bytes that leave are the header for the controller.
     assert first(packets, "packet_in_queue").packet.payload == frame(2)[:18]
     for entity in (flood, mirror, group, session):
         entity.delete()
