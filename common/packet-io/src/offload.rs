@@ -122,7 +122,7 @@ impl Offload {
 
     pub(crate) fn emit(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        // Of the flags, a sender may only say that the checksum is missing.
+        // The only flag that a sender may set says that the checksum is missing.
         bytes[0] = self.flags & NEEDS_CHECKSUM;
         bytes[1] = self.gso_type;
         let words = [

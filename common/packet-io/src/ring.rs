@@ -15,7 +15,7 @@ use crate::receive::{MAC_ADDRESSES, VLAN_TAG, vlan_tag};
 use crate::system::set_option;
 use crate::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, Received, ReceivedFrame};
 
-/// Of a slot: a full Ethernet frame and what the kernel says about it.
+/// Bytes of a slot: a full Ethernet frame and what the kernel says about it.
 pub const RING_SLOT_BYTES: usize = 2048;
 /// What the kernel allocates at a time.
 const BLOCK_BYTES: usize = 1 << 16;

@@ -57,7 +57,7 @@ impl Default for SocketOptions {
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: OwnedFd,
-    /// Of the interface.
+    /// Index of the interface.
     index: libc::c_int,
     offloads: bool,
 }

@@ -100,7 +100,7 @@ pub struct EbbHeader {
     pub object_bytes: u64,
     pub symbol_bytes: u16,
     pub block_symbols: u16,
-    /// Of the packet before any trim.
+    /// Payload of the packet before any trim.
     pub payload_bytes: u16,
     pub multicast_group: u16,
 }

@@ -251,7 +251,7 @@ pub struct TcpGlance {
 }
 
 impl TcpGlance {
-    /// Of the payload of an IPv4 packet. None: too short, or it contradicts itself.
+    /// Reads the payload of an IPv4 packet. None: it is too short, or contradicts itself.
     pub fn read(bytes: &[u8]) -> Option<TcpGlance> {
         let head = bytes.first_chunk::<{ TcpHeader::BYTES }>()?;
         let header_bytes = usize::from(head[12] >> 4) * 4;

@@ -162,7 +162,7 @@ fn what_arrives_goes_to_the_owner_of_its_port() {
         (Protocol::EBB, 61_063),
         (Protocol::EBB, 61_064),
         (Protocol::TCP, 7004),
-        // Of nobody, and of nobody for this protocol.
+        // Ports of nobody, and of nobody for this protocol.
         (Protocol::EBB, 60_999),
         (Protocol::EBB, 7004),
         (Protocol::TCP, 61_000),

@@ -160,7 +160,7 @@ fn forged_requests_earn_a_window_and_headers() {
         change("10.0.0.99", "10.0.0.2");
         address("del 10.0.0.99");
         drop(server);
-        // Of the object no more than the window; refusals have less than 100 bytes and come one at a
+        // No more than the window of the object; refusals have less than 100 bytes and come one at a
         // time, each until it is given up.
         let (whole, refusals): (Vec<usize>, Vec<usize>) =
             payloads.iter().partition(|&&bytes| bytes > 100);

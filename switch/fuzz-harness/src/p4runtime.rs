@@ -176,7 +176,7 @@ pub fn update(target: &Target, input: &mut Unstructured) -> Result<p4::Update> {
         entity: Some(entity(target, input)?),
     };
     Ok(match input.int_in_range(0..=9u8)? {
-        // Of a message on the wire, some bytes are others; what is still one is taken.
+        // Some bytes of a message on the wire are others; what is still a message is taken.
         0 => {
             let mut wire = update.encode_to_vec();
             for _ in 0..input.int_in_range(1..=3u8)? {

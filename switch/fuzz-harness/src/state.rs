@@ -180,7 +180,7 @@ impl Operation {
 fn frame(input: &mut Unstructured) -> Result<Vec<u8>> {
     let mut frame = Vec::new();
     if input.ratio(1, 3)? {
-        // Of the router: Ethernet and IPv4.
+        // The headers of the router: Ethernet and IPv4.
         frame.extend([2; 12]);
         frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);
         for _ in 0..2 {

@@ -100,7 +100,7 @@ pub struct Send {
     pub generate: Option<Generate>,
     #[serde(default)]
     pub priority: u8,
-    /// Of several receivers; derived from them if not given.
+    /// Multicast group of several receivers; derived from them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<Ipv4Addr>,
     /// A flow to each receiver rather than one to their group.

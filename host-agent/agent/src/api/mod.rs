@@ -5,9 +5,9 @@ pub mod client;
 pub mod message;
 pub mod socket;
 
-/// Of the protocol; both ends must have the same.
+/// Version of the protocol; both ends must have the same.
 pub const VERSION: u32 = 1;
-/// Of one message.
+/// Length of one message, at most.
 pub const MAX_MESSAGE_BYTES: usize = 64 << 10;
 /// The latest start of a transfer: 115 days after the machine was started.
 pub const MAX_START_NS: u64 = 10_000_000_000_000_000;

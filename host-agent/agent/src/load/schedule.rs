@@ -32,7 +32,7 @@ pub struct Plan {
     pub start: Instant,
     /// What a packet costs on the line.
     pub frame_bytes: u64,
-    /// Of the line; above 0.
+    /// Rate of the line; above 0.
     pub rate_bps: u64,
     /// Packets in all.
     pub count: u64,
@@ -90,7 +90,7 @@ impl Schedule {
         self.skipped
     }
 
-    /// Of the packets that were sent.
+    /// Largest lateness of the packets that were sent.
     pub fn max_lateness(&self) -> Duration {
         self.max_lateness
     }

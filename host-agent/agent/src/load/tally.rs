@@ -18,9 +18,9 @@ pub struct Tally {
     pub duplicates: u64,
     /// Arrived after one with a higher number (RFC 4737).
     pub reordered: u64,
-    /// Shorter than they were sent: a switch has trimmed them.
+    /// Packets shorter than they were sent: a switch has trimmed them.
     pub trimmed: u64,
-    /// Of the frames, without preamble, FCS and gap.
+    /// Bytes of the frames, without preamble, FCS and gap.
     pub bytes: u64,
     /// CLOCK_REALTIME of the first and the last packet.
     first_ns: u64,
