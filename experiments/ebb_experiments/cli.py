@@ -176,7 +176,7 @@ def _say_up(wall: Wall, console: Console, started: float) -> None:
     binary, factor = wall.where.target.binary.name, wall.loaded.dilation.factor
     up = f"{switches} switches ({binary}) and {hosts} hosts are up"
     say(console, started, f"{up}, {factor:g} times slower than nominal")
-    wall.configure(next(iter(wall.loaded.schemes.values())).fabric)
+    wall.configure(next(iter(wall.loaded.schemes.values())).fabric, wall.loaded.groups)
     say(console, started, f"pipeline and tables installed and read back on {switches} switches")
 
 

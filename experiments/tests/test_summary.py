@@ -197,6 +197,8 @@ def test_the_tables_have_a_cell_per_column() -> None:
         "then back from all of them"
     )
     assert report.storage_table({"dctcp": result()}, RATE) is None
+    assert report.phases({"scdp": results["scdp"]}) == ["file", "incast"]
+    assert report.phases({"scdp": SchemeResult(results["scdp"].rounds[2:])}) == ["write", "read"]
 
 
 def test_claims_of_storage_can_hold_and_fail() -> None:

@@ -15,18 +15,17 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ebb_controller.controller import Controller, Program
+from ebb_controller.controller import Program
+from ebb_controller.multicast import MulticastGroup
 from ebb_controller.parameters import FabricParameters
-from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies import preflight
 from ebb_topologies.files import InputError
-from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Host, Switch, Topology, from_table
 from ebb_topologies.processes import Process
 from ebb_topologies.targets import EbbFabricTarget, target
@@ -35,6 +34,7 @@ from ebb_topologies.traffic_manager import traffic_manager_config
 from ebb_experiments.bench.line import REALTIME_PRIORITY
 from ebb_experiments.bench.machine import machine_cpu_s, process_cpu_s
 from ebb_experiments.bench.section import Context
+from ebb_experiments.run.fabric import Fabric
 from ebb_experiments.run.loop import LoopThread
 
 Record = dict[str, Any]
@@ -113,59 +113,38 @@ class TunedFabric(EbbFabricTarget):
         return [*super().fabric_command(file, pcap), "--coalesce-us", str(COALESCE_US)]
 
 
-class BenchFabric:
+class BenchFabric(Fabric):
     """The running fabric; use as a context manager."""
 
     def __init__(
         self, context: Context, switch: str, fused: bool, rate_bps: int, threads: int = 1
     ) -> None:
+        build = context.root / "build"
+        chosen = target(switch, build, fused)
+        if isinstance(chosen, EbbFabricTarget):
+            chosen = TunedFabric(chosen.binary, threads=threads)
+        super().__init__(
+            fat_tree(rate_bps),
+            chosen,
+            Program(build / "fabric.p4info.txtpb", build / "fabric.json"),
+            context.directory / f"fabric-{switch}",
+            LoopThread(),
+            config_file=self._config_file,
+        )
         self.context = context
-        self.switch = switch
         self.fused = fused
-        self.threads = threads
-        self.topology = fat_tree(rate_bps)
         self.pairs = permutation(self.topology)
-        self.managers: TrafficManagers | None = None
         self.parameters = FabricParameters()
-        self._stack = ExitStack()
         self._runs = 0
 
-    def __enter__(self) -> BenchFabric:
+    def _start(self, stack: ExitStack) -> None:
         logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)  # what matters is raised
-        build = self.context.root / "build"
-        chosen = target(self.switch, build, self.fused)
-        if isinstance(chosen, EbbFabricTarget):
-            chosen = TunedFabric(chosen.binary, threads=self.threads)
-        program = Program(build / "fabric.p4info.txtpb", build / "fabric.json")
-        self.directory = self.context.directory / f"fabric-{self.switch}"
         self.directory.mkdir(exist_ok=True)
-        files = [self.context.agent, program.p4info, program.json]
-        preflight.check(self.topology, chosen, files, self.directory)
-        with ExitStack() as stack:
-            net = FabricNet(self.topology, chosen, self.directory, self._config_file)
-            self.net = stack.enter_context(net)
-            self.run_first(self.net.switch_processes.values())
-            self.loop = stack.enter_context(LoopThread())
-            if chosen.has_traffic_manager:
-                self.managers = TrafficManagers(self.topology)
-                stack.callback(self._close_managers)
-            self.controller = Controller(
-                self.topology,
-                program,
-                "bytes" if chosen.has_traffic_manager else "packets",
-                traffic_managers=self.managers,
-            )
-            self.loop.run(self.controller.__aenter__())
-            stack.callback(lambda: self.loop.run(self.controller.__aexit__()))
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _close_managers(self) -> None:
-        assert self.managers is not None
-        self.loop.run(self.managers.close())
+        files = [self.context.agent, self.program.p4info, self.program.json]
+        preflight.check(self.topology, self.target, files, self.directory)
+        stack.enter_context(self.loop)
+        super()._start(stack)
+        self.run_first(self.net.switch_processes.values())
 
     def _config_file(self, switch: Switch) -> Path:
         """The traffic-manager file of a switch: links between threads need their delays from the
@@ -179,11 +158,11 @@ class BenchFabric:
     def has_traffic_manager(self) -> bool:
         return self.managers is not None
 
-    def configure(self, parameters: FabricParameters) -> None:
-        """Installs queues and tables of every switch."""
+    def configure(
+        self, parameters: FabricParameters, groups: Sequence[MulticastGroup] = ()
+    ) -> None:
         self.parameters = parameters
-        usable = parameters if self.managers is not None else parameters.without_deflection()
-        self.loop.run(self.controller.configure(usable, []))
+        super().configure(parameters, groups)
 
     def set_rate(self, rate_bps: int) -> None:
         """Sets another rate for all links; without a traffic manager there is none to set."""

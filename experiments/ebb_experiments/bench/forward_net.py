@@ -103,8 +103,7 @@ class ForwardNet(Line):
                     loop.run(_fill_router(f"127.0.0.1:{grpc}", compiled))
                 else:
                     controller = Controller(topology, compiled, "packets")
-                    loop.run(controller.__aenter__())
-                    stack.callback(lambda: loop.run(controller.__aexit__()))
+                    stack.enter_context(loop.inside(controller))
                     loop.run(controller.configure(FabricParameters().without_deflection(), []))
             else:
                 time.sleep(SETTLE_SECONDS)

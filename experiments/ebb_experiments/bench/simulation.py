@@ -267,14 +267,11 @@ class _Bench:
         program = Program(build / "fabric.p4info.txtpb", build / "fabric.json")
         with simulator, LoopThread() as loop:
             managers = TrafficManagers(slowed)
+            # The controller's own work is no part of what is measured.
             controller = Controller(slowed, program, "bytes", traffic_managers=managers)
-            loop.run(controller.__aenter__())
-            try:
+            with loop.inside(controller):
                 loop.run(controller.configure(scheme.fabric))
-            finally:
-                # The controller's own work is no part of what is measured.
-                loop.run(controller.__aexit__())
-                loop.run(managers.close())
+            loop.run(managers.close())
             setup, before = time.monotonic() - started, _Usage.of(simulator.pid)
             pause = simulator.run(round(DILATION.time(LIMIT_NS)), until_flows_end=True)
             after = _Usage.of(simulator.pid)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -37,6 +38,15 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+    @contextmanager
+    def inside(self, manager: AbstractAsyncContextManager[T]) -> Iterator[T]:
+        """An asynchronous context manager for as long as the block lasts."""
+        entered = self.run(manager.__aenter__())
+        try:
+            yield entered
+        finally:
+            self.run(manager.__aexit__(None, None, None))
 
 
 async def _end_tasks() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +100,7 @@ class _Simulation:
             samples=samples,
             arrivals=arrivals,
         )
-        with simulator, LoopThread() as loop:
+        with simulator, LoopThread() as loop, ExitStack() as stack:
 
             def address(switch: Switch) -> str:
                 return f"{loopback}:{switch.grpc_port}"
@@ -114,26 +115,23 @@ class _Simulation:
                 traffic_managers=managers,
                 connect_seconds=CONNECT_SECONDS,
             )
-            loop.run(controller.__aenter__())
-            try:
-                self.watch.step("the controller configures the switches")
-                groups = [
-                    MulticastGroup(group.address, number, group.receivers)
-                    for number, group in enumerate(simulator.groups, start=1)
-                ]
-                loop.run(controller.configure(self._scheme.fabric, groups))
-                if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
-                    every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
-                    simulator.sample(every_ns, queues)
-                configured = time.monotonic()
-                pause, done = self._let_run(simulator, loop, controller, admin, managers)
-                trace_hash = simulator.report()
-                statistics = loop.run(managers.statistics())
-                counters = loop.run(read_counters(controller))
-            finally:
-                loop.run(controller.__aexit__())
-                loop.run(managers.close())
-                loop.run(admin.close())
+            stack.callback(lambda: loop.run(admin.close()))
+            stack.callback(lambda: loop.run(managers.close()))
+            stack.enter_context(loop.inside(controller))
+            self.watch.step("the controller configures the switches")
+            groups = [
+                MulticastGroup(group.address, number, group.receivers)
+                for number, group in enumerate(simulator.groups, start=1)
+            ]
+            loop.run(controller.configure(self._scheme.fabric, groups))
+            if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
+                every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
+                simulator.sample(every_ns, queues)
+            configured = time.monotonic()
+            pause, done = self._let_run(simulator, loop, controller, admin, managers)
+            trace_hash = simulator.report()
+            statistics = loop.run(managers.statistics())
+            counters = loop.run(read_counters(controller))
         counted = pause.at_ns - dilation.time(spec.warm_up_ns)
         switches = SwitchTables(statistics, self.loaded.topology, dilation, counted, head, Batches)
         results = Results(

@@ -13,16 +13,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.controller import Controller, Counters, Program
+from ebb_controller.controller import Counters, Program
 from ebb_controller.fabric_admin import FabricAdmin
 from ebb_controller.multicast import MulticastGroup, check, tree_ports
-from ebb_controller.parameters import FabricParameters
-from ebb_controller.traffic_manager import TrafficManagers, lateness
+from ebb_controller.traffic_manager import lateness
 from ebb_topologies.fabric_file import FABRIC_SOCKET
-from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.processes import Process
 from ebb_topologies.targets import Target
 
@@ -33,6 +30,7 @@ from ebb_experiments.results.switches import SwitchTables, counter_rows
 from ebb_experiments.results.tables import Row, Rows
 from ebb_experiments.run.agents import Agents, Line
 from ebb_experiments.run.control import KernelLinks, PromptControl
+from ebb_experiments.run.fabric import Fabric
 from ebb_experiments.run.fault_runner import FaultRunner, RepairableFabric
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.players import Benches, Commands, Plan, Player
@@ -69,71 +67,35 @@ class Where:
     """Whether each switch port has a pcap file."""
 
 
-class Wall:
-    """A fabric as slow as `loaded.dilation` says, up for as long as the block lasts. A `Clock` for
-    runs of that scenario."""
+class Wall(Fabric):
+    """A fabric as slow as `loaded.dilation` says. A `Clock` for runs of that scenario."""
 
     def __init__(self, loaded: Loaded, where: Where, loop: LoopThread) -> None:
+        super().__init__(
+            loaded.dilation.topology(loaded.topology),
+            where.target,
+            where.program,
+            where.directory,
+            loop,
+            pcap=where.pcap,
+        )
         self.loaded = loaded
         self.where = where
-        self.loop = loop
-        """Event loop, which all fabrics of one process share, because grpcio's is bound to the
-        first."""
-        self.topology = loaded.dilation.topology(loaded.topology)
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Wall:
-        with ExitStack() as stack:
-            self._start(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
 
     def _start(self, stack: ExitStack) -> None:
-        loop, where = self.loop, self.where
-        self.net = stack.enter_context(
-            FabricNet(self.topology, where.target, where.directory, pcap=where.pcap)
-        )
-        self.managers: TrafficManagers | None = None
-        if where.target.has_traffic_manager:
-            self.managers = managers = TrafficManagers(self.topology)
-            stack.callback(lambda: loop.run(managers.close()))
-        self.controller = Controller(
-            self.topology,
-            where.program,
-            "packets" if self.managers is None else "bytes",
-            traffic_managers=self.managers,
-        )
-        loop.run(self.controller.__aenter__())
-        stack.callback(lambda: loop.run(self.controller.__aexit__()))
+        super()._start(stack)
         links: RepairableFabric = KernelLinks(self.net)
         if self.net.fused:
-            links = admin = FabricAdmin(where.directory / FABRIC_SOCKET)
-            stack.callback(lambda: loop.run(admin.close()))
-            self.net.control = PromptControl(admin, loop, self.controller)
+            links = admin = FabricAdmin(self.directory / FABRIC_SOCKET)
+            stack.callback(lambda: self.loop.run(admin.close()))
+            self.net.control = PromptControl(admin, self.loop, self.controller)
         self.faults = FaultRunner(
             links,
             self.controller,
             self.loaded.dilation,
-            loop,
-            log=where.directory / "faults.jsonl",
+            self.loop,
+            log=self.directory / "faults.jsonl",
         )
-
-    def configure(
-        self, parameters: FabricParameters, groups: Sequence[MulticastGroup] | None = None
-    ) -> None:
-        """Installs queues and tables of every switch; no groups: those of the scenario."""
-        if self.managers is None:
-            parameters = parameters.without_deflection()
-        chosen = self.loaded.groups if groups is None else groups
-        self.loop.run(self.controller.configure(parameters, chosen))
 
     def ping_all(self) -> PingResult:
         """Has every host ping every other one, all at the same time."""

@@ -54,9 +54,10 @@ PLAIN_AFTER_GOODPUT = (
 
 
 def phases(results: Results) -> list[str]:
-    """Names of the phases that every scheme ran."""
+    """Those that every scheme ran, without those of the table of storage if there are others."""
     ran = [{each.phase: None for each in result.rounds} for result in results.values()]
-    return [phase for phase in ran[0] if all(phase in other for other in ran)] if ran else []
+    common = [phase for phase in ran[0] if all(phase in other for other in ran)] if ran else []
+    return [phase for phase in common if phase not in (STORED, READ)] or common
 
 
 def closely(results: Results) -> str:
