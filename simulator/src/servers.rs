@@ -6,8 +6,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use ebb_engine::ControlHandle;
 use ebb_p4runtime::{Device, Layout, LinkEnd, Node, Server, SwitchInfo};
-use ebb_switch::fabric::EngineFabric;
-use ebb_switch::service::EngineDevice;
+use ebb_serve::{EngineDevice, EngineFabric};
 use tokio::sync::oneshot;
 
 use crate::network::Built;
@@ -23,6 +22,7 @@ pub fn serve(built: &Built, handle: &ControlHandle) -> Result<oneshot::Sender<()
             switches: built.switches.iter().map(|s| s.node).collect(),
             links: built.links.clone(),
             captures: built.captures.clone(),
+            epoch_ns: 0,
             handle: handle.clone(),
         };
         server = server.with_fabric(socket, Arc::new(fabric))?;

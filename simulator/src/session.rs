@@ -26,7 +26,7 @@ pub fn run(network: &Path, threads: usize) -> Result<()> {
         n => n,
     };
     built.simulation.spread(threads);
-    let (handle, commands) = control_channel().context("cannot make a control channel")?;
+    let (handle, commands) = control_channel();
     let stop = servers::serve(&built, &handle)?;
     let orders = read_orders(handle);
     tell(&ready(&built, threads))?;

@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use ebb_bmv2_json::Program;
-use ebb_engine::{
-    Driver, DriverOptions, Interface, Network, NodeId, NodePort, Reception, Switch, SwitchOptions,
-};
+use ebb_driver::{Driver, DriverOptions, Interface, Reception};
+use ebb_engine::{Network, NodeId, NodePort, Switch, SwitchOptions};
 use ebb_p4runtime::{Layout, LinkEnd, Node, Server, SwitchInfo, read_config};
 use ebb_pipeline::Pipeline;
+use ebb_serve::{EngineFabric, capture};
 
-use crate::fabric::EngineFabric;
 use crate::options::FrameIo;
 use crate::settings::{PortAt, Settings, SwitchSettings};
 use crate::trace;
@@ -77,8 +76,8 @@ pub fn build(
         fs::create_dir_all(directory)
             .with_context(|| format!("--pcap: cannot create {}", directory.display()))?;
         for (at, name) in capture_names(settings) {
-            let stem = directory.join(name);
-            driver.network_mut().start_capture(end(at), &stem)?;
+            let files = capture::to_files(directory.join(name), driver.epoch_ns());
+            driver.network_mut().start_capture(end(at), files)?;
         }
     }
     let addresses: Vec<_> = settings
@@ -106,6 +105,7 @@ pub fn build(
             links: inner.chain(outer).collect(),
             switches,
             captures: settings.captures.clone(),
+            epoch_ns: driver.epoch_ns(),
             handle: driver.handle(),
         };
         server = server.with_fabric(socket, Arc::new(fabric))?;

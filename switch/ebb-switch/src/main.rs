@@ -1,5 +1,15 @@
 //! The switch: a drop-in for `simple_switch_grpc` with a real traffic manager.
 
+mod announce;
+mod bmv2_options;
+mod build;
+mod config_file;
+mod options;
+mod run;
+mod settings;
+mod trace;
+mod watch;
+
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,9 +17,10 @@ use std::sync::Mutex;
 
 use anyhow::Context;
 use ebb_bmv2_json::FORMAT_VERSION;
-use ebb_switch::options::{LogLevel, Options};
-use ebb_switch::settings::Settings;
-use ebb_switch::{announce, build, run};
+use ebb_serve::capture::create_anew;
+
+use crate::options::{LogLevel, Options};
+use crate::settings::Settings;
 
 fn main() -> ExitCode {
     let options = Options::parse_arguments(std::env::args_os());
@@ -73,7 +84,7 @@ fn start_log(options: &Options) -> anyhow::Result<()> {
         Some(path) => {
             let mut path = path.clone().into_os_string();
             path.push(".txt");
-            let file = ebb_engine::create_anew(Path::new(&path))
+            let file = create_anew(Path::new(&path))
                 .with_context(|| format!("--log-file: cannot write {}", path.display()))?;
             log.with_writer(Mutex::new(file)).with_ansi(false).init();
         }

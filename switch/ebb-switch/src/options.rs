@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::thread;
 
 use clap::{ArgAction, Parser, ValueEnum};
-use ebb_engine::DriverOptions;
+use ebb_driver::DriverOptions;
 use ebb_p4runtime::MAX_MESSAGE_BYTES;
 use ebb_units::Duration;
 

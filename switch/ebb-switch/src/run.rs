@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use ebb_engine::{
-    Driver, DriverError, Interface, Network, NodeId, Switch, SwitchReport, drop_table,
-};
+use ebb_driver::{Driver, DriverError, Interface};
+use ebb_engine::{Network, NodeId, Switch, SwitchReport, drop_table};
 use ebb_p4runtime::Device;
+use ebb_serve::EngineDevice;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tracing::info;
 
 use crate::build::Built;
 use crate::options::ReportFormat;
-use crate::service::{EngineDevice, watch_idle_entries, watch_ports};
+use crate::watch::{watch_idle_entries, watch_ports};
 
 /// The packets have a thread of their own; the gRPC servers share this one.
 pub fn run(built: Built, report: ReportFormat) -> Result<()> {

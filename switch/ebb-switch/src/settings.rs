@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use ebb_engine::{FileError, read_config, read_traffic_manager_config};
 use ebb_p4runtime::TlsFiles;
 use ebb_traffic_manager::TrafficManagerConfig;
 use serde::Deserialize;
 
+use crate::config_file::{FileError, read_config, read_traffic_manager_config};
 use crate::options::{Options, TracePoint};
 
 const DEFAULT_DROP_PORT: u16 = 511;

@@ -1,134 +1,24 @@
-//! Writes what a port receives and sends to pcap files, `{stem}_in.pcap` and `{stem}_out.pcap`, the
-//! directions as BMv2 names them.
+//! Where the frames go that a switch port receives and sends, if somebody wants to see them.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::io;
 
 use ebb_units::Instant;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{PcapError, TsResolution};
 
-pub(crate) struct Capture {
-    received: PcapWriter<SharedFile>,
-    sent: PcapWriter<SharedFile>,
-    /// The files under the writers, which have no way to flush them.
-    files: Vec<SharedFile>,
-    /// Of CLOCK_REALTIME, when the engine's clock was zero.
-    epoch_ns: u64,
-    dirty: bool,
-}
-
-#[derive(Clone)]
-struct SharedFile(Arc<Mutex<BufWriter<File>>>);
-
-impl SharedFile {
-    fn with<R>(&self, f: impl FnOnce(&mut BufWriter<File>) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Write for SharedFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.with(|file| file.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.with(|file| file.flush())
-    }
-}
-
+/// As the switch sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub enum Direction {
     In,
     Out,
 }
 
-impl Capture {
-    /// Frames of the engine's time `at` are stamped with `epoch_ns + at`.
-    pub(crate) fn create(stem: &Path, epoch_ns: u64) -> io::Result<Self> {
-        let mut files = Vec::new();
-        let mut create = |direction: Direction| {
-            let path = file_of(stem, direction);
-            let header = PcapHeader {
-                ts_resolution: TsResolution::NanoSecond,
-                ..PcapHeader::default()
-            };
-            let fail = |e: io::Error| {
-                let what = format!("cannot write the packet capture {}: {e}", path.display());
-                io::Error::new(e.kind(), what)
-            };
-            let file = create_anew(&path).map_err(fail)?;
-            let file = SharedFile(Arc::new(Mutex::new(BufWriter::new(file))));
-            files.push(file.clone());
-            PcapWriter::with_header(file, header).map_err(|e| fail(plain(e)))
-        };
-        Ok(Self {
-            received: create(Direction::In)?,
-            sent: create(Direction::Out)?,
-            files,
-            epoch_ns,
-            dirty: false,
-        })
-    }
+/// Takes the frames of one port. The first error ends the capture; the switch goes on.
+pub trait FrameSink: Send {
+    /// The last bit of a frame arrived, or left, at a time.
+    fn record(&mut self, direction: Direction, at: Instant, frame: &[u8]) -> io::Result<()>;
 
-    pub(crate) fn record(
-        &mut self,
-        direction: Direction,
-        at: Instant,
-        frame: &[u8],
-    ) -> io::Result<()> {
-        let writer = match direction {
-            Direction::In => &mut self.received,
-            Direction::Out => &mut self.sent,
-        };
-        self.dirty = true;
-        let time = Duration::from_nanos(self.epoch_ns + at.as_nanos());
-        let packet = PcapPacket::new(time, frame.len() as u32, frame);
-        writer.write_packet(&packet).map(|_| ()).map_err(plain)
-    }
-
-    /// Brings the files up to date, for a reader that looks while the switch runs.
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.dirty) {
-            for file in &mut self.files {
-                file.flush()?;
-            }
-        }
-        Ok(())
-    }
+    /// Nothing happens for a while, or any more: who looks now should see all that was recorded.
+    fn flush(&mut self) -> io::Result<()>;
 }
 
-/// A file that was not there: others may have put a link of that name where this process may write and
-/// they may not.
-pub fn create_anew(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    File::create_new(path)
-}
-
-/// `s1-eth1` and `s1-eth1.pcap` are both a stem.
-fn file_of(stem: &Path, direction: Direction) -> PathBuf {
-    let stem = match stem.extension() {
-        Some(extension) if extension == "pcap" => stem.with_extension(""),
-        _ => stem.to_owned(),
-    };
-    let mut path = OsString::from(stem);
-    path.push(match direction {
-        Direction::In => "_in.pcap",
-        Direction::Out => "_out.pcap",
-    });
-    path.into()
-}
-
-fn plain(error: PcapError) -> io::Error {
-    match error {
-        PcapError::IoError(error) => error,
-        other => io::Error::other(other.to_string()),
-    }
-}
+/// Makes a sink. Called once it is known that there is such a port; its error says what and where.
+pub type OpenSink = Box<dyn FnOnce() -> io::Result<Box<dyn FrameSink>> + Send>;

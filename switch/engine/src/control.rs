@@ -1,19 +1,18 @@
 //! How other threads reach the nodes while a clock runs them: they send a closure, whoever has the
 //! node runs it between two events. Nothing is shared and nothing is locked.
 
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use rustix::event::{EventfdFlags, eventfd};
 use thiserror::Error;
 use tokio::sync::oneshot;
 
+use crate::capture::OpenSink;
 use crate::network::{LinkInfo, LinkState, NetworkError, NodeId, NodePort};
 use crate::switch::{PortId, Switch};
 
-/// The driver has ended; so have the switches.
+/// Who ran the switches has ended, and they with it.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the switch has stopped")]
 pub struct Stopped;
@@ -24,7 +23,7 @@ pub(crate) trait NodeControl {
     fn set_link(&mut self, port: PortId, state: LinkState) -> Result<(), NetworkError>;
     fn link_states(&self) -> Vec<LinkInfo>;
     fn restart(&mut self) -> Result<(), NetworkError>;
-    fn start_capture(&mut self, port: PortId, stem: &Path) -> Result<(), NetworkError>;
+    fn start_capture(&mut self, port: PortId, open: OpenSink) -> Result<(), NetworkError>;
     fn stop_capture(&mut self, port: PortId) -> Result<(), NetworkError>;
 }
 
@@ -48,56 +47,56 @@ pub struct ControlHandle {
     lane_of: Arc<[u32]>,
 }
 
+/// Wakes a thread that sleeps until something comes. `()` wakes nobody: a simulation looks at its commands
+/// when its clock stands still.
+pub trait Wake: Debug + Send + Sync {
+    fn wake(&self);
+}
+
+impl Wake for () {
+    fn wake(&self) {}
+}
+
 /// The way to one thread.
 #[derive(Clone, Debug)]
 struct Lane {
     commands: Sender<Command>,
-    wake: Arc<OwnedFd>,
+    wake: Arc<dyn Wake>,
 }
 
 /// The end of whoever has the nodes: a thread of a driver, or a simulation between two stretches of
 /// time.
 pub struct ControlReceiver {
     commands: Receiver<Command>,
-    wake: Arc<OwnedFd>,
 }
 
-/// For one thread that has all nodes.
-pub fn control_channel() -> std::io::Result<(ControlHandle, ControlReceiver)> {
-    let (lane, receiver) = lane()?;
+/// For one thread that has all nodes, and looks for commands itself.
+pub fn control_channel() -> (ControlHandle, ControlReceiver) {
+    let (lane, receiver) = lane(Arc::new(()));
     let handle = ControlHandle {
         lanes: [lane].into(),
         lane_of: [].into(),
     };
-    Ok((handle, receiver))
+    (handle, receiver)
 }
 
-/// For several threads; `lane_of` says which of them has each node.
-pub(crate) fn control_channels(
-    threads: usize,
+/// For several threads, each with what wakes it; `lane_of` says which of them has each node.
+pub fn control_channels(
+    wakes: impl IntoIterator<Item = Arc<dyn Wake>>,
     lane_of: impl IntoIterator<Item = u32>,
-) -> std::io::Result<(ControlHandle, Vec<ControlReceiver>)> {
-    let lanes: std::io::Result<Vec<_>> = (0..threads).map(|_| lane()).collect();
-    let (lanes, receivers): (Vec<_>, Vec<_>) = lanes?.into_iter().unzip();
+) -> (ControlHandle, Vec<ControlReceiver>) {
+    let (lanes, receivers): (Vec<_>, Vec<_>) = wakes.into_iter().map(lane).unzip();
     let handle = ControlHandle {
         lanes: lanes.into(),
         lane_of: lane_of.into_iter().collect(),
     };
-    Ok((handle, receivers))
+    (handle, receivers)
 }
 
-fn lane() -> std::io::Result<(Lane, ControlReceiver)> {
-    let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+fn lane(wake: Arc<dyn Wake>) -> (Lane, ControlReceiver) {
     let (commands, receiver) = channel();
-    let lane = Lane {
-        commands,
-        wake: wake.clone(),
-    };
-    let receiver = ControlReceiver {
-        commands: receiver,
-        wake,
-    };
-    Ok((lane, receiver))
+    let receiver = ControlReceiver { commands: receiver };
+    (Lane { commands, wake }, receiver)
 }
 
 impl ControlHandle {
@@ -171,9 +170,9 @@ impl ControlHandle {
     pub async fn start_capture(
         &self,
         at: NodePort,
-        stem: PathBuf,
+        open: OpenSink,
     ) -> Result<Result<(), NetworkError>, Stopped> {
-        self.ask(at.node, move |node| node.start_capture(at.port, &stem))
+        self.ask(at.node, move |node| node.start_capture(at.port, open))
             .await
     }
 
@@ -230,29 +229,14 @@ impl ControlHandle {
 impl Lane {
     fn send(&self, request: Request) -> Result<(), Stopped> {
         self.commands.send(Command(request)).map_err(|_| Stopped)?;
-        wake(&self.wake);
+        self.wake.wake();
         Ok(())
     }
 }
 
-/// Makes an eventfd readable.
-pub(crate) fn wake(eventfd: &OwnedFd) {
-    // Fails only if the counter is full, and then its reader is awake anyway.
-    let _ = rustix::io::write(eventfd, &1u64.to_ne_bytes());
-}
-
 impl ControlReceiver {
-    /// Becomes readable when a command is there.
-    pub(crate) fn wake_fd(&self) -> &Arc<OwnedFd> {
-        &self.wake
-    }
-
-    /// Call before [`next`](Self::next), so that no command is overlooked.
-    pub(crate) fn acknowledge(&self) {
-        let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
-    }
-
-    pub(crate) fn next(&self) -> Option<Command> {
+    /// The next command that is there already.
+    pub fn next(&self) -> Option<Command> {
         self.commands.try_recv().ok()
     }
 

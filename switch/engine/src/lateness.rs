@@ -11,7 +11,7 @@ use serde::Serialize;
 
 /// What was seen at an interface since the last look.
 #[derive(Debug, Default)]
-pub(crate) struct Late {
+pub struct Late {
     /// How long the first one of the frames that were read together had waited.
     pub wakeup: Option<Duration>,
     /// How late each frame left, but for those that the interface held back.

@@ -4,19 +4,16 @@
 //!  Switch      a pipeline, a traffic manager and the packet's ways between them
 //!  network     switches, hosts, links with their state; partitions that run them in one event order
 //!  simulation  runs the partitions of a network under a virtual clock, in conservative windows
-//!  driver      runs the partitions of a network under the wall clock; its hosts are Linux interfaces
+//!  drive       what another clock needs to run them: that of the machine, in the crate ebb-driver
 //! ```
 //!
 //! [`ControlHandle`] is how a server on another thread reaches the nodes under either clock.
-
-#[cfg(test)]
-extern crate self as ebb_engine;
+//! Sans-IO: no clock, no socket, no file; captured frames go to a [`FrameSink`].
 
 mod capture;
-mod config_file;
 mod conservation;
 mod control;
-mod driver;
+pub mod drive;
 mod drops;
 mod ecn;
 mod lateness;
@@ -27,10 +24,8 @@ pub mod simulation;
 mod switch;
 pub mod trace;
 
-pub use capture::create_anew;
-pub use config_file::{FileError, read_config, read_traffic_manager_config};
+pub use capture::{Direction, FrameSink, OpenSink};
 pub use control::{Command, ControlHandle, ControlReceiver, Stopped, control_channel};
-pub use driver::{Driver, DriverError, DriverOptions, Interface, Reception};
 pub use drops::DropReason;
 pub use lateness::LatenessReport;
 pub use network::{

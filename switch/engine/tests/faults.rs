@@ -3,11 +3,14 @@
 
 mod common;
 
-use std::fs::File;
+use std::io;
+use std::sync::{Arc, Mutex};
 
 use common::*;
 use ebb_engine::simulation::Simulation;
-use ebb_engine::{LinkState, NetworkError, NodeId, QueueSample, SwitchReport};
+use ebb_engine::{
+    Direction, FrameSink, LinkState, NetworkError, NodeId, OpenSink, QueueSample, SwitchReport,
+};
 use ebb_traffic_manager::Depth;
 use ebb_units::{BitRate, Duration, Instant};
 use proptest::prelude::*;
@@ -251,43 +254,94 @@ fn queues_are_sampled_at_exact_instants() {
     assert!(fabric.take_queue_samples().is_empty());
 }
 
+/// What was captured.
+#[derive(Clone, Default)]
+struct Captured(Arc<Mutex<Frames>>);
+
+#[derive(Clone, Default)]
+struct Frames {
+    /// Length, and time in ns.
+    recorded: Vec<(Direction, usize, u64)>,
+    /// How many of them had been recorded at the last flush.
+    flushed: usize,
+}
+
+impl Captured {
+    fn open(&self) -> OpenSink {
+        let sink = self.clone();
+        Box::new(|| Ok(Box::new(sink)))
+    }
+}
+
+impl FrameSink for Captured {
+    fn record(&mut self, direction: Direction, at: Instant, frame: &[u8]) -> io::Result<()> {
+        let recorded = &mut self.0.lock().expect("no panic").recorded;
+        recorded.push((direction, frame.len(), at.as_nanos()));
+        match recorded.len() {
+            3 => Err(io::Error::other("full")),
+            _ => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut frames = self.0.lock().expect("no panic");
+        frames.flushed = frames.recorded.len();
+        Ok(())
+    }
+}
+
 #[test]
 fn a_capture_has_both_directions_of_a_port_with_their_times() {
     let (mut fabric, s) = chain(2);
-    let stem = std::env::temp_dir().join(format!("ebb-faults-test-{}.pcap", std::process::id()));
-    fabric.start_capture(at(s[0], 2), &stem).expect("a capture");
+    let captured = Captured::default();
+    let here = at(s[0], 2);
+    fabric
+        .start_capture(here, captured.open())
+        .expect("a capture");
     inject(&mut fabric, us(0), at(s[0], 3), frame(1, 1500));
     inject(&mut fabric, us(500), at(s[1], 3), frame(0, 100));
     run(&mut fabric);
-    fabric.stop_capture(at(s[0], 2)).expect("it runs");
-    let stopped = fabric.stop_capture(at(s[0], 2));
+    let Frames { recorded, flushed } = captured.0.lock().expect("no panic").clone();
+    let expected = [
+        (Direction::Out, 1500, 22_000),
+        (Direction::In, 100, 520_800),
+    ];
+    assert_eq!(recorded, expected);
+    assert_eq!(flushed, 2, "whoever looks between two runs sees all");
+    fabric.stop_capture(here).expect("it runs");
+    let stopped = fabric.stop_capture(here);
     assert!(matches!(
         stopped,
         Err(NetworkError::NoCapture { port: 2, .. })
     ));
-    for (direction, bytes, ns) in [("out", 1500, 22_000), ("in", 100, 520_800)] {
-        let path = stem.with_file_name(format!(
-            "ebb-faults-test-{}_{direction}.pcap",
-            std::process::id()
-        ));
-        let file = File::open(&path).expect("a capture");
-        let mut reader = pcap_file::pcap::PcapReader::new(file).expect("a pcap file");
-        let packet = reader.next_packet().expect("a packet").expect("whole");
-        assert_eq!(
-            (packet.data.len(), packet.timestamp.as_nanos()),
-            (bytes, ns),
-            "{direction}"
-        );
-        assert!(reader.next_packet().is_none());
-        std::fs::remove_file(path).expect("removed");
+}
+
+#[test]
+fn a_capture_that_fails_ends_and_the_switch_goes_on() {
+    let (mut fabric, s) = chain(2);
+    let captured = Captured::default();
+    let here = at(s[0], 2);
+    fabric
+        .start_capture(here, captured.open())
+        .expect("a capture");
+    for n in 0..5 {
+        inject(&mut fabric, us(100 * n), at(s[0], 3), frame(1, 100));
     }
-    let refused = fabric.start_capture(at(s[0], 2), "/nonexistent/x".as_ref());
-    let message = refused.expect_err("no such directory").to_string();
-    assert!(message.contains("/nonexistent/x_in.pcap"), "{message}");
-    assert!(matches!(
-        fabric.start_capture(at(s[0], 9), &stem),
-        Err(NetworkError::NoLink { .. })
-    ));
+    assert_eq!(run(&mut fabric).len(), 5);
+    assert_eq!(captured.0.lock().expect("no panic").recorded.len(), 3);
+    let stopped = fabric.stop_capture(here);
+    assert!(matches!(stopped, Err(NetworkError::NoCapture { .. })));
+}
+
+#[test]
+fn a_capture_that_cannot_begin_is_refused() {
+    let (mut fabric, s) = chain(2);
+    let refused = fabric.start_capture(at(s[0], 2), Box::new(|| Err(io::Error::other("why"))));
+    let message = refused.expect_err("no sink").to_string();
+    assert_eq!(message, "why");
+    // Where there is no port, nothing is opened.
+    let none = fabric.start_capture(at(s[0], 9), Box::new(|| unreachable!()));
+    assert!(matches!(none, Err(NetworkError::NoLink { .. })));
 }
 
 /// Something that is done to the network.

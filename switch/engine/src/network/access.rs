@@ -1,13 +1,12 @@
 //! What can be done to a node between two events.
 
-use std::path::Path;
-
 use ebb_units::Instant;
 
 use super::NetworkError;
 use super::host::Host;
 use super::link::{LinkInfo, LinkState};
 use super::node::Node;
+use crate::capture::OpenSink;
 use crate::control::NodeControl;
 use crate::switch::{PortId, Switch};
 
@@ -16,16 +15,11 @@ use crate::switch::{PortId, Switch};
 pub(super) struct Settings {
     /// Of what links lose and corrupt.
     pub seed: u64,
-    /// What captures add to the time, to make it that of CLOCK_REALTIME.
-    pub epoch_ns: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            seed: 1,
-            epoch_ns: 0,
-        }
+        Self { seed: 1 }
     }
 }
 
@@ -54,8 +48,8 @@ impl<H: Host> NodeControl for Access<'_, H> {
         self.node.restart(self.now)
     }
 
-    fn start_capture(&mut self, port: PortId, stem: &Path) -> Result<(), NetworkError> {
-        self.node.start_capture(port, stem, self.settings.epoch_ns)
+    fn start_capture(&mut self, port: PortId, open: OpenSink) -> Result<(), NetworkError> {
+        self.node.start_capture(port, open)
     }
 
     fn stop_capture(&mut self, port: PortId) -> Result<(), NetworkError> {

@@ -69,10 +69,11 @@ pub struct LinkInfo {
 
 /// A frame on its way to another node.
 #[derive(Debug)]
-pub(crate) struct Crossing {
-    pub to: Address,
+pub struct Crossing {
+    pub(crate) to: Address,
+    /// When it arrives.
     pub at: Instant,
-    pub event: Event,
+    pub(crate) event: Event,
 }
 
 /// One direction of a link, at its sender.

@@ -7,7 +7,7 @@
 //! node sends reaches another one after the link's delay at the earliest, so the nodes of a
 //! partition take turns of the shortest delay between them, and partitions need to hear from each
 //! other only as often as the shortest delay between *them* asks for. How they do is for the clock:
-//! [`simulation`](crate::simulation) or [`Driver`](crate::Driver).
+//! [`simulation`](crate::simulation), or whoever uses [`drive`](crate::drive).
 
 mod access;
 mod agenda;
@@ -20,11 +20,10 @@ mod plan;
 mod samples;
 mod trace;
 
-use std::path::Path;
-
 use ebb_units::{Duration, Instant};
 use thiserror::Error;
 
+use crate::capture::OpenSink;
 use crate::control::{Command, NodeControl, Request};
 use crate::switch::{PortId, Switch};
 use access::{Access, Settings};
@@ -33,9 +32,8 @@ use plan::Edge;
 use samples::Sampler;
 
 pub use host::Host;
-pub(crate) use link::Crossing;
-pub use link::{LinkInfo, LinkState, LinkStateError};
-pub(crate) use partition::Partition;
+pub use link::{Crossing, LinkInfo, LinkState, LinkStateError};
+pub use partition::Partition;
 pub use samples::QueueSample;
 
 /// A switch or a host of a [`Network`].
@@ -94,7 +92,7 @@ pub(crate) struct Address {
 
 /// Which links may lead from one partition to another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
+pub struct Cut {
     /// Faster links may not.
     pub least_delay: Duration,
     pub hosts: bool,
@@ -120,19 +118,7 @@ impl<H: Host> Network<H> {
 
     /// Of what links lose and corrupt. 1 if nobody says.
     pub fn set_seed(&mut self, seed: u64) {
-        let settings = Settings {
-            seed,
-            ..self.settings
-        };
-        self.set(settings);
-    }
-
-    pub(crate) fn set_epoch_ns(&mut self, epoch_ns: u64) {
-        let settings = Settings {
-            epoch_ns,
-            ..self.settings
-        };
-        self.set(settings);
+        self.set(Settings { seed });
     }
 
     fn set(&mut self, settings: Settings) {
@@ -258,10 +244,9 @@ impl<H: Host> Network<H> {
         self.with_node(id, |access| access.restart())
     }
 
-    /// Captures what a switch port receives and sends to `{stem}_in.pcap` and `{stem}_out.pcap`;
-    /// the stem may end in `.pcap`. A capture that runs at the port already ends.
-    pub fn start_capture(&mut self, at: NodePort, stem: &Path) -> Result<(), NetworkError> {
-        self.with_node(at.node, |access| access.start_capture(at.port, stem))
+    /// Captures what a switch port receives and sends. A capture that runs at the port already ends.
+    pub fn start_capture(&mut self, at: NodePort, open: OpenSink) -> Result<(), NetworkError> {
+        self.with_node(at.node, |access| access.start_capture(at.port, open))
     }
 
     pub fn stop_capture(&mut self, at: NodePort) -> Result<(), NetworkError> {
@@ -323,7 +308,7 @@ impl<H: Host> Network<H> {
 
     /// Spreads the nodes over `parts` partitions or fewer: each with about the same number of link
     /// ends, neighbours together.
-    pub(crate) fn spread(&mut self, parts: usize, cut: Cut) {
+    pub fn spread(&mut self, parts: usize, cut: Cut) {
         self.measure();
         let edges: Vec<Edge> = self.edges(cut).collect();
         let part_of = plan::plan(self.addresses.len(), &edges, parts);
@@ -382,12 +367,13 @@ impl<H: Host> Network<H> {
         self.partitions.iter_mut().for_each(Partition::measure);
     }
 
-    pub(crate) fn partitions(&mut self) -> &mut Vec<Partition<H>> {
+    /// One for each thread, since [`spread`](Self::spread).
+    pub fn partitions(&mut self) -> &mut [Partition<H>] {
         &mut self.partitions
     }
 
     /// For each node, the partition that runs it.
-    pub(crate) fn partition_of(&self) -> impl Iterator<Item = u32> {
+    pub fn partition_of(&self) -> impl Iterator<Item = u32> {
         self.addresses.iter().map(|address| address.partition)
     }
 
@@ -404,7 +390,7 @@ impl<H: Host> Network<H> {
     }
 
     /// Hands over the frames that left one partition for another.
-    pub(crate) fn deliver(&mut self) {
+    pub fn deliver(&mut self) {
         for from in 0..self.partitions.len() {
             for to in 0..self.partitions.len() {
                 let crossing = self.partitions[from].take_crossing(to);
@@ -421,8 +407,8 @@ impl<H: Host> Network<H> {
         })
     }
 
-    /// Has a hash taken of all that happens from now on. A simulation does.
-    pub(crate) fn set_traced(&mut self, traced: bool) {
+    /// Whether a hash is taken of all that happens from now on. Without a call it is.
+    pub fn set_traced(&mut self, traced: bool) {
         for id in self.ids() {
             self.node_mut(id).set_traced(traced);
         }

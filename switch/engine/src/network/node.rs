@@ -1,7 +1,6 @@
 //! A switch or a host, its pending events and its links.
 
 use std::io;
-use std::path::Path;
 
 use ebb_pipeline::Pool;
 use ebb_units::{Duration, Instant};
@@ -13,7 +12,7 @@ use super::link::{Crossing, Link, LinkInfo, LinkState, Sender};
 use super::samples::Sampler;
 use super::trace::{Trace, mix};
 use super::{Address, NetworkError, NodeId, NodePort};
-use crate::capture::{Capture, Direction};
+use crate::capture::{Direction, FrameSink, OpenSink};
 use crate::switch::{Effect, PortId, Switch};
 
 #[derive(Default)]
@@ -30,7 +29,7 @@ pub(super) struct Node<H> {
     kind: Kind<H>,
     agenda: Agenda,
     links: Vec<Option<Link>>,
-    captures: Vec<Option<Box<Capture>>>,
+    captures: Vec<Option<Box<dyn FrameSink>>>,
     pub sampler: Option<Box<Sampler>>,
     /// The earliest time at which the partition has it on its list.
     pub listed: Instant,
@@ -222,31 +221,26 @@ impl<H: Host> Node<H> {
         Ok(())
     }
 
-    pub fn start_capture(
-        &mut self,
-        port: PortId,
-        stem: &Path,
-        epoch_ns: u64,
-    ) -> Result<(), NetworkError> {
+    pub fn start_capture(&mut self, port: PortId, open: OpenSink) -> Result<(), NetworkError> {
         if self.as_switch().is_none() {
             let node = self.name().to_owned();
             return Err(NetworkError::NotASwitch { node });
         }
         self.link_mut(port)?;
-        let capture = Capture::create(stem, epoch_ns)?;
+        let sink = open()?;
         let index = usize::from(port);
         if self.captures.len() <= index {
             self.captures.resize_with(index + 1, || None);
         }
-        self.captures[index] = Some(Box::new(capture));
+        self.captures[index] = Some(sink);
         Ok(())
     }
 
-    /// Brings the files of a capture up to date and closes them.
+    /// What was captured is in the sink when this returns.
     pub fn stop_capture(&mut self, port: PortId) -> Result<(), NetworkError> {
         let capture = self.captures.get_mut(usize::from(port));
         match capture.and_then(Option::take) {
-            Some(mut capture) => Ok(capture.flush()?),
+            Some(mut sink) => Ok(sink.flush()?),
             None => Err(NetworkError::NoCapture {
                 node: self.name().to_owned(),
                 port,
@@ -256,16 +250,16 @@ impl<H: Host> Node<H> {
 
     pub fn flush_captures(&mut self) {
         for port in 0..self.captures.len() {
-            self.record(port as PortId, Capture::flush);
+            self.record(port as PortId, |sink| sink.flush());
         }
     }
 
     /// A capture that cannot be written ends; the switch goes on.
-    fn record(&mut self, port: PortId, f: impl FnOnce(&mut Capture) -> io::Result<()>) {
+    fn record(&mut self, port: PortId, f: impl FnOnce(&mut dyn FrameSink) -> io::Result<()>) {
         let Some(slot) = self.captures.get_mut(usize::from(port)) else {
             return;
         };
-        if let Some(Err(error)) = slot.as_mut().map(|capture| f(capture)) {
+        if let Some(Err(error)) = slot.as_mut().map(|sink| f(sink.as_mut())) {
             *slot = None;
             let name = self.name();
             tracing::warn!("{name}, port {port}: packet capture stopped: {error}");
@@ -342,7 +336,7 @@ impl<H: Host> Node<H> {
             if let Event::Receive { port, frame, .. } = &event {
                 self.packet_hops += 1;
                 if !self.captures.is_empty() {
-                    self.record(*port, |capture| capture.record(Direction::In, now, frame));
+                    self.record(*port, |sink| sink.record(Direction::In, now, frame));
                 }
             }
             let Kind::Switch(switch) = &mut self.kind else {
@@ -409,7 +403,7 @@ impl<H: Host> Node<H> {
         if !self.captures.is_empty() {
             let delay = self.as_switch().map(|s| s.tx_delay(port));
             let left = at - delay.unwrap_or_default();
-            self.record(port, |c| c.record(Direction::Out, left, &frame));
+            self.record(port, |sink| sink.record(Direction::Out, left, &frame));
         }
         let Kind::Switch(switch) = &mut self.kind else {
             return;

@@ -11,13 +11,13 @@ use super::host::Host;
 use super::link::Crossing;
 use super::node::Node;
 use super::{Address, NodeId, Work};
-use crate::control::NodeControl;
+use crate::control::{Command, NodeControl, Request};
 use crate::drops::DropReason;
 use crate::lateness::Late;
 use crate::prefetch::prefetch;
 use crate::switch::{PortId, Switch};
 
-pub(crate) struct Partition<H> {
+pub struct Partition<H> {
     number: u32,
     /// In the order of their ids.
     pub(super) nodes: Vec<Node<H>>,
@@ -161,7 +161,7 @@ impl<H: Host> Partition<H> {
 
     /// Lets every node work off what is due in a window that begins with the next event, at `next`,
     /// and in which no node hears from another; at most before `horizon`.
-    pub fn take_turn(&mut self, next: Instant, horizon: Instant) {
+    pub(crate) fn take_turn(&mut self, next: Instant, horizon: Instant) {
         // It has events even where a link has no delay.
         let window = self.window.max(Duration::from_picos(1));
         let horizon = horizon.min(next + window);
@@ -260,7 +260,7 @@ impl<H: Host> Partition<H> {
     }
 
     /// Gives access to a node at a time; what it then wants to send is sent.
-    pub fn with_node<R>(
+    pub(super) fn with_node<R>(
         &mut self,
         index: u32,
         now: Instant,
@@ -282,14 +282,30 @@ impl<H: Host> Partition<H> {
         result
     }
 
-    pub fn with_all_nodes(&mut self, now: Instant, f: &mut dyn FnMut(&mut dyn NodeControl)) {
+    pub(super) fn with_all_nodes(&mut self, now: Instant, f: &mut dyn FnMut(&mut dyn NodeControl)) {
         for index in 0..self.nodes.len() {
             self.with_node(index as u32, now, |access| f(access));
         }
     }
 
+    /// Does what another thread asks for through a [`ControlHandle`](crate::ControlHandle), at a time.
+    /// False if it asks for the end.
+    pub fn obey(&mut self, Command(request): Command, now: Instant) -> bool {
+        match request {
+            Request::At(id, work) => {
+                // A command for a node that is not here is dropped, which tells its sender.
+                if let Some(index) = self.index_of(id) {
+                    self.with_node(index, now, |access| work(access));
+                }
+            }
+            Request::Everywhere(mut work) => self.with_all_nodes(now, &mut *work),
+            Request::Stop => return false,
+        }
+        true
+    }
+
     /// The place of a node of this partition.
-    pub fn index_of(&self, id: NodeId) -> Option<u32> {
+    fn index_of(&self, id: NodeId) -> Option<u32> {
         let index = self.nodes.binary_search_by_key(&id, Node::id).ok()?;
         Some(index as u32)
     }

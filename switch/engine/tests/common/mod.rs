@@ -2,8 +2,6 @@
 
 #![allow(dead_code)] // not every test file uses every helper
 
-pub mod driver;
-
 use std::collections::{BTreeMap, VecDeque};
 
 use ebb_bmv2_json::Program;

@@ -1,5 +1,7 @@
 //! A driver on real interfaces, in a network namespace of its own.
 
+#![allow(dead_code, unused_imports)] // not every test file uses every helper
+
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::Command;
@@ -7,13 +9,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use ebb_engine::{ControlHandle, Driver, DriverOptions, Interface, Network, NodeId, Reception};
+use ebb_driver::{Driver, DriverOptions, Interface, Reception};
+use ebb_engine::{ControlHandle, Network, NodeId};
 use ebb_packet_io::{Audience, PacketSocket, SocketOptions};
 use ebb_traffic_manager::{OnFull, Profile};
 use ebb_units::BitRate;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use super::{at, deflecting_profile, forward, switch};
+/// The switches and frames of the engine's tests.
+#[path = "../../../engine/tests/common/mod.rs"]
+mod networks;
+
+pub use networks::{at, forward, frame, trim_program};
+use networks::{deflecting_profile, switch};
 
 pub const SWITCHES: usize = 4;
 /// The length of every frame.

@@ -14,6 +14,7 @@
 //!  inbox      what a thread has read, and the memory for it
 //!  outbox     what it sends, itself or over a sender
 //!  sender     a thread that sends for another one
+//!  wake       what ends the sleep of a thread
 //!  exchange   a thread's dealings with the others: frames in batches, and how far it may run
 //!  progress   how far that is, as a pure function of what all threads tell
 //!  board      where they tell it, without locks; waking those who sleep
@@ -30,24 +31,26 @@ mod outbox;
 mod pressure;
 mod progress;
 mod sender;
+mod wake;
 mod worker;
 
 use std::io;
 use std::sync::Arc;
 use std::thread;
 
+use ebb_engine::drive::{Cut, Wake, control_channels};
+use ebb_engine::{ControlHandle, Network, NetworkError};
 use ebb_packet_io::run_in_real_time;
-use ebb_units::Duration;
+use ebb_units::{Duration, Instant};
 use thiserror::Error;
 
 pub use interface::{Interface, Reception};
 
-use crate::control::{ControlHandle, ControlReceiver, control_channels};
-use crate::network::{Cut, Network, NetworkError};
 use board::Board;
 use clock::Clock;
 use exchange::{Exchange, exchanges};
-use worker::{Worker, epoll_for};
+use wake::Waker;
+use worker::{Commands, Worker, epoll_for};
 
 /// The lowest.
 const REALTIME_PRIORITY: i32 = 1;
@@ -104,7 +107,8 @@ impl Default for DriverOptions {
 pub struct Driver {
     network: Network<Interface>,
     clock: Clock,
-    commands: Vec<ControlReceiver>,
+    epoch_ns: u64,
+    commands: Vec<Commands>,
     handle: ControlHandle,
     options: DriverOptions,
 }
@@ -116,7 +120,7 @@ impl Driver {
         options: DriverOptions,
     ) -> Result<Self, DriverError> {
         let clock = Clock::start();
-        network.set_epoch_ns(clock.realtime().to_realtime_ns(network.now()));
+        let epoch_ns = clock.realtime().to_realtime_ns(Instant::ZERO);
         network.set_traced(false);
         network.spread(
             options.threads,
@@ -126,10 +130,18 @@ impl Driver {
             },
         );
         let threads = network.partitions().len();
-        let (handle, commands) = control_channels(threads, network.partition_of())?;
+        let wakers: io::Result<Vec<_>> = (0..threads).map(|_| Waker::new().map(Arc::new)).collect();
+        let wakers = wakers?;
+        let wakes = wakers.iter().map(|waker| waker.clone() as Arc<dyn Wake>);
+        let (handle, receivers) = control_channels(wakes, network.partition_of());
+        let commands = receivers.into_iter().zip(wakers);
+        let commands = commands
+            .map(|(receiver, waker)| Commands { receiver, waker })
+            .collect();
         Ok(Self {
             network,
             clock,
+            epoch_ns,
             commands,
             handle,
             options,
@@ -139,6 +151,11 @@ impl Driver {
     /// How other threads reach the nodes.
     pub fn handle(&self) -> ControlHandle {
         self.handle.clone()
+    }
+
+    /// What the clock of CLOCK_REALTIME showed when that of the network was zero, in ns.
+    pub fn epoch_ns(&self) -> u64 {
+        self.epoch_ns
     }
 
     /// How many it will have.
@@ -163,9 +180,10 @@ impl Driver {
             realtime,
             ..
         } = self.options;
-        let epolls: io::Result<Vec<_>> = self.commands.iter().map(epoll_for).collect();
+        let epolls: io::Result<Vec<_>> =
+            self.commands.iter().map(|c| epoll_for(&c.waker)).collect();
         let epolls = epolls?;
-        let wakes = self.commands.iter().map(|c| c.wake_fd().clone());
+        let wakes = self.commands.iter().map(|c| c.waker.clone());
         let board = Arc::new(Board::new(wakes.zip(epolls.iter().cloned()).collect()));
         // One thread has nobody to talk to.
         let exchanges: Vec<Option<Exchange>> = match board.threads() {

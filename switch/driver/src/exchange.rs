@@ -10,15 +10,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ebb_units::{Duration, Instant};
 
-use super::board::{Board, Snapshot};
-use super::clock::Clock;
-use super::interface::Interface;
-use super::progress::{Course, Limit};
-use crate::network::{Crossing, Partition};
+use crate::board::{Board, Snapshot};
+use crate::clock::Clock;
+use crate::interface::Interface;
+use crate::progress::{Course, Limit};
+use ebb_engine::drive::{Crossing, Partition};
 
 type Batch = Vec<Crossing>;
 
-pub(super) struct Exchange {
+pub(crate) struct Exchange {
     own: usize,
     board: Arc<Board>,
     snapshot: Snapshot,
@@ -37,7 +37,7 @@ pub(super) struct Exchange {
 }
 
 /// One for each thread of the board.
-pub(super) fn exchanges(board: &Arc<Board>) -> Vec<Exchange> {
+pub(crate) fn exchanges(board: &Arc<Board>) -> Vec<Exchange> {
     let count = board.threads();
     let mut senders: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();
     let mut receivers: Vec<Vec<_>> = (0..count).map(|_| Vec::new()).collect();

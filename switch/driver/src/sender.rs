@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use super::batch::Batch;
-use super::line::Line;
+use crate::batch::Batch;
+use crate::line::Line;
 
 /// Parcels and frames under way at most, so that their queues have an end. A sender that stands still
 /// for 50 ms holds up nobody at 160,000 frames/s.
@@ -27,15 +27,15 @@ const FEW_FRAMES: usize = 16;
 
 /// A batch, and the interface that it is for; none if it never had one.
 #[derive(Debug, Default)]
-pub(super) struct Addressed {
+pub(crate) struct Addressed {
     pub line: Option<Arc<Line>>,
     pub batch: Batch,
 }
 
 /// A batch for each interface of a thread.
-pub(super) type Parcel = Vec<Addressed>;
+pub(crate) type Parcel = Vec<Addressed>;
 
-pub(super) struct Sender {
+pub(crate) struct Sender {
     parcels: SyncSender<Parcel>,
     sent: Receiver<Parcel>,
     thread: JoinHandle<()>,

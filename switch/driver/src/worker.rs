@@ -5,19 +5,19 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use ebb_engine::ControlReceiver;
+use ebb_engine::drive::{Late, Partition};
 use ebb_packet_io::wait;
 use ebb_units::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
-use super::clock::Clock;
-use super::exchange::Exchange;
-use super::inbox::Inbox;
-use super::interface::Interface;
-use super::outbox::{Interfaces, Outbox};
-use crate::control::{Command, ControlReceiver, Request};
-use crate::lateness::Late;
-use crate::network::Partition;
+use crate::clock::Clock;
+use crate::exchange::Exchange;
+use crate::inbox::Inbox;
+use crate::interface::Interface;
+use crate::outbox::{Interfaces, Outbox};
+use crate::wake::Waker;
 
 /// The longest sleep; interfaces are looked after at least this often.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
@@ -28,10 +28,10 @@ const MAX_EVENTS: usize = 64;
 /// In the place of an interface's number: somebody wakes the thread.
 const WAKE: u64 = u64::MAX;
 
-pub(super) struct Worker<'a> {
+pub(crate) struct Worker<'a> {
     partition: &'a mut Partition<Interface>,
     clock: Clock,
-    commands: ControlReceiver,
+    commands: Commands,
     /// `None`: it is the only thread.
     exchange: Option<Exchange>,
     epoll: Arc<OwnedFd>,
@@ -50,10 +50,16 @@ pub(super) struct Worker<'a> {
     late: Late,
 }
 
-/// What wakes a thread.
-pub(super) fn epoll_for(commands: &ControlReceiver) -> io::Result<Arc<OwnedFd>> {
+/// What other threads ask of this one, and what they wake it by.
+pub(crate) struct Commands {
+    pub receiver: ControlReceiver,
+    pub waker: Arc<Waker>,
+}
+
+/// What ends a thread's sleep: its waker, and whatever is added later.
+pub(crate) fn epoll_for(waker: &Waker) -> io::Result<Arc<OwnedFd>> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    add(&poll, commands.wake_fd().as_fd(), WAKE)?;
+    add(&poll, waker.as_fd(), WAKE)?;
     Ok(Arc::new(poll))
 }
 
@@ -63,10 +69,10 @@ fn add(poll: &OwnedFd, fd: BorrowedFd<'_>, data: u64) -> io::Result<()> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         partition: &'a mut Partition<Interface>,
         clock: Clock,
-        commands: ControlReceiver,
+        commands: Commands,
         epoll: Arc<OwnedFd>,
         mut exchange: Option<Exchange>,
     ) -> io::Result<Self> {
@@ -97,22 +103,22 @@ impl<'a> Worker<'a> {
     }
 
     /// Has what comes wait so long for more.
-    pub(super) fn coalesce(&mut self, coalesce: Duration) {
+    pub(crate) fn coalesce(&mut self, coalesce: Duration) {
         self.coalesce = coalesce;
     }
 
     /// Has what leaves in larger numbers sent by another thread, which calls `prepare` first.
-    pub(super) fn send_apart(
+    pub(crate) fn send_apart(
         &mut self,
         name: String,
         prepare: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
-        let waker = self.commands.wake_fd().clone();
+        let waker = self.commands.waker.clone();
         self.outbox.send_apart(name, self.clock, waker, prepare)
     }
 
     /// Runs until it is told to stop.
-    pub(super) fn run(&mut self) -> io::Result<()> {
+    pub(crate) fn run(&mut self) -> io::Result<()> {
         let result = self.take_turns();
         let (outbox, interfaces) = self.outgoing();
         outbox.finish(interfaces);
@@ -215,7 +221,7 @@ impl<'a> Worker<'a> {
     fn note_events(&mut self, events: &[epoll::Event]) -> io::Result<()> {
         for event in events {
             if event.data.u64() == WAKE {
-                self.commands.acknowledge();
+                self.commands.waker.acknowledge();
                 continue;
             }
             let Some(interface) = self.partition.host_mut(event.data.u64() as u32) else {
@@ -281,19 +287,10 @@ impl<'a> Worker<'a> {
     fn obey(&mut self) -> bool {
         let mut stop = false;
         let mut any = false;
-        while let Some(Command(request)) = self.commands.next() {
+        while let Some(command) = self.commands.receiver.next() {
             any = true;
             let now = self.now();
-            match request {
-                Request::At(id, work) => {
-                    // A command for a node that is not here is dropped, which tells its sender.
-                    if let Some(index) = self.partition.index_of(id) {
-                        self.partition.with_node(index, now, |access| work(access));
-                    }
-                }
-                Request::Everywhere(mut work) => self.partition.with_all_nodes(now, &mut *work),
-                Request::Stop => stop = true,
-            }
+            stop |= !self.partition.obey(command, now);
         }
         if any && self.partition.take_delays_changed() {
             self.partition.measure();
@@ -399,7 +396,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Frames from other threads that came too late for the time they were meant for.
-    pub(super) fn late(&self) -> u64 {
+    pub(crate) fn late(&self) -> u64 {
         self.exchange.as_ref().map_or(0, Exchange::late)
     }
 }

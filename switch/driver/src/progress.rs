@@ -18,11 +18,11 @@ use ebb_units::{Duration, Instant};
 
 /// Links between partitions count as this slow at least, should a configuration make them faster:
 /// frames may then be late by as much, and partitions do not creep forward in smaller steps.
-pub(super) const LEAST_LOOKAHEAD: Duration = Duration::from_micros(1);
+pub(crate) const LEAST_LOOKAHEAD: Duration = Duration::from_micros(1);
 
 /// What a partition tells the others. All of it is true at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Report {
+pub(crate) struct Report {
     /// Nothing of what it has is due before.
     pub next: Instant,
     /// What came from outside before is among what it has.
@@ -37,7 +37,7 @@ pub(super) struct Report {
 
 /// What a partition has to do with another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Toward {
+pub(crate) struct Toward {
     /// No link there is faster.
     pub lookahead: Duration,
     /// Frames sent there so far.
@@ -77,7 +77,7 @@ impl Report {
 
 /// Until when a partition may run: exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limit {
+pub(crate) struct Limit {
     pub until: Instant,
     /// The partition whose next step would move it.
     pub by: usize,
@@ -87,7 +87,7 @@ pub(super) struct Limit {
 
 /// One partition's book of what it sent and took, and its way to its limit.
 #[derive(Clone, Debug)]
-pub(super) struct Course {
+pub(crate) struct Course {
     own: usize,
     report: Report,
     /// For each partition, batches sent there: the count after the batch, its earliest arrival.

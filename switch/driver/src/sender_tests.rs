@@ -1,10 +1,10 @@
 use std::sync::mpsc::{Receiver, Sender as Channel, channel};
 
+use ebb_engine::DropReason;
 use ebb_units::Instant;
 
 use super::*;
-use crate::driver::line::Dropped;
-use crate::drops::DropReason;
+use crate::line::Dropped;
 
 /// Frames of two interfaces, numbered over all parcels.
 fn parcel(numbers: std::ops::Range<u32>) -> Parcel {

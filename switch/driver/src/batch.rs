@@ -3,10 +3,10 @@
 use ebb_pipeline::Frames;
 use ebb_units::{Duration, Instant};
 
-use super::line::Dropped;
+use crate::line::Dropped;
 
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     pub frames: Vec<Vec<u8>>,
     /// For each, when it should leave; [`HELD`] if it could not.
     due: Vec<Instant>,

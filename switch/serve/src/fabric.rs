@@ -1,4 +1,4 @@
-//! The glue between the engine and the fabric service, under either clock.
+//! A network of an engine as the fabric service sees it, under either clock.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,8 @@ use ebb_engine::{ControlHandle, LinkState, NetworkError, NodeId, NodePort, Stopp
 use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::{Fabric, Layout};
 use tonic::Status;
+
+use crate::capture;
 
 /// A network of the engine, from the server's threads.
 pub struct EngineFabric {
@@ -17,6 +19,8 @@ pub struct EngineFabric {
     pub links: Vec<[NodePort; 2]>,
     /// The folder for captures.
     pub captures: PathBuf,
+    /// What the times in captures count from: see [`capture::to_files`].
+    pub epoch_ns: u64,
     pub handle: ControlHandle,
 }
 
@@ -53,7 +57,8 @@ impl Fabric for EngineFabric {
     }
 
     async fn start_capture(&self, switch: usize, port: u16, stem: PathBuf) -> Result<(), Status> {
-        let start = self.handle.start_capture(self.port(switch, port), stem);
+        let files = capture::to_files(stem, self.epoch_ns);
+        let start = self.handle.start_capture(self.port(switch, port), files);
         start.await.map_err(stopped)?.map_err(refused)
     }
 

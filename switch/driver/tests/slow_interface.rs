@@ -9,11 +9,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::driver::{BYTES, PATIENCE, SWITCHES, Space, chain, ip, open, options, run, start};
-use common::{at, forward, frame, trim_program};
-use ebb_engine::{
-    DriverOptions, Interface, Network, NodeId, Reception, Switch, SwitchOptions, SwitchReport,
+use common::{
+    BYTES, PATIENCE, SWITCHES, Space, at, chain, forward, frame, ip, open, options, run, start,
+    trim_program,
 };
+use ebb_driver::{DriverOptions, Interface, Reception};
+use ebb_engine::{Network, NodeId, Switch, SwitchOptions, SwitchReport};
 use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers};
 use ebb_test_needs::Need;
 use ebb_traffic_manager::TrafficManagerConfig;

@@ -3,16 +3,16 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use ebb_engine::DropReason;
 use ebb_packet_io::{PacketSocket, SendError};
 use tracing::{info, warn};
 
-use super::batch::Batch;
-use super::clock::Clock;
-use crate::drops::DropReason;
+use crate::batch::Batch;
+use crate::clock::Clock;
 
 /// One thread may receive while another one sends.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Names switch, port and interface in messages.
     label: String,
     socket: PacketSocket,
@@ -24,7 +24,7 @@ pub(super) struct Line {
 
 /// Frames that never got in or out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dropped {
+pub(crate) struct Dropped {
     pub reason: DropReason,
     pub packets: u64,
     pub bytes: u64,

@@ -21,7 +21,7 @@ const LEAST_BOUND_BYTES: usize = 8 << 10;
 const MOST_BOUND_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
-pub(super) struct Pressure {
+pub(crate) struct Pressure {
     state: State,
     bound_bytes: usize,
     /// Whenever it was looked at since the last review, the kernel held nothing.
@@ -39,8 +39,8 @@ enum State {
 }
 
 /// What a port may send to its interface: the argument of
-/// [`set_credit`](crate::network::Partition::set_credit).
-pub(super) type Credit = Option<u64>;
+/// [`set_credit`](ebb_engine::drive::Partition::set_credit).
+pub(crate) type Credit = Option<u64>;
 
 impl Pressure {
     pub fn new() -> Self {

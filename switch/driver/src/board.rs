@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use ebb_packet_io::{PollFd, wait};
 use ebb_units::{Duration, Instant};
 
-use super::progress::{Report, Toward};
-use crate::control::wake;
+use crate::progress::{Report, Toward};
+use crate::wake::Waker;
+use ebb_engine::drive::Wake;
 
 /// Attempts to read all reports while none changes. A failed one is no harm: an old limit holds.
 const ATTEMPTS: usize = 8;
@@ -17,7 +18,7 @@ const ATTEMPTS: usize = 8;
 const NOBODY: u64 = u64::MAX;
 const AWAKE: u64 = 0;
 
-pub(super) struct Board(Vec<Slot>);
+pub(crate) struct Board(Vec<Slot>);
 
 /// A thread's report: written by it alone, under a version that is odd while it writes (a sequence
 /// lock, but its readers give up instead of waiting). Slots share no cache line.
@@ -33,22 +34,22 @@ struct Slot {
     asleep_until: AtomicU64,
     /// For each thread that waits for this one: how far it must be.
     wanted: Vec<AtomicU64>,
-    wake: Arc<OwnedFd>,
+    waker: Arc<Waker>,
     /// Readable when anything waits for the thread outside.
     epoll: Arc<OwnedFd>,
 }
 
 /// The reports, and what shows whether they are still the same.
-pub(super) struct Snapshot {
+pub(crate) struct Snapshot {
     pub reports: Vec<Report>,
     versions: Vec<u64>,
 }
 
 impl Board {
-    /// With an eventfd to wake each thread by, and its epoll.
-    pub fn new(threads: Vec<(Arc<OwnedFd>, Arc<OwnedFd>)>) -> Self {
+    /// With what wakes each thread, and its epoll.
+    pub fn new(threads: Vec<(Arc<Waker>, Arc<OwnedFd>)>) -> Self {
         let count = threads.len();
-        let slots = threads.into_iter().map(|(wake, epoll)| Slot {
+        let slots = threads.into_iter().map(|(waker, epoll)| Slot {
             version: AtomicU64::new(0),
             next: AtomicU64::new(0),
             read_until: AtomicU64::new(0),
@@ -56,7 +57,7 @@ impl Board {
             toward: (0..count).map(|_| Default::default()).collect(),
             asleep_until: AtomicU64::new(AWAKE),
             wanted: (0..count).map(|_| AtomicU64::new(NOBODY)).collect(),
-            wake,
+            waker,
             epoll,
         });
         let board = Self(slots.collect());
@@ -147,7 +148,7 @@ impl Board {
         let slot = &self.0[to];
         let until = slot.asleep_until.load(Ordering::SeqCst);
         if until != AWAKE && arrival.as_picos() < until {
-            wake(&slot.wake);
+            slot.waker.wake();
         }
     }
 
@@ -163,7 +164,7 @@ impl Board {
             let instant = wanted.load(Ordering::SeqCst);
             if instant != NOBODY && instant <= earliest.as_picos() {
                 wanted.store(NOBODY, Ordering::Relaxed);
-                wake(&self.0[waiting].wake);
+                self.0[waiting].waker.wake();
             }
         }
     }

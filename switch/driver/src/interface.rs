@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
+use ebb_engine::drive::Late;
+use ebb_engine::{DropReason, Host, Network, NodeId, NodePort};
 use ebb_packet_io::{
     Audience, MAX_FRAME_BYTES, PacketSocket, ReceiveRing, ReceivedFrame, SocketOptions,
 };
@@ -10,16 +12,13 @@ use ebb_pipeline::Frames;
 use ebb_units::Instant;
 use tracing::{info, warn};
 
-use super::DriverError;
-use super::batch::Batch;
-use super::clock::{Clock, RealtimeOffset};
-use super::inbox::Inbox;
-use super::line::{Dropped, Line};
-use super::pressure::{Credit, Pressure};
-use super::sender::Addressed;
-use crate::drops::DropReason;
-use crate::lateness::Late;
-use crate::network::{Host, Network, NodeId, NodePort};
+use crate::DriverError;
+use crate::batch::Batch;
+use crate::clock::{Clock, RealtimeOffset};
+use crate::inbox::Inbox;
+use crate::line::{Dropped, Line};
+use crate::pressure::{Credit, Pressure};
+use crate::sender::Addressed;
 
 /// Frames read from one interface before the others get their turn.
 const FRAMES_PER_TURN: usize = 256;
@@ -104,11 +103,11 @@ impl Interface {
         Ok(node)
     }
 
-    pub(super) fn line(&self) -> &Arc<Line> {
+    pub(crate) fn line(&self) -> &Arc<Line> {
         &self.line
     }
 
-    pub(super) fn note_events(&mut self, readable: bool, has_room: bool, failed: bool) {
+    pub(crate) fn note_events(&mut self, readable: bool, has_room: bool, failed: bool) {
         self.readable |= readable;
         self.has_room |= has_room || failed;
         if failed {
@@ -121,7 +120,7 @@ impl Interface {
 
     /// Looks whether the interface is still there, and opens it anew if it was deleted and is there
     /// again: true if it did.
-    pub(super) fn reopen(&mut self) -> bool {
+    pub(crate) fn reopen(&mut self) -> bool {
         self.line.look_for_interface();
         if self.line.is_present() || self.handed_over > 0 {
             return false;
@@ -138,7 +137,7 @@ impl Interface {
     }
 
     /// Reads what has arrived. Returns the time up to which everything has been read.
-    pub(super) fn read(
+    pub(crate) fn read(
         &mut self,
         now: Instant,
         realtime: RealtimeOffset,
@@ -211,12 +210,12 @@ impl Interface {
     }
 
     /// How many frames are to be sent.
-    pub(super) fn to_send(&self) -> usize {
+    pub(crate) fn to_send(&self) -> usize {
         self.to_send.len()
     }
 
     /// Sends them, unless it has to wait for room.
-    pub(super) fn send(&mut self, memory: &mut Frames, clock: Clock) {
+    pub(crate) fn send(&mut self, memory: &mut Frames, clock: Clock) {
         if !self.pressure.is_blocked() && self.handed_over == 0 {
             self.send_all(memory, clock);
         }
@@ -237,7 +236,7 @@ impl Interface {
     }
 
     /// Has them sent elsewhere, through the same line, unless it has to wait for room.
-    pub(super) fn hand_over(&mut self, part: &mut Addressed) {
+    pub(crate) fn hand_over(&mut self, part: &mut Addressed) {
         if self.is_pressed() || self.to_send.is_empty() {
             return;
         }
@@ -249,7 +248,7 @@ impl Interface {
     }
 
     /// What was handed over has been sent, or is left.
-    pub(super) fn take_back(&mut self, batch: &mut Batch, memory: &mut Frames) {
+    pub(crate) fn take_back(&mut self, batch: &mut Batch, memory: &mut Frames) {
         if !batch.is_empty() {
             self.handed_over -= 1;
             self.settle(batch, memory);
@@ -277,22 +276,22 @@ impl Interface {
     }
 
     /// Whether it is slower than what is to be sent.
-    pub(super) fn is_pressed(&self) -> bool {
+    pub(crate) fn is_pressed(&self) -> bool {
         !self.pressure.is_free()
     }
 
     /// The kernel takes no more for now.
-    pub(super) fn is_blocked(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         self.pressure.is_blocked()
     }
 
     /// Whether the port is to be told anew what it may send.
-    pub(super) fn wants_credit(&self) -> bool {
+    pub(crate) fn wants_credit(&self) -> bool {
         self.is_pressed() && !self.is_blocked() && (self.credit_used || self.review_due)
     }
 
     /// Sends what was left if there is room again, and tells what the port may send if that changes.
-    pub(super) fn relieve(&mut self, memory: &mut Frames, clock: Clock) -> Option<Credit> {
+    pub(crate) fn relieve(&mut self, memory: &mut Frames, clock: Clock) -> Option<Credit> {
         if self.handed_over > 0 {
             return None;
         }
@@ -321,7 +320,7 @@ impl Interface {
     }
 
     /// Whether to wait for room, if that has changed since the last call.
-    pub(super) fn take_waits_for_room(&mut self) -> Option<bool> {
+    pub(crate) fn take_waits_for_room(&mut self) -> Option<bool> {
         let waits = self.is_blocked();
         let changed = waits != std::mem::replace(&mut self.waits_for_room, waits);
         changed.then_some(waits)
@@ -329,7 +328,7 @@ impl Interface {
 
     /// Has the port's credit looked at even if none of it came here: frames may have been lost on a
     /// faulty link. To be called about every second.
-    pub(super) fn review_credit(&mut self) {
+    pub(crate) fn review_credit(&mut self) {
         self.review_due = true;
     }
 
@@ -344,7 +343,7 @@ impl Interface {
     }
 
     /// Drops what could not be sent: nobody will.
-    pub(super) fn abandon(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         self.held.append(&mut self.to_send);
         let left = std::mem::take(&mut self.held);
         if !left.is_empty() {
@@ -354,11 +353,11 @@ impl Interface {
     }
 
     /// Exchanges what was noted of lateness, for something empty.
-    pub(super) fn exchange_late(&mut self, late: &mut Late) {
+    pub(crate) fn exchange_late(&mut self, late: &mut Late) {
         std::mem::swap(&mut self.late, late);
     }
 
-    pub(super) fn read_kernel_drops(&mut self) {
+    pub(crate) fn read_kernel_drops(&mut self) {
         match self.line.socket().take_kernel_drops() {
             Ok(0) | Err(_) => {}
             Ok(drops) => self.drop_frames(DropReason::KernelDrop, drops, 0),
@@ -374,7 +373,7 @@ impl Interface {
     }
 
     /// What was dropped since the last call.
-    pub(super) fn take_drops(&mut self) -> Vec<Dropped> {
+    pub(crate) fn take_drops(&mut self) -> Vec<Dropped> {
         std::mem::take(&mut self.drops)
     }
 }

@@ -6,10 +6,11 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::*;
-use crate::network::{Crossing, Cut, Host, LinkState, Network, NodePort, Partition};
+use ebb_engine::drive::{Crossing, Cut, Partition};
+use ebb_engine::{Host, LinkState, Network, NodePort};
 
 #[allow(unused_imports)]
-#[path = "../../tests/common/mod.rs"]
+#[path = "../../engine/tests/common/mod.rs"]
 mod common;
 
 fn at(us: u64) -> Instant {

@@ -7,7 +7,7 @@ use ebb_units::Instant;
 /// Frames per system call, where frames are read by system calls.
 const BATCH: usize = 32;
 
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     pub buffers: ReceiveBuffers,
     /// With the times of their arrival.
     pub frames: Vec<(Instant, Vec<u8>)>,

@@ -1,74 +1,44 @@
-//! The trace service of a switch that the engine runs, without interfaces: packets come from the CPU port.
+//! The trace service: packets come from the CPU port.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use ebb_bmv2_json::Program;
-use ebb_engine::{ControlHandle, Driver, DriverOptions, Network, NodeId, Switch, SwitchOptions};
 use ebb_p4runtime::proto::trace as proto;
 use ebb_p4runtime::proto::trace::event::Event;
 use ebb_p4runtime::proto::trace::trace_client::TraceClient;
 use ebb_p4runtime::{Device, Server};
 use ebb_pipeline::Pipeline;
-use ebb_switch::service::EngineDevice;
-use ebb_traffic_manager::TrafficManagerConfig;
 use tonic::Code;
 use tonic::transport::Channel;
 
-const CPU_PORT: u16 = 510;
+use crate::one_switch::{DEVICE_ID, OneSwitch};
+
 const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Running {
-    handle: ControlHandle,
-    switch: NodeId,
+    switch: OneSwitch,
     client: TraceClient<Channel>,
 }
 
 /// A switch with the program that joins ports 1 and 2, and drops what comes from elsewhere.
 async fn start() -> Running {
-    let program = Program::from_json(include_bytes!("programs/patch.json")).expect("readable");
-    let options = SwitchOptions {
-        name: "s".into(),
-        device_id: 3,
-        cpu_port: Some(CPU_PORT),
-        drop_port: 511,
-    };
-    let mut switch = Switch::new(options, TrafficManagerConfig::like_bmv2(1)).expect("valid");
-    switch.install(Pipeline::load(&program).expect("loadable"));
-    let mut network = Network::new();
-    let switch = network.add_switch(switch);
-    let driver = Driver::new(network, DriverOptions::default()).expect("a driver");
-    let handle = driver.handle();
-    thread::spawn(move || driver.run());
-    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
-    let server = Server::bind(&[any]).expect("bound");
+    let json = include_bytes!("../../../ebb-switch/tests/programs/patch.json");
+    let program = Program::from_json(json).expect("readable");
+    let switch = OneSwitch::start();
+    switch.with(move |s| s.install(Pipeline::load(&program).expect("loadable")));
+    let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("bound");
     let address = server.addresses().next().expect("one");
-    let device = EngineDevice {
-        id: 3,
-        switch,
-        handle: handle.clone(),
-    };
-    let devices = vec![Arc::new(device) as Arc<dyn Device>];
+    let devices = vec![Arc::new(switch.device()) as Arc<dyn Device>];
     tokio::spawn(server.serve(devices, std::future::pending()));
     let client = TraceClient::connect(format!("http://{address}")).await;
-    Running {
-        handle,
-        switch,
-        client: client.expect("connected"),
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.handle.stop();
-    }
+    let client = client.expect("connected");
+    Running { switch, client }
 }
 
 fn request(packets: u64, port: &[u32]) -> proto::WatchRequest {
     proto::WatchRequest {
-        device_id: 3,
+        device_id: DEVICE_ID,
         port: port.to_vec(),
         packets,
     }
@@ -80,13 +50,7 @@ async fn a_stream_has_the_visits_of_so_many_packets_and_ends() {
     let stream = running.client.watch(request(2, &[510])).await;
     let mut stream = stream.expect("accepted").into_inner();
     for n in 0..3 {
-        let packet_out = move |switch: &mut Switch| {
-            switch.packet_out(vec![n; 60]);
-        };
-        running
-            .handle
-            .post(running.switch, packet_out)
-            .expect("running");
+        assert!(running.switch.with(move |s| s.packet_out(vec![n; 60])));
     }
     let mut visits = Vec::new();
     let all = async {
@@ -119,7 +83,7 @@ async fn wrong_requests_and_too_many_are_refused() {
     assert_eq!(error.code(), Code::OutOfRange);
     assert!(error.message().contains("port 70000"), "{error}");
     let other = proto::WatchRequest {
-        device_id: 4,
+        device_id: DEVICE_ID + 1,
         ..Default::default()
     };
     assert!(client.watch(other).await.is_err());

@@ -1,19 +1,18 @@
 //! What a thread sends through its interfaces: by itself, or with a thread that does nothing else.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use ebb_engine::drive::{Partition, Wake};
 use ebb_pipeline::Frames;
 
-use super::clock::Clock;
-use super::interface::Interface;
-use super::sender::{Addressed, Parcel, Sender};
-use crate::control::wake;
-use crate::network::Partition;
+use crate::clock::Clock;
+use crate::interface::Interface;
+use crate::sender::{Addressed, Parcel, Sender};
+use crate::wake::Waker;
 
 /// The interfaces of a thread.
-pub(super) struct Interfaces<'a> {
+pub(crate) struct Interfaces<'a> {
     pub partition: &'a mut Partition<Interface>,
     /// Their places in it.
     pub places: &'a [u32],
@@ -23,7 +22,7 @@ pub(super) struct Interfaces<'a> {
 }
 
 #[derive(Default)]
-pub(super) struct Outbox {
+pub(crate) struct Outbox {
     /// `None`: the thread sends itself.
     sender: Option<Sender>,
     /// To be used again.
@@ -37,7 +36,7 @@ impl Outbox {
         &mut self,
         name: String,
         clock: Clock,
-        waker: Arc<OwnedFd>,
+        waker: Arc<Waker>,
         prepare: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
         let send = move |parcel: &mut Parcel| {
@@ -49,7 +48,7 @@ impl Outbox {
                 any_left |= batch.is_left();
             }
             if any_left {
-                wake(&waker);
+                waker.wake();
             }
         };
         self.sender = Some(Sender::start(name, prepare, send)?);
