@@ -1,39 +1,29 @@
 //! The trace service: packets come from the CPU port.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ebb_bmv2_json::Program;
+use ebb_engine::Switch;
 use ebb_p4runtime::proto::trace as proto;
 use ebb_p4runtime::proto::trace::event::Event;
 use ebb_p4runtime::proto::trace::trace_client::TraceClient;
-use ebb_p4runtime::{Device, Server};
 use ebb_pipeline::Pipeline;
 use tonic::Code;
 use tonic::transport::Channel;
 
-use crate::one_switch::{DEVICE_ID, OneSwitch};
+use crate::common::{DEVICE_ID, Running};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Running {
-    switch: OneSwitch,
-    client: TraceClient<Channel>,
-}
-
 /// A switch with the program that joins ports 1 and 2, and drops what comes from elsewhere.
-async fn start() -> Running {
+async fn start() -> (Running, TraceClient<Channel>) {
     let json = include_bytes!("../../../ebb-switch/tests/programs/patch.json");
     let program = Program::from_json(json).expect("readable");
-    let switch = OneSwitch::start();
-    switch.with(move |s| s.install(Pipeline::load(&program).expect("loadable")));
-    let server = Server::bind(&["127.0.0.1:0".parse().expect("an address")]).expect("bound");
-    let address = server.addresses().next().expect("one");
-    let devices = vec![Arc::new(switch.device()) as Arc<dyn Device>];
-    tokio::spawn(server.serve(devices, std::future::pending()));
-    let client = TraceClient::connect(format!("http://{address}")).await;
-    let client = client.expect("connected");
-    Running { switch, client }
+    let server = Running::start().await;
+    let install = move |s: &mut Switch| s.install(Pipeline::load(&program).expect("loadable"));
+    server.switch.with(install);
+    let client = TraceClient::new(server.channel().await);
+    (server, client)
 }
 
 fn request(packets: u64, port: &[u32]) -> proto::WatchRequest {
@@ -46,11 +36,11 @@ fn request(packets: u64, port: &[u32]) -> proto::WatchRequest {
 
 #[tokio::test]
 async fn a_stream_has_the_visits_of_so_many_packets_and_ends() {
-    let mut running = start().await;
-    let stream = running.client.watch(request(2, &[510])).await;
+    let (server, mut client) = start().await;
+    let stream = client.watch(request(2, &[510])).await;
     let mut stream = stream.expect("accepted").into_inner();
     for n in 0..3 {
-        assert!(running.switch.with(move |s| s.packet_out(vec![n; 60])));
+        assert!(server.switch.with(move |s| s.packet_out(vec![n; 60])));
     }
     let mut visits = Vec::new();
     let all = async {
@@ -74,8 +64,7 @@ async fn a_stream_has_the_visits_of_so_many_packets_and_ends() {
 
 #[tokio::test]
 async fn wrong_requests_and_too_many_are_refused() {
-    let mut running = start().await;
-    let client = &mut running.client;
+    let (_server, mut client) = start().await;
     let error = client
         .watch(request(1, &[70_000]))
         .await

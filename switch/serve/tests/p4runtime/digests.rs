@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use crate::common::messages::*;
 use crate::common::{Controller, Running};
-use ebb_p4runtime::Event;
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::digest_entry::Config;
 use ebb_p4runtime::proto::p4::entity::Entity;
@@ -30,12 +29,8 @@ fn learn(max_list_size: i32, max_timeout_ns: i64, ack_timeout_ns: i64) -> Entity
 
 /// The data plane has seen these addresses.
 fn seen(server: &Running, macs: &[u8]) {
-    let digest = server.on_pipeline(|p| p.digest("learned_t").unwrap());
-    for mac in macs {
-        let values = vec![vec![0, 0, 0, 0, 0, *mac], vec![0, 9]];
-        let digest = ebb_pipeline::Digest { digest, values };
-        server.device.emit(Event::Digest(digest));
-    }
+    let frames: Vec<_> = macs.iter().map(|mac| frame(0, *mac)).collect();
+    server.switch.arrive(9, &frames);
 }
 
 /// The id and the addresses of the list that comes next.
@@ -56,7 +51,7 @@ async fn list(c: &mut Controller) -> (u64, Vec<u8>) {
 
 /// The data plane has said all that it had to say, and nobody was told.
 async fn nothing(server: &Running, c: &mut Controller) {
-    server.device.emit(Event::PacketIn(b"\x01\x80".to_vec()));
+    server.switch.packet_in(&[0; 60]);
     let next = c.receive().await;
     assert!(matches!(next, Update::Packet(_)), "{next:?}");
 }

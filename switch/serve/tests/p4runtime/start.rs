@@ -2,19 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::common::{Controller, DEVICE_ID, FakeDevice, Running, config};
+use crate::common::{Controller, DEVICE_ID, OneSwitch, Running, config, fixture};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
 use ebb_p4runtime::{Server, TlsFiles, read_config};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fixture")
-        .join(name)
-}
 
 fn server() -> Server {
     Server::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap()
@@ -27,10 +21,10 @@ async fn a_program_with_its_p4info_is_there_from_the_start() {
     expected.cookie = None;
     assert_eq!(whole, expected);
     let server = server().preload(0, whole).unwrap();
-    let running = Running::with(server, FakeDevice::new());
+    let running = Running::with(server, OneSwitch::start());
     let mut c = Controller::connect(&running, 1).await;
     assert_eq!(c.arbitration().await, Code::Ok);
-    assert!(running.device.switch.lock().unwrap().pipeline.is_some());
+    assert!(running.switch.has_program());
     let request = p4::GetForwardingPipelineConfigRequest {
         device_id: DEVICE_ID,
         ..Default::default()
@@ -108,13 +102,13 @@ async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
     let (certificate, key) = signed();
     let proven = known.clone().identity(Identity::from_pem(certificate, key));
 
-    let one_sided = Running::with(server().with_tls(&files).unwrap(), FakeDevice::new());
+    let one_sided = Running::with(server().with_tls(&files).unwrap(), OneSwitch::start());
     assert!(asks(&one_sided, Some(known.clone())).await);
     assert!(!asks(&one_sided, None).await, "without TLS");
     one_sided.stop().await;
 
     files.client_authority = Some(folder.file("authority.pem", &authority.pem()));
-    let mutual = Running::with(server().with_tls(&files).unwrap(), FakeDevice::new());
+    let mutual = Running::with(server().with_tls(&files).unwrap(), OneSwitch::start());
     assert!(asks(&mutual, Some(proven)).await);
     assert!(!asks(&mutual, Some(known)).await, "without a certificate");
     mutual.stop().await;

@@ -1,9 +1,12 @@
 //! The traffic-manager service.
 
-use crate::common::{DEVICE_ID, LATE_DEPARTURES, Running};
+use crate::common::messages::{bridge, frame};
+use crate::common::{DEVICE_ID, Running};
+use crate::one_switch::LATE_DEPARTURES;
+use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::tm;
 use ebb_p4runtime::proto::tm::traffic_manager_client::TrafficManagerClient;
-use ebb_traffic_manager::{Arrival, DelaySummary, TrafficManagerConfig};
+use ebb_traffic_manager::{DelaySummary, DelayTally, TrafficManagerConfig};
 use tonic::Code;
 use tonic::transport::Channel;
 
@@ -12,7 +15,7 @@ const CONFIG: &str = r#"
     name = "fabric"
     rate_bps = 20_000_000
       [[profile.queue]]
-      id = 7
+      id = 0
       capacity_packets = 1
     [ports]
     default = "fabric"
@@ -20,6 +23,10 @@ const CONFIG: &str = r#"
 
 async fn client(server: &Running) -> TrafficManagerClient<Channel> {
     TrafficManagerClient::new(server.channel().await)
+}
+
+fn installed(server: &Running) -> TrafficManagerConfig {
+    server.switch.with(|s| s.traffic_manager_config().clone())
 }
 
 fn set(config: &str) -> tm::SetConfigRequest {
@@ -38,16 +45,21 @@ async fn a_configuration_in_toml_is_read_back_as_json_and_accepted_again() {
         device_id: DEVICE_ID,
     };
     let json = client.get_config(get).await.unwrap().into_inner().config;
-    let expected: TrafficManagerConfig = toml::from_str(CONFIG).unwrap();
+    let given: TrafficManagerConfig = toml::from_str(CONFIG).unwrap();
     let read: TrafficManagerConfig = serde_json::from_str(&json).unwrap();
-    assert_eq!(read, expected);
+    assert_eq!(read, installed(&server));
+    // The switch has added what its CPU port needs.
+    assert_eq!(read.profile[..1], given.profile);
+    assert_eq!(read.ports["default"], given.ports["default"]);
     client.set_config(set(&json)).await.unwrap();
+    assert_eq!(installed(&server), read);
     server.stop().await;
 }
 
 #[tokio::test]
 async fn a_wrong_configuration_changes_nothing_and_names_the_key() {
     let server = Running::start().await;
+    let before = installed(&server);
     let mut client = client(&server).await;
     let unknown = CONFIG.replace("rate_bps", "rate_mbps");
     let error = client.set_config(set(&unknown)).await.unwrap_err();
@@ -57,57 +69,58 @@ async fn a_wrong_configuration_changes_nothing_and_names_the_key() {
     let missing = CONFIG.replace("default = \"fabric\"", "default = \"host\"");
     let error = client.set_config(set(&missing)).await.unwrap_err();
     assert!(error.message().contains("no such profile"));
-    let switch = server.device.switch.lock().unwrap();
-    assert_eq!(switch.traffic.config(), &TrafficManagerConfig::like_bmv2(1));
+    assert_eq!(installed(&server), before);
+    server.stop().await;
 }
 
 #[tokio::test]
 async fn statistics_are_read_reset_and_streamed() {
     let server = Running::start().await;
+    let mut c = server.ready().await;
+    let (linked, unlinked) = (bridge(&[1], &[3]), bridge(&[2], &[20]));
+    for entry in [linked, unlinked] {
+        c.insert(Entity::TableEntry(entry)).await;
+    }
     let mut client = client(&server).await;
     client.set_config(set(CONFIG)).await.unwrap();
-    {
-        let mut switch = server.device.switch.lock().unwrap();
-        let now = switch.now;
-        switch.traffic.open_port(now, 3);
-        for _ in 0..3 {
-            let arrival = Arrival {
-                queue: 7,
-                len: 100,
-                deflections: 0,
-            };
-            let _ = switch.traffic.enqueue(now, 3, arrival, vec![0; 100]);
-        }
-    }
+    // 60 bytes take 24 us: one leaves, one waits, there is no room for two.
+    server.switch.arrive(2, &[frame(1, 0)]);
+    server
+        .switch
+        .arrive(2, &[frame(1, 0), frame(1, 0), frame(1, 0)]);
+    server.switch.arrive(2, &[frame(2, 0)]);
     let get = tm::GetStatsRequest {
         device_id: DEVICE_ID,
         reset: true,
     };
     let stats = client.get_stats(get).await.unwrap().into_inner();
-    let queue = &stats.ports[0].queues[0];
-    assert_eq!((stats.ports[0].port, queue.queue), (3, 7));
-    assert_eq!(queue.enqueued.unwrap().packets, 1);
+    let port = stats.ports.iter().find(|port| port.port == 3).unwrap();
+    let queue = &port.queues[0];
+    assert_eq!(queue.queue, 0);
+    assert_eq!(queue.enqueued.unwrap().packets, 2);
     assert_eq!(queue.drops[0].reason, "queue-full");
-    assert_eq!(queue.drops[0].count.unwrap().bytes, 200);
+    assert_eq!(queue.drops[0].count.unwrap().bytes, 120);
     let other = &stats.drops[0];
-    assert_eq!((other.port, other.reason.as_str()), (5, "kernel-drop"));
-    assert_eq!(other.count.unwrap().bytes, 300);
+    assert_eq!((other.port, other.reason.as_str()), (20, "no-such-port"));
+    assert_eq!(other.count.unwrap().bytes, 60);
     let late = stats.lateness.unwrap();
     assert_eq!(late.wakeups.unwrap().count, 0);
-    let departures = late.departures.unwrap();
+    let mut tally = DelayTally::default();
+    LATE_DEPARTURES.into_iter().for_each(|late| tally.add(late));
     let DelaySummary {
         count,
         p99_ns,
         p999_ns,
         max_ns,
-    } = LATE_DEPARTURES;
+    } = tally.summary();
     let expected = tm::DelaySummary {
         count,
         p99_ns,
         p999_ns,
         max_ns,
     };
-    assert_eq!(departures, expected);
+    assert_eq!((count, max_ns), (3, 2_501));
+    assert_eq!(late.departures.unwrap(), expected);
 
     let stream = tm::StreamStatsRequest {
         device_id: DEVICE_ID,
@@ -116,8 +129,9 @@ async fn statistics_are_read_reset_and_streamed() {
     let mut stream = client.stream_stats(stream).await.unwrap().into_inner();
     for _ in 0..2 {
         let stats = stream.message().await.unwrap().unwrap();
-        assert_eq!(stats.ports[0].queues[0].enqueued.unwrap().packets, 0);
-        assert_eq!(stats.ports[0].queues[0].depth_packets, 1);
+        let port = stats.ports.iter().find(|port| port.port == 3).unwrap();
+        assert_eq!(port.queues[0].enqueued.unwrap().packets, 0);
+        assert_eq!(port.queues[0].depth_packets, 1);
     }
     let fast = tm::StreamStatsRequest {
         device_id: DEVICE_ID,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::common::messages::*;
 use crate::common::{Controller, DEVICE_ID, Running, uint128};
-use ebb_p4runtime::Event;
+use ebb_engine::Switch;
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::stream_error::Details;
@@ -42,6 +42,7 @@ async fn messages_of_unknown_types_are_answered_with_themselves() {
 async fn a_packet_out_that_is_refused_comes_back() {
     let server = Running::start().await;
     let mut c = server.ready().await;
+    let sent = server.switch.packets_out();
     let metadata = |id: u32, value: &[u8]| p4::PacketMetadata {
         metadata_id: id,
         value: value.to_vec(),
@@ -69,8 +70,7 @@ async fn a_packet_out_that_is_refused_comes_back() {
         let details = Details::PacketOut(p4::PacketOutError { packet_out });
         assert_eq!(error.details, Some(details));
     }
-    let sent = server.device.switch.lock().unwrap().packets_out.clone();
-    assert_eq!(sent, Vec::<Vec<u8>>::new());
+    assert_eq!(*sent.lock().unwrap(), Vec::<Vec<u8>>::new());
     server.stop().await;
 }
 
@@ -82,9 +82,7 @@ async fn whoever_has_not_arbitrated_is_nobody() {
     let error = silent.stream_error().await;
     assert_eq!(Code::from(error.canonical_code), Code::PermissionDenied);
     let mut primary = server.ready().await;
-    server
-        .device
-        .emit(Event::PacketIn(b"\x01\x80packet".to_vec()));
+    server.switch.packet_in(&[0; 60]);
     assert!(matches!(primary.receive().await, Update::Packet(_)));
     // It hears of itself only.
     silent.arbitrate(DEVICE_ID, 0).await;
@@ -154,12 +152,8 @@ async fn an_idle_entry_is_named_with_its_notes_and_not_after_it_has_gone() {
         ..Default::default()
     };
     c.insert(Entity::TableEntry(entry.clone())).await;
-    let idle = server.on_pipeline(|p| {
-        let table = p.table("MyIngress.source").unwrap();
-        let entry = p.entries(table).next().unwrap().id;
-        move || Event::Idle { table, entry }
-    });
-    server.device.emit(idle());
+    server.switch.pass(10_000);
+    server.switch.with(Switch::check_idle_entries);
     let Update::IdleTimeoutNotification(notice) = c.receive().await else {
         panic!("expected a notification");
     };
@@ -171,9 +165,18 @@ async fn an_idle_entry_is_named_with_its_notes_and_not_after_it_has_gone() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let age = now.as_nanos() as i64 - notice.timestamp;
     assert!((0..60_000_000_000).contains(&age), "{age} ns");
-    c.delete(Entity::TableEntry(entry)).await;
-    server.device.emit(idle());
-    server.device.emit(Event::PacketIn(b"\x01\x80".to_vec()));
+    c.delete(Entity::TableEntry(entry.clone())).await;
+    // It goes when the server has not yet heard of it.
+    c.insert(Entity::TableEntry(entry)).await;
+    server.switch.pass(10_000);
+    server.switch.with(|switch| {
+        switch.check_idle_entries();
+        let pipeline = switch.pipeline_mut().unwrap();
+        let table = pipeline.table("MyIngress.source").unwrap();
+        let idle = pipeline.entries(table).next().unwrap().entry;
+        pipeline.delete_entry(table, &idle.key, 0).unwrap();
+    });
+    server.switch.packet_in(&[0; 60]);
     assert!(matches!(c.receive().await, Update::Packet(_)));
     server.stop().await;
 }
@@ -189,14 +192,16 @@ async fn a_burst_of_packets_out_arrives_whole() {
         metadata_id,
         value: vec![value],
     };
+    let sent = server.switch.packets_out();
     // Until all are sent, the switch takes none.
     let (release, released) = std::sync::mpsc::channel::<()>();
     let (hold, held) = std::sync::mpsc::channel();
-    let device = server.device.clone();
+    let switch = server.switch.clone();
     let holding = std::thread::spawn(move || {
-        let _switch = device.switch.lock().unwrap();
-        hold.send(()).unwrap();
-        let _ = released.recv();
+        switch.with(move |_| {
+            hold.send(()).unwrap();
+            let _ = released.recv();
+        });
     });
     held.recv().unwrap();
     for n in 0..BURST as u32 {
@@ -211,7 +216,7 @@ async fn a_burst_of_packets_out_arrives_whole() {
     drop(release);
     holding.join().unwrap();
     let began = std::time::Instant::now();
-    let arrived = || server.device.switch.lock().unwrap().packets_out.len();
+    let arrived = || sent.lock().unwrap().len();
     while arrived() < BURST {
         assert!(began.elapsed().as_secs() < 30, "{} arrived", arrived());
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -111,8 +111,7 @@ async fn a_role_writes_what_is_its_own_and_others_do_not() {
     };
     let push = other.client.set_forwarding_pipeline_config(push).await;
     assert_eq!(push.unwrap_err().code(), Code::PermissionDenied);
-    let frame = b"\x01\x80payload".to_vec();
-    server.device.emit(ebb_p4runtime::Event::PacketIn(frame));
+    server.switch.packet_in(&[0; 60]);
     assert!(matches!(main.receive().await, Update::Packet(_)));
     // It was told of no packet: this is the next that it hears.
     other

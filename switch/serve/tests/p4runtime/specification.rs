@@ -168,7 +168,7 @@ async fn meters_count_by_colour_and_are_only_reset() {
         })
     };
     c.modify(meter(None)).await;
-    server.on_pipeline(|pipeline| {
+    server.switch.on_pipeline(|pipeline| {
         let id = pipeline.meter("MyIngress.port_meter").unwrap();
         let value = |packets| ebb_pipeline::control::CounterValue {
             packets,
@@ -319,7 +319,7 @@ async fn members_whose_port_is_down_are_not_chosen() {
         ..Default::default()
     };
     c.insert(Entity::TableEntry(entry.clone())).await;
-    server.on_pipeline(|p| p.set_port_up(2, false));
+    server.switch.on_pipeline(|p| p.set_port_up(2, false));
     // What a controller sees is what it wrote (spec, "Data plane volatile objects").
     assert_eq!(c.read_table(ROUTE).await, [entry]);
     let mut wrong = item(1);
@@ -398,13 +398,15 @@ async fn replicas_have_backups() {
     let server = Running::start().await;
     let mut c = server.ready().await;
     let ports = || {
-        let replicas = server.on_pipeline(|p| p.multicast_replicas(1).to_vec());
+        let replicas = server
+            .switch
+            .on_pipeline(|p| p.multicast_replicas(1).to_vec());
         replicas
             .iter()
             .map(|r| (r.port, r.instance))
             .collect::<Vec<_>>()
     };
-    let set_port_up = |port, up| server.on_pipeline(|p| p.set_port_up(port, up));
+    let set_port_up = |port, up| server.switch.on_pipeline(move |p| p.set_port_up(port, up));
     let group = multicast(1, vec![backups(1, 0, &[(2, 5), (3, 6)]), replica(4, 0)]);
     c.insert(group.clone()).await;
     set_port_up(1, false);

@@ -216,3 +216,10 @@ pub fn multicast(id: u32, replicas: Vec<p4::Replica>) -> Entity {
         metadata: b"mine".to_vec(),
     }))
 }
+
+/// A frame of 60 bytes, with these at the end of its addresses.
+pub fn frame(to: u8, from: u8) -> Vec<u8> {
+    let mut frame = vec![0; 60];
+    (frame[5], frame[11]) = (to, from);
+    frame
+}

@@ -1,12 +1,12 @@
-//! A server on loopback with a real pipeline behind it, and a controller that talks to it.
+//! A server on loopback with a simulated switch behind it, and a controller that talks to it.
 
 pub mod messages;
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use ebb_p4runtime::proto::config::P4Info;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
@@ -14,36 +14,30 @@ use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
 use ebb_p4runtime::proto::p4::write_request::Atomicity;
 use ebb_p4runtime::proto::{p4, rpc};
-use ebb_p4runtime::{Device, Event, Job, Lateness, Server, Switch, TraceRequest, TraceSink};
-use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Pipeline};
-use ebb_traffic_manager::{
-    ConfigError, Count, DelaySummary, PortStatistics, TrafficManager, TrafficManagerConfig,
-};
-use ebb_units::Instant;
+use ebb_p4runtime::{Device, Server, read_config};
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-pub const DEVICE_ID: u64 = 7;
-pub const JSON: &[u8] = include_bytes!("../fixture/entities.json");
-const P4INFO: &str = include_str!("../fixture/entities.p4info.txtpb");
-const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.fds"));
+pub use crate::one_switch::{DEVICE_ID, OneSwitch};
 
-pub fn p4info() -> P4Info {
-    let pool = DescriptorPool::decode(DESCRIPTORS).unwrap();
-    let kind = pool.get_message_by_name("p4.config.v1.P4Info").unwrap();
-    let message = DynamicMessage::parse_text_format(kind, P4INFO).unwrap();
-    P4Info::decode(message.encode_to_vec().as_slice()).unwrap()
+pub const JSON: &[u8] = include_bytes!("../../../../p4runtime/tests/fixture/entities.json");
+
+/// A file of the program that most tests are about.
+pub fn fixture(name: &str) -> PathBuf {
+    let folder = "../p4runtime/tests/fixture";
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join(folder)
+        .join(name)
 }
 
 pub fn config() -> p4::ForwardingPipelineConfig {
+    let [json, info] = ["entities.json", "entities.p4info.txtpb"].map(fixture);
     p4::ForwardingPipelineConfig {
-        p4info: Some(p4info()),
-        p4_device_config: JSON.to_vec(),
         cookie: Some(p4::forwarding_pipeline_config::Cookie { cookie: 42 }),
+        ..read_config(&json, &info).unwrap()
     }
 }
 
@@ -57,147 +51,9 @@ pub fn change_json(
     config.p4_device_config = program.to_string().into_bytes();
 }
 
-/// A switch without ports and without a thread: jobs run where they are submitted.
-pub struct FakeSwitch {
-    pub pipeline: Option<Pipeline>,
-    pub traffic: TrafficManager<Vec<u8>>,
-    pub packets_out: Vec<Vec<u8>>,
-    pub now: Instant,
-    /// How often a pipeline was put in.
-    pub installs: usize,
-}
-
-impl FakeSwitch {
-    /// Port and frame, if one leaves at once.
-    pub fn forward(&mut self, port: u16, frame: Vec<u8>) -> Option<(u16, Vec<u8>)> {
-        let now = self.now;
-        let pipeline = self.pipeline.as_mut()?;
-        let arrival = IngressInput {
-            ingress_port: port,
-            ..IngressInput::default()
-        };
-        let IngressVerdict::Unicast {
-            egress_spec: egress_port,
-            packet,
-            ..
-        } = pipeline.ingress(now, frame, &arrival).verdict
-        else {
-            return None;
-        };
-        let departure = EgressInput {
-            egress_port,
-            ..EgressInput::default()
-        };
-        match pipeline.egress(now, packet, &departure).verdict {
-            EgressVerdict::Transmit(frame) => Some((egress_port, frame)),
-            _ => None,
-        }
-    }
-}
-
-/// What every fake switch says.
-pub const LATE_DEPARTURES: DelaySummary = DelaySummary {
-    count: 3,
-    p99_ns: 2000,
-    p999_ns: 2500,
-    max_ns: 2501,
-};
-
-impl Switch for FakeSwitch {
-    fn now(&self) -> Instant {
-        self.now
-    }
-    fn pipeline(&mut self) -> Option<&mut Pipeline> {
-        self.pipeline.as_mut()
-    }
-    fn install(&mut self, pipeline: Pipeline) {
-        self.pipeline = Some(pipeline);
-        self.installs += 1;
-    }
-    fn packet_out(&mut self, frame: Vec<u8>) {
-        self.packets_out.push(frame);
-    }
-    fn traffic_config(&self) -> &TrafficManagerConfig {
-        self.traffic.config()
-    }
-    fn set_traffic_config(&mut self, config: TrafficManagerConfig) -> Result<(), ConfigError> {
-        self.traffic.reconfigure(self.now, config).map(drop)
-    }
-    fn traffic_statistics(&self) -> Vec<PortStatistics> {
-        self.traffic.statistics()
-    }
-    fn reset_traffic_statistics(&mut self) {
-        self.traffic.reset_statistics(self.now);
-    }
-    fn other_drops(&self) -> Vec<(u16, String, Count)> {
-        let dropped = Count {
-            packets: 2,
-            bytes: 300,
-        };
-        vec![(5, "kernel-drop".to_owned(), dropped)]
-    }
-    fn lateness(&self) -> Lateness {
-        Lateness {
-            wakeups: DelaySummary::default(),
-            departures: LATE_DEPARTURES,
-        }
-    }
-    fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
-        false
-    }
-}
-
-/// Its switch has a thread of its own, as a real one has: who submits a job does not wait for it.
-pub struct FakeDevice {
-    pub switch: Arc<Mutex<FakeSwitch>>,
-    jobs: std::sync::mpsc::Sender<Job>,
-    events: Mutex<Option<mpsc::Sender<Event>>>,
-}
-
-impl FakeDevice {
-    pub fn new() -> Arc<Self> {
-        let switch = Arc::new(Mutex::new(FakeSwitch {
-            pipeline: None,
-            traffic: TrafficManager::new(TrafficManagerConfig::like_bmv2(1)).unwrap(),
-            packets_out: Vec::new(),
-            now: Instant::from_nanos(1_000),
-            installs: 0,
-        }));
-        let (jobs, submitted) = std::sync::mpsc::channel::<Job>();
-        let of_thread = switch.clone();
-        std::thread::spawn(move || {
-            for job in submitted {
-                job(&mut *of_thread.lock().unwrap());
-            }
-        });
-        Arc::new(Self {
-            switch,
-            jobs,
-            events: Mutex::default(),
-        })
-    }
-
-    pub fn emit(&self, event: Event) {
-        let events = self.events.lock().unwrap();
-        events.as_ref().unwrap().try_send(event).unwrap();
-    }
-}
-
-impl Device for FakeDevice {
-    fn id(&self) -> u64 {
-        DEVICE_ID
-    }
-    fn submit(&self, job: Job) {
-        self.jobs.send(job).unwrap();
-    }
-    fn subscribe(&self, events: mpsc::Sender<Event>) {
-        *self.events.lock().unwrap() = Some(events);
-    }
-}
-
 pub struct Running {
     pub address: SocketAddr,
-    pub device: Arc<FakeDevice>,
+    pub switch: Arc<OneSwitch>,
     stop: Option<oneshot::Sender<()>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -205,12 +61,12 @@ pub struct Running {
 impl Running {
     pub async fn start() -> Self {
         let server = Server::bind(&["127.0.0.1:0".parse().unwrap()]).unwrap();
-        Self::with(server, FakeDevice::new())
+        Self::with(server, OneSwitch::start())
     }
 
-    pub fn with(server: Server, device: Arc<FakeDevice>) -> Self {
+    pub fn with(server: Server, switch: Arc<OneSwitch>) -> Self {
         let address = server.addresses().next().unwrap();
-        let devices: Vec<Arc<dyn Device>> = vec![device.clone()];
+        let devices: Vec<Arc<dyn Device>> = vec![Arc::new(switch.device())];
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let shutdown = async { drop(stopped.await) };
@@ -218,7 +74,7 @@ impl Running {
         });
         Self {
             address,
-            device,
+            switch,
             stop: Some(stop),
             task,
         }
@@ -262,18 +118,6 @@ impl Running {
         let mut controller = self.primary().await;
         controller.push(change).await.unwrap();
         controller
-    }
-
-    /// Looks at the pipeline, or changes it.
-    pub fn on_pipeline<R>(&self, f: impl FnOnce(&mut Pipeline) -> R) -> R {
-        f(self
-            .device
-            .switch
-            .lock()
-            .unwrap()
-            .pipeline
-            .as_mut()
-            .unwrap())
     }
 }
 

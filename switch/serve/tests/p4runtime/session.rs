@@ -1,12 +1,14 @@
 //! Sessions: arbitration, pipeline configs, packet I/O, digests.
 
+use crate::common::messages::{TO_CPU, bridge, direct, frame};
 use crate::common::{Controller, DEVICE_ID, JSON, Running, config, uint128};
 use ebb_p4runtime::proto::p4;
+use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::get_forwarding_pipeline_config_request::ResponseType;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
 use ebb_p4runtime::proto::p4::stream_message_request::Update as Request;
 use ebb_p4runtime::proto::p4::stream_message_response::Update;
-use ebb_p4runtime::{Event, ServeError, Server};
+use ebb_p4runtime::{ServeError, Server};
 use tonic::Code;
 
 #[tokio::test]
@@ -120,7 +122,7 @@ async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
     c.set_config(Action::VerifyAndSave, Some(config()))
         .await
         .unwrap();
-    assert!(server.device.switch.lock().unwrap().pipeline.is_none());
+    assert!(!server.switch.has_program());
     // Writes go to the saved config and are there after the commit.
     let group = p4::MulticastGroupEntry {
         multicast_group_id: 5,
@@ -131,7 +133,7 @@ async fn verify_changes_nothing_and_commit_takes_what_was_saved() {
     let refused = c.set_config(Action::Commit, Some(config())).await;
     assert_eq!(refused.unwrap_err().code(), Code::InvalidArgument);
     c.set_config(Action::Commit, None).await.unwrap();
-    assert!(server.device.switch.lock().unwrap().pipeline.is_some());
+    assert!(server.switch.has_program());
     assert_eq!(c.read_one(group.clone()).await, group);
 
     // Committing again clears the state, reconciling keeps it.
@@ -214,6 +216,7 @@ fn metadata(values: &[(u32, &[u8])]) -> Vec<p4::PacketMetadata> {
 async fn packets_go_out_and_come_in_with_their_metadata() {
     let server = Running::start().await;
     let mut c = server.ready().await;
+    let sent = server.switch.packets_out();
     let packet = p4::PacketOut {
         payload: b"payload".to_vec(),
         metadata: metadata(&[(1, &[3]), (2, &[0x55])]),
@@ -231,17 +234,21 @@ async fn packets_go_out_and_come_in_with_their_metadata() {
         error.message,
         "packet-out: metadata 'padding' (7 bits): missing"
     );
-    let sent = server.device.switch.lock().unwrap().packets_out.clone();
-    assert_eq!(sent, [b"\x01\xd5payload"]);
+    assert_eq!(*sent.lock().unwrap(), [b"\x01\xd5payload"]);
+    server.switch.pass(1_000);
+    assert_eq!(server.switch.left(), [(3, b"payload".to_vec())]);
 
-    server
-        .device
-        .emit(Event::PacketIn(b"\x01\xd5payload".to_vec()));
+    let to_cpu = p4::TableEntry {
+        action: direct(TO_CPU, &[]),
+        ..bridge(&[9], &[0])
+    };
+    c.insert(Entity::TableEntry(to_cpu)).await;
+    server.switch.arrive(3, &[frame(9, 1)]);
     let Update::Packet(packet) = c.receive().await else {
         panic!("expected a packet");
     };
-    assert_eq!(packet.payload, b"payload");
-    assert_eq!(packet.metadata, metadata(&[(1, &[3]), (2, &[0x55])]));
+    assert_eq!(packet.payload, frame(9, 1));
+    assert_eq!(packet.metadata, metadata(&[(1, &[3]), (2, &[0])]));
     server.stop().await;
 }
 
@@ -262,14 +269,9 @@ async fn a_backup_may_not_send_packets() {
 async fn digests_are_sent_once_enabled() {
     let server = Running::start().await;
     let mut c = server.ready().await;
-    let learned = server.on_pipeline(|p| p.digest("learned_t").unwrap());
-    let digest = |mac| ebb_pipeline::Digest {
-        digest: learned,
-        values: vec![vec![0, 0, 0, 0, 0, mac], vec![0, 9]],
-    };
     // Nobody asked for this one.
-    server.device.emit(Event::Digest(digest(2)));
-    server.device.emit(Event::PacketIn(b"\x01\x80".to_vec()));
+    server.switch.arrive(9, &[frame(0, 2)]);
+    server.switch.packet_in(&[0; 60]);
     assert!(matches!(c.receive().await, Update::Packet(_)));
     let entry = p4::DigestEntry {
         digest_id: 400350661,
@@ -280,7 +282,7 @@ async fn digests_are_sent_once_enabled() {
         }),
     };
     c.insert(p4::entity::Entity::DigestEntry(entry)).await;
-    server.device.emit(Event::Digest(digest(1)));
+    server.switch.arrive(9, &[frame(0, 1)]);
     let Update::Digest(list) = c.receive().await else {
         panic!("expected a digest list");
     };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use crate::common::{Controller, FakeDevice, Running};
+use crate::common::{Controller, OneSwitch, Running};
 use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::proto::fabric::LinkState;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
@@ -123,7 +123,7 @@ impl Served {
         let server = Server::bind(&[any]).unwrap();
         let socket = fabric.folder.join("fabric.sock");
         let server = server.with_fabric(&socket, fabric.clone()).unwrap();
-        let s1 = Running::with(server, FakeDevice::new());
+        let s1 = Running::with(server, OneSwitch::start());
         let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap();
         Self {
             client: FabricClient::new(endpoint.connect().await.unwrap()),

@@ -1,7 +1,7 @@
 //! Write and Read of every kind of entity: what is written is read back.
 
 use crate::common::messages::*;
-use crate::common::{Running, codes};
+use crate::common::{Running, codes, fixture};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::field_match::{self, FieldMatchType};
@@ -273,7 +273,9 @@ async fn multicast_groups_and_clone_sessions_reach_the_pipeline() {
     let flood = multicast(1, vec![replica(1, 0), replica(2, 0), replica(2, 1)]);
     c.insert(flood.clone()).await;
     assert_eq!(c.read(multicast(0, vec![])).await.unwrap(), [flood]);
-    let replicas = server.on_pipeline(|p| p.multicast_replicas(1).to_vec());
+    let replicas = server
+        .switch
+        .on_pipeline(|p| p.multicast_replicas(1).to_vec());
     let ports: Vec<_> = replicas.iter().map(|r| r.port).collect();
     assert_eq!(ports, [1, 2, 2]);
     c.modify(multicast(1, vec![replica(4, 0)])).await;
@@ -290,7 +292,10 @@ async fn multicast_groups_and_clone_sessions_reach_the_pipeline() {
     };
     c.insert(session(9)).await;
     assert_eq!(c.read(session(0)).await.unwrap(), [session(9)]);
-    let installed = server.on_pipeline(|p| p.clone_session(9).cloned()).unwrap();
+    let installed = server
+        .switch
+        .on_pipeline(|p| p.clone_session(9).cloned())
+        .unwrap();
     let said = (installed.class_of_service, installed.packet_length_bytes);
     assert_eq!(said, (2, 64));
     assert_eq!(installed.replicas.len(), 1);
@@ -333,7 +338,7 @@ async fn digests_and_value_sets_are_configured() {
     c.modify(set(&[&[0x86, 0xdd], &[0x88, 0x47]])).await;
     let read = c.read(set(&[])).await.unwrap();
     assert_eq!(read, [set(&[&[0x86, 0xdd], &[0x88, 0x47]])]);
-    let installed = server.on_pipeline(|p| {
+    let installed = server.switch.on_pipeline(|p| {
         let id = p.value_set("MyParser.ip_types").unwrap();
         p.value_set_members(id).len()
     });
@@ -344,6 +349,7 @@ async fn digests_and_value_sets_are_configured() {
 #[tokio::test]
 async fn idle_timeouts_are_kept_where_the_table_has_them() {
     let server = Running::start().await;
+    server.switch.pass(1_000);
     let mut c = server.ready().await;
     let mut entry = p4::TableEntry {
         table_id: SOURCE,
@@ -354,10 +360,12 @@ async fn idle_timeouts_are_kept_where_the_table_has_them() {
     };
     c.insert(Entity::TableEntry(entry.clone())).await;
     assert_eq!(c.read_table(SOURCE).await, [entry.clone()]);
-    server.device.switch.lock().unwrap().now = ebb_units::Instant::from_nanos(4_000);
+    server.switch.pass(3_000);
     let idle_at = |ns| {
         let now = ebb_units::Instant::from_nanos(ns);
-        server.on_pipeline(|p| p.take_idle_entries(now).len())
+        server
+            .switch
+            .on_pipeline(move |p| p.take_idle_entries(now).len())
     };
     assert_eq!((idle_at(5_999), idle_at(6_000)), (0, 1));
     entry.time_since_last_hit = Some(p4::table_entry::IdleTimeout { elapsed_ns: 0 });
@@ -456,9 +464,9 @@ async fn errors_name_the_place_the_value_and_what_is_allowed() {
         let (code, message) = c.refused(entity).await;
         log += &format!("{name}\n  {code:?}: {message}\n");
     }
-    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixture/errors.txt");
+    let golden = fixture("errors.txt");
     if std::env::var_os("EBB_UPDATE_GOLDENS").is_some() {
-        std::fs::write(golden, &log).unwrap();
+        std::fs::write(&golden, &log).unwrap();
     }
     assert_eq!(log, std::fs::read_to_string(golden).unwrap());
     server.stop().await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::messages::*;
-use crate::common::{DEVICE_ID, FakeDevice, Running, uint128};
+use crate::common::{DEVICE_ID, OneSwitch, Running, uint128};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::entity::Entity;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
@@ -54,7 +54,7 @@ async fn the_length_of_a_message_has_a_limit_that_can_be_raised() {
     let any = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind(&[any]).unwrap();
     let server = server.with_max_message_bytes(2 * MAX_MESSAGE_BYTES);
-    let server = Running::with(server, FakeDevice::new());
+    let server = Running::with(server, OneSwitch::start());
     let refused = server.client().await.write(write()).await.unwrap_err();
     assert_eq!(refused.code(), Code::NotFound, "no such role");
     server.stop().await;
@@ -124,7 +124,7 @@ async fn requests_that_are_never_complete_share_a_limit() {
     let server = Server::bind(&[any]).unwrap();
     // So 256 KiB for all together.
     let server = server.with_max_message_bytes(64 << 10);
-    let server = Running::with(server, FakeDevice::new());
+    let server = Running::with(server, OneSwitch::start());
     let mut held = Vec::new();
     for path in ["Write", "StreamChannel", "Read", "Write", "Write"] {
         let path = format!("/p4.v1.P4Runtime/{path}");
