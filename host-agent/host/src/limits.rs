@@ -47,7 +47,8 @@ impl Limits {
     };
 
     /// Nothing is limited, and no address is remembered. Only patience ends.
-    pub const NONE: Limits = Limits {
+    #[cfg(test)]
+    pub(crate) const NONE: Limits = Limits {
         serves_per_peer: usize::MAX,
         serves: usize::MAX,
         answers_per_stranger: usize::MAX,

@@ -106,7 +106,7 @@ impl Application {
     ) -> Result<Self, Error> {
         let limits = Limits {
             patience: catalog.patience,
-            ..Limits::NONE
+            ..Limits::CAREFUL
         };
         let objects = Objects {
             catalog: catalog.clone(),
