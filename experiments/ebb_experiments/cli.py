@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import logging
 import os
 import signal
@@ -228,6 +229,10 @@ def _scheme(wall: Wall, name: str, status: Status) -> SchemeResult:
         status.update(f"{name}: {play.label}")
         done.append(next(run))
     Results.together(done).write(directory)
+    # For agents that one starts oneself, as in the Mininet prompt (README.md).
+    parameters = RUN_DIR / "params" / f"{file_name(name)}.json"
+    parameters.parent.mkdir(exist_ok=True)
+    write(parameters, json.dumps(done[0].run["parameters"]["params"], indent=1))
     return SchemeResult([Round.of(each) for each in done])
 
 

@@ -119,12 +119,14 @@ def _agents(
 ) -> tuple[Agents, Callable[[str], list[str]]]:
     """The agents, and a function that gives the options of an engine of a host."""
     binary = fabric.context.agent
-    parameters: dict[str, Any] = DILATION.slow(agent_parameters(binary, scheme))
-    parameters["nic"] |= {
-        "rate_bps": line_bps,
-        "mtu_bytes": MTU_BYTES,
-        "catch_up_packets": CATCH_UP_PACKETS,
-    }
+    nominal = agent_parameters(
+        binary,
+        scheme,
+        rate_bps=round(line_bps * DILATION.factor),
+        mtu_bytes=MTU_BYTES,
+        catch_up_packets=CATCH_UP_PACKETS,
+    )
+    parameters: dict[str, Any] = DILATION.slow(nominal)
     parameters["engine"] |= {"coalesce_microseconds": AGENT_COALESCE_US}
     for section in ("ndp", "scdp"):
         parameters[section]["initial_window_packets"] = WINDOW_PACKETS
