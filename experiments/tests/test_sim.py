@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,25 @@ def test_the_files_of_a_run_say_the_same(tmp_path: Path) -> None:
     # What the traffic managers handed back is what the program trimmed or dropped.
     deflected = sum(queue["deflected_packets"] for queue in results.rows("queues"))
     assert results.total("trimmed") == deflected > 0
+
+
+@needs_simulator
+def test_phases_are_runs_of_their_own_in_the_same_tables(tmp_path: Path) -> None:
+    phases = [
+        {"name": "first", "workload": incast(2, 20_000), "repeat": 2},
+        {"name": "second", "workload": incast(3, 20_000), "transports": ["ndp"]},
+        {"name": "other", "workload": incast(3, 20_000), "transports": ["scdp"]},
+    ]
+    results = simulate(tmp_path, "ndp", workload=None, phase=phases)
+    counted = Counter((flow["phase"], flow["round"]) for flow in results.flows)
+    assert counted == {("first", 0): 2, ("first", 1): 2, ("second", 0): 3}
+    assert {row["phase"] for row in results.rows("queues")} == {"first", "second"}
+    results.write(tmp_path / "out")
+    about = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert [each["phase"] for each in about["phases"]] == ["first", "first", "second"]
+    # Each round has another seed.
+    assert len({each["trace_hash"] for each in about["phases"]}) == 3
+    assert (about["scheme"], about["seed"], about["clock"]) == ("ndp", 1, "virtual")
 
 
 @needs_simulator
