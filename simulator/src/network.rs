@@ -133,7 +133,7 @@ struct HostEntry {
 #[serde(deny_unknown_fields)]
 struct End {
     node: String,
-    /// Of a switch; a host has one only.
+    /// Port of a switch; a host has one only.
     #[serde(default)]
     port: u16,
 }

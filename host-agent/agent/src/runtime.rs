@@ -329,7 +329,7 @@ impl Runtime {
         };
         if sent > 0 {
             self.last_work = now;
-            // Of the turn.
+            // The time of this turn.
             self.worked_at = Some(self.last_receive);
             self.stuck = !self.link.flush(now)?;
             self.busy |= more && !self.stuck;

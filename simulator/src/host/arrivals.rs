@@ -31,7 +31,7 @@ pub struct Clock {
 /// An object of which not all has arrived.
 pub struct Unfinished<'a> {
     pub open: &'a Open,
-    /// Of several senders the one that was asked first.
+    /// The sender; of several the one that was asked first.
     pub peer: SocketAddrV4,
     pub arrived_bytes: u64,
     pub arrivals: &'a Arrivals,

@@ -47,7 +47,7 @@ pub struct Parts {
     /// How fast it codes blocks. 0: in no time.
     pub coding: BitRate,
     pub catalog: Arc<Catalog>,
-    /// Of the session ids of many-to-one flows.
+    /// Seed of the session ids of many-to-one flows.
     pub seed: u64,
     /// Ended transfers of all hosts, for whoever watches.
     pub ended: Arc<AtomicU64>,
@@ -61,16 +61,16 @@ pub struct SimHost {
     application: Application,
     coding: Coding,
     nic: Nic,
-    /// Of the NIC while the link is as it should be.
+    /// Rate of the NIC while the link is as it should be.
     rate_bps: u64,
     packet: Vec<u8>,
-    /// Of those that have arrived, for those that leave.
+    /// Memory of frames that have arrived, for those that leave.
     frames: Frames,
     wake: Option<Instant>,
     /// Transfers that this host starts and that have been told to it.
     starts: u64,
     ended: Arc<AtomicU64>,
-    /// Of `ended`, those of this host.
+    /// How many of `ended` are this host's.
     counted: u64,
     clock: Option<Clock>,
 }

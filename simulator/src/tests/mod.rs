@@ -23,7 +23,7 @@ use crate::network::{Built, Network};
 use crate::run::Run;
 
 const RATE_BPS: u64 = 1_000_000_000;
-/// Of every link, in both directions.
+/// Delay of every link, in both directions.
 const DELAY_NS: u64 = 1_000;
 const MTU: u64 = 1500;
 const ETHERNET: u64 = 14;
@@ -306,7 +306,7 @@ struct Outcome {
     flows: Vec<(String, Ended)>,
     failed: Vec<(u64, String)>,
     arrivals: BTreeMap<u64, Arrivals>,
-    /// Of open objects at the end: transfer, bytes that have arrived.
+    /// Objects that are open at the end: transfer, and bytes that have arrived.
     open: Vec<(u64, u64)>,
     unfinished: usize,
     drops: u64,

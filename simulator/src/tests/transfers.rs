@@ -328,7 +328,7 @@ fn a_workload_is_drawn_as_the_agents_draw_it() {
         ebb_workload::Format::Toml,
         |_| Err("none".into()),
     );
-    // Of the same file; the fingerprint is over the hosts too.
+    // From the same file; the fingerprint is over the hosts too.
     assert!(
         workload.is_ok() && name.starts_with('w') && name.len() > 18,
         "{name}"

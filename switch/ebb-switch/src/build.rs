@@ -19,9 +19,9 @@ use crate::options::FrameIo;
 use crate::settings::{PortAt, Settings, SwitchSettings};
 use crate::trace;
 
-/// Of all receive rings together, unless each would be too small.
+/// Memory of all receive rings together, unless each would be too small.
 const RINGS_BYTES: usize = 128 << 20;
-/// Of one. 8 MB hold half a second of full frames at 100 Mbit/s, or 40 ms of frames of any length at
+/// Memory of one ring. 8 MB hold half a second of full frames at 100 Mbit/s, or 40 ms of frames of any length at
 /// 100,000 per second.
 const RING_BYTES: RangeInclusive<usize> = 1 << 20..=8 << 20;
 

@@ -122,7 +122,7 @@ pub struct Switch {
     replicas: Vec<Replica>,
     /// Inside the switch.
     drops: DropLedger,
-    /// Of frames that never got in, or had been sent.
+    /// Drops of frames that never got in, or had been sent.
     outside_drops: DropLedger,
     ledger: Ledger,
     lateness: Lateness,

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 
 const FRAME_BYTES: usize = 125;
 const RATE: BitRate = BitRate::from_mbps(125);
-/// Of every link.
+/// Delay of every link.
 const DELAY: Duration = Duration::from_micros(1);
 const FRAMES: usize = 25_000;
 /// Successive waits depend on each other, the means of long batches hardly.

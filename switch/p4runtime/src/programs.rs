@@ -233,7 +233,7 @@ fn check_arrays(info: &Index, pipeline: &Pipeline) -> Result<()> {
             r.size.into(),
             pipeline.register_size(id),
         )?;
-        // Of other types than numbers nothing is read or written.
+        // Nothing is read or written of other types than numbers.
         let bits = pipeline.register_bits(id) as usize;
         if let Ok((promised, _)) = register_type(info, r)
             && promised != bits

@@ -17,7 +17,7 @@ pub struct Notes {
     pub idle_timeout_ns: i64,
 }
 
-/// Of an entry.
+/// What is stored of an entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extra {
     pub notes: Notes,
@@ -35,7 +35,7 @@ pub struct DefaultEntry {
 
 #[derive(Debug, Default)]
 pub struct Table {
-    /// Of the entries that have some.
+    /// Extras of the entries that have some.
     extras: HashMap<EntryId, Box<Extra>>,
     /// How many of them have a one-shot set.
     sets: usize,
@@ -87,7 +87,7 @@ impl Store {
         self.tables.get(&table).is_some_and(|t| t.sets > 0)
     }
 
-    /// Of no interest where nothing was written.
+    /// What is stored of a table, to be changed; empty if nothing was written to it yet.
     pub fn table(&mut self, id: u32) -> &mut Table {
         self.tables.entry(id).or_default()
     }

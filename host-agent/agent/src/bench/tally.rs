@@ -48,7 +48,7 @@ pub struct Tally {
 #[derive(Debug)]
 struct Job {
     transfers_left: u64,
-    /// Of its first transfer, if this host started that.
+    /// When its first transfer was offered, if this host started that.
     offered_at_ns: Option<u64>,
     finished_at_ns: u64,
     bytes: u64,

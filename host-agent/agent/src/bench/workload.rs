@@ -93,7 +93,7 @@ struct Run<'a> {
     epoch_ns: u64,
     /// What answers are waited for.
     asked: BTreeMap<u64, Asked>,
-    /// Of transfers whose flows have begun or ended.
+    /// Times of the transfers whose flows have begun or ended.
     times: BTreeMap<u64, Times>,
     warned: bool,
 }

@@ -19,7 +19,7 @@ use super::{Command, Mailbox};
 /// goes on.
 const PAUSE_BYTES: u64 = 1 << 20;
 const RESUME_BYTES: u64 = 256 << 10;
-/// Of all flows together: above, every flow that has bytes waiting is paused.
+/// Bytes waiting of all flows together above which every flow that has some is paused.
 const PAUSE_ALL_BYTES: u64 = 64 << 20;
 /// Each flow belongs to one of the threads.
 const THREADS: usize = 4;

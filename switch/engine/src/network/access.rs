@@ -13,7 +13,7 @@ use crate::switch::{PortId, Switch};
 /// What all nodes of a network have in common.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// Of what links lose and corrupt.
+    /// Seed of what links lose and corrupt.
     pub seed: u64,
 }
 

@@ -73,7 +73,7 @@ impl Agenda {
         }
     }
 
-    /// Of several departures of a port the earliest counts.
+    /// Adds an event; of several departures of a port the earliest counts.
     pub(crate) fn push(&mut self, at: Instant, event: Event) {
         let port = event.port();
         let place = self.place(port);

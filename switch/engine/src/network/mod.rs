@@ -116,7 +116,7 @@ impl<H: Host> Network<H> {
         }
     }
 
-    /// Of what links lose and corrupt. 1 if nobody says.
+    /// Sets the seed of what links lose and corrupt, which is 1 by default.
     pub fn set_seed(&mut self, seed: u64) {
         self.set(Settings { seed });
     }

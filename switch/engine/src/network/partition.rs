@@ -99,7 +99,7 @@ impl<H: Host> Partition<H> {
             let Some(link) = node.as_host().and_then(|_| node.link(0)) else {
                 continue;
             };
-            // Of a switch elsewhere, the network knows.
+            // The network knows the delay of a switch elsewhere.
             if link.to.partition == self.number {
                 let switch = self.nodes[link.to.index as usize].as_switch();
                 let delay = switch.map_or(Duration::ZERO, |s| s.rx_delay(link.peer.port));

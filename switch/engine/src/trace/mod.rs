@@ -32,7 +32,7 @@ pub struct Watch {
 /// A packet in the switch without interruption.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
-    /// Of the switch.
+    /// Name of the switch.
     pub switch: Arc<str>,
     pub at: Instant,
     /// The same for all visits of a packet and of its copies.

@@ -7,7 +7,7 @@ use ebb_traffic_manager::Depth;
 
 use super::{Cause, Event, Visit};
 
-/// Of a frame, what is shown in hexadecimal.
+/// How much of a frame is shown in hexadecimal.
 const SHOWN_BYTES: usize = 64;
 
 impl Display for Visit {

@@ -14,7 +14,7 @@ pub struct TablePlan {
     pub id: TableId,
     pub needs_priority: bool,
     pub has_counter: bool,
-    /// Of what type the direct meter is.
+    /// Type of the direct meter; none: there is none.
     pub meter: Option<config::meter_spec::Type>,
     /// The pipeline's actions by P4Info id; those of a profile's members are the profile's.
     pub actions: HashMap<u32, ActionId>,

@@ -68,7 +68,8 @@ fn with(kind: update::Type, entity: p4::Entity) -> p4::Update {
     }
 }
 
-/// Of entries that the program brings and somebody has deleted: the new program may bring them, too.
+/// Deletions of entries that the program brings and somebody has deleted: the new program may bring
+/// them, too.
 fn deletions(ctx: &Context) -> Result<Vec<p4::Update>> {
     let preinitialized = |t: &&config::Table| t.has_initial_entries && !t.is_const_table;
     let mut tables = ctx.info.tables.values().filter(preinitialized).peekable();

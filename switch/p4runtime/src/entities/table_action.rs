@@ -141,7 +141,7 @@ fn decode_set(
         actions.push(action?);
     }
     let weight = actions.iter().map(|a| a.weight as usize).sum();
-    // Of a group this is RESOURCE_EXHAUSTED, of a set INVALID_ARGUMENT.
+    // Too large a group is RESOURCE_EXHAUSTED, too large a set INVALID_ARGUMENT.
     check_size(profile, semantics, 0, actions.len(), weight)
         .map_err(|e| EntityError::invalid(e.message))?;
     let canonical = p4::TableAction {

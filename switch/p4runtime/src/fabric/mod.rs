@@ -52,9 +52,9 @@ pub trait Fabric: Send + Sync + 'static {
     fn layout(&self) -> &Layout;
     /// The folder for captures.
     fn captures(&self) -> &Path;
-    /// Of every link: of the direction from its first end, and from its second.
+    /// States of every link: of the direction from its first end, and from its second.
     async fn link_states(&self) -> Result<Vec<[LinkState; 2]>, Status>;
-    /// Of the direction from its first end, and from its second.
+    /// Sets the states of a link: of the direction from its first end, and from its second.
     async fn set_link(&self, link: usize, states: [LinkState; 2]) -> Result<(), Status>;
     async fn restart_switch(&self, switch: usize) -> Result<(), Status>;
     /// Into `{stem}_in.pcap` and `{stem}_out.pcap`. Ports without a link are for the implementation to
