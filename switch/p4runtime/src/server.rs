@@ -39,9 +39,10 @@ const MAX_CONNECTIONS: usize = 128;
 const MIN_CONNECTIONS: usize = 8;
 /// A batch of 500 updates is about 30 KB; it should not wait for the window.
 const WINDOW_BYTES: u32 = 1 << 20;
-/// Window of all streams of a connection, in bytes. The HTTP/2 library ends a connection (`too_many_data_frames`) on which
-/// small messages wait whose sizes, each taken as 256 bytes short of itself, add up to half of this: with the
-/// window of one stream a burst of 3,500 packet-outs did it.
+/// Window of all streams of a connection, in bytes. The HTTP/2 library ends a connection
+/// (`too_many_data_frames`) on which small messages wait whose sizes, each taken as 256 bytes short
+/// of itself, add up to half of this: with the window of one stream a burst of 3,500 packet-outs
+/// did it.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 /// A controller that vanished without a word must not stay primary for long.
 const KEEPALIVE: Duration = Duration::from_secs(10);
