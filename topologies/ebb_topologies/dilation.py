@@ -7,7 +7,7 @@ back. Which number is a time and which a rate is told by the unit in its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,13 +27,25 @@ class Dilation:
         if not self.factor > 0:
             raise ValueError(f"dilation must be a positive number, not {self.factor}")
 
-    def slow(self, parameters: Any) -> Any:
-        """Nominal parameters (nested dicts and lists) as the slowed fabric must run them."""
-        return _convert(parameters, self.time, self.rate)
-
-    def nominal(self, record: Any) -> Any:
-        """A record measured in the slowed fabric, in nominal units."""
-        return _convert(record, self.nominal_time, lambda r: r * self.factor)
+    def slow(self, parameters: Any, key: str = "") -> Any:
+        """Nominal parameters (nested dicts and lists) as the slowed fabric must run them; `key`:
+        what they are the value of."""
+        if isinstance(parameters, Mapping):
+            return {name: self.slow(item, str(name)) for name, item in parameters.items()}
+        if isinstance(parameters, Sequence) and not isinstance(parameters, str | bytes):
+            return [self.slow(item, key) for item in parameters]
+        if isinstance(parameters, bool) or not isinstance(parameters, int | float):
+            return parameters
+        if key.endswith(RATE_SUFFIXES):
+            slowed = self.rate(parameters)
+        elif key.endswith(TIME_SUFFIXES):
+            slowed = self.time(parameters)
+        else:
+            return parameters
+        # Whole ns and whole bit/s stay whole, as the programs that read them count them. A
+        # frequency does not: a few per second become a fraction.
+        whole = isinstance(parameters, int) and not key.endswith("_hz")
+        return round(slowed) if whole else slowed
 
     def topology(self, nominal: Topology) -> Topology:
         """The topology whose links are as slow as they run."""
@@ -58,24 +70,3 @@ class Dilation:
     def rate(self, nominal: float) -> float:
         """What a nominal rate is here, in the same unit."""
         return nominal / self.factor
-
-
-def _convert(
-    value: Any, time: Callable[[float], float], rate: Callable[[float], float], key: str = ""
-) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _convert(item, time, rate, str(name)) for name, item in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_convert(item, time, rate, key) for item in value]
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return value
-    if key.endswith(RATE_SUFFIXES):
-        converted = rate(value)
-    elif key.endswith(TIME_SUFFIXES):
-        converted = time(value)
-    else:
-        return value
-    # Whole ns and whole bit/s stay whole, as the programs that read them count them. A frequency
-    # does not: a few per second become a fraction.
-    whole = isinstance(value, int) and not key.endswith("_hz")
-    return round(converted) if whole else converted

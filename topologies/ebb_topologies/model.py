@@ -18,7 +18,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -315,9 +315,6 @@ class Topology:
             and distance.get(far.node, here) < here
             and link.ends not in self.down
         ]
-
-    def host_pairs(self) -> Iterator[tuple[Host, Host]]:
-        return ((a, b) for a in self.hosts for b in self.hosts if a is not b)
 
 
 def load_topology(path: Path) -> Topology:

@@ -20,7 +20,6 @@ T = TypeVar("T")
 ETH_P_ALL = 3
 ETHERNET_BYTES = 14
 TCP_PROTOCOL = 6
-TCP_ACK = 0x10
 TCP_ECE = 0x40
 _CLONE_NEWNET = 0x40000000
 # From the kernel's headers: Python does not export them.
