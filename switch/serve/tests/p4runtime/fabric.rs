@@ -1,13 +1,17 @@
 //! The fabric service.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use crate::common::{Controller, OneSwitch, Running};
+use crate::common::{Controller, Running};
+use crate::one_switch::{DEVICE_ID, OneSwitch, Port, new_switch};
+use ebb_engine::NodePort;
+use ebb_engine::simulation::Simulation;
 use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::proto::fabric::LinkState;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
 use ebb_p4runtime::{Fabric, Layout, LinkEnd, Node, Server, SwitchInfo};
+use ebb_serve::EngineFabric;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -18,118 +22,110 @@ const UP: LinkState = LinkState {
     rate_bps: None,
 };
 
+/// The folder of a test, for its socket and captures.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let name = format!("ebb-fabric-{}-{test}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Under a virtual clock:
+///
 /// ```text
 ///          ┌─2──2─┐
 /// h1 ──1 s1       s2 1── h2
 ///          └─3──3─┘
 /// ```
-struct FakeFabric {
-    /// For the socket and captures.
-    folder: PathBuf,
-    layout: Layout,
-    states: Mutex<Vec<[LinkState; 2]>>,
-    captures: Mutex<Vec<(usize, u16, PathBuf)>>,
-    restarts: Mutex<Vec<usize>>,
-}
-
-impl FakeFabric {
-    fn new(test: &str) -> Arc<Self> {
-        let name = format!("ebb-fabric-{}-{test}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        let switch = |name: &str, device_id| SwitchInfo {
-            name: name.into(),
-            device_id,
-            grpc_address: ([127, 0, 0, 1], 9558 + device_id as u16).into(),
-        };
-        let at = |switch, port| LinkEnd {
-            node: Node::Switch(switch),
-            port,
-        };
-        let host = |index| LinkEnd {
-            node: Node::Host(index),
-            port: 0,
-        };
-        Arc::new(Self {
-            folder,
-            layout: Layout {
-                switches: vec![switch("s1", 7), switch("s2", 8)],
-                hosts: vec!["h1".into(), "h2".into()],
-                links: vec![
-                    [at(0, 1), host(0)],
-                    [at(0, 2), at(1, 2)],
-                    [at(0, 3), at(1, 3)],
-                    [host(1), at(1, 1)],
-                ],
-            },
-            states: Mutex::new(vec![[UP; 2]; 4]),
-            captures: Mutex::default(),
-            restarts: Mutex::default(),
-        })
+fn simulated(captures: &Path) -> (Arc<OneSwitch>, Arc<EngineFabric>) {
+    let mut simulation = Simulation::new();
+    let outside = Arc::default();
+    let switches = [("s1", DEVICE_ID), ("s2", 8)].map(|(name, id)| {
+        let switch = new_switch(name, id);
+        simulation.add_switch(switch)
+    });
+    let hosts = [1, 2].map(|number| {
+        let outside = Arc::clone(&outside);
+        simulation.add_host(Port { number, outside })
+    });
+    let (switch, host) = (Node::Switch, Node::Host);
+    let links = [
+        [(switch(0), 1), (host(0), 0)],
+        [(switch(0), 2), (switch(1), 2)],
+        [(switch(0), 3), (switch(1), 3)],
+        [(host(1), 0), (switch(1), 1)],
+    ];
+    let here = |(node, port)| NodePort {
+        node: match node {
+            Node::Switch(index) => switches[index],
+            Node::Host(index) => hosts[index],
+        },
+        port,
+    };
+    for [a, b] in links {
+        simulation.connect(here(a), here(b)).unwrap();
     }
-
-    fn states(&self) -> Vec<[LinkState; 2]> {
-        self.states.lock().unwrap().clone()
-    }
-}
-
-#[tonic::async_trait]
-impl Fabric for FakeFabric {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn captures(&self) -> &Path {
-        &self.folder
-    }
-    async fn link_states(&self) -> Result<Vec<[LinkState; 2]>, Status> {
-        Ok(self.states())
-    }
-    async fn set_link(&self, link: usize, states: [LinkState; 2]) -> Result<(), Status> {
-        self.states.lock().unwrap()[link] = states;
-        Ok(())
-    }
-    async fn restart_switch(&self, switch: usize) -> Result<(), Status> {
-        self.restarts.lock().unwrap().push(switch);
-        Ok(())
-    }
-    async fn start_capture(&self, switch: usize, port: u16, path: PathBuf) -> Result<(), Status> {
-        self.captures.lock().unwrap().push((switch, port, path));
-        Ok(())
-    }
-    async fn stop_capture(&self, switch: usize, port: u16) -> Result<(), Status> {
-        let mut captures = self.captures.lock().unwrap();
-        captures.retain(|(s, p, _)| (*s, *p) != (switch, port));
-        Ok(())
-    }
-}
-
-impl Drop for FakeFabric {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
+    let info = |name: &str, device_id| SwitchInfo {
+        name: name.into(),
+        device_id,
+        grpc_address: ([127, 0, 0, 1], 9558 + device_id as u16).into(),
+    };
+    let s1 = OneSwitch::of(simulation, switches[0], outside);
+    let fabric = EngineFabric {
+        layout: Layout {
+            switches: vec![info("s1", DEVICE_ID), info("s2", 8)],
+            hosts: vec!["h1".into(), "h2".into()],
+            links: links
+                .map(|ends| ends.map(|(node, port)| LinkEnd { node, port }))
+                .into(),
+        },
+        switches: switches.into(),
+        links: links.map(|ends| ends.map(here)).into(),
+        captures: captures.to_owned(),
+        epoch_ns: 0,
+        handle: s1.handle(),
+    };
+    (s1, Arc::new(fabric))
 }
 
 struct Served {
-    fabric: Arc<FakeFabric>,
+    fabric: Arc<EngineFabric>,
     client: FabricClient<Channel>,
     /// The P4Runtime server of s1.
     s1: Running,
+    folder: Folder,
 }
 
 impl Served {
     async fn start(test: &str) -> Self {
-        let fabric = FakeFabric::new(test);
+        let folder = Folder::new(test);
+        let (s1, fabric) = simulated(&folder.0);
         let any = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(&[any]).unwrap();
-        let socket = fabric.folder.join("fabric.sock");
+        let socket = folder.0.join("fabric.sock");
         let server = server.with_fabric(&socket, fabric.clone()).unwrap();
-        let s1 = Running::with(server, OneSwitch::start());
+        let s1 = Running::with(server, s1);
         let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap();
         Self {
             client: FabricClient::new(endpoint.connect().await.unwrap()),
             fabric,
             s1,
+            folder,
         }
+    }
+
+    async fn states(&self) -> Vec<[LinkState; 2]> {
+        self.fabric.link_states().await.unwrap()
     }
 
     async fn set(&mut self, request: proto::SetLinkRequest) -> Result<proto::Link, Status> {
@@ -138,9 +134,9 @@ impl Served {
     }
 
     async fn refused(&mut self, request: proto::SetLinkRequest) -> (Code, String) {
-        let before = self.fabric.states();
+        let before = self.states().await;
         let status = self.set(request).await.expect_err("was accepted");
-        assert_eq!(self.fabric.states(), before);
+        assert_eq!(self.states().await, before);
         (status.code(), status.message().to_owned())
     }
 }
@@ -212,7 +208,7 @@ async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_ask
     };
     assert_eq!(link.a.unwrap().node, "s2");
     assert_eq!((link.a_to_b, link.b_to_a), (Some(lost), Some(UP)));
-    assert_eq!(served.fabric.states()[2], [UP, lost]);
+    assert_eq!(served.states().await[2], [UP, lost]);
 
     let corrupting = proto::SetLinkRequest {
         corrupt: Some(1.0),
@@ -225,7 +221,7 @@ async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_ask
         loss: 0.25,
         ..corrupt
     };
-    assert_eq!(served.fabric.states()[2], [corrupt, both]);
+    assert_eq!(served.states().await[2], [corrupt, both]);
 
     // A host is enough, from either end.
     let link = served.set(down("h2", "")).await.unwrap();
@@ -233,7 +229,7 @@ async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_ask
     served.set(down("s1", "h1")).await.unwrap();
     let down = [LinkState { up: false, ..UP }; 2];
     assert_eq!(
-        (served.fabric.states()[0], served.fabric.states()[3]),
+        (served.states().await[0], served.states().await[3]),
         (down, down)
     );
     served.s1.stop().await;
@@ -305,30 +301,37 @@ async fn captures_are_at_switch_ports() {
         toward: toward.into(),
         name: name.into(),
     };
-    let folder = served.fabric.folder.clone();
+    let folder = served.folder.0.clone();
     let client = &mut served.client;
     let files = client.start_capture(start("s2", "h2", "a.pcap")).await;
     let files = files.unwrap().into_inner();
     let expected = ["a_in.pcap", "a_out.pcap"].map(|name| folder.join(name).display().to_string());
     assert_eq!([files.in_file, files.out_file], expected);
     client
-        .start_capture(start("s1:7", "", "b.pcap"))
+        .start_capture(start("s1:1", "", "b.pcap"))
         .await
         .unwrap();
     client
         .start_capture(start("s1:3", "s2", "c.pcap"))
         .await
         .unwrap();
-    let stop = proto::StopCaptureRequest {
-        at: "s1:7".into(),
+    let stop = |at: &str| proto::StopCaptureRequest {
+        at: at.into(),
         toward: String::new(),
     };
-    client.stop_capture(stop).await.unwrap();
-    let captures = served.fabric.captures.lock().unwrap().clone();
-    assert_eq!(
-        captures,
-        [(1, 1, folder.join("a")), (0, 3, folder.join("c"))]
-    );
+    for name in ["a", "b", "c"].map(|name| format!("{name}_in.pcap")) {
+        assert!(folder.join(&name).exists(), "{name}");
+    }
+    client.stop_capture(stop("s1:1")).await.unwrap();
+    // The others still run.
+    let again = client.stop_capture(stop("s1:1")).await.unwrap_err();
+    assert_eq!(again.code(), Code::NotFound, "{again}");
+    client.stop_capture(stop("s2:1")).await.unwrap();
+    client.stop_capture(stop("s1:3")).await.unwrap();
+    let nowhere = client.start_capture(start("s1:7", "", "d")).await;
+    let nowhere = nowhere.unwrap_err();
+    assert_eq!(nowhere.code(), Code::NotFound, "{nowhere}");
+    assert!(!folder.join("d_in.pcap").exists());
     for (request, expected) in [
         (
             start("h1", "", "x"),
@@ -352,7 +355,7 @@ async fn a_restarted_switch_knows_its_controllers_no_more() {
     let mut controller = served.s1.ready().await;
     let restart = |name: &str| proto::RestartSwitchRequest { name: name.into() };
     served.client.restart_switch(restart("s1")).await.unwrap();
-    assert_eq!(*served.fabric.restarts.lock().unwrap(), [0]);
+    assert!(!served.s1.switch.has_program());
     let end = controller.try_receive().await.unwrap_err();
     assert_eq!(end.code(), Code::Unavailable);
     let writing = controller.write_all(Vec::new()).await.unwrap_err();
@@ -384,7 +387,7 @@ async fn a_restarted_switch_knows_its_controllers_no_more() {
 #[tokio::test]
 async fn a_socket_that_is_taken_is_named() {
     let served = Served::start("taken").await;
-    let socket = served.fabric.folder.join("fabric.sock");
+    let socket = served.folder.0.join("fabric.sock");
     let server = Server::bind(&[]).unwrap();
     let error = server.with_fabric(&socket, served.fabric.clone());
     let message = error.err().expect("refused").to_string();

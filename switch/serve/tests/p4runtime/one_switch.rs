@@ -36,7 +36,7 @@ pub struct OneSwitch {
 
 /// What the thread does besides its commands.
 #[derive(Default)]
-struct Outside {
+pub struct Outside {
     /// What the clock shows after the next command.
     now: Instant,
     /// Frames that arrive at that command, with their ports.
@@ -47,15 +47,8 @@ struct Outside {
 
 impl OneSwitch {
     pub fn start() -> Arc<Self> {
-        let options = SwitchOptions {
-            name: "s1".into(),
-            device_id: DEVICE_ID,
-            cpu_port: Some(CPU_PORT),
-            drop_port: 511,
-        };
-        let switch = Switch::new(options, TrafficManagerConfig::like_bmv2(1)).unwrap();
         let mut simulation = Simulation::new();
-        let switch = simulation.add_switch(switch);
+        let switch = simulation.add_switch(new_switch("s1", DEVICE_ID));
         let outside = Arc::new(Mutex::new(Outside::default()));
         for port in 1..=PORTS {
             let host = simulation.add_host(Port {
@@ -71,6 +64,15 @@ impl OneSwitch {
             departures: LATE_DEPARTURES.to_vec(),
         };
         simulation.partitions()[0].note_lateness(place(1), &late);
+        Self::of(simulation, switch, outside)
+    }
+
+    /// One of several switches, with all of which it ends.
+    pub fn of(
+        simulation: Simulation<Port>,
+        switch: NodeId,
+        outside: Arc<Mutex<Outside>>,
+    ) -> Arc<Self> {
         let (handle, commands) = control_channel();
         let others = outside.clone();
         thread::spawn(move || run(simulation, &commands, &others));
@@ -79,6 +81,10 @@ impl OneSwitch {
             handle,
             outside,
         })
+    }
+
+    pub fn handle(&self) -> ControlHandle {
+        self.handle.clone()
     }
 
     /// As the server sees it.
@@ -169,6 +175,16 @@ impl Drop for OneSwitch {
     }
 }
 
+pub fn new_switch(name: &str, device_id: u64) -> Switch {
+    let options = SwitchOptions {
+        name: name.into(),
+        device_id,
+        cpu_port: Some(CPU_PORT),
+        drop_port: 511,
+    };
+    Switch::new(options, TrafficManagerConfig::like_bmv2(1)).unwrap()
+}
+
 fn run(mut simulation: Simulation<Port>, commands: &ControlReceiver, outside: &Mutex<Outside>) {
     while let Some(command) = commands.wait() {
         if !simulation.obey(command) {
@@ -192,9 +208,9 @@ fn place(port: u16) -> u32 {
 }
 
 /// What is at the other end of a port.
-struct Port {
-    number: u16,
-    outside: Arc<Mutex<Outside>>,
+pub struct Port {
+    pub number: u16,
+    pub outside: Arc<Mutex<Outside>>,
 }
 
 impl Host for Port {
