@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ PACKAGES = {
 
 
 def told(packages: Path) -> subprocess.CompletedProcess[str]:
-    command = ["lint-imports", "--config", str(ROOT / "pyproject.toml"), "--no-cache", "--no-logo"]
+    tool = Path(sys.executable).parent / "lint-imports"
+    command = [str(tool), "--config", str(ROOT / "pyproject.toml"), "--no-cache", "--no-logo"]
     environment = os.environ | {"PYTHONPATH": str(packages)}
     return subprocess.run(
         command, cwd=packages, env=environment, capture_output=True, text=True, check=False
