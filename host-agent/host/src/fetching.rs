@@ -12,7 +12,7 @@ use ebb_units::Instant;
 use rand::Rng;
 
 use crate::host::Host;
-use crate::machine::{ClientId, Content, Engine, Storage};
+use crate::machine::{ClientId, Content, Engine, Storage, Turn};
 use crate::printable::printable;
 use crate::request::{Error, ErrorCode, Fetch, Peer};
 use crate::sending::{Outbound, Preparation, check_hosts, check_priority, open};
@@ -49,6 +49,7 @@ impl<S: Storage> Host<S> {
         target: S::Target,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
+        let turn = &mut Turn { now, engine };
         self.check_room(client)?;
         check_priority(fetch.priority)?;
         check_hosts(&fetch.from, self.address)?;
@@ -58,7 +59,7 @@ impl<S: Storage> Host<S> {
         }
         EnvelopeHeader::check_name(&fetch.name)
             .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
-        open(engine, fetch.scheme)?;
+        open(turn.engine, fetch.scheme)?;
         let preparation = Preparation {
             client: Some(client),
             request,
@@ -68,12 +69,12 @@ impl<S: Storage> Host<S> {
             content: Content::None,
             hosts: fetch.from.iter().map(|host| host.address).collect(),
         };
-        self.prepare(now, Wanted::Fetch(fetch, target), preparation, engine);
+        self.prepare(Wanted::Fetch(fetch, target), preparation, turn);
         Ok(())
     }
 
     /// The servers can be reached.
-    pub(crate) fn start_fetch(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+    pub(crate) fn start_fetch(&mut self, id: TransferId, turn: &mut Turn<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -81,32 +82,31 @@ impl<S: Storage> Host<S> {
             return;
         };
         let (client, request) = (transfer.client, waiting.request);
-        transfer.started = Some(now);
+        transfer.started = Some(turn.now);
         let Wanted::Fetch(fetch, target) = waiting.what else {
             return;
         };
-        let result = self.ask(now, id, fetch, target, engine);
+        let result = self.ask(id, fetch, target, turn);
         if result.is_err() {
             self.disown(id);
-            self.end_early(now, id, "the fetch cannot start", engine);
+            self.end_early(id, "the fetch cannot start", turn);
         }
         self.reply(client, request, result.map(|()| Some(id)));
     }
 
     fn ask(
         &mut self,
-        now: Instant,
         id: TransferId,
         fetch: Fetch,
         target: S::Target,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) -> Result<(), Error> {
         let scheme = fetch.scheme;
-        let ports = engine.ports(scheme).map(|ports| ports.replies);
+        let ports = turn.engine.ports(scheme).map(|ports| ports.replies);
         let reply_port = ports.and_then(|range| self.next_port(scheme, range));
         let reply_port = reply_port
             .ok_or_else(|| Error::new(ErrorCode::TooMany, "no port for the answer is free"))?;
-        engine
+        turn.engine
             .listen(scheme, reply_port)
             .map_err(|error| Error::new(ErrorCode::InUse, error))?;
         let senders = fetch.from.len() as u8;
@@ -116,15 +116,15 @@ impl<S: Storage> Host<S> {
             session,
             senders: fetch.from.iter().map(|host| host.address).collect(),
         };
-        let expected = match self.expect(now, id, &fetch, expect, engine) {
+        let expected = match self.expect(id, &fetch, expect, turn) {
             Ok(expected) => expected,
             Err(error) => {
-                engine.unlisten(now, scheme, reply_port);
+                turn.engine.unlisten(turn.now, scheme, reply_port);
                 return Err(error);
             }
         };
         let patience = fetch.patience.unwrap_or(self.limits.patience);
-        self.set_deadline(id, now + patience);
+        self.set_deadline(id, turn.now + patience);
         self.reply_ports.insert((scheme, reply_port), id);
         if let Some(transfer) = self.transfers.get_mut(&id) {
             transfer.flows.extend(expected);
@@ -155,7 +155,7 @@ impl<S: Storage> Host<S> {
                 priority: fetch.priority,
                 part: None,
             };
-            let flow = self.start_flow(now, scheme, outbound, engine)?;
+            let flow = self.start_flow(scheme, outbound, turn)?;
             let server = host.address;
             let transfer = id;
             self.flows
@@ -170,23 +170,22 @@ impl<S: Storage> Host<S> {
     /// Gets ready for what several servers send together.
     fn expect(
         &mut self,
-        now: Instant,
         id: TransferId,
         fetch: &Fetch,
         expect: ExpectRequest,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) -> Result<Option<FlowId>, Error> {
         let scheme = fetch.scheme;
         if fetch.from.len() == 1 {
             return Ok(None);
         }
-        open(engine, scheme)?;
-        let Some(transport) = engine.transport(scheme) else {
+        open(turn.engine, scheme)?;
+        let Some(transport) = turn.engine.transport(scheme) else {
             return Ok(None);
         };
         let local_port = expect.port;
         let flow = transport
-            .expect(now, expect)
+            .expect(turn.now, expect)
             .map_err(|error| Error::new(ErrorCode::NotPossible, error))?;
         let incoming = Incoming {
             transfer: Some(id),
@@ -244,76 +243,67 @@ impl<S: Storage> Host<S> {
     /// A server has the request, or cannot be reached, or does not take requests.
     pub(crate) fn request_ended(
         &mut self,
-        now: Instant,
         (id, server): (TransferId, Ipv4Addr),
         flow: FlowId,
         record: &FlowRecord,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let Some(fetching) = self.fetching(id) else {
             return;
         };
         fetching.requests.remove(&flow);
         match &record.status {
-            Status::Finished => self.end_if_done(now, id, engine),
+            Status::Finished => self.end_if_done(id, turn),
             Status::Failed(why) => {
                 let reason = format!("does not take the request: {why}");
-                self.lose_server(now, id, server, &reason, engine);
+                self.lose_server(id, server, &reason, turn);
             }
         }
     }
 
     /// One server less. Others may have the object; the transport ends the flow when none is left.
-    fn lose_server(
-        &mut self,
-        now: Instant,
-        id: TransferId,
-        server: Ipv4Addr,
-        reason: &str,
-        engine: &mut dyn Engine,
-    ) {
+    fn lose_server(&mut self, id: TransferId, server: Ipv4Addr, reason: &str, turn: &mut Turn<'_>) {
         let Some(scheme) = self.transfers.get(&id).map(|transfer| transfer.scheme) else {
             return;
         };
         match self.fetching(id).and_then(|fetching| fetching.expected) {
             Some(flow) => {
-                if let Some(transport) = engine.transport(scheme) {
-                    transport.drop_sender(now, flow, server, reason);
+                if let Some(transport) = turn.engine.transport(scheme) {
+                    transport.drop_sender(turn.now, flow, server, reason);
                 }
-                self.end_if_done(now, id, engine);
+                self.end_if_done(id, turn);
             }
-            None => self.abort_transfer(now, id, &format!("{server} {reason}"), engine),
+            None => self.abort_transfer(id, &format!("{server} {reason}"), turn),
         }
     }
 
     /// A server has told why it does not send the object.
     pub(crate) fn fetch_refused(
         &mut self,
-        now: Instant,
         transfer: Option<TransferId>,
         flow: FlowId,
         server: Ipv4Addr,
         refusal: &Refusal,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let Some(id) = transfer else { return };
         if let Some(transfer) = self.transfers.get_mut(&id) {
             transfer.flows.remove(&flow);
         }
         let reason = format!("refuses: {}", printable(&refusal.message));
-        self.lose_server(now, id, server, &reason, engine);
+        self.lose_server(id, server, &reason, turn);
     }
 
     /// A transfer has waited long enough for a decision or an answer.
-    pub(crate) fn patience_ended(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+    pub(crate) fn patience_ended(&mut self, id: TransferId, turn: &mut Turn<'_>) {
         if self
             .fetching(id)
             .is_some_and(|fetching| fetching.target.is_some())
         {
-            self.end_early(now, id, "no server has answered in time", engine);
+            self.end_early(id, "no server has answered in time", turn);
         } else if self.is_undecided(id) {
             let reason = "the application has not decided whether it wants the object";
-            self.end_early(now, id, reason, engine);
+            self.end_early(id, reason, turn);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! All that a host knows, and who is told of it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
 use ebb_transport::object::{Envelope, EnvelopeHeader};
@@ -11,11 +11,9 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use serde::Serialize;
 
-use std::net::SocketAddrV4;
-
 use crate::askers::Askers;
 use crate::limits::Limits;
-use crate::machine::{ClientId, Engine, Key, Storage};
+use crate::machine::{ClientId, Engine, Key, Storage, Turn};
 use crate::request::{Error, ErrorCode, Listen};
 use crate::tally::Tally;
 use crate::transfers::{Flow, Kind, Transfer, TransferId};
@@ -187,22 +185,23 @@ impl<S: Storage> Host<S> {
 
     /// Does what was due by `now`.
     pub fn handle_timeout(&mut self, now: Instant, engine: &mut dyn Engine) {
+        let turn = &mut Turn { now, engine };
         while let Some(&(at, id)) = self.deadlines.first()
-            && at <= now
+            && at <= turn.now
         {
             self.deadlines.pop_first();
             if let Some(transfer) = self.transfers.get_mut(&id) {
                 transfer.deadline = None;
                 match transfer.kind {
-                    Kind::Waiting(_) => self.start_send(now, id, engine),
-                    _ => self.patience_ended(now, id, engine),
+                    Kind::Waiting(_) => self.start_send(id, turn),
+                    _ => self.patience_ended(id, turn),
                 }
             }
         }
-        if self.progress_at.is_some_and(|at| at <= now) {
-            self.tell_progress(now, engine);
+        if self.progress_at.is_some_and(|at| at <= turn.now) {
+            self.tell_progress(turn);
         }
-        self.answer_all(now, engine);
+        self.answer_all(turn);
     }
 
     /// An event of the transport of `scheme`.
@@ -213,19 +212,20 @@ impl<S: Storage> Host<S> {
         event: Event,
         engine: &mut dyn Engine,
     ) {
+        let turn = &mut Turn { now, engine };
         match event {
             Event::Opened { flow, local, peer } => {
-                self.opened(now, (scheme, flow), local.port(), peer);
+                self.opened(turn.now, (scheme, flow), local.port(), peer);
             }
-            Event::Delivered { flow, bytes } => self.delivered(now, (scheme, flow), bytes, engine),
-            Event::Heard { flow, peer } => self.heard(now, (scheme, flow), peer),
+            Event::Delivered { flow, bytes } => self.delivered((scheme, flow), bytes, turn),
+            Event::Heard { flow, peer } => self.heard(turn.now, (scheme, flow), peer),
             Event::Finished { flow, record } => {
-                self.answer_ends(now, (scheme, flow));
-                self.finished(now, (scheme, flow), record, engine);
+                self.answer_ends(turn.now, (scheme, flow));
+                self.finished((scheme, flow), record, turn);
             }
             Event::Failed { flow, record } => {
-                self.answer_ends(now, (scheme, flow));
-                self.failed(now, (scheme, flow), record, engine);
+                self.answer_ends(turn.now, (scheme, flow));
+                self.failed((scheme, flow), record, turn);
             }
             Event::Detached {
                 flow,
@@ -233,7 +233,7 @@ impl<S: Storage> Host<S> {
                 peer,
             } => self.detached((scheme, flow), straggler, peer),
         }
-        self.answer_all(now, engine);
+        self.answer_all(turn);
     }
 
     /// Takes what comes to a port. Returns the number of the listener.
@@ -271,9 +271,10 @@ impl<S: Storage> Host<S> {
         id: u64,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
+        let turn = &mut Turn { now, engine };
         match self.listeners.get(&id) {
             Some(found) if found.client == client => {
-                self.end_listener(now, id, engine);
+                self.end_listener(id, turn);
                 Ok(())
             }
             _ => {
@@ -283,13 +284,13 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    fn end_listener(&mut self, now: Instant, id: u64, engine: &mut dyn Engine) {
+    fn end_listener(&mut self, id: u64, turn: &mut Turn<'_>) {
         let Some(Listener { listen, .. }) = self.listeners.remove(&id) else {
             return;
         };
         // Requests still come to a service port.
         if listen.port != listen.scheme.service_port() {
-            engine.unlisten(now, listen.scheme, listen.port);
+            turn.engine.unlisten(turn.now, listen.scheme, listen.port);
         }
     }
 
@@ -301,37 +302,40 @@ impl<S: Storage> Host<S> {
         id: TransferId,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
+        let turn = &mut Turn { now, engine };
         self.own_transfer(client, id)?;
-        self.end_early(now, id, "cancelled", engine);
-        self.answer_all(now, engine);
+        self.end_early(id, "cancelled", turn);
+        self.answer_all(turn);
         Ok(())
     }
 
     /// The application of a client has gone: so does all that it has asked for.
     pub fn client_gone(&mut self, now: Instant, client: ClientId, engine: &mut dyn Engine) {
+        let turn = &mut Turn { now, engine };
         let own = self.listeners.iter();
         let own = own.filter(|(_, listener)| listener.client == client);
         for id in own.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.end_listener(now, id, engine);
+            self.end_listener(id, turn);
         }
         self.offers.retain(|_, offered| offered.client != client);
         let own = self.transfers.iter();
         let own = own.filter(|(_, transfer)| transfer.client == Some(client));
         for id in own.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.disown(id);
-            self.end_early(now, id, "the application has gone", engine);
+            self.end_early(id, "the application has gone", turn);
         }
-        self.answer_all(now, engine);
+        self.answer_all(turn);
     }
 
     /// Ends everything. Flows that come from now on are refused.
     pub fn stop(&mut self, now: Instant, reason: &str, engine: &mut dyn Engine) {
+        let turn = &mut Turn { now, engine };
         self.listeners.clear();
         self.offers.clear();
         for id in self.transfers.keys().copied().collect::<Vec<_>>() {
-            self.end_early(now, id, reason, engine);
+            self.end_early(id, reason, turn);
         }
-        self.answer_all(now, engine);
+        self.answer_all(turn);
     }
 
     pub fn address(&self) -> Ipv4Addr {

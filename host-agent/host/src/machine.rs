@@ -32,6 +32,12 @@ pub trait Engine {
     fn ports(&self, scheme: Scheme) -> Option<Ports>;
 }
 
+/// A call from outside: when it is, and the transports at that time.
+pub(crate) struct Turn<'a> {
+    pub now: Instant,
+    pub engine: &'a mut dyn Engine,
+}
+
 /// Ports for flows that begin here: first and last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ports {

@@ -7,7 +7,7 @@ use ebb_transport::{FlowId, Role, Scheme};
 use ebb_units::{Duration, Instant};
 
 use crate::host::{Host, Told};
-use crate::machine::{Engine, Key, Storage};
+use crate::machine::{Engine, Key, Storage, Turn};
 use crate::transfers::{Flow, Stage, TransferId};
 
 /// How often clients hear of progress.
@@ -16,7 +16,6 @@ const INTERVAL: Duration = Duration::from_millis(200);
 /// A flow that is open.
 #[derive(Clone, Debug)]
 pub struct FlowState<'a> {
-    pub transfer: TransferId,
     pub scheme: Scheme,
     pub role: Role,
     pub peer: Option<SocketAddrV4>,
@@ -42,12 +41,12 @@ impl<S: Storage> Host<S> {
         self.progress_at.get_or_insert(now + INTERVAL);
     }
 
-    pub(crate) fn tell_progress(&mut self, now: Instant, engine: &mut dyn Engine) {
+    pub(crate) fn tell_progress(&mut self, turn: &mut Turn<'_>) {
         self.progress_at = None;
         let watched = self.transfers.iter().filter(|(_, t)| t.progress);
         let watched: Vec<TransferId> = watched.map(|(id, _)| *id).collect();
         if !watched.is_empty() {
-            self.want_progress(now);
+            self.want_progress(turn.now);
         }
         for id in watched {
             let transfer = &self.transfers[&id];
@@ -56,7 +55,7 @@ impl<S: Storage> Host<S> {
             }
             let (mut done_bytes, mut total_bytes) = (0, Some(0));
             for &flow in &transfer.flows {
-                let (done, total) = self.how_far((transfer.scheme, flow), engine);
+                let (done, total) = self.how_far((transfer.scheme, flow), turn.engine);
                 done_bytes += done;
                 total_bytes = total_bytes.zip(total).map(|(sum, more)| sum + more);
             }
@@ -122,7 +121,6 @@ impl<S: Storage> Host<S> {
                 _ => (Role::Receiver, None, None),
             };
             FlowState {
-                transfer: id,
                 scheme: transfer.scheme,
                 role,
                 peer,

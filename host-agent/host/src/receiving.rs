@@ -8,7 +8,7 @@ use ebb_transport::{FlowRecord, Status, StreamHead, Transport};
 use ebb_units::Instant;
 
 use crate::host::{Host, Told};
-use crate::machine::{ClientId, Engine, Key, Storage, Update};
+use crate::machine::{ClientId, Engine, Key, Storage, Turn, Update};
 use crate::request::{Error, ErrorCode};
 use crate::transfers::{Ended, Flow, Incoming, Kind, Receiving, Stage, TransferId};
 
@@ -44,14 +44,8 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    pub(crate) fn delivered(
-        &mut self,
-        now: Instant,
-        key: Key,
-        bytes: Vec<u8>,
-        engine: &mut dyn Engine,
-    ) {
-        let Some(transport) = engine.transport(key.0) else {
+    pub(crate) fn delivered(&mut self, key: Key, bytes: Vec<u8>, turn: &mut Turn<'_>) {
+        let Some(transport) = turn.engine.transport(key.0) else {
             return;
         };
         let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&key) else {
@@ -63,7 +57,7 @@ impl<S: Storage> Host<S> {
             Stage::Object(object) => {
                 let pushed = self.storage.push(key, &mut object.sink, bytes);
                 if pushed.pause {
-                    transport.set_paused(now, key.1, true);
+                    transport.set_paused(turn.now, key.1, true);
                 }
                 pushed.buffer.into_iter().for_each(|b| transport.recycle(b));
             }
@@ -77,7 +71,7 @@ impl<S: Storage> Host<S> {
                 match StreamHead::read(&all) {
                     Ok(None) => *head = all,
                     Ok(Some(StreamHead::Object(header))) => {
-                        self.object_begins(now, key, header, all, transport);
+                        self.object_begins(turn.now, key, header, all, transport);
                     }
                     Ok(Some(StreamHead::Request(request))) => {
                         incoming.stage = Stage::Request(request);
@@ -91,12 +85,12 @@ impl<S: Storage> Host<S> {
                     Ok(Some(StreamHead::Refusal(refusal))) => {
                         incoming.stage = Stage::Refusal(refusal);
                     }
-                    Err(error) => transport.abort(now, key.1, &error.to_string()),
+                    Err(error) => transport.abort(turn.now, key.1, &error.to_string()),
                 }
             }
             Stage::Refused(..) => transport.recycle(bytes),
             Stage::Request(_) | Stage::Refusal(_) => {
-                transport.abort(now, key.1, "the stream goes on after its end");
+                transport.abort(turn.now, key.1, "the stream goes on after its end");
             }
         }
     }
@@ -209,8 +203,9 @@ impl<S: Storage> Host<S> {
         reason: &str,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
+        let turn = &mut Turn { now, engine };
         self.own_undecided(client, transfer)?;
-        self.end_early(now, transfer, &format!("refused: {reason}"), engine);
+        self.end_early(transfer, &format!("refused: {reason}"), turn);
         Ok(())
     }
 
@@ -243,20 +238,14 @@ impl<S: Storage> Host<S> {
     }
 
     /// Everything was delivered, or a flow of ours was confirmed.
-    pub(crate) fn finished(
-        &mut self,
-        now: Instant,
-        key: Key,
-        record: FlowRecord,
-        engine: &mut dyn Engine,
-    ) {
-        let Some(transport) = engine.transport(key.0) else {
+    pub(crate) fn finished(&mut self, key: Key, record: FlowRecord, turn: &mut Turn<'_>) {
+        let Some(transport) = turn.engine.transport(key.0) else {
             return;
         };
         let incoming = match self.flows.get_mut(&key) {
-            None => return transport.abort(now, key.1, "nobody waits for it any more"),
+            None => return transport.abort(turn.now, key.1, "nobody waits for it any more"),
             Some(Flow::Incoming(incoming)) => incoming,
-            Some(_) => return self.flow_of_ours_ended(now, key, record, engine),
+            Some(_) => return self.flow_of_ours_ended(key, record, turn),
         };
         let (peer, transfer) = (*incoming.peer.ip(), incoming.transfer);
         match &mut incoming.stage {
@@ -264,54 +253,42 @@ impl<S: Storage> Host<S> {
                 // The sink says what becomes of it; then the sender hears that too.
                 object.delivered = Some(Box::new(record));
                 if let Some(update) = self.storage.end(key, &mut object.sink) {
-                    self.sink_update(now, key, update, engine);
+                    self.sink_update(key, update, turn);
                 }
             }
             Stage::Request(request) => {
                 let request = request.clone();
                 self.flows.remove(&key);
-                transport.confirm(now, key.1);
-                self.requested(now, key.0, request, peer, engine);
+                transport.confirm(turn.now, key.1);
+                self.requested(key.0, request, peer, turn);
             }
             Stage::Refusal(refusal) => {
                 let refusal = refusal.clone();
                 self.flows.remove(&key);
-                transport.confirm(now, key.1);
-                self.fetch_refused(now, transfer, key.1, peer, &refusal, engine);
+                transport.confirm(turn.now, key.1);
+                self.fetch_refused(transfer, key.1, peer, &refusal, turn);
             }
             Stage::Refused(_, reason) => {
                 let record = failed_record(record, reason);
-                self.end_incoming(now, key, None, record, engine);
+                self.end_incoming(key, None, record, turn);
             }
             Stage::Head(_) => {
                 let reason = "the stream ended before it said what it is";
-                transport.abort(now, key.1, reason);
-                self.end_incoming(now, key, None, failed_record(record, reason), engine);
+                transport.abort(turn.now, key.1, reason);
+                self.end_incoming(key, None, failed_record(record, reason), turn);
             }
         }
     }
 
-    pub(crate) fn failed(
-        &mut self,
-        now: Instant,
-        key: Key,
-        record: FlowRecord,
-        engine: &mut dyn Engine,
-    ) {
+    pub(crate) fn failed(&mut self, key: Key, record: FlowRecord, turn: &mut Turn<'_>) {
         match self.flows.get(&key) {
-            Some(Flow::Incoming(_)) => self.end_incoming(now, key, None, record, engine),
-            _ => self.flow_of_ours_ended(now, key, record, engine),
+            Some(Flow::Incoming(_)) => self.end_incoming(key, None, record, turn),
+            _ => self.flow_of_ours_ended(key, record, turn),
         }
     }
 
     /// A flow that began here was confirmed, or has failed.
-    fn flow_of_ours_ended(
-        &mut self,
-        now: Instant,
-        key: Key,
-        record: FlowRecord,
-        engine: &mut dyn Engine,
-    ) {
+    fn flow_of_ours_ended(&mut self, key: Key, record: FlowRecord, turn: &mut Turn<'_>) {
         match self.flows.remove(&key) {
             Some(Flow::Outgoing(outgoing)) => {
                 if outgoing.heard {
@@ -322,10 +299,10 @@ impl<S: Storage> Host<S> {
                     sha256_ok: None,
                     record,
                 };
-                self.flow_ended(now, Some(outgoing.transfer), key, ended, engine);
+                self.flow_ended(Some(outgoing.transfer), key, ended, turn);
             }
             Some(Flow::Request { transfer, server }) => {
-                self.request_ended(now, (transfer, server), key.1, &record, engine);
+                self.request_ended((transfer, server), key.1, &record, turn);
             }
             Some(Flow::Refusal { asker }) => self.refusals.subtract(&asker),
             Some(Flow::Incoming(_)) | None => {}
@@ -334,33 +311,34 @@ impl<S: Storage> Host<S> {
 
     /// A sink has something to say.
     pub fn handle_sink(&mut self, now: Instant, key: Key, update: Update, engine: &mut dyn Engine) {
-        self.sink_update(now, key, update, engine);
-        self.answer_all(now, engine);
+        let turn = &mut Turn { now, engine };
+        self.sink_update(key, update, turn);
+        self.answer_all(turn);
     }
 
-    fn sink_update(&mut self, now: Instant, key: Key, update: Update, engine: &mut dyn Engine) {
+    fn sink_update(&mut self, key: Key, update: Update, turn: &mut Turn<'_>) {
         let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&key) else {
             return;
         };
         let Stage::Object(object) = &mut incoming.stage else {
             return;
         };
-        let Some(transport) = engine.transport(key.0) else {
+        let Some(transport) = turn.engine.transport(key.0) else {
             return;
         };
         match update {
-            Update::Drained => transport.set_paused(now, key.1, false),
+            Update::Drained => transport.set_paused(turn.now, key.1, false),
             Update::Done => {
-                transport.confirm(now, key.1);
+                transport.confirm(turn.now, key.1);
                 if let Some(record) = object.delivered.take() {
                     let counts = self.counts.entry(key.0).or_default();
                     counts.content_bytes_received += object.header.content_bytes;
-                    self.end_incoming(now, key, Some(true), *record, engine);
+                    self.end_incoming(key, Some(true), *record, turn);
                 }
             }
             Update::Failed(reason) => {
-                transport.abort(now, key.1, &reason);
-                self.fail_delivered(now, key, &reason, Some(false), engine);
+                transport.abort(turn.now, key.1, &reason);
+                self.fail_delivered(key, &reason, Some(false), turn);
             }
         }
     }
@@ -368,11 +346,10 @@ impl<S: Storage> Host<S> {
     /// An object arrived and is still of no use.
     pub(crate) fn fail_delivered(
         &mut self,
-        now: Instant,
         key: Key,
         reason: &str,
         sha256_ok: Option<bool>,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&key) else {
             return;
@@ -381,18 +358,17 @@ impl<S: Storage> Host<S> {
             && let Some(record) = object.delivered.take()
         {
             let record = failed_record(*record, reason);
-            self.end_incoming(now, key, sha256_ok, record, engine);
+            self.end_incoming(key, sha256_ok, record, turn);
         }
     }
 
     /// Forgets an incoming flow and tells its end.
     fn end_incoming(
         &mut self,
-        now: Instant,
         key: Key,
         sha256_ok: Option<bool>,
         record: FlowRecord,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let Some(Flow::Incoming(incoming)) = self.flows.remove(&key) else {
             return;
@@ -413,7 +389,7 @@ impl<S: Storage> Host<S> {
             sha256_ok,
             record,
         };
-        self.flow_ended(now, incoming.transfer, key, ended, engine);
+        self.flow_ended(incoming.transfer, key, ended, turn);
     }
 }
 

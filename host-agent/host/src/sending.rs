@@ -12,7 +12,7 @@ use ebb_transport::{
 use ebb_units::Instant;
 
 use crate::host::Host;
-use crate::machine::{ClientId, Content, Engine, Key, Prepared, Storage, Task};
+use crate::machine::{ClientId, Content, Engine, Key, Prepared, Storage, Task, Turn};
 use crate::request::{Error, ErrorCode, Peer, Send};
 use crate::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
 
@@ -77,10 +77,11 @@ impl<S: Storage> Host<S> {
         source: S::Source,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
+        let turn = &mut Turn { now, engine };
         self.check_room(client)?;
         check_priority(send.priority)?;
         check_hosts(&send.to, self.address)?;
-        open(engine, send.scheme)?;
+        open(turn.engine, send.scheme)?;
         let preparation = Preparation {
             client: Some(client),
             request,
@@ -90,7 +91,7 @@ impl<S: Storage> Host<S> {
             content: Content::From(source),
             hosts: send.to.iter().map(|host| host.address).collect(),
         };
-        self.prepare(now, Wanted::Send(send), preparation, engine);
+        self.prepare(Wanted::Send(send), preparation, turn);
         Ok(())
     }
 
@@ -107,10 +108,9 @@ impl<S: Storage> Host<S> {
     /// Has a transfer wait for its object.
     pub(crate) fn prepare(
         &mut self,
-        now: Instant,
         what: Wanted<S>,
         preparation: Preparation<S::Source>,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let waiting = Waiting {
             request: preparation.request,
@@ -118,7 +118,7 @@ impl<S: Storage> Host<S> {
             envelope: None,
         };
         let ticket = self.new_transfer(
-            now,
+            turn.now,
             preparation.client,
             preparation.scheme,
             preparation.progress,
@@ -132,7 +132,7 @@ impl<S: Storage> Host<S> {
             hosts: preparation.hosts,
         };
         if let Some(result) = self.storage.prepare(task) {
-            self.prepared(now, ticket, result, engine);
+            self.prepared(ticket, result, turn);
         }
     }
 
@@ -144,17 +144,12 @@ impl<S: Storage> Host<S> {
         result: Prepared,
         engine: &mut dyn Engine,
     ) {
-        self.prepared(now, ticket, result, engine);
-        self.answer_all(now, engine);
+        let turn = &mut Turn { now, engine };
+        self.prepared(ticket, result, turn);
+        self.answer_all(turn);
     }
 
-    fn prepared(
-        &mut self,
-        now: Instant,
-        id: TransferId,
-        result: Prepared,
-        engine: &mut dyn Engine,
-    ) {
+    fn prepared(&mut self, id: TransferId, result: Prepared, turn: &mut Turn<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -164,28 +159,22 @@ impl<S: Storage> Host<S> {
         waiting.envelope = match result {
             Ok(envelope) => envelope,
             Err(error) => {
-                self.not_prepared(now, id, error, engine);
+                self.not_prepared(id, error, turn);
                 return;
             }
         };
         match &waiting.what {
             Wanted::Send(send) => match send.start_at {
                 Some(at) => self.set_deadline(id, at),
-                None => self.start_send(now, id, engine),
+                None => self.start_send(id, turn),
             },
             Wanted::Offer => self.offer_prepared(id),
-            Wanted::Fetch(..) => self.start_fetch(now, id, engine),
-            Wanted::Serve(..) => self.start_serve(now, id, engine),
+            Wanted::Fetch(..) => self.start_fetch(id, turn),
+            Wanted::Serve(..) => self.start_serve(id, turn),
         }
     }
 
-    fn not_prepared(
-        &mut self,
-        now: Instant,
-        id: TransferId,
-        error: Error,
-        engine: &mut dyn Engine,
-    ) {
+    fn not_prepared(&mut self, id: TransferId, error: Error, turn: &mut Turn<'_>) {
         let Some(transfer) = self.remove_transfer(id) else {
             return;
         };
@@ -194,46 +183,45 @@ impl<S: Storage> Host<S> {
         };
         match waiting.what {
             Wanted::Serve(_, to) => {
-                self.refuse_unprepared(now, transfer.scheme, to, error, engine);
+                self.refuse_unprepared(transfer.scheme, to, error, turn);
             }
             _ => self.reply(transfer.client, waiting.request, Err(error)),
         }
     }
 
     /// The time of a transfer has come.
-    pub(crate) fn start_send(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+    pub(crate) fn start_send(&mut self, id: TransferId, turn: &mut Turn<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
         let Kind::Waiting(waiting) = std::mem::replace(&mut transfer.kind, Kind::Send) else {
             return;
         };
-        transfer.started = Some(now);
+        transfer.started = Some(turn.now);
         let (client, request) = (transfer.client, waiting.request);
         let (Wanted::Send(send), Some(envelope)) = (waiting.what, waiting.envelope) else {
             return;
         };
-        let result = self.start_flows(now, id, &send, &envelope, engine);
+        let result = self.start_flows(id, &send, &envelope, turn);
         if result.is_err() {
             // What the client never heard of ends without a word.
             self.disown(id);
             let reason = "another flow of the transfer cannot start";
-            self.end_early(now, id, reason, engine);
+            self.end_early(id, reason, turn);
         }
         self.reply(client, request, result.map(|()| Some(id)));
     }
 
     fn start_flows(
         &mut self,
-        now: Instant,
         id: TransferId,
         send: &Send,
         envelope: &Arc<Envelope>,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) -> Result<(), Error> {
         let grouped = send.group.is_some() || (send.to.len() > 1 && !send.unicast);
         if grouped {
-            let (flow, group) = self.start_group(now, send, envelope, engine)?;
+            let (flow, group) = self.start_group(send, envelope, turn)?;
             self.sending(id, send.scheme, flow, envelope, group);
             return Ok(());
         }
@@ -245,7 +233,7 @@ impl<S: Storage> Host<S> {
                 priority: send.priority,
                 part: None,
             };
-            let flow = self.start_flow(now, send.scheme, outbound, engine)?;
+            let flow = self.start_flow(send.scheme, outbound, turn)?;
             self.sending(id, send.scheme, flow, envelope, to);
         }
         Ok(())
@@ -253,10 +241,9 @@ impl<S: Storage> Host<S> {
 
     fn start_group(
         &mut self,
-        now: Instant,
         send: &Send,
         envelope: &Arc<Envelope>,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) -> Result<(FlowId, SocketAddrV4), Error> {
         let receivers: Vec<Ipv4Addr> = send.to.iter().map(|host| host.address).collect();
         let port = send.to[0].with_port(send.scheme.service_port()).port();
@@ -273,9 +260,9 @@ impl<S: Storage> Host<S> {
             .unwrap_or_else(|| group_address(receivers.iter().copied()));
         let group = SocketAddrV4::new(address, port);
         let source: Arc<dyn ObjectSource> = envelope.clone();
-        let flow = self.with_source_port(send.scheme, engine, |transport, source_port| {
+        let flow = self.with_source_port(send.scheme, turn.engine, |transport, source_port| {
             transport.send_group(
-                now,
+                turn.now,
                 GroupRequest {
                     group,
                     receivers: receivers.clone(),
@@ -290,14 +277,13 @@ impl<S: Storage> Host<S> {
 
     pub(crate) fn start_flow(
         &mut self,
-        now: Instant,
         scheme: Scheme,
         outbound: Outbound,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) -> Result<FlowId, Error> {
-        self.with_source_port(scheme, engine, |transport, source_port| {
+        self.with_source_port(scheme, turn.engine, |transport, source_port| {
             transport.send(
-                now,
+                turn.now,
                 SendRequest {
                     to: outbound.to,
                     source_port,

@@ -13,7 +13,7 @@ use ebb_units::Instant;
 
 use crate::askers::{Asked, Standing};
 use crate::host::{Host, Offered};
-use crate::machine::{ClientId, Content, Engine, Key, Storage};
+use crate::machine::{ClientId, Content, Engine, Key, Storage, Turn};
 use crate::printable::printable;
 use crate::request::{Error, ErrorCode};
 use crate::sending::{Outbound, Preparation};
@@ -32,6 +32,7 @@ impl<S: Storage> Host<S> {
         source: S::Source,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
+        let turn = &mut Turn { now, engine };
         self.check_room(client)?;
         self.check_offered(&name)?;
         let preparation = Preparation {
@@ -44,7 +45,7 @@ impl<S: Storage> Host<S> {
             content: Content::From(source),
             hosts: Vec::new(),
         };
-        self.prepare(now, Wanted::Offer, preparation, engine);
+        self.prepare(Wanted::Offer, preparation, turn);
         Ok(())
     }
 
@@ -92,34 +93,33 @@ impl<S: Storage> Host<S> {
     /// Another host asks for an object, or somebody in its name.
     pub(crate) fn requested(
         &mut self,
-        now: Instant,
         scheme: Scheme,
         request: FetchRequest,
         peer: Ipv4Addr,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let reply_port = request.reply_port;
         if let Err(asked) = self.askers.wait(peer, Asked { scheme, request }) {
             // To a stranger that is more than there is room for.
-            if self.is_heard(now, peer) {
+            if self.is_heard(turn.now, peer) {
                 let to = SocketAddrV4::new(peer, reply_port);
-                self.refuse_busy(now, asked.scheme, BUSY, to, engine);
+                self.refuse_busy(asked.scheme, BUSY, to, turn);
             }
         }
         self.may_answer.insert(peer);
     }
 
     /// Answers what there is room for now.
-    pub(crate) fn answer_all(&mut self, now: Instant, engine: &mut dyn Engine) {
+    pub(crate) fn answer_all(&mut self, turn: &mut Turn<'_>) {
         while let Some(peer) = self.may_answer.pop_first() {
-            self.answer_waiting(now, peer, engine);
+            self.answer_waiting(peer, turn);
         }
     }
 
     /// Answers what `peer` has asked for, in order, as long as there is room.
-    fn answer_waiting(&mut self, now: Instant, peer: Ipv4Addr, engine: &mut dyn Engine) {
+    fn answer_waiting(&mut self, peer: Ipv4Addr, turn: &mut Turn<'_>) {
         while self.askers.is_waiting(peer) {
-            let heard = self.is_heard(now, peer);
+            let heard = self.is_heard(turn.now, peer);
             let own = self.serves.of(&peer);
             let has_room = match heard {
                 true => own < self.limits.serves_per_peer,
@@ -133,46 +133,38 @@ impl<S: Storage> Host<S> {
             };
             let to = SocketAddrV4::new(peer, request.reply_port);
             // Who was silent gets one packet; if it answers that, it can have what else it wants.
-            let silent = !heard && self.askers.standing(now, peer) == Standing::Silent;
+            let silent = !heard && self.askers.standing(turn.now, peer) == Standing::Silent;
             if silent {
-                self.refuse_busy(now, scheme, UNANSWERED, to, engine);
+                self.refuse_busy(scheme, UNANSWERED, to, turn);
             } else if self.serves.sum() >= self.limits.serves {
-                self.refuse_busy(now, scheme, BUSY, to, engine);
+                self.refuse_busy(scheme, BUSY, to, turn);
             } else {
-                self.answer(now, scheme, request, to, engine);
+                self.answer(scheme, request, to, turn);
             }
         }
     }
 
-    fn refuse_busy(
-        &mut self,
-        now: Instant,
-        scheme: Scheme,
-        why: &str,
-        to: SocketAddrV4,
-        engine: &mut dyn Engine,
-    ) {
+    fn refuse_busy(&mut self, scheme: Scheme, why: &str, to: SocketAddrV4, turn: &mut Turn<'_>) {
         let refusal = Refusal {
             code: RefusalCode::Busy,
             message: why.to_owned(),
         };
-        self.refuse(now, scheme, refusal, to, engine);
+        self.refuse(scheme, refusal, to, turn);
     }
 
     fn answer(
         &mut self,
-        now: Instant,
         scheme: Scheme,
         request: FetchRequest,
         to: SocketAddrV4,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let Some((client, content)) = self.find_offered(&request.name) else {
             let refusal = Refusal {
                 code: RefusalCode::Unknown,
                 message: format!("there is no object `{}` here", printable(&request.name)),
             };
-            self.refuse(now, scheme, refusal, to, engine);
+            self.refuse(scheme, refusal, to, turn);
             return;
         };
         let preparation = Preparation {
@@ -184,7 +176,7 @@ impl<S: Storage> Host<S> {
             content,
             hosts: vec![*to.ip()],
         };
-        self.prepare(now, Wanted::Serve(request, to), preparation, engine);
+        self.prepare(Wanted::Serve(request, to), preparation, turn);
     }
 
     /// The peer of a flow answers: it is there, and gets what we send.
@@ -236,7 +228,7 @@ impl<S: Storage> Host<S> {
     }
 
     /// The object that another host asked for is ready.
-    pub(crate) fn start_serve(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+    pub(crate) fn start_serve(&mut self, id: TransferId, turn: &mut Turn<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -260,7 +252,7 @@ impl<S: Storage> Host<S> {
             priority: request.priority,
             part,
         };
-        match self.start_flow(now, scheme, outbound, engine) {
+        match self.start_flow(scheme, outbound, turn) {
             Ok(flow) => {
                 self.counts.entry(scheme).or_default().requests_served += 1;
                 self.sending(id, scheme, flow, &envelope, to);
@@ -271,7 +263,7 @@ impl<S: Storage> Host<S> {
                     code: RefusalCode::Unreadable,
                     message: error.message,
                 };
-                self.refuse(now, scheme, refusal, to, engine);
+                self.refuse(scheme, refusal, to, turn);
             }
         }
     }
@@ -279,30 +271,22 @@ impl<S: Storage> Host<S> {
     /// The object that another host asked for is not to be had.
     pub(crate) fn refuse_unprepared(
         &mut self,
-        now: Instant,
         scheme: Scheme,
         to: SocketAddrV4,
         error: Error,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let code = match error.code {
             ErrorCode::Unknown => RefusalCode::Unknown,
             _ => RefusalCode::Unreadable,
         };
         let message = error.message;
-        self.refuse(now, scheme, Refusal { code, message }, to, engine);
+        self.refuse(scheme, Refusal { code, message }, to, turn);
     }
 
     /// Tells why an object is not sent, unless enough of that is on its way already. If that cannot
     /// be told either, the other host's patience ends.
-    fn refuse(
-        &mut self,
-        now: Instant,
-        scheme: Scheme,
-        refusal: Refusal,
-        to: SocketAddrV4,
-        engine: &mut dyn Engine,
-    ) {
+    fn refuse(&mut self, scheme: Scheme, refusal: Refusal, to: SocketAddrV4, turn: &mut Turn<'_>) {
         let asker = *to.ip();
         self.counts.entry(scheme).or_default().requests_refused += 1;
         self.may_answer.insert(asker);
@@ -315,7 +299,7 @@ impl<S: Storage> Host<S> {
             priority: 0,
             part: None,
         };
-        match self.start_flow(now, scheme, outbound, engine) {
+        match self.start_flow(scheme, outbound, turn) {
             Ok(flow) => {
                 self.refusals.add(asker);
                 self.flows.insert((scheme, flow), Flow::Refusal { asker });

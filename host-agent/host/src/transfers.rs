@@ -10,7 +10,7 @@ use ebb_units::Instant;
 
 use crate::fetching::Fetching;
 use crate::host::{Host, Output, Told};
-use crate::machine::{ClientId, Engine, Key, Storage};
+use crate::machine::{ClientId, Key, Storage, Turn};
 use crate::request::{Error, ErrorCode, Fetch, Send};
 
 /// Numbers of transfers and listeners: unique per host, never reused.
@@ -217,11 +217,10 @@ impl<S: Storage> Host<S> {
     /// A flow has ended: tells it, and ends the transfer with its last flow.
     pub(crate) fn flow_ended(
         &mut self,
-        now: Instant,
         transfer: Option<TransferId>,
         (scheme, flow): Key,
         ended: Ended,
-        engine: &mut dyn Engine,
+        turn: &mut Turn<'_>,
     ) {
         let Ended {
             header,
@@ -251,11 +250,11 @@ impl<S: Storage> Host<S> {
             record: Box::new(record),
         };
         self.tell(client, told);
-        self.end_if_done(now, id, engine);
+        self.end_if_done(id, turn);
     }
 
     /// Ends the transfer if nothing of it is open any more.
-    pub(crate) fn end_if_done(&mut self, now: Instant, id: TransferId, engine: &mut dyn Engine) {
+    pub(crate) fn end_if_done(&mut self, id: TransferId, turn: &mut Turn<'_>) {
         let Some(transfer) = self.transfers.get(&id) else {
             return;
         };
@@ -273,7 +272,8 @@ impl<S: Storage> Host<S> {
         if let Kind::Fetch(fetching) = &transfer.kind {
             self.reply_ports
                 .remove(&(transfer.scheme, fetching.reply_port));
-            engine.unlisten(now, transfer.scheme, fetching.reply_port);
+            turn.engine
+                .unlisten(turn.now, transfer.scheme, fetching.reply_port);
         }
         let told = Told::End {
             transfer: id,
@@ -283,18 +283,12 @@ impl<S: Storage> Host<S> {
     }
 
     /// Ends a transfer before its time.
-    pub(crate) fn end_early(
-        &mut self,
-        now: Instant,
-        id: TransferId,
-        reason: &str,
-        engine: &mut dyn Engine,
-    ) {
+    pub(crate) fn end_early(&mut self, id: TransferId, reason: &str, turn: &mut Turn<'_>) {
         let Some(transfer) = self.transfers.get(&id) else {
             return;
         };
         if !matches!(transfer.kind, Kind::Waiting(_)) {
-            self.abort_transfer(now, id, reason, engine);
+            self.abort_transfer(id, reason, turn);
             return;
         }
         self.storage.cancel(id);
@@ -308,13 +302,7 @@ impl<S: Storage> Host<S> {
     }
 
     /// Gives up all flows of a transfer.
-    pub(crate) fn abort_transfer(
-        &mut self,
-        now: Instant,
-        id: TransferId,
-        reason: &str,
-        engine: &mut dyn Engine,
-    ) {
+    pub(crate) fn abort_transfer(&mut self, id: TransferId, reason: &str, turn: &mut Turn<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -325,16 +313,16 @@ impl<S: Storage> Host<S> {
             flows.extend(std::mem::take(&mut fetching.requests));
         }
         for flow in flows {
-            self.abort_flow(now, (scheme, flow), reason, engine);
+            self.abort_flow((scheme, flow), reason, turn);
         }
-        self.end_if_done(now, id, engine);
+        self.end_if_done(id, turn);
     }
 
     /// Gives up a flow, also one that the transport has done with and that is still being written.
-    fn abort_flow(&mut self, now: Instant, key: Key, reason: &str, engine: &mut dyn Engine) {
-        if let Some(transport) = engine.transport(key.0) {
-            transport.abort(now, key.1, reason);
+    fn abort_flow(&mut self, key: Key, reason: &str, turn: &mut Turn<'_>) {
+        if let Some(transport) = turn.engine.transport(key.0) {
+            transport.abort(turn.now, key.1, reason);
         }
-        self.fail_delivered(now, key, reason, None, engine);
+        self.fail_delivered(key, reason, None, turn);
     }
 }
