@@ -76,7 +76,7 @@ async def reconcile(
         present = await _read(switch, [*_KINDS, *_defaults(wanted)], encoder)
     else:
         touched = {e.key for e in (*new, *changed, *stale)}
-        told = await _read(switch, [p4r.Entity.FromString(key) for key in touched], encoder)
+        told = await _read(switch, _touched([*new, *changed], stale), encoder)
         present = {k: e for k, e in held.items() if k not in touched}
         present |= {k: e for k, e in told.items() if k in touched}
     _verify(switch, target, present)
@@ -133,6 +133,15 @@ _KINDS: tuple[Entity, ...] = (
     P4TableEntry(),
 )
 """A wildcard read of all kinds of entities that we manage, default entries apart."""
+
+
+def _touched(written: Sequence[Encoded], stale: Sequence[Encoded]) -> list[Entity | p4r.Entity]:
+    """What to read after a change: what was written and deleted, by key. BMv2 answers NOT_FOUND if
+    it is asked for one group that is gone, so all of such kinds are read instead."""
+    gone = {type(e.entity) for e in stale if not e.is_entry}
+    kinds = [kind for kind in _KINDS if type(kind) in gone]
+    entries = [e for e in stale if e.is_entry]
+    return [*kinds, *(p4r.Entity.FromString(e.key) for e in (*written, *entries))]
 
 
 def _defaults(wanted: Sequence[Entity]) -> list[Entity]:

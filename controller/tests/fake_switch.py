@@ -170,7 +170,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
             await _abort_with_details(context, errors)
         return p4r.WriteResponse()
 
-    async def Read(self, request: Any, _context: Any) -> AsyncIterator[Any]:
+    async def Read(self, request: Any, context: Any) -> AsyncIterator[Any]:
         for wanted in request.entities:
             if wanted.WhichOneof("entity") == "counter_entry":
                 yield p4r.ReadResponse(entities=self._counters(wanted.counter_entry))
@@ -182,6 +182,10 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
                     copy.CopyFrom(entity)
                     self.faults.alter(copy)
                     found.append(copy)
+            group = wanted.packet_replication_engine_entry.multicast_group_entry
+            if group.multicast_group_id and _key(wanted) not in self.entities:
+                # As BMv2 does.
+                await context.abort(grpc.StatusCode.NOT_FOUND, "Multicast group does not exist")
             yield p4r.ReadResponse(entities=found)
 
     # -- what it holds ------------------------------------------------------------------------
