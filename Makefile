@@ -5,7 +5,7 @@
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
-#   make test | lint | build | clean
+#   make test | lint | build | clean | p4-proto
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -19,7 +19,7 @@ CARGO := cargo
 # The folders too: a file that was removed has no time of change.
 P4_SOURCES := p4src p4src/include $(wildcard p4src/*.p4 p4src/include/*.p4)
 RUST_SOURCES := Cargo.toml Cargo.lock $(shell find common host-agent simulator switch \
-  -name '*.rs' -o -name '*.proto' -o -name '*.p4' -o -name Cargo.toml)
+  -name '*.rs' -o -name '*.fds' -o -name '*.p4' -o -name Cargo.toml)
 PROTOS := ebb_tm ebb_fabric
 PROTO_MODULES := $(PROTOS:%=controller/ebb_controller/%_pb2.py)
 
@@ -53,7 +53,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run sim experiments experiment report results bench \
+.PHONY: help setup build run sim experiments experiment report results p4-proto bench \
   test test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list, and the options
@@ -67,15 +67,12 @@ setup: ## install what is missing (apt, Rust, Python environment)
 .venv/.%-installed: requirements.lock pyproject.toml tools/setup
 	@tools/setup $*
 
-$(BUILD)/p4runtime.fds: .venv/.run-installed switch/p4runtime/descriptors.py
-	@mkdir -p $(BUILD)
-	@$(PYTHON) switch/p4runtime/descriptors.py $@
-
-controller/ebb_controller/%_pb2.py: switch/p4runtime/proto/%.proto .venv/.run-installed
+controller/ebb_controller/%_pb2.py: switch/p4-proto/proto/%.proto .venv/.run-installed
 	@$(PYTHON) -m grpc_tools.protoc -I $(dir $<) --python_out=$(dir $@) --pyi_out=$(dir $@) $(notdir $<)
 
 # One cargo call builds all binaries; the stamp spares the others the wait for its lock.
-$(BUILD)/.binaries: $(BUILD)/p4runtime.fds $(RUST_SOURCES)
+$(BUILD)/.binaries: $(RUST_SOURCES) | .venv/.run-installed
+	@mkdir -p $(BUILD)
 	@echo "== building the compiler, the switch and the agent (optimised; minutes the first time)"
 	@$(CARGO) build --locked --workspace --bins
 	@for b in $(BINARIES); do ln -f target/debug/$$b $(BUILD)/$$b 2>/dev/null || cp -f target/debug/$$b $(BUILD)/$$b; done
@@ -123,6 +120,9 @@ report: .venv/.study-installed build ## results/report: verdicts and figures of 
 results: .venv/.study-installed build ## docs/results: the same of the full sizes that have been run, to be committed
 	@$(EXPERIMENT) report --size full --markdown --out docs/results
 
+p4-proto: .venv/.run-installed ## generated Rust again, after a change of switch/p4-proto/proto or of finsy
+	@$(PYTHON) tools/protos.py --write
+
 bench: .venv/.study-installed build ## what agent, fabric and simulator achieve on this machine (docs/bench.md)
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
@@ -130,7 +130,7 @@ bench: .venv/.study-installed build ## what agent, fabric and simulator achieve 
 test: .venv/.dev-installed ## every test, and what was skipped
 	+@$(PYTHON) tools/levels.py
 
-test-rust: $(BUILD)/p4runtime.fds $(BUILD)/fabric.json ## unit, property and golden tests of the crates
+test-rust: $(BUILD)/fabric.json ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace --no-fail-fast
 
 test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
@@ -151,7 +151,7 @@ comma := ,
 # $(call lint,WHAT,COMMAND): a line for each, as tools/levels.py counts them.
 lint = if $(2); then echo 'ok   $(1)'; else echo 'FAIL $(1)'; exit 1; fi
 
-lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting, types, arrows, dependencies, pages
+lint: .venv/.dev-installed $(PROTO_MODULES) ## formatting, types, arrows, dependencies, pages
 	@$(call lint,formatting of Rust,$(CARGO) fmt --all --check)
 	@$(call lint,clippy,$(CARGO) clippy --locked --workspace --all-targets -- -D warnings)
 	@$(call lint,ruff,$(PYTHON) -m ruff check .)
@@ -163,6 +163,7 @@ lint: .venv/.dev-installed $(BUILD)/p4runtime.fds $(PROTO_MODULES) ## formatting
 	  tools/*.py tests/golden)
 	@$(call lint,arrows between crates,$(PYTHON) tools/arrows.py)
 	@$(call lint,arrows between Python modules,lint-imports --no-cache --no-logo)
+	@$(call lint,generated Rust,$(PYTHON) tools/protos.py)
 	@$(call lint,width of lines,$(PYTHON) tools/widths.py)
 	@$(call lint,links between pages,$(PYTHON) tools/links.py)
 	@$(call lint,licences$(comma) sources and versions of dependencies,$(PYTHON) tools/dependencies.py)

@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-CARGO_LOCKS = ("Cargo.lock", "switch/fuzz/Cargo.lock", "host-agent/fuzz/Cargo.lock")
+CARGO_LOCKS = (
+    "Cargo.lock",
+    "switch/fuzz/Cargo.lock",
+    "switch/p4-proto/generate/Cargo.lock",
+    "host-agent/fuzz/Cargo.lock",
+)
 PIP_LOCK = "requirements.lock"
 TARGET = "x86_64-unknown-linux-gnu"
 SHORT_NAMES = {

@@ -5,7 +5,7 @@
 Left out, because a break would change what they say: rows of tables (`|`, in pages and comments),
 code fences of pages, constants under `#[rustfmt::skip]` (tables in Rust), lines that are one word
 (addresses, hashes), P4 programs in a folder `tests` (their lines are what is tested), and what a
-program writes (docs/results). Templates, data and lock files are not sources.
+program writes (docs/results, generated Rust). Templates, data and lock files are not sources.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 WIDEST = 120
 SOURCES = {".rs", ".py", ".p4", ".proto", ".toml", ".md"}
-GENERATED = ("docs/results/",)
+GENERATED = ("docs/results/", "switch/p4-proto/src/generated/", "switch/p4runtime/src/services/")
 COMMENT = re.compile(r"^\s*(//[/!]?|#)?\s*")
 
 

@@ -68,7 +68,7 @@ class FakeSwitch(p4r_grpc.P4RuntimeServicer):
         return self
 
     def _traffic_manager(self) -> Any:
-        """The service of switch/p4runtime/proto/ebb_tm.proto, as far as the controller uses it."""
+        """The service of switch/p4-proto/proto/ebb_tm.proto, as far as the controller uses it."""
         return grpc.method_handlers_generic_handler(
             "ebb.tm.v1.TrafficManager",
             {

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use ebb_p4_proto::DESCRIPTORS;
 use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage};
 
-use crate::proto::DESCRIPTORS;
 use crate::proto::config::P4Info;
 use crate::proto::p4::ForwardingPipelineConfig;
 

@@ -1,16 +1,19 @@
-//! The generated messages and services.
+//! The messages, and the generated services that carry them.
 
-#[allow(clippy::all, clippy::doc_lazy_continuation)]
-mod generated {
-    include!(concat!(env!("OUT_DIR"), "/protos.rs"));
+pub use ebb_p4_proto::{config, rpc};
+
+/// Clients and servers of a package beside its messages.
+macro_rules! with_services {
+    ($package:ident, $file:literal) => {
+        #[allow(clippy::all, clippy::doc_lazy_continuation)]
+        pub mod $package {
+            pub use ebb_p4_proto::$package::*;
+            include!(concat!("services/", $file));
+        }
+    };
 }
 
-pub use generated::ebb::fabric::v1 as fabric;
-pub use generated::ebb::tm::v1 as tm;
-pub use generated::ebb::trace::v1 as trace;
-pub use generated::google::rpc;
-pub use generated::p4::config::v1 as config;
-pub use generated::p4::v1 as p4;
-
-/// The descriptors of all messages, for P4Info as text and for the shapes of messages.
-pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.fds"));
+with_services!(fabric, "ebb.fabric.v1.rs");
+with_services!(p4, "p4.v1.rs");
+with_services!(tm, "ebb.tm.v1.rs");
+with_services!(trace, "ebb.trace.v1.rs");

@@ -7,9 +7,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+use ebb_p4_proto::DESCRIPTORS;
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
-
-use crate::proto::DESCRIPTORS;
 
 /// What any message may take.
 const FLOOR_BYTES: usize = 4 << 20;
@@ -18,7 +17,7 @@ const FLOOR_BYTES: usize = 4 << 20;
 const FACTOR: usize = 32;
 /// As deep as prost decodes.
 const MAX_DEPTH: usize = 100;
-/// What a `Vec` or `String` takes beside its content.
+/// What a `Vec`, a `String` or a `BTreeMap` takes beside its content.
 const HEADER_BYTES: usize = 24;
 /// The least that the allocator spends on a string that is not empty, above its length.
 const ALLOCATION_BYTES: usize = 16;
@@ -130,8 +129,7 @@ impl Shapes {
 
     fn bytes_in_struct(&self, field: &FieldDescriptor) -> usize {
         match field.kind() {
-            _ if field.is_map() => 2 * HEADER_BYTES,
-            _ if field.is_list() => HEADER_BYTES,
+            _ if field.is_map() || field.is_list() => HEADER_BYTES,
             // A message that contains itself is behind a pointer, and its size not known yet.
             Kind::Message(inner) => 8 + self.all[self.by_name[inner.full_name()]].bytes,
             Kind::String | Kind::Bytes => HEADER_BYTES,
@@ -203,7 +201,7 @@ impl Walk {
                 self.message(shape, part, depth + 1)
             }
             Field::Map(entry) => {
-                // A table of hashes is at least half full.
+                // Nodes of a B-tree are about half full at least.
                 self.take(2 * SHAPES.all[entry].bytes)?;
                 self.message(entry, part, depth + 1)
             }
