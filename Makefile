@@ -54,7 +54,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
 endif
 
 .PHONY: help setup build run sim experiments experiment report results p4-proto bench \
-  test test-rust test-python test-ptf test-e2e lint clean
+  test test-build test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -63,7 +63,9 @@ help: ## this list, and the options
 setup: ## install what is missing (apt, Rust, Python environment)
 	@tools/setup
 
-# What `make run` needs, experiments too, tests and lints too.
+# What `make run` needs, experiments too, tests and lints too; one after the other, as they share the folder.
+.venv/.study-installed: .venv/.run-installed
+.venv/.dev-installed: .venv/.study-installed
 .venv/.%-installed: requirements.lock pyproject.toml tools/setup
 	@tools/setup $*
 
@@ -127,8 +129,13 @@ bench: .venv/.study-installed build ## what agent, fabric and simulator achieve 
 	@$(PYTHON) -m ebb_experiments.bench $(BENCH)
 
 # Each level is run whatever became of the others; the last lines are one table of all.
-test: .venv/.dev-installed ## every test, and what was skipped
-	+@$(PYTHON) tools/levels.py
+test: .venv/.run-installed ## every test, and what was skipped
+	@$(PYTHON) tools/levels.py
+
+# Python's packages come while cargo compiles.
+test-build: ## what the tests need
+	@$(MAKE) -j2 .venv/.dev-installed build
+	@$(CARGO) test --locked --workspace --no-run
 
 test-rust: $(BUILD)/fabric.json ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace --no-fail-fast

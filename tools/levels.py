@@ -2,9 +2,11 @@
 
     python tools/levels.py [LEVEL ...]        # as `make LEVEL` each; none: all
 
-Output passes through as it comes. Counts are read from it, because the runners of cargo, pytest
-and PTF agree on nothing else. A level that prints no result has not run, which is a failure; so is
-one whose command fails although no test did. The last line is `N passed, N failed, N skipped`.
+Tests wait more than they compute, so levels run side by side once everything is built; those that
+measure run after them, alone. Output passes through level by level. Counts are read from it,
+because the runners of cargo, pytest and PTF agree on nothing else. A level that prints no result
+has not run, which is a failure; so is one whose command fails although no test did. The last line
+is `N passed, N failed, N skipped`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
+from threading import Thread
 
 WIDEST_REASON = 76
 
@@ -103,26 +107,55 @@ LEVELS: dict[str, Callable[[Iterable[str]], Level]] = {
     "test-ptf": unittest,
     "test-e2e": verdicts,
 }
-"""How the output of a level is read, by its target of the Makefile, in the order in which they
-run."""
+"""How the output of a level is read, by its target of the Makefile, in the order in which they are
+shown."""
+
+PATIENT = {"lint"}
+"""Levels that only compute: they take the processors while nobody else wants them."""
+ALONE = {"test-e2e"}
+"""Levels with checks that measure: nothing runs beside them."""
 
 
-def run(name: str) -> Level:
-    """Runs one level, passes its output through, and returns its counts."""
-    print(f"\n== {name}", flush=True)
-    lines: list[str] = []
-    with subprocess.Popen(
-        ["make", name],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
+class Running:
+    """A level that runs; its output waits until somebody shows it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._process = subprocess.Popen(
+            [*(["nice", "-n", "19"] if name in PATIENT else []), "make", name],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def show(self) -> Level:
+        """Prints what there is and what comes, until the level has ended; returns its counts."""
+        print(f"\n== {self.name}", flush=True)
+        lines: list[str] = []
+        while (line := self._lines.get()) is not None:
             print(line, end="", flush=True)
             lines.append(line.rstrip("\n"))
-    return judge(LEVELS[name](lines), process.returncode)
+        return judge(LEVELS[self.name](lines), self._process.wait())
+
+
+def run(names: Sequence[str]) -> dict[str, Level]:
+    """Runs levels; returns the counts of each, in their order.
+
+    Side by side only if everything could be built: two levels do not build the same thing at once.
+    """
+    built = subprocess.run(["make", "test-build"], check=False).returncode == 0
+    beside = [Running(name) for name in names if built and name not in ALONE]
+    levels = {running.name: running.show() for running in beside}
+    return {name: levels.get(name) or Running(name).show() for name in names}
 
 
 def judge(level: Level, code: int) -> Level:
@@ -155,7 +188,7 @@ def main(names: Sequence[str]) -> int:
     if unknown:
         print(f"no level {unknown[0]}; levels: {', '.join(LEVELS)}", file=sys.stderr)
         return 2
-    levels = {name: run(name) for name in names or LEVELS}
+    levels = run(names or list(LEVELS))
     print()
     for line in table(levels):
         print(line)
