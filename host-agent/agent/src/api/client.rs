@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::VERSION;
 use super::message::{Event, Hello, Operation, Outcome, Request, ToClient};
 use super::socket::Connection;
-use crate::clock;
-use crate::signals::Signals;
-use crate::waker::Waker;
+use crate::machine::clock;
+use crate::machine::signals::Signals;
+use crate::machine::waker::Waker;
 
 /// What [`Client::wait`] has waited for.
 pub enum Waited {

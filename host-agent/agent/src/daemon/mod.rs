@@ -27,7 +27,7 @@ use ebb_host::{ClientId, Key, Prepared, Update};
 
 use crate::api::message::Request;
 use crate::api::socket::Connection;
-use crate::waker::Waker;
+use crate::machine::waker::Waker;
 use clients::Outbox;
 
 /// What other threads have for the engine.

@@ -18,8 +18,8 @@ use ebb_transport::object::{
 use super::turns::Turns;
 use super::{Command, Mailbox};
 use crate::api::message::Generate;
-use crate::next_hop::NextHops;
-use crate::objects::{FileSource, OpenError};
+use crate::machine::next_hop::NextHops;
+use crate::machine::objects::{FileSource, OpenError};
 
 const THREADS: usize = 4;
 /// The most of them that one client has, as what it waits for may be a disk or a network that does

@@ -18,10 +18,10 @@ use super::storage::{Listening, Objects};
 use super::{Command, Mailbox};
 use crate::api::message::{self, Ending, Generate, Into, Operation, Outcome, Reply, Request};
 use crate::api::{MAX_START_NS, VERSION};
-use crate::lateness::Lateness;
-use crate::objects::{Existing, is_directory};
-use crate::runtime::{Application, Runtime};
-use crate::transports::Transports;
+use crate::engine::lateness::Lateness;
+use crate::engine::runtime::{Application, Runtime};
+use crate::engine::transports::Transports;
+use crate::machine::objects::{Existing, is_directory};
 
 /// Handled before packets have their turn again.
 const COMMANDS_PER_TURN: usize = 256;

@@ -10,7 +10,7 @@ use anyhow::Context;
 use ebb_transport::object::EnvelopeReader;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::objects::{Existing, Temporary, check_file_name, check_free, is_stream};
+use crate::machine::objects::{Existing, Temporary, check_file_name, check_free, is_stream};
 
 /// What is to become of the content.
 pub enum Target {

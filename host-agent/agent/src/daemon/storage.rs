@@ -16,8 +16,8 @@ use super::prepare::{Preparer, Source};
 use super::sink::Target;
 use super::sinks::{Backlog, Sinks};
 use crate::api::message::Into;
-use crate::next_hop::NextHops;
-use crate::objects::{Existing, check_file_name, is_directory};
+use crate::machine::next_hop::NextHops;
+use crate::machine::objects::{Existing, check_file_name, is_directory};
 
 /// Packets delivered between two looks at the buffers that are done with.
 const RECYCLE_INTERVAL: u64 = 32;

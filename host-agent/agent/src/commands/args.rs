@@ -1,0 +1,52 @@
+//! Options that several commands have.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use ebb_transport::Scheme;
+
+/// How to reach or make an engine.
+#[derive(Args, Debug)]
+pub struct EngineArgs {
+    /// Interface of the host, e.g. h1-eth1; not needed if there is only one with an IPv4 address
+    #[arg(long)]
+    pub interface: Option<String>,
+    /// Parameters (JSON, or TOML by its extension); defaults for what is not in it
+    #[arg(long)]
+    pub params: Option<PathBuf>,
+    /// Seed of session ids and path entropy; drawn by chance if not given
+    #[arg(long)]
+    pub protocol_seed: Option<u64>,
+    /// Socket of the daemon instead of the one that every host has
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// One JSON object per line, also on a terminal
+    #[arg(long)]
+    pub json: bool,
+    /// Tell in a last line how late the engine of this process was (docs/agent-records.md)
+    #[arg(long)]
+    pub lateness: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct CommonArgs {
+    #[command(flatten)]
+    pub engine: EngineArgs,
+    /// Transport
+    #[arg(long, value_enum, default_value_t = Scheme::Scdp)]
+    pub scheme: Scheme,
+}
+
+/// What is done with what others send or ask for.
+#[derive(Args, Debug)]
+pub struct DirectoryArgs {
+    /// Directory for what arrives; made if it is not there
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Let what arrives replace files of the same names; without it such objects are refused
+    #[arg(long, requires = "dir")]
+    pub overwrite: bool,
+    /// Directory whose files other hosts may fetch
+    #[arg(long, value_name = "DIR")]
+    pub serve: Option<PathBuf>,
+}

@@ -1,0 +1,413 @@
+//! `ebb-agent bench --workload`: this host's share of a workload, over the local API.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use ebb_host::{ObjectNames, PlayedFlow, PlayedTransfer};
+use ebb_transport::Scheme;
+use ebb_units::Duration;
+use ebb_workload::{
+    Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload, WriteMode,
+};
+use serde_json::{Map, Value, json};
+
+use super::args::{BenchArgs, WorkloadArgs};
+use super::runner::Runner;
+use super::tally::{Tally, Times};
+use crate::api::VERSION;
+use crate::api::client::{Client, Waited};
+use crate::api::message::{
+    Ending, Event, Fetch, Generate, Hello, Host, Into, Listen, Name, Operation, Outcome, Reply,
+    Send, ToClient,
+};
+use crate::commands::record;
+use crate::commands::session::{self, Needs};
+use crate::machine::clock;
+
+/// A schedule may be longer than what fits into a duration: it looks again after an hour.
+const LONGEST_WAIT_NS: u64 = 3_600_000_000_000;
+
+/// Flows to one host at a time that a host's share of a workload may come to.
+const MOST_FLOWS: u16 = 512;
+
+/// Whether everything that concerns this host went well.
+pub fn run(args: &BenchArgs, path: &Path) -> anyhow::Result<bool> {
+    let (workload, schedule) = args.workload.file.open(path)?;
+    let name = args.workload.me.as_deref().context("--self is missing")?;
+    let me = schedule.hosts().find(name).with_context(|| {
+        format!("--self {name}: the workload has no such host; it needs the name, e.g. h1")
+    })?;
+    let scheme = args.common.scheme;
+    check(&workload, &schedule, scheme)?;
+    let needs = Needs {
+        linger: true,
+        gateways: true,
+        own_port: false,
+        flows: Some((args.common.scheme, MOST_FLOWS)),
+    };
+    session::run(&args.common.engine, needs, |client| {
+        Run::new(client, schedule, &workload, me, scheme, &args.workload)?.run()
+    })
+}
+
+/// What is known to be impossible before anything is tried.
+fn check(workload: &Workload, schedule: &Schedule, scheme: Scheme) -> anyhow::Result<()> {
+    for id in schedule.hosts().ids() {
+        let host = schedule.hosts().get(id);
+        let name = &host.name;
+        ensure!(host.address.is_some(), "host {name} has no `address`");
+    }
+    for traffic in &workload.traffic {
+        let instead = match &traffic.pattern {
+            Pattern::StorageWrite { mode, replicas, .. }
+                if *mode == WriteMode::OneToMany && *replicas > 1 =>
+            {
+                "multi-unicast\" or \"daisy-chain"
+            }
+            Pattern::StorageRead { mode, replicas, .. }
+                if *mode == ReadMode::ManyToOne && *replicas > 1 =>
+            {
+                "nearest"
+            }
+            _ => continue,
+        };
+        ensure!(
+            scheme == Scheme::Scdp,
+            "traffic {}: {scheme} has no flows from or to several hosts, scdp has; \
+             choose mode = \"{instead}\"",
+            traffic.name
+        );
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    client: Client,
+    runner: Runner,
+    tally: Tally,
+    args: &'a WorkloadArgs,
+    me: HostId,
+    scheme: Scheme,
+    link_rate_bps: f64,
+    epoch_ns: u64,
+    /// What answers are waited for.
+    asked: BTreeMap<u64, Asked>,
+    /// Times of the transfers whose flows have begun or ended.
+    times: BTreeMap<u64, Times>,
+    warned: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Asked {
+    Start(u64),
+    Offer(u64),
+    Withdraw,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        mut client: Client,
+        schedule: Schedule,
+        workload: &Workload,
+        me: HostId,
+        scheme: Scheme,
+        args: &'a WorkloadArgs,
+    ) -> anyhow::Result<Self> {
+        let greeting = client.call(Operation::Hello(Hello { version: VERSION }), None)?;
+        let host = schedule.hosts().get(me);
+        ensure!(
+            greeting["address"] == json!(host.address),
+            "--self {}: it has {} in the list of hosts, but here is {}",
+            host.name,
+            json!(host.address),
+            greeting["address"]
+        );
+        let listen = Listen {
+            overwrite: false,
+            scheme,
+            port: None,
+            into: Into::Discard,
+            announce: true,
+            progress: false,
+        };
+        let listening = client.call(Operation::Listen(listen), None)?;
+        let epoch_ns = args.start_at_ns.context("--start-at-ns is missing")?;
+        let fingerprint = workload.fingerprint();
+        record::print_json(&json!({
+            "event": "ready",
+            "scheme": scheme,
+            "local": listening["local"],
+            "host": host.name,
+            "workload": format!("{fingerprint:016x}"),
+        }));
+        Ok(Self {
+            client,
+            runner: Runner::new(
+                schedule,
+                ObjectNames::new(fingerprint),
+                me,
+                epoch_ns,
+                args.lead_ns,
+            ),
+            tally: Tally::default(),
+            args,
+            me,
+            scheme,
+            link_rate_bps: workload.link_rate_bps,
+            epoch_ns,
+            asked: BTreeMap::new(),
+            times: BTreeMap::new(),
+            warned: false,
+        })
+    }
+
+    fn run(mut self) -> anyhow::Result<bool> {
+        let stopped = loop {
+            let now_ns = clock::now().as_nanos();
+            while let Some(action) = self.runner.poll_action(now_ns) {
+                self.act(action)?;
+            }
+            let gives_up = self.runner.gives_up_at_ns(self.args.patience_ns);
+            if self.runner.is_done() || gives_up.is_some_and(|at_ns| at_ns <= now_ns) {
+                break false;
+            }
+            let deadline = self.runner.next_deadline_ns().into_iter().chain(gives_up);
+            let patience = deadline.min().map(|at_ns| {
+                let left_ns = at_ns.saturating_sub(now_ns);
+                Duration::from_nanos(left_ns.min(LONGEST_WAIT_NS))
+            });
+            match self.client.wait(patience)? {
+                Waited::Message(ToClient::Event(event)) => self.event(event),
+                Waited::Message(ToClient::Reply(reply)) => self.reply(reply),
+                Waited::TimedOut => {}
+                Waited::Ended => break true,
+            }
+        };
+        self.finish(stopped);
+        Ok(!stopped && self.tally.is_good())
+    }
+
+    fn act(&mut self, action: Action) -> anyhow::Result<()> {
+        let (operation, asked) = match action {
+            Action::Send { transfer, at_ns } => {
+                let send = Send {
+                    scheme: self.scheme,
+                    to: self.addresses(&transfer.destinations),
+                    name: self.name(transfer.id),
+                    generate: Some(generate(&transfer)),
+                    priority: transfer.priority,
+                    group: None,
+                    unicast: false,
+                    start_at_ns: Some(at_ns),
+                    progress: false,
+                };
+                (Operation::Send(send), Asked::Start(transfer.id))
+            }
+            Action::Fetch { transfer } => {
+                let asked_at_ns = clock::now().as_nanos();
+                let times = Times {
+                    started_at_ns: asked_at_ns,
+                    finished_at_ns: asked_at_ns,
+                };
+                self.times.insert(transfer.id, times);
+                let fetch = Fetch {
+                    scheme: self.scheme,
+                    name: self.name(transfer.id),
+                    from: self.addresses(&transfer.sources),
+                    priority: transfer.priority,
+                    timeout_ms: Some(self.args.patience_ns / 1_000_000),
+                    overwrite: false,
+                    progress: false,
+                };
+                (Operation::Fetch(fetch), Asked::Start(transfer.id))
+            }
+            Action::Offer { transfer } => {
+                let offer = crate::api::message::Offer {
+                    name: self.name(transfer.id),
+                    generate: Some(generate(&transfer)),
+                };
+                (Operation::Offer(offer), Asked::Offer(transfer.id))
+            }
+            Action::Withdraw { id } => {
+                let name = self.name(id);
+                (Operation::Withdraw(Name { name }), Asked::Withdraw)
+            }
+        };
+        let request = self.client.submit(operation)?;
+        self.asked.insert(request, asked);
+        Ok(())
+    }
+
+    fn name(&self, id: u64) -> String {
+        self.runner.player.names.of(id)
+    }
+
+    fn addresses(&self, ids: &[HostId]) -> Vec<Host> {
+        let hosts = self.runner.schedule().hosts();
+        let addresses = ids.iter().filter_map(|&id| hosts.get(id).address);
+        addresses
+            .map(|address| Host {
+                address,
+                port: None,
+            })
+            .collect()
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        let asked = self.asked.remove(&reply.id);
+        match (asked, reply.result) {
+            (Some(Asked::Start(id)), Outcome::Ok(value)) => {
+                if let Some(transfer) = value["transfer"].as_u64() {
+                    self.runner.player.handle_started(transfer, id);
+                }
+            }
+            (Some(Asked::Start(id) | Asked::Offer(id)), Outcome::Error(error)) => {
+                let now_ns = clock::now().as_nanos();
+                let player = &mut self.runner.player;
+                let ended = player.handle_failed(now_ns, id, error.to_string());
+                self.transfer_ended(now_ns, ended);
+            }
+            (Some(Asked::Withdraw), Outcome::Error(error)) => {
+                tracing::debug!("withdraw: {error}");
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        let now_ns = clock::now().as_nanos();
+        let player = &mut self.runner.player;
+        match event {
+            Event::Incoming { name, .. } => player.handle_incoming(now_ns, &name),
+            Event::Flow { transfer, record } => self.flow(now_ns, transfer, record),
+            Event::End { transfer, ending } => {
+                let failure = match ending {
+                    Ending::Finished => None,
+                    Ending::Failed(reason) => Some(reason),
+                };
+                let ended = player.handle_end(now_ns, transfer, failure);
+                self.transfer_ended(now_ns, ended);
+            }
+            Event::Progress { .. } => {}
+        }
+    }
+
+    /// A flow has ended. Transfers that this host started end with [`Event::End`].
+    fn flow(&mut self, now_ns: u64, daemon_transfer: u64, record: Value) {
+        let good = record["status"] == "finished" && record["sha256_ok"] != false;
+        let name = record["name"].as_str();
+        let player = &mut self.runner.player;
+        let PlayedFlow { open, ended } = player.handle_flow(now_ns, daemon_transfer, name, good);
+        self.warn_of_another_run(&record);
+        let mut line = Map::new();
+        line.insert("event".to_owned(), json!("flow"));
+        if let Some(open) = &open {
+            let ends_at_ns = record["finished_at_ns"].as_u64();
+            let starts_at_ns = record["started_at_ns"].as_u64();
+            if let (Part::Start, Some(started), Some(finished)) =
+                (open.part, starts_at_ns, ends_at_ns)
+            {
+                let times = self.times.entry(open.transfer.id).or_insert(Times {
+                    started_at_ns: started,
+                    finished_at_ns: finished,
+                });
+                times.finished_at_ns = times.finished_at_ns.max(finished);
+            }
+            let times = self.times.get(&open.transfer.id);
+            describe(&mut line, open, times, ends_at_ns.filter(|_| good));
+        }
+        if let Value::Object(record) = record {
+            line.extend(record);
+        }
+        record::print_json(&Value::Object(line));
+        if let Some(open) = open.filter(|_| ended) {
+            self.tally.ended(&open, good, now_ns, None);
+        }
+    }
+
+    /// Hosts that do not run the same schedule would wait for each other in vain.
+    fn warn_of_another_run(&mut self, record: &Value) {
+        let is_of_a_run = |name: &str| {
+            let digits = name.strip_prefix('w').and_then(|rest| rest.split_once('-'));
+            digits.is_some_and(|(digits, _)| u64::from_str_radix(digits, 16).is_ok())
+        };
+        let name = record["name"].as_str().unwrap_or_default();
+        if is_of_a_run(name) && self.runner.player.names.transfer(name).is_none() && !self.warned {
+            self.warned = true;
+            tracing::warn!(
+                "{} runs another workload than this host (`{name}` is none of it): give all hosts \
+                 the same files, --seed and --duration-ns",
+                record["peer"]
+            );
+        }
+    }
+
+    /// A transfer has ended that this host started, or was to start.
+    fn transfer_ended(&mut self, now_ns: u64, ended: Option<PlayedTransfer>) {
+        let Some(PlayedTransfer { open, good, untold }) = ended else {
+            return;
+        };
+        let times = self.times.remove(&open.transfer.id);
+        if let Some(reason) = untold {
+            self.print_transfer(&open, "failed", Some(&reason));
+        }
+        self.tally.ended(&open, good, now_ns, times);
+    }
+
+    fn print_transfer(&self, open: &Open, status: &str, reason: Option<&str>) {
+        let mut line = Map::new();
+        line.insert("event".to_owned(), json!("transfer"));
+        describe(&mut line, open, None, None);
+        line.insert("status".to_owned(), json!(status));
+        if let Some(reason) = reason {
+            line.insert("reason".to_owned(), json!(reason));
+        }
+        record::print_json(&Value::Object(line));
+    }
+
+    fn finish(&mut self, stopped: bool) {
+        let (open, not_started) = self.runner.player.share.take_rest();
+        for open in &open {
+            self.print_transfer(open, "unfinished", None);
+        }
+        for open in &not_started {
+            self.print_transfer(open, "not-started", None);
+        }
+        self.tally.rest(&open, &not_started);
+        let base_rtt_ns = self.args.base_rtt_ns;
+        let mut line = Map::new();
+        let hosts = self.runner.schedule().hosts();
+        line.insert("event".to_owned(), json!("summary"));
+        line.insert("host".to_owned(), json!(hosts.get(self.me).name));
+        line.insert("scheme".to_owned(), json!(self.scheme));
+        line.insert("stopped".to_owned(), json!(stopped));
+        let summary = self
+            .tally
+            .summary(self.link_rate_bps, base_rtt_ns, self.epoch_ns);
+        if let Value::Object(summary) = summary {
+            line.extend(summary);
+        }
+        record::print_json(&Value::Object(line));
+    }
+}
+
+/// The same bytes at every host that has them.
+fn generate(transfer: &Transfer) -> Generate {
+    Generate {
+        bytes: transfer.bytes,
+        seed: transfer.id,
+    }
+}
+
+fn describe(
+    line: &mut Map<String, Value>,
+    open: &Open,
+    times: Option<&Times>,
+    finished_at_ns: Option<u64>,
+) {
+    let fields = open.fields(times.map(|times| times.started_at_ns), finished_at_ns);
+    if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
+        line.extend(fields);
+    }
+}

@@ -1,0 +1,241 @@
+//! A constant rate of packets from host to host, and what arrives of it: `docs/agent.md`.
+//!
+//! ```text
+//!  schedule ──► sender ──sendmmsg──► fabric ──ring──► sink: a tally per stream
+//! ```
+//!
+//! One process per host does both, and wakes at most once per lateness budget: it does not wait for
+//! frames while packets come, but looks for them when it is time.
+
+mod args;
+mod packet;
+mod schedule;
+mod sender;
+mod sink;
+mod tally;
+
+use std::net::SocketAddrV4;
+use std::os::fd::AsFd;
+
+use anyhow::Context;
+use ebb_packet_io::{Filter, PacketSocket, PollFd, PortOffset, ReceiveRing, SocketOptions, wait};
+use ebb_units::{Duration, Instant};
+use ebb_wire::EthernetHeader;
+use serde_json::json;
+
+pub use args::{LoadArgs, SinkArgs};
+
+use crate::commands::output::Output;
+use crate::commands::record;
+use crate::machine::clock;
+use crate::machine::interface::Interface;
+use crate::machine::kernel_rules::KernelRule;
+use crate::machine::next_hop::NextHops;
+use crate::machine::port_lock::{PortLock, PortRange};
+use crate::machine::signals::Signals;
+use crate::machine::waker::Waker;
+use args::ReceiveArgs;
+use packet::Path;
+use sender::Sender;
+use sink::Sink;
+
+/// Half a second of full frames at 100 Mbit/s, for a process that waits for the CPU.
+const RING_BYTES: usize = 8 << 20;
+
+/// `ebb-agent load`.
+pub fn run(args: &LoadArgs) -> anyhow::Result<bool> {
+    let host = Host::open(&args.receive)?;
+    let hops = NextHops::read(&host.interface)?;
+    let to = args.host.with_port(args::PORT);
+    hops.resolve(*to.ip())?;
+    let mac = hops.mac(*to.ip()).context("the next hop is not known")?;
+    let path = Path {
+        ethernet: EthernetHeader {
+            dst: mac,
+            src: host.interface.mac,
+            ethertype: EthernetHeader::IPV4,
+        },
+        source: host.interface.address,
+        to,
+        dscp: args.dscp,
+    };
+    if args.packet_bytes > host.interface.mtu_bytes {
+        anyhow::bail!(
+            "--packet-bytes {} is more than the MTU of `{}`, {}",
+            args.packet_bytes,
+            host.interface.name,
+            host.interface.mtu_bytes
+        );
+    }
+    let start = args.start_at_ns.map_or(clock::now(), Instant::from_nanos);
+    host.run(Some(Sender::new(args, &path, start)), None, &args.receive)
+}
+
+/// `ebb-agent sink`.
+pub fn run_sink(args: &SinkArgs) -> anyhow::Result<bool> {
+    Host::open(&args.receive)?.run(None, args.count, &args.receive)
+}
+
+/// What both need of the machine.
+struct Host {
+    interface: Interface,
+    local: SocketAddrV4,
+    socket: PacketSocket,
+    /// Held until the end, the lock longer than the rule.
+    _rule: KernelRule,
+    _port: PortLock,
+}
+
+impl Host {
+    fn open(args: &ReceiveArgs) -> anyhow::Result<Self> {
+        let name = match &args.interface {
+            Some(name) => name.clone(),
+            None => Interface::only()?,
+        };
+        let interface = Interface::find(&name)?;
+        let port = PortLock::take(interface.address, args.port)?;
+        // Or it would answer every packet that nobody listens.
+        let rule = KernelRule::hide_udp_ports(PortRange::one(args.port))?;
+        let filter = Filter::new()
+            .or(packet::UDP.0, PortOffset::UDP, args.port..=args.port)
+            .keeping(packet::HEADERS_BYTES);
+        let options = SocketOptions {
+            filter: Some(filter),
+            timestamps: true,
+            bypass_qdisc: true,
+            ..SocketOptions::default()
+        };
+        let socket = PacketSocket::open(&name, &options)
+            .with_context(|| format!("cannot open a packet socket on `{name}`"))?;
+        Ok(Host {
+            local: SocketAddrV4::new(interface.address, args.port),
+            interface,
+            socket,
+            _port: port,
+            _rule: rule,
+        })
+    }
+
+    fn run(
+        self,
+        mut sender: Option<Sender>,
+        count: Option<u64>,
+        args: &ReceiveArgs,
+    ) -> anyhow::Result<bool> {
+        let lateness = Duration::from_micros(args.lateness_us.into());
+        let output = Output::new(args.json);
+        let waker = Waker::new().context("cannot create an eventfd")?;
+        let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
+        let ring = ReceiveRing::map(&self.socket, RING_BYTES).context("no receive ring")?;
+        let mut sink = Sink::new(self.interface.mac, ring);
+        ebb_packet_io::wake_up_on_time();
+        if output.is_json() {
+            record::print_json(&json!({"event": "ready", "local": self.local}));
+        } else {
+            output.text(&format!("receiving on {}", self.local));
+        }
+        let cpu_before_ns = clock::process_cpu_ns();
+        let mut wakeups = 0_u64;
+        loop {
+            let now = clock::now();
+            if let Some(sender) = &mut sender {
+                sender.turn(now, &self.socket)?;
+            }
+            let received = sink.receive(&self.socket)?;
+            sink.end_streams(now, |peer, tally| show(&output, peer, tally));
+            let over = match (&sender, count) {
+                (Some(sender), _) => sender.is_over(now),
+                (None, Some(count)) => sink.ended() >= count,
+                (None, None) => false,
+            };
+            if over || signals.asked_to_end() {
+                break;
+            }
+            let deadline = sender.as_ref().and_then(Sender::next_deadline);
+            let deadline = deadline.into_iter().chain(sink.next_deadline()).min();
+            self.sleep(now, deadline, received, lateness, &waker)?;
+            wakeups += 1;
+        }
+        sink.end_all(|peer, tally| show(&output, peer, tally));
+        let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
+        let kernel_drops = self.socket.take_kernel_drops().unwrap_or(0);
+        if output.is_json() {
+            if let Some(sender) = &sender {
+                record::print_json(&sender.to_json());
+            }
+            record::print_json(&json!({
+                "event": "end",
+                "cpu_ns": cpu_ns,
+                "wakeups": wakeups,
+                "kernel_drops": kernel_drops,
+                "ignored": sink.ignored(),
+            }));
+        } else {
+            if let Some(sender) = &sender {
+                output.text(&sender.to_text());
+            }
+            output.text(&format!(
+                "processor {:.3} s, {wakeups} wake-ups, \
+                 {kernel_drops} frames that did not fit into the socket's buffer",
+                cpu_ns as f64 / 1e9
+            ));
+        }
+        Ok(true)
+    }
+
+    /// While packets come, only until it is time to look for more of them.
+    fn sleep(
+        &self,
+        now: Instant,
+        deadline: Option<Instant>,
+        received: bool,
+        lateness: Duration,
+        waker: &Waker,
+    ) -> anyhow::Result<()> {
+        let patience = deadline.map(|deadline| deadline.since(now));
+        let coalesced = received && !lateness.is_zero();
+        let patience = match coalesced {
+            true => Some(patience.map_or(lateness, |patience| patience.min(lateness))),
+            false => patience,
+        };
+        if patience == Some(Duration::ZERO) {
+            return Ok(());
+        }
+        let mut fds = [
+            PollFd::readable(waker.as_fd()),
+            PollFd::readable(self.socket.as_fd()),
+        ];
+        let polled = if coalesced { &mut fds[..1] } else { &mut fds };
+        wait(polled, patience.map(std::time::Duration::from), None).context("cannot sleep")
+    }
+}
+
+fn show(output: &Output, peer: &sink::Peer, tally: &tally::Tally) {
+    if output.is_json() {
+        let mut line = json!({
+            "event": "load",
+            "direction": "received",
+            "peer": peer.address,
+            "stream": peer.stream,
+        });
+        if let (Some(line), Some(rest)) = (line.as_object_mut(), tally.to_json().as_object()) {
+            line.extend(rest.clone());
+        }
+        record::print_json(&line);
+        return;
+    }
+    let seconds = tally.elapsed_ns() as f64 / 1e9;
+    output.text(&format!(
+        "received {} packets of {} in {seconds:.2} s ({:.1} Mbit/s), {} lost, {} reordered, {} trimmed, {} twice; \
+         delay {:.3} ms, at most {:.3}",
+        tally.received,
+        peer.address,
+        tally.bytes as f64 * 8e-6 / seconds.max(1e-9),
+        tally.lost(),
+        tally.reordered,
+        tally.trimmed,
+        tally.duplicates,
+        tally.mean_delay_ns() / 1e6,
+        tally.max_delay_ns() as f64 / 1e6,
+    ));
+}

@@ -1,0 +1,143 @@
+//! The receiving half of a host under load.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use anyhow::Context;
+use ebb_packet_io::{PacketSocket, ReceiveRing, ReceivedFrame};
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EthernetHeader, MacAddress};
+
+use super::packet::{self, Arrival, Kind};
+use super::tally::Tally;
+use crate::machine::clock;
+
+/// Frames before it is the sender's turn again.
+const FRAMES_PER_TURN: usize = 1024;
+/// After its end was told, packets of a stream that took a longer path get so long.
+const SETTLE: Duration = Duration::from_millis(500);
+/// More streams at a time are ignored, whoever sends them.
+const MAX_STREAMS: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Peer {
+    pub address: Ipv4Addr,
+    pub stream: u32,
+}
+
+struct Stream {
+    tally: Tally,
+    /// When it is over.
+    over_at: Option<Instant>,
+    /// It was told of: what still comes is not told again.
+    told: bool,
+}
+
+pub struct Sink {
+    mac: MacAddress,
+    ring: ReceiveRing,
+    streams: BTreeMap<Peer, Stream>,
+    ended: u64,
+    ignored: u64,
+}
+
+impl Sink {
+    /// With the ring of the socket that it receives from.
+    pub fn new(mac: MacAddress, ring: ReceiveRing) -> Self {
+        Sink {
+            mac,
+            ring,
+            streams: BTreeMap::new(),
+            ended: 0,
+            ignored: 0,
+        }
+    }
+
+    /// Counts what has arrived; whether anything has.
+    pub fn receive(&mut self, socket: &PacketSocket) -> anyhow::Result<bool> {
+        let (mac, streams, ignored) = (self.mac, &mut self.streams, &mut self.ignored);
+        let take = |frame: ReceivedFrame<'_>| {
+            let Some(arrival) = packet::parse(frame.bytes, mac) else {
+                *ignored += 1;
+                return;
+            };
+            let at_ns = frame.realtime_ns.unwrap_or_else(clock::realtime_ns);
+            count(streams, &arrival, at_ns, frame.wire_bytes, ignored);
+        };
+        let received = self.ring.receive(socket, FRAMES_PER_TURN, take);
+        let any = received.context("cannot receive")?.frames > 0;
+        // Unless it is read, an error wakes the process again and again.
+        if !any && let Some(error) = socket.take_error().context("cannot receive")? {
+            let down = error.raw_os_error() == Some(libc::ENETDOWN);
+            if !down || !socket.interface_exists() {
+                return Err(error).context("cannot receive");
+            }
+            // It may come up again.
+        }
+        Ok(any)
+    }
+
+    /// Tells of the streams that are over.
+    pub fn end_streams(&mut self, now: Instant, mut tell: impl FnMut(&Peer, &Tally)) {
+        for (peer, stream) in &mut self.streams {
+            if !stream.told && stream.over_at.is_some_and(|at| at <= now) {
+                tell(peer, &stream.tally);
+                stream.told = true;
+                self.ended += 1;
+            }
+        }
+    }
+
+    /// Tells of all that were not told of yet.
+    pub fn end_all(&mut self, tell: impl FnMut(&Peer, &Tally)) {
+        for stream in self.streams.values_mut() {
+            stream.over_at = Some(Instant::ZERO);
+        }
+        self.end_streams(Instant::ZERO, tell);
+    }
+
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let open = self.streams.values().filter(|stream| !stream.told);
+        open.filter_map(|stream| stream.over_at).min()
+    }
+
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// Frames to our port that are no packets of a load, or of one too many.
+    pub fn ignored(&self) -> u64 {
+        self.ignored
+    }
+}
+
+fn count(
+    streams: &mut BTreeMap<Peer, Stream>,
+    arrival: &Arrival,
+    at_ns: u64,
+    wire_bytes: usize,
+    ignored: &mut u64,
+) {
+    let peer = Peer {
+        address: arrival.source,
+        stream: arrival.stream,
+    };
+    if streams.len() >= MAX_STREAMS && !streams.contains_key(&peer) {
+        *ignored += 1;
+        return;
+    }
+    let stream = streams.entry(peer).or_insert_with(|| Stream {
+        tally: Tally::new(),
+        over_at: None,
+        told: false,
+    });
+    match arrival.kind {
+        Kind::Data => stream
+            .tally
+            .count(arrival, at_ns, wire_bytes, EthernetHeader::BYTES),
+        Kind::End => {
+            stream.tally.sent.get_or_insert(arrival.number);
+            stream.over_at.get_or_insert(clock::now() + SETTLE);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a command shows: a line per flow, for people on a terminal and as JSON otherwise, and a
+//! progress bar on a terminal.
+
+use std::fmt;
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddrV4;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ebb_host::printable;
+use ebb_transport::Scheme;
+use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use serde_json::Value;
+
+use crate::commands::record;
+
+pub struct Output {
+    json: bool,
+    /// The content goes to stdout, so the lines do not.
+    to_stderr: bool,
+    wants_progress: bool,
+    /// While something is under way.
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl Output {
+    /// `json`: also on a terminal.
+    pub fn new(json: bool) -> Self {
+        Output {
+            json: json || !std::io::stdout().is_terminal(),
+            to_stderr: false,
+            wants_progress: !json && std::io::stderr().is_terminal(),
+            bar: Mutex::new(None),
+        }
+    }
+
+    /// For a command whose stdout gets the content.
+    pub fn on_stderr(json: bool) -> Self {
+        Output {
+            json: json || !std::io::stderr().is_terminal(),
+            to_stderr: true,
+            ..Output::new(json)
+        }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// For people.
+    pub fn text(&self, line: &str) {
+        self.print(line.to_owned());
+    }
+
+    pub fn wants_progress(&self) -> bool {
+        self.wants_progress
+    }
+
+    pub fn ready(&self, scheme: Scheme, local: SocketAddrV4) {
+        if self.json {
+            record::print_ready(scheme, local);
+        } else {
+            self.print(format!("listening for {scheme} on {local}"));
+        }
+    }
+
+    pub fn flow(&self, flow: &Value) {
+        match (self.json, self.to_stderr) {
+            (true, false) => record::print_flow(flow),
+            (true, true) => {
+                // A closed stderr must not turn an error into a panic.
+                let _ = writeln!(std::io::stderr(), "{}", record::flow_line(flow));
+            }
+            (false, _) => self.print(describe(flow)),
+        }
+    }
+
+    pub fn progress(&self, name: &str, done_bytes: u64, total_bytes: Option<u64>) {
+        if !self.wants_progress {
+            return;
+        }
+        let mut bar = self.bar();
+        let bar = bar.get_or_insert_with(|| new_bar(total_bytes));
+        if let Some(total) = total_bytes {
+            bar.set_length(total);
+        }
+        bar.set_message(printable(name).into_owned());
+        bar.set_position(done_bytes);
+    }
+
+    /// The bar goes when the transfer has ended.
+    pub fn end(&self) {
+        if let Some(bar) = self.bar().take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn bar(&self) -> MutexGuard<'_, Option<ProgressBar>> {
+        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A transfer without a flow has failed.
+    pub fn failed(&self, name: &str, reason: &str) {
+        let (name, reason) = (printable(name), printable(reason));
+        let _ = writeln!(std::io::stderr(), "ebb-agent: {name}: {reason}");
+    }
+
+    fn print(&self, line: String) {
+        let line = printable(&line);
+        let print = || {
+            if self.to_stderr {
+                let _ = writeln!(std::io::stderr(), "{line}");
+            } else {
+                let _ = writeln!(std::io::stdout(), "{line}");
+            }
+        };
+        match &*self.bar() {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+}
+
+/// Rate and remaining time are those of the mean since the beginning: what the last fifth of a
+/// second brought says little.
+fn new_bar(total_bytes: Option<u64>) -> ProgressBar {
+    let (bar, template) = match total_bytes {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{msg} {wide_bar} {percent:>3} % {bytes}/{total_bytes} {rate} ETA {left}",
+        ),
+        None => (ProgressBar::new_spinner(), "{spinner} {msg} {bytes} {rate}"),
+    };
+    let style = ProgressStyle::with_template(template)
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("rate", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let _ = write!(out, "{}/s", HumanBytes(mean_rate(state) as u64));
+        })
+        .with_key("left", |state: &ProgressState, out: &mut dyn fmt::Write| {
+            let rest = state.len().unwrap_or(0).saturating_sub(state.pos());
+            let seconds = rest as f64 / mean_rate(state).max(1.0);
+            let _ = write!(
+                out,
+                "{}",
+                HumanDuration(Duration::from_secs(seconds as u64))
+            );
+        });
+    bar.with_style(style)
+}
+
+/// Bytes per second.
+fn mean_rate(state: &ProgressState) -> f64 {
+    state.pos() as f64 / state.elapsed().as_secs_f64().max(1e-3)
+}
+
+/// A flow in one line.
+fn describe(flow: &Value) -> String {
+    let text = |key: &str| flow[key].as_str().unwrap_or("?").to_owned();
+    let (from, to) = match flow["role"].as_str() {
+        Some("sender") => (text("local"), text("peer")),
+        _ => (text("peer"), text("local")),
+    };
+    let name = flow["name"].as_str().unwrap_or("(no name yet)");
+    let scheme = text("scheme");
+    if flow["status"] != "finished" {
+        let reason = text("reason");
+        return format!("{name}: {from} -> {to} by {scheme} FAILED: {reason}");
+    }
+    let bytes = flow["object_bytes"].as_u64().unwrap_or(0);
+    let seconds = flow["duration_ns"].as_f64().unwrap_or(0.0) / 1e9;
+    let rate = if seconds > 0.0 {
+        format!(", {:.1} Mbit/s", bytes as f64 * 8.0 / seconds / 1e6)
+    } else {
+        String::new()
+    };
+    let size = HumanBytes(bytes);
+    format!("{name}: {from} -> {to} by {scheme}, {size} in {seconds:.3} s{rate}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_person_reads_who_what_and_how_fast() {
+        let mut flow = json!({
+            "role": "sender", "scheme": "ndp", "local": "10.0.0.2:61000", "peer": "10.0.0.3:7000",
+            "name": "a.bin", "object_bytes": 1_000_000, "duration_ns": 80_000_000,
+            "status": "finished",
+        });
+        assert_eq!(
+            describe(&flow),
+            "a.bin: 10.0.0.2:61000 -> 10.0.0.3:7000 by ndp, 976.56 KiB in 0.080 s, 100.0 Mbit/s"
+        );
+        flow["role"] = json!("receiver");
+        flow["name"] = Value::Null;
+        flow["status"] = json!("failed");
+        flow["reason"] = json!("silence");
+        assert_eq!(
+            describe(&flow),
+            "(no name yet): 10.0.0.3:7000 -> 10.0.0.2:61000 by ndp FAILED: silence"
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! A command is a client of the API: of the daemon of its host if one runs there, else of an engine
+//! in its own process.
+
+use anyhow::Context;
+use ebb_transport::Scheme;
+use ebb_wire::Protocol;
+use serde_json::json;
+
+use crate::api::client::Client;
+use crate::api::socket::{Address, Connection};
+use crate::commands::args::EngineArgs;
+use crate::commands::record;
+use crate::daemon::{Lifetime, Service};
+use crate::engine::lateness::Lateness;
+use crate::engine::params::Params;
+use crate::engine::runtime::Runtime;
+use crate::machine::interface::Interface;
+use crate::machine::signals::Signals;
+use crate::machine::waker::Waker;
+
+/// What a command needs of an engine that it starts itself.
+#[derive(Clone, Copy, Default)]
+pub struct Needs {
+    /// Answers late packets before it ends: it received something.
+    pub linger: bool,
+    /// Others come to it: it has to know the way to its gateways.
+    pub gateways: bool,
+    /// A port that the daemon would not listen on for it.
+    pub own_port: bool,
+    /// More flows of a scheme to one host than a command usually has at a time.
+    pub flows: Option<(Scheme, u16)>,
+}
+
+/// Does `work` as a client.
+pub fn run<Work>(args: &EngineArgs, needs: Needs, work: Work) -> anyhow::Result<bool>
+where
+    Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
+{
+    match connect(args, needs)? {
+        Some(client) => work(client),
+        None => run_alone(args, needs, work),
+    }
+}
+
+/// Connects to the daemon, if it is there and has the interface and the parameters asked for.
+fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
+    let own = args.params.is_some() || args.protocol_seed.is_some() || needs.own_port;
+    if own && args.socket.is_none() {
+        return Ok(None);
+    }
+    let address = Address::new(args.socket.as_deref());
+    let connection = match Connection::connect(&address) {
+        Ok(connection) => connection,
+        Err(_) if args.socket.is_none() => return Ok(None),
+        Err(error) => {
+            return Err(error).with_context(|| {
+                format!("no daemon answers at {address}; start one: ebb-agent run --socket PATH")
+            });
+        }
+    };
+    let waker = Waker::new().context("cannot create an eventfd")?;
+    let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
+    let (client, greeting) = Client::open(connection, Some((signals, waker)))?;
+    let other = args
+        .interface
+        .as_ref()
+        .is_some_and(|interface| greeting["interface"] != interface.as_str());
+    if other && args.socket.is_some() {
+        anyhow::bail!("the daemon at {address} is on {}", greeting["interface"]);
+    }
+    Ok((!other).then_some(client))
+}
+
+fn run_alone<Work>(args: &EngineArgs, needs: Needs, work: Work) -> anyhow::Result<bool>
+where
+    Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
+{
+    let mut runtime = open(args)?;
+    if let Some((scheme, flows)) = needs.flows {
+        runtime.transports().open(scheme, flows)?;
+    }
+    if needs.gateways {
+        runtime.hops().resolve_gateways()?;
+    }
+    let lateness = runtime.lateness();
+    let result = serve(runtime, Lifetime::Client, needs.linger, |_| Ok(()), work);
+    tell_lateness(args, &lateness);
+    result
+}
+
+/// The last line, for whoever has asked for it.
+pub fn tell_lateness(args: &EngineArgs, lateness: &Lateness) {
+    if args.lateness {
+        record::print_json(&json!({"event": "end", "lateness": lateness.to_json()}));
+    }
+}
+
+/// An engine for the interface that was asked for.
+pub fn open(args: &EngineArgs) -> anyhow::Result<Runtime> {
+    let params = Params::read(args.params.as_deref())?;
+    let interface = match &args.interface {
+        Some(interface) => interface.clone(),
+        None => Interface::only()?,
+    };
+    Runtime::open(&interface, params, args.protocol_seed)
+}
+
+/// Runs the engine in this thread, `work` as a client in another, and `with` before both.
+pub fn serve<Work>(
+    mut runtime: Runtime,
+    lifetime: Lifetime,
+    linger: bool,
+    with: impl FnOnce(&Service) -> anyhow::Result<()>,
+    work: Work,
+) -> anyhow::Result<bool>
+where
+    Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
+{
+    let mut service = Service::start(&mut runtime, lifetime).context("cannot start threads")?;
+    with(&service)?;
+    let (ours, theirs) = Connection::pair().context("cannot create a socket")?;
+    service
+        .mailbox()
+        .connect(theirs)
+        .context("cannot start threads")?;
+    std::thread::scope(|scope| {
+        let client = scope.spawn(move || {
+            let (client, _) = Client::open(ours, None)?;
+            work(client)
+        });
+        let mut ran = runtime.run(&mut service);
+        if ran.is_ok() && linger && client.is_finished() {
+            ran = runtime.linger(&mut service);
+        }
+        // The client gets what there is to tell, and then an end.
+        drop(service);
+        let worked = match client.join() {
+            Ok(worked) => worked,
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        ran.and(worked)
+    })
+}
+
+/// Source ports of a scheme of a daemon: as many flows can it have to one port of one host. There
+/// are four TCP schemes, which leaves two blocks of TCP ports for commands with engines of their own.
+fn daemon_source_ports(scheme: Scheme) -> u16 {
+    match scheme.protocol() {
+        Protocol::EBB => 2048,
+        _ => 1088,
+    }
+}
+
+/// Opens all schemes, so that requests find this host.
+pub fn open_all(runtime: &mut Runtime) -> anyhow::Result<()> {
+    for scheme in Scheme::ALL {
+        let source_ports = daemon_source_ports(scheme);
+        runtime.transports().open(scheme, source_ports)?;
+        runtime.transports().listen(scheme, scheme.service_port())?;
+    }
+    Ok(())
+}

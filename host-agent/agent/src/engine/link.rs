@@ -1,0 +1,371 @@
+//! The host's link: packets come and go, Ethernet is added and removed here.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::AsFd;
+
+use anyhow::Context;
+use ebb_packet_io::{
+    Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, PacketSocket, PollFd, PortOffset,
+    ReceiveBuffers, SendError, SocketOptions, wait,
+};
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EbbFlags, EthernetHeader, MacAddress, Protocol};
+
+use crate::engine::faults::Faults;
+use crate::engine::params::Params;
+use crate::engine::transports::{EBB_FLAGS_AT, EBB_SOURCE_PORT_AT, Selector, destination_port_at};
+use crate::machine::interface::Interface;
+use crate::machine::next_hop::NextHops;
+use crate::machine::waker::Waker;
+
+/// Frames per system call, in each direction.
+const BATCH_FRAMES: usize = 64;
+/// How long a frame waits that the interface's queue had no room for: nothing tells when it has.
+const QUEUE_PAUSE: Duration = Duration::from_micros(100);
+const IPV4_SOURCE_AT: usize = 12;
+const IPV4_DESTINATION_AT: usize = 16;
+
+/// What became of packets that did not reach the wire, or us.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LinkCounters {
+    /// No next hop was known.
+    pub unroutable: u64,
+    /// The interface was down.
+    pub down: u64,
+    /// Longer than the interface's MTU, which has become smaller since we started.
+    pub too_long: u64,
+    /// Arrived faster than we took them: the socket's buffer was full.
+    pub overrun: u64,
+}
+
+pub struct Link {
+    interface: Interface,
+    hops: NextHops,
+    socket: PacketSocket,
+    received: ReceiveBuffers,
+    outgoing: Outgoing,
+    leaving: Option<Faults>,
+    arriving: Option<Faults>,
+    /// The peer of the last packet in each direction, so that a burst is looked up once.
+    last_destination: Option<(Ipv4Addr, MacAddress)>,
+    last_source: Option<(Ipv4Addr, MacAddress)>,
+    /// Why frames wait, if they do.
+    stuck: Option<Stuck>,
+    counters: LinkCounters,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stuck {
+    /// The socket's buffer is full; it becomes writable when it is not.
+    Socket,
+    /// The interface's queue is full; to be tried again then.
+    Queue(Instant),
+}
+
+impl Link {
+    pub fn open(interface: Interface, hops: NextHops, params: &Params) -> anyhow::Result<Self> {
+        let options = SocketOptions {
+            // Nothing passes until somebody asks for something.
+            filter: Some(Filter::new()),
+            ..Default::default()
+        };
+        let socket = PacketSocket::open(&interface.name, &options).map_err(|error| {
+            let hint = match error.raw_os_error() {
+                Some(libc::EPERM) => "; run as root or with CAP_NET_RAW",
+                _ => "",
+            };
+            let name = &interface.name;
+            anyhow::Error::from(error)
+                .context(format!("cannot open a packet socket on `{name}`{hint}"))
+        })?;
+        Ok(Link {
+            interface,
+            hops,
+            socket,
+            received: ReceiveBuffers::new(BATCH_FRAMES, MAX_FRAME_BYTES),
+            outgoing: Outgoing::default(),
+            leaving: Faults::leaving(&params.faults, params.dscp),
+            arriving: Faults::arriving(&params.faults, params.dscp),
+            last_destination: None,
+            last_source: None,
+            stuck: None,
+            counters: LinkCounters::default(),
+        })
+    }
+
+    pub fn hops(&self) -> &NextHops {
+        &self.hops
+    }
+
+    /// Its name.
+    pub fn interface(&self) -> &str {
+        &self.interface.name
+    }
+
+    pub fn address(&self) -> Ipv4Addr {
+        self.interface.address
+    }
+
+    /// Since the last call.
+    pub fn take_counters(&mut self) -> LinkCounters {
+        self.counters.overrun += self.socket.take_kernel_drops().unwrap_or(0);
+        std::mem::take(&mut self.counters)
+    }
+
+    /// Lets only these packets through from now on.
+    pub fn filter(&self, selectors: &[Selector]) -> anyhow::Result<()> {
+        let filter = selectors.iter().fold(Filter::new(), |filter, selector| {
+            let port_at = PortOffset(destination_port_at(selector.protocol) as u8);
+            let ports = selector.ports.first..=selector.ports.last;
+            let filter = filter.or(selector.protocol.0, port_at, ports.clone());
+            if selector.protocol != Protocol::EBB {
+                return filter;
+            }
+            let returned = Bits {
+                at: EBB_FLAGS_AT as u8,
+                mask: EbbFlags::RETURNED.0,
+            };
+            let port_at = PortOffset(EBB_SOURCE_PORT_AT as u8);
+            filter.or_if(selector.protocol.0, returned, port_at, ports)
+        });
+        self.socket
+            .set_filter(&filter)
+            .context("cannot filter what arrives at the packet socket")
+    }
+
+    /// Hands the packets that arrived to `handle`, a bounded number of them. True: there may be
+    /// more.
+    pub fn receive(&mut self, now: Instant, mut handle: impl FnMut(&[u8])) -> anyhow::Result<bool> {
+        if let Some(faults) = &mut self.arriving {
+            while let Some(packet) = faults.poll(now) {
+                handle(&packet);
+            }
+        }
+        let batch = match self.socket.receive_batch(&mut self.received) {
+            Ok(batch) => batch,
+            // It may come up again; until then flows time out. One that was deleted will not.
+            Err(error)
+                if error.raw_os_error() == Some(libc::ENETDOWN)
+                    && self.socket.interface_exists() =>
+            {
+                tracing::warn!("interface `{}` is down", self.interface.name);
+                return Ok(false);
+            }
+            Err(error) => {
+                let name = &self.interface.name;
+                return Err(error)
+                    .with_context(|| format!("cannot receive on `{name}`; does it still exist?"));
+            }
+        };
+        for frame in batch.iter() {
+            let Ok(frame) = EthernetHeader::parse(frame.bytes) else {
+                continue;
+            };
+            if frame.header.dst != self.interface.mac && !frame.header.dst.is_group() {
+                continue;
+            }
+            let source = address_at(frame.payload, IPV4_SOURCE_AT);
+            if let Some(source) = source.map(|source| (source, frame.header.src))
+                && self.last_source != Some(source)
+            {
+                self.last_source = Some(source);
+                self.hops.learn(source.0, source.1);
+            }
+            match &mut self.arriving {
+                None => handle(frame.payload),
+                Some(faults) => faults.pass(now, frame.payload, &mut handle),
+            }
+        }
+        Ok(!batch.drained)
+    }
+
+    /// Takes a packet to be sent with the next [`flush`](Self::flush).
+    pub fn push(&mut self, now: Instant, packet: &[u8]) {
+        let Some(header) = self.header_for(packet) else {
+            self.counters.unroutable += 1;
+            return;
+        };
+        let outgoing = &mut self.outgoing;
+        match &mut self.leaving {
+            None => outgoing.push(&header, packet),
+            Some(faults) => faults.pass(now, packet, |packet| outgoing.push(&header, packet)),
+        }
+    }
+
+    fn header_for(&mut self, packet: &[u8]) -> Option<EthernetHeader> {
+        let destination = address_at(packet, IPV4_DESTINATION_AT)?;
+        let dst = match self.last_destination {
+            Some((known, mac)) if known == destination => mac,
+            _ => {
+                let mac = self.hops.mac(destination)?;
+                self.last_destination = Some((destination, mac));
+                mac
+            }
+        };
+        Some(EthernetHeader {
+            dst,
+            src: self.interface.mac,
+            ethertype: EthernetHeader::IPV4,
+        })
+    }
+
+    /// No more should be pushed before the next [`flush`](Self::flush).
+    pub fn is_full(&self) -> bool {
+        self.outgoing.len() >= BATCH_FRAMES
+    }
+
+    /// Sends what was pushed, as far as there is room. False: some of it waits.
+    pub fn flush(&mut self, now: Instant) -> anyhow::Result<bool> {
+        // What was looked up for this burst may be another for the next one.
+        self.last_destination = None;
+        self.release_late(now);
+        if let Some(Stuck::Queue(until)) = self.stuck
+            && until > now
+        {
+            return Ok(false);
+        }
+        self.stuck = None;
+        while self.outgoing.len() > 0 {
+            match self.socket.send_batch(self.outgoing.frames()) {
+                Ok(sent) => self.outgoing.advance(sent),
+                Err(SendError::Full) => {
+                    self.stuck = Some(Stuck::Socket);
+                    return Ok(false);
+                }
+                Err(SendError::QueueFull) => {
+                    self.stuck = Some(Stuck::Queue(now + QUEUE_PAUSE));
+                    return Ok(false);
+                }
+                // Lost, as on a cable that is not plugged in.
+                Err(SendError::Down) => {
+                    self.counters.down += 1;
+                    self.outgoing.advance(1);
+                }
+                Err(SendError::TooLong | SendError::Malformed) => {
+                    self.counters.too_long += 1;
+                    self.outgoing.advance(1);
+                }
+                Err(SendError::Other(error)) => {
+                    let name = &self.interface.name;
+                    return Err(error)
+                        .with_context(|| format!("cannot send on `{name}`; does it still exist?"));
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Late packets go wherever their first try would have gone.
+    fn release_late(&mut self, now: Instant) {
+        while let Some(packet) = self.leaving.as_mut().and_then(|faults| faults.poll(now)) {
+            if let Some(header) = self.header_for(&packet) {
+                self.outgoing.push(&header, &packet);
+            }
+        }
+    }
+
+    /// When something happens here although nothing arrives.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let late = [&self.leaving, &self.arriving];
+        let late = late.into_iter().flatten().filter_map(Faults::next_deadline);
+        let retry = match self.stuck {
+            Some(Stuck::Queue(until)) => Some(until),
+            _ => None,
+        };
+        late.chain(retry).min()
+    }
+
+    /// Sleeps until a frame arrives, there is room for those that wait, somebody wakes us, or
+    /// `patience` is over (`None`: no limit).
+    pub fn wait(&self, patience: Option<Duration>, waker: &Waker) -> io::Result<()> {
+        let for_room = self.stuck == Some(Stuck::Socket);
+        let mut fds = [
+            PollFd::readable(self.socket.as_fd()).or_writable(for_room),
+            PollFd::readable(waker.as_fd()),
+        ];
+        wait(&mut fds, patience.map(std::time::Duration::from), None)?;
+        if fds[1].is_readable() {
+            waker.drain();
+        }
+        Ok(())
+    }
+}
+
+fn address_at(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
+    let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
+    Some(octets.into())
+}
+
+/// Frames on their way out, oldest first. Their buffers are used again and again.
+#[derive(Default)]
+struct Outgoing {
+    frames: Vec<Vec<u8>>,
+    first: usize,
+    end: usize,
+}
+
+impl Outgoing {
+    fn push(&mut self, header: &EthernetHeader, packet: &[u8]) {
+        if self.end == self.frames.len() {
+            self.frames.push(Vec::new());
+        }
+        let frame = &mut self.frames[self.end];
+        frame.clear();
+        header.emit(frame);
+        frame.extend_from_slice(packet);
+        self.end += 1;
+    }
+
+    fn len(&self) -> usize {
+        self.end - self.first
+    }
+
+    fn frames(&self) -> impl Iterator<Item = &[u8]> {
+        let frames = self.frames[self.first..self.end].iter();
+        frames.map(Vec::as_slice).take(MAX_SEND_BATCH)
+    }
+
+    fn advance(&mut self, frames: usize) {
+        self.first += frames;
+        if self.first == self.end {
+            (self.first, self.end) = (0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: EthernetHeader = EthernetHeader {
+        dst: MacAddress([2; 6]),
+        src: MacAddress([4; 6]),
+        ethertype: EthernetHeader::IPV4,
+    };
+
+    #[test]
+    fn what_waits_goes_first_and_buffers_are_used_again() {
+        let mut outgoing = Outgoing::default();
+        for packet in [b"a", b"b", b"c"] {
+            outgoing.push(&HEADER, packet);
+        }
+        outgoing.advance(2);
+        outgoing.push(&HEADER, b"d");
+        let rest: Vec<u8> = outgoing.frames().map(|frame| frame[14]).collect();
+        assert_eq!(rest, b"cd");
+        outgoing.advance(2);
+        assert_eq!(outgoing.len(), 0);
+        outgoing.push(&HEADER, b"e");
+        assert_eq!(outgoing.frames().next().map(|frame| frame[14]), Some(b'e'));
+        assert_eq!(outgoing.frames.len(), 4);
+    }
+
+    #[test]
+    fn addresses_are_read_from_whole_headers_only() {
+        let packet: Vec<u8> = (0..20).collect();
+        let destination = address_at(&packet, IPV4_DESTINATION_AT);
+        assert_eq!(destination, Some(Ipv4Addr::new(16, 17, 18, 19)));
+        assert_eq!(address_at(&packet[..19], IPV4_DESTINATION_AT), None);
+    }
+}

@@ -1,0 +1,10 @@
+//! The engine of `docs/agent.md`: transports on one network interface, driven by one thread.
+
+pub mod faults;
+pub mod histogram;
+pub mod lateness;
+pub mod link;
+pub mod params;
+pub mod runtime;
+pub mod transports;
+pub mod workers;

@@ -1,0 +1,202 @@
+//! The parameters file.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use ebb_transport::ndp::NdpParams;
+use ebb_transport::nic::NicParams;
+use ebb_transport::pacer::PacerParams;
+use ebb_transport::scdp::ScdpParams;
+use ebb_transport::tcp::TcpParams;
+use ebb_transport::{DscpParams, Suite};
+use serde::{Deserialize, Serialize};
+
+use crate::engine::faults::FaultParams;
+
+/// Section `engine`: how the agent uses the machine. Not a matter of the emulated network, so the
+/// dilation leaves it alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineParams {
+    /// Threads that decode. 0: one less than the machine has processors, at least one.
+    pub workers: u32,
+    /// How long the engine looks for more to do before it sleeps, and how long before something is
+    /// due it stops to sleep. Saves the latency of waking up, and costs a processor that others may
+    /// need. At most 1000. (Not `_us`: the dilation would multiply it.)
+    pub spin_microseconds: u32,
+    /// How long what arrives, or is due, may wait for more, so that one wake-up does for all of it.
+    /// Saves processor time where many hosts share a machine, and costs latency. At most 1000.
+    pub coalesce_microseconds: u32,
+    /// Run before all other processes of the machine (SCHED_FIFO), with priority 1 to 99. 0: like
+    /// all others.
+    pub realtime_priority: u32,
+}
+
+impl EngineParams {
+    /// Makes this thread one that meets deadlines.
+    pub fn prepare_thread(&self) -> anyhow::Result<()> {
+        ebb_packet_io::wake_up_on_time();
+        if self.realtime_priority > 0 {
+            ebb_packet_io::run_in_real_time(self.realtime_priority as i32).with_context(|| {
+                let priority = self.realtime_priority;
+                format!(
+                    "cannot run with engine.realtime_priority = {priority}; \
+                     run as root or with CAP_SYS_NICE, or leave it 0"
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    pub fn worker_threads(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, |cores| (cores.get() - 1).max(1)),
+            workers => workers as usize,
+        }
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        if self.workers > MAX_WORKERS {
+            return Err(format!(
+                "engine.workers is {}; at most {MAX_WORKERS} make sense",
+                self.workers
+            ));
+        }
+        if self.spin_microseconds > MAX_SPIN_MICROSECONDS {
+            return Err(format!(
+                "engine.spin_microseconds is {}; at most {MAX_SPIN_MICROSECONDS} make sense",
+                self.spin_microseconds
+            ));
+        }
+        if self.coalesce_microseconds > MAX_COALESCE_MICROSECONDS {
+            return Err(format!(
+                "engine.coalesce_microseconds is {}; at most {MAX_COALESCE_MICROSECONDS} make sense",
+                self.coalesce_microseconds
+            ));
+        }
+        if self.realtime_priority > 99 {
+            return Err(format!(
+                "engine.realtime_priority is {}; SCHED_FIFO has 1 to 99, and 0 means off",
+                self.realtime_priority
+            ));
+        }
+        Ok(())
+    }
+}
+
+const MAX_WORKERS: u32 = 1024;
+const MAX_SPIN_MICROSECONDS: u32 = 1000;
+const MAX_COALESCE_MICROSECONDS: u32 = 1000;
+
+/// All sections; each has defaults for all its keys.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Params {
+    pub engine: EngineParams,
+    pub nic: NicParams,
+    pub dscp: DscpParams,
+    pub ndp: NdpParams,
+    pub scdp: ScdpParams,
+    pub tcp: TcpParams,
+    pub pacer: PacerParams,
+    pub faults: FaultParams,
+}
+
+impl Params {
+    /// Reads JSON, or TOML if the file's extension says so. Without a file: the defaults.
+    pub fn read(path: Option<&Path>) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the parameters file {shown}"))?;
+        let is_toml = path
+            .extension()
+            .is_some_and(|extension| extension == "toml");
+        let params: Params = if is_toml {
+            toml::from_str(&text).map_err(|error| anyhow!(error.to_string()))
+        } else {
+            serde_json::from_str(&text).map_err(|error| anyhow!(error.to_string()))
+        }
+        .with_context(|| format!("in the parameters file {shown}"))?;
+        params
+            .validate()
+            .with_context(|| format!("in the parameters file {shown}"))?;
+        Ok(params)
+    }
+
+    /// What the transports need of them.
+    pub fn suite(&self) -> Suite {
+        Suite {
+            nic: self.nic,
+            dscp: self.dscp,
+            ndp: self.ndp,
+            scdp: self.scdp.clone(),
+            tcp: self.tcp.clone(),
+            pacer: self.pacer.clone(),
+        }
+    }
+
+    fn validate(&self) -> anyhow::Result<()> {
+        self.engine.validate().map_err(|why| anyhow!(why))?;
+        self.faults.validate().map_err(|why| anyhow!(why))?;
+        self.suite().validate().map_err(|why| anyhow!(why))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: &str, text: &str) -> anyhow::Result<Params> {
+        let path = std::env::temp_dir().join(format!("ebb-agent-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let params = Params::read(Some(&path));
+        std::fs::remove_file(&path).unwrap();
+        params
+    }
+
+    #[test]
+    fn sections_and_keys_are_optional() {
+        let json = r#"{"nic": {"rate_bps": 20000000}, "ndp": {"rto_ns": 5000000}}"#;
+        let params = read("a.json", json).unwrap();
+        assert_eq!(params.nic.rate_bps, 20_000_000);
+        assert_eq!(params.nic.mtu_bytes, 1500);
+        assert_eq!(params.ndp.rto_ns, 5_000_000);
+        let toml = "[ndp]\nrto_ns = 5_000_000\n";
+        assert_eq!(read("b.toml", toml).unwrap().ndp.rto_ns, 5_000_000);
+        assert_eq!(read("c.json", "{}").unwrap().ndp, NdpParams::default());
+    }
+
+    #[test]
+    fn a_wrong_key_is_named_with_the_right_ones() {
+        let error = format!(
+            "{:#}",
+            read("d.json", r#"{"ndp": {"rto_ms": 5}}"#).unwrap_err()
+        );
+        assert!(
+            error.contains("rto_ms") && error.contains("rto_ns"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_wrong_value_is_explained() {
+        let error = format!(
+            "{:#}",
+            read("e.json", r#"{"ndp": {"rto_ns": 0}}"#).unwrap_err()
+        );
+        assert!(error.contains("rto_ns is 0"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let error = format!(
+            "{:#}",
+            Params::read(Some(Path::new("/nowhere/p.json"))).unwrap_err()
+        );
+        assert!(error.contains("/nowhere/p.json"), "{error}");
+    }
+}

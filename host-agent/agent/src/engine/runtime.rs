@@ -1,0 +1,427 @@
+//! The engine: link, NIC serialiser, clock and all transports of the process, in one thread.
+//!
+//! ```text
+//!  turn:   wake ──► application        receive ──► transports ──► events ──► application
+//!          timeouts ──► transports     jobs ──► workers, results ──► transports
+//!          transports ──► NIC ──► link
+//!  sleep:  until a frame arrives, somebody wakes us, the NIC is free or a deadline has come
+//! ```
+//!
+//! A turn does a bounded batch of each, so that nothing starves whatever else there is much of.
+
+use std::net::Ipv4Addr;
+use std::ops::ControlFlow;
+
+use anyhow::Context;
+use ebb_transport::nic::Nic;
+use ebb_transport::{Event, Scheme};
+use ebb_units::{Duration, Instant};
+
+use crate::engine::lateness::Lateness;
+use crate::engine::link::Link;
+use crate::engine::params::Params;
+use crate::engine::transports::Transports;
+use crate::engine::workers::{self, Workers};
+use crate::machine::clock;
+use crate::machine::interface::Interface;
+use crate::machine::next_hop::NextHops;
+use crate::machine::signals::Signals;
+use crate::machine::waker::Waker;
+
+/// How long an agent that ends waits for its last packets to leave.
+const LAST_PACKETS: Duration = Duration::from_millis(500);
+
+/// Who has not looked at the link for so long has slept, or others had the processor: what waits in
+/// the socket is read before any timer runs, up to this many batches of it.
+const LATE: Duration = Duration::from_millis(5);
+const CATCH_UP_BATCHES: u32 = 64;
+
+/// What uses the transports. Flow ids are unique per scheme only.
+pub trait Application {
+    fn handle_event(
+        &mut self,
+        now: Instant,
+        scheme: Scheme,
+        event: Event,
+        transports: &mut Transports,
+    );
+
+    /// Somebody called [`Waker::wake`] since the last time. Break: the agent has done its work.
+    fn handle_wake(&mut self, now: Instant, transports: &mut Transports) -> ControlFlow<()>;
+
+    /// [`next_deadline`](Self::next_deadline) has come.
+    fn handle_timeout(&mut self, now: Instant, transports: &mut Transports);
+
+    fn next_deadline(&self) -> Option<Instant>;
+
+    /// SIGINT or SIGTERM.
+    fn stop(&mut self, now: Instant, transports: &mut Transports);
+}
+
+pub struct Runtime {
+    transports: Transports,
+    link: Link,
+    nic: Nic,
+    workers: Workers,
+    waker: Waker,
+    signals: Signals,
+    spin: Duration,
+    /// What came or was due may wait so long for more.
+    coalesce: Duration,
+    /// When there was last something to do.
+    last_work: Instant,
+    /// When the last turn began, if there was something to do in it.
+    worked_at: Option<Instant>,
+    /// When the link was last looked at, and for how many batches more no timer runs.
+    last_receive: Instant,
+    catching_up: u32,
+    /// Some of it is left: no time to sleep.
+    busy: bool,
+    /// Frames wait for room in the kernel.
+    stuck: bool,
+    /// The NIC was busy until then when a transport may have had more to send.
+    held_until: Option<Instant>,
+    /// When the engine has asked to be woken.
+    wake_due: Option<Instant>,
+    lateness: Lateness,
+}
+
+impl Runtime {
+    /// Opens the engine on `interface`, without any transport yet. `seed` is that of session ids
+    /// and path entropy; `None`: drawn by chance.
+    pub fn open(interface: &str, mut params: Params, seed: Option<u64>) -> anyhow::Result<Self> {
+        let interface = Interface::find(interface)?;
+        let address = interface.address;
+        params.nic.mtu_bytes = params.nic.mtu_bytes.min(interface.mtu_bytes);
+        let hops = NextHops::read(&interface)?;
+        let link = Link::open(interface, hops, &params)?;
+        let waker = Waker::new().context("cannot create an eventfd")?;
+        let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
+        let workers = Workers::start(params.engine.worker_threads(), &waker)
+            .context("cannot start the worker threads")?;
+        // After the workers, which shall not run in real time.
+        params.engine.prepare_thread()?;
+        let seed = seed.unwrap_or_else(rand::random);
+        Ok(Runtime {
+            nic: Nic::new(params.nic),
+            spin: Duration::from_micros(params.engine.spin_microseconds.into()),
+            coalesce: Duration::from_micros(params.engine.coalesce_microseconds.into()),
+            transports: Transports::new(address, params, seed),
+            link,
+            workers,
+            waker,
+            signals,
+            last_work: clock::now(),
+            worked_at: None,
+            last_receive: clock::now(),
+            catching_up: 0,
+            busy: false,
+            stuck: false,
+            held_until: None,
+            wake_due: None,
+            lateness: Lateness::new(),
+        })
+    }
+
+    /// For other threads: makes the engine call [`Application::handle_wake`].
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    pub fn transports(&mut self) -> &mut Transports {
+        &mut self.transports
+    }
+
+    /// Also for other threads, which may wait for an answer while the engine may not.
+    pub fn hops(&self) -> NextHops {
+        self.link.hops().clone()
+    }
+
+    /// How late this engine is, now and later.
+    pub fn lateness(&self) -> Lateness {
+        self.lateness.clone()
+    }
+
+    pub fn interface(&self) -> &str {
+        self.link.interface()
+    }
+
+    pub fn address(&self) -> Ipv4Addr {
+        self.link.address()
+    }
+
+    /// Runs until the application has done its work or a signal comes, then lets last packets out.
+    /// An error is one of the link, which is of no more use; the application is stopped first.
+    pub fn run(&mut self, application: &mut dyn Application) -> anyhow::Result<()> {
+        loop {
+            if self.signals.asked_to_end() {
+                application.stop(clock::now(), &mut self.transports);
+                return self.leave(application);
+            }
+            match self.turn(application) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return self.leave(application),
+                Err(error) => {
+                    application.stop(clock::now(), &mut self.transports);
+                    self.tell(application);
+                    return Err(error);
+                }
+            }
+            self.sleep(application.next_deadline())?;
+        }
+    }
+
+    /// Answers late packets until all ended flows are forgotten.
+    pub fn linger(&mut self, application: &mut dyn Application) -> anyhow::Result<()> {
+        loop {
+            let _ = self.turn(application)?;
+            if !self.transports.is_active() || self.signals.asked_to_end() {
+                return Ok(());
+            }
+            self.sleep(application.next_deadline())?;
+        }
+    }
+
+    /// Sends what still waits, for a bounded time.
+    fn leave(&mut self, application: &mut dyn Application) -> anyhow::Result<()> {
+        let end = clock::now() + LAST_PACKETS;
+        loop {
+            let _ = self.turn(application)?;
+            let idle = !self.busy && !self.stuck && self.held_until.is_none();
+            if idle || clock::now() >= end {
+                break;
+            }
+            let due = application.next_deadline().into_iter();
+            self.sleep(due.chain([end]).min())?;
+        }
+        let lost = self.link.take_counters();
+        if lost.unroutable > 0 {
+            tracing::warn!(
+                "{} packets had no known next hop and were dropped",
+                lost.unroutable
+            );
+        }
+        tracing::debug!("the link: {lost:?}");
+        Ok(())
+    }
+
+    /// Does what can be done now, a bounded batch of it.
+    fn turn(&mut self, application: &mut dyn Application) -> anyhow::Result<ControlFlow<()>> {
+        self.busy = false;
+        let mut flow = ControlFlow::Continue(());
+        if self.waker.take() {
+            flow = application.handle_wake(clock::now(), &mut self.transports);
+        }
+        let now = clock::now();
+        if application.next_deadline().is_some_and(|at| at <= now) {
+            application.handle_timeout(now, &mut self.transports);
+        }
+        if let Some(selectors) = self.transports.take_changed_selectors() {
+            self.link.filter(&selectors)?;
+        }
+        self.receive()?;
+        // Jobs before anything else is done with what has arrived, results before anything leaves.
+        self.submit();
+        self.take_results();
+        self.tell(application);
+        self.transmit()?;
+        self.submit();
+        // Sending can end a flow: its object cannot be read any more.
+        self.tell(application);
+        Ok(flow)
+    }
+
+    /// Hands jobs out, or does them where that is quicker.
+    fn submit(&mut self) {
+        for (scheme, transport) in self.transports.iter_mut() {
+            while let Some(job) = transport.poll_job() {
+                if self.workers.are_worth(&job) {
+                    self.workers.submit(scheme, job);
+                } else {
+                    transport.handle_job(clock::now(), workers::run(job));
+                }
+            }
+        }
+    }
+
+    /// Hands results back.
+    fn take_results(&mut self) {
+        while let Some((scheme, result)) = self.workers.poll_result() {
+            let Some(transport) = self.transports.get(scheme) else {
+                continue;
+            };
+            match result {
+                Ok(result) => transport.handle_job(clock::now(), result),
+                Err(flow) => transport.abort(clock::now(), flow, "the codec panicked"),
+            }
+        }
+    }
+
+    /// Hands all events to the application.
+    fn tell(&mut self, application: &mut dyn Application) {
+        while let Some((scheme, event)) = self.transports.poll_event() {
+            if let Event::Finished { flow, .. } | Event::Failed { flow, .. } = &event {
+                self.workers.forget(scheme, *flow);
+            }
+            application.handle_event(clock::now(), scheme, event, &mut self.transports);
+        }
+    }
+
+    fn receive(&mut self) -> anyhow::Result<()> {
+        let now = clock::now();
+        if now > self.last_receive + LATE {
+            self.catching_up = CATCH_UP_BATCHES;
+        }
+        self.last_receive = now;
+        self.lateness.woke(self.wake_due.take(), now);
+        self.worked_at = None;
+        let (transports, mut any) = (&mut self.transports, false);
+        let more = self.link.receive(now, |packet| {
+            any = true;
+            transports.handle_packet(now, packet);
+        })?;
+        self.busy |= more;
+        if any {
+            self.last_work = now;
+            self.worked_at = Some(now);
+        }
+        // If this process had no processor for a while, what came meanwhile has not been silence.
+        self.catching_up = match more {
+            true => self.catching_up.saturating_sub(1),
+            false => 0,
+        };
+        if self.catching_up == 0 {
+            // The time at which we looked, not after another pause.
+            self.transports.handle_timeout(now);
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self) -> anyhow::Result<()> {
+        let held_until = self.held_until.take();
+        // What waited for room goes first.
+        self.stuck = !self.link.flush(clock::now())?;
+        if self.stuck {
+            return Ok(());
+        }
+        self.transports.begin_transmit();
+        let (mut sent, mut more) = (0, false);
+        let now = loop {
+            let now = clock::now();
+            if self.link.is_full() {
+                more = true;
+                break now;
+            }
+            if !self.nic.is_free(now) {
+                self.held_until = Some(self.nic.free_at());
+                break now;
+            }
+            let Some((_, packet)) = self.transports.poll_transmit(now) else {
+                self.nic.idle(now);
+                break now;
+            };
+            if sent == 0 {
+                self.lateness.left(held_until, now);
+            }
+            self.nic.send(now, packet.len());
+            self.link.push(now, packet);
+            sent += 1;
+        };
+        if sent > 0 {
+            self.last_work = now;
+            // The time of this turn.
+            self.worked_at = Some(self.last_receive);
+            self.stuck = !self.link.flush(now)?;
+            self.busy |= more && !self.stuck;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something can be done, at the latest until `end`.
+    fn sleep(&mut self, end: Option<Instant>) -> anyhow::Result<()> {
+        let now = clock::now();
+        if self.busy || now < self.last_work + self.spin {
+            return Ok(());
+        }
+        if let Some(worked_at) = self.worked_at
+            && !self.coalesce.is_zero()
+        {
+            // Whatever is there by then is for the next turn, which does not look before.
+            let rest = (worked_at + self.coalesce).since(now);
+            self.wake_due = Some(worked_at + self.coalesce);
+            return match rest.is_zero() {
+                true => Ok(()),
+                false => self.waker.wait(rest).context("cannot sleep"),
+            };
+        }
+        let blocked = self.stuck || self.held_until.is_some();
+        let deadlines = self.transports.deadlines();
+        let wake = wake_at(now, deadlines, blocked, self.held_until);
+        let wake = wake
+            .into_iter()
+            .chain(self.link.next_deadline())
+            .chain(end)
+            .min();
+        self.wake_due = wake;
+        let patience = wake.map(|wake| wake.since(now).saturating_sub(self.spin));
+        if patience == Some(Duration::ZERO) {
+            return Ok(());
+        }
+        self.link
+            .wait(patience, &self.waker)
+            .context("cannot sleep")
+    }
+}
+
+/// When there is something to do. What is due already waits for the NIC if that is `blocked`.
+/// `held_until` counts even if it has passed meanwhile: nothing else may ever wake up an agent that
+/// has more to send and waits for no answer.
+fn wake_at(
+    now: Instant,
+    deadlines: impl Iterator<Item = Instant>,
+    blocked: bool,
+    held_until: Option<Instant>,
+) -> Option<Instant> {
+    deadlines
+        .filter(|at| !blocked || *at > now)
+        .chain(held_until)
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_micros(us)
+    }
+
+    fn wake(deadlines: &[u64], held_until: Option<u64>) -> Option<Instant> {
+        let deadlines = deadlines.iter().map(|&us| at(us));
+        wake_at(at(10), deadlines, held_until.is_some(), held_until.map(at))
+    }
+
+    #[test]
+    fn a_nic_that_became_free_meanwhile_still_wakes() {
+        assert_eq!(wake(&[], Some(9)), Some(at(9)));
+        assert_eq!(wake(&[500], Some(9)), Some(at(9)));
+    }
+
+    #[test]
+    fn what_is_due_waits_for_the_nic_and_what_is_not_does_not() {
+        assert_eq!(wake(&[5], Some(20)), Some(at(20)));
+        assert_eq!(wake(&[5, 15], Some(20)), Some(at(15)));
+    }
+
+    #[test]
+    fn without_anything_to_send_only_the_deadlines_wake() {
+        assert_eq!(wake(&[7, 5], None), Some(at(5)));
+        assert_eq!(wake(&[], None), None);
+    }
+
+    #[test]
+    fn a_full_socket_does_not_let_what_is_due_spin() {
+        let due = [at(5)].into_iter();
+        assert_eq!(wake_at(at(10), due, true, None), None);
+    }
+}

@@ -1,0 +1,391 @@
+//! The transports of the process: their ports, what arrives for whom, and whose turn it is to send.
+
+use std::net::Ipv4Addr;
+
+use anyhow::Context;
+use ebb_host::{Engine, Ports};
+use ebb_transport::{Event, PacketKind, Scheme, Transport, TxInfo};
+use ebb_units::{Duration, Instant};
+use ebb_wire::{EbbFlags, Protocol};
+
+use crate::engine::params::Params;
+use crate::machine::kernel_rules::KernelRule;
+use crate::machine::port_lock::{PortLock, PortRange};
+
+/// One block of source ports: enough for a command.
+pub const FEW_SOURCE_PORTS: u16 = 1;
+
+/// Source ports of a scheme, unless the process has opened it already.
+const SOURCE_PORTS: u16 = 64;
+
+/// How often a port that is to be given back is looked at.
+const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What the packets of one of our port ranges look like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Selector {
+    pub protocol: Protocol,
+    pub ports: PortRange,
+}
+
+/// Opened as they are asked for.
+pub struct Transports {
+    address: Ipv4Addr,
+    params: Params,
+    seed: u64,
+    slots: Vec<Slot>,
+    /// Whose turn it is, an index into `slots`.
+    turn: usize,
+    changed: bool,
+    /// Ports that are not listened on any more, and are given back when nothing uses them.
+    closing: Vec<(Scheme, u16)>,
+    /// When to look at those.
+    look_at: Instant,
+    /// The application confirms what arrived whole.
+    holds: bool,
+}
+
+struct Slot {
+    scheme: Scheme,
+    transport: Box<dyn Transport + Send>,
+    /// The first one has the source ports, the others are for services.
+    ports: Vec<PortLock>,
+    /// One for each of them.
+    rules: Vec<KernelRule>,
+    /// The packet that leaves when this scheme's turn comes. With one scheme only it is taken the
+    /// moment it leaves; several must all show theirs, so that control packets go first.
+    head: Option<TxInfo>,
+    packet: Vec<u8>,
+    /// It had nothing to send in this turn.
+    dry: bool,
+}
+
+impl Transports {
+    pub fn new(address: Ipv4Addr, params: Params, seed: u64) -> Self {
+        Transports {
+            address,
+            params,
+            seed,
+            slots: Vec::new(),
+            turn: 0,
+            changed: false,
+            closing: Vec::new(),
+            look_at: Instant::ZERO,
+            holds: false,
+        }
+    }
+
+    /// For all transports: see [`Transport::hold_confirmations`].
+    pub fn hold_confirmations(&mut self) {
+        self.holds = true;
+        for slot in &mut self.slots {
+            slot.transport.hold_confirmations();
+        }
+    }
+
+    /// Makes sure that `scheme` runs here. `source_ports`: how many flows to one port of one peer
+    /// there can be at a time; counts only the first time.
+    pub fn open(&mut self, scheme: Scheme, source_ports: u16) -> anyhow::Result<()> {
+        if self.find(scheme).is_some() {
+            return Ok(());
+        }
+        let lock = PortLock::take_sources(self.address, scheme.protocol(), source_ports)?;
+        let rule = hide(scheme, lock.range)?;
+        let transport = scheme.transport(
+            self.address,
+            &self.params.suite(),
+            (lock.range.first, lock.range.last),
+            self.seed.wrapping_add(scheme as u64),
+        );
+        let mut transport = transport.map_err(anyhow::Error::msg)?;
+        if self.holds {
+            transport.hold_confirmations();
+        }
+        self.slots.push(Slot {
+            scheme,
+            transport,
+            ports: vec![lock],
+            rules: vec![rule],
+            head: None,
+            packet: Vec::new(),
+            dry: false,
+        });
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Makes sure that `scheme` runs here and accepts flows to `port`.
+    pub fn listen(&mut self, scheme: Scheme, port: u16) -> anyhow::Result<()> {
+        if self.slots.iter().all(|slot| !slot.owns(scheme, port)) {
+            // Before anything else: this is what most often fails.
+            let lock = PortLock::take(self.address, port)?;
+            self.open(scheme, FEW_SOURCE_PORTS)?;
+            let rule = hide(scheme, lock.range)?;
+            let index = self.find(scheme).context("just opened")?;
+            self.slots[index].ports.push(lock);
+            self.slots[index].rules.push(rule);
+            self.changed = true;
+        }
+        let index = self.find(scheme).context("owns a port")?;
+        self.closing.retain(|closing| *closing != (scheme, port));
+        Ok(self.slots[index].transport.listen(port)?)
+    }
+
+    /// Accepts no more flows to `port`. A port of its own (not one of the source ports) is free for
+    /// others when the last flow to it has ended and answers no more late packets.
+    pub fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16) {
+        let Some(index) = self.find(scheme) else {
+            return;
+        };
+        self.slots[index].transport.unlisten(port);
+        let is_own = self.slots[index].own_port(port).is_some();
+        if is_own && !self.closing.contains(&(scheme, port)) {
+            self.closing.push((scheme, port));
+            self.look_at = now;
+            self.give_back(now);
+        }
+    }
+
+    fn give_back(&mut self, now: Instant) {
+        if self.closing.is_empty() || now < self.look_at {
+            return;
+        }
+        self.look_at = now + GIVE_BACK_INTERVAL;
+        for (scheme, port) in std::mem::take(&mut self.closing) {
+            let slot = self.slots.iter_mut().find(|slot| slot.scheme == scheme);
+            let Some(slot) = slot else { continue };
+            if slot.transport.uses_port(port) {
+                self.closing.push((scheme, port));
+            } else if let Some(index) = slot.own_port(port) {
+                // As long as the rule is there, the port is ours.
+                slot.rules.remove(index);
+                slot.ports.remove(index);
+                self.changed = true;
+            }
+        }
+    }
+
+    /// The transport of `scheme`, if it is open.
+    pub fn get(&mut self, scheme: Scheme) -> Option<&mut (dyn Transport + Send + 'static)> {
+        let index = self.find(scheme)?;
+        Some(&mut *self.slots[index].transport)
+    }
+
+    /// All that are open.
+    pub fn iter_mut(
+        &mut self,
+    ) -> impl Iterator<Item = (Scheme, &mut (dyn Transport + Send + 'static))> {
+        self.slots
+            .iter_mut()
+            .map(|slot| (slot.scheme, &mut *slot.transport))
+    }
+
+    /// What has happened to the flows of any transport.
+    pub fn poll_event(&mut self) -> Option<(Scheme, Event)> {
+        let mut slots = self.slots.iter_mut();
+        slots.find_map(|slot| Some((slot.scheme, slot.transport.poll_event()?)))
+    }
+
+    /// True while a flow is open or an ended one still answers late packets.
+    pub fn is_active(&self) -> bool {
+        self.slots.iter().any(|slot| slot.transport.is_active())
+    }
+
+    /// What the socket must let through, if that has changed since the last call.
+    pub fn take_changed_selectors(&mut self) -> Option<Vec<Selector>> {
+        std::mem::take(&mut self.changed).then(|| {
+            let of = |slot: &Slot| {
+                let protocol = slot.scheme.protocol();
+                let ranges = slot.ports.iter().map(|lock| lock.range);
+                ranges
+                    .map(|ports| Selector { protocol, ports })
+                    .collect::<Vec<_>>()
+            };
+            self.slots.iter().flat_map(of).collect()
+        })
+    }
+
+    /// A complete IPv4 packet arrived: it goes to whoever owns its destination port, or its source
+    /// port if a switch returned it.
+    pub fn handle_packet(&mut self, now: Instant, packet: &[u8]) {
+        let Some((protocol, port)) = our_port(packet) else {
+            return;
+        };
+        let owner = |slot: &&mut Slot| slot.scheme.protocol() == protocol && slot.has(port);
+        if let Some(slot) = self.slots.iter_mut().find(owner) {
+            slot.transport.handle_packet(now, packet);
+        }
+    }
+
+    pub fn handle_timeout(&mut self, now: Instant) {
+        for slot in &mut self.slots {
+            if slot.transport.next_deadline().is_some_and(|at| at <= now) {
+                slot.transport.handle_timeout(now);
+            }
+        }
+        self.give_back(now);
+    }
+
+    pub fn deadlines(&self) -> impl Iterator<Item = Instant> {
+        let look_at = (!self.closing.is_empty()).then_some(self.look_at);
+        let slots = self.slots.iter();
+        slots
+            .filter_map(|slot| slot.transport.next_deadline())
+            .chain(look_at)
+    }
+
+    /// To be called when something happened, before the first
+    /// [`poll_transmit`](Self::poll_transmit) after it: who had nothing to send may have now.
+    pub fn begin_transmit(&mut self) {
+        for slot in &mut self.slots {
+            slot.dry = false;
+        }
+    }
+
+    /// The next packet to leave: control before data, schemes in turn.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<(TxInfo, &[u8])> {
+        for slot in &mut self.slots {
+            if slot.head.is_none() && !slot.dry {
+                slot.head = slot.transport.poll_transmit(now, &mut slot.packet);
+                slot.dry = slot.head.is_none();
+            }
+        }
+        let count = self.slots.len();
+        let in_turn = |step| (self.turn + step) % count;
+        let is_control = |&index: &usize| {
+            let head = self.slots[index].head;
+            head.is_some_and(|info| info.kind == PacketKind::Control)
+        };
+        let has_any = |&index: &usize| self.slots[index].head.is_some();
+        let index = (0..count)
+            .map(in_turn)
+            .find(is_control)
+            .or_else(|| (0..count).map(in_turn).find(has_any))?;
+        self.turn = index + 1;
+        let slot = &mut self.slots[index];
+        let info = slot.head.take()?;
+        Some((info, &slot.packet))
+    }
+
+    fn find(&self, scheme: Scheme) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.scheme == scheme)
+    }
+}
+
+impl Engine for Transports {
+    fn transport(&mut self, scheme: Scheme) -> Option<&mut dyn Transport> {
+        self.get(scheme)
+            .map(|transport| transport as &mut dyn Transport)
+    }
+
+    fn open(&mut self, scheme: Scheme) -> Result<(), String> {
+        Transports::open(self, scheme, SOURCE_PORTS).map_err(|error| format!("{error:#}"))
+    }
+
+    fn listen(&mut self, scheme: Scheme, port: u16) -> Result<(), String> {
+        Transports::listen(self, scheme, port).map_err(|error| format!("{error:#}"))
+    }
+
+    fn unlisten(&mut self, now: Instant, scheme: Scheme, port: u16) {
+        Transports::unlisten(self, now, scheme, port);
+    }
+
+    /// Only the ports of this process are hidden from the kernel. Answers to a request come to one
+    /// of those that flows leave from, as nobody else will listen there.
+    fn ports(&self, scheme: Scheme) -> Option<Ports> {
+        let range = self.slots[self.find(scheme)?].ports[0].range;
+        let ports = (range.first, range.last);
+        Some(Ports {
+            sources: Some(ports),
+            replies: ports,
+        })
+    }
+}
+
+impl Slot {
+    fn has(&self, port: u16) -> bool {
+        self.ports.iter().any(|lock| lock.range.contains(port))
+    }
+
+    /// The place of a port that is not one of the source ports, in `ports` and in `rules`.
+    fn own_port(&self, port: u16) -> Option<usize> {
+        let mut services = self.ports.iter().skip(1);
+        let index = services.position(|lock| lock.range == PortRange::one(port))?;
+        Some(index + 1)
+    }
+
+    fn owns(&self, scheme: Scheme, port: u16) -> bool {
+        self.scheme == scheme && self.has(port)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // As long as a rule is there, the ports are ours.
+        self.rules.clear();
+    }
+}
+
+fn hide(scheme: Scheme, ports: PortRange) -> anyhow::Result<KernelRule> {
+    if scheme.protocol() == Protocol::EBB {
+        KernelRule::hide_receiver_driven()
+    } else {
+        KernelRule::hide_tcp_ports(ports)
+    }
+    .context("cannot keep the kernel from answering our packets")
+}
+
+/// Protocol and the port that is ours, as far as they can be told without trusting the packet.
+fn our_port(packet: &[u8]) -> Option<(Protocol, u16)> {
+    let protocol = Protocol(*packet.get(9)?);
+    let header = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
+    let is_returned = protocol == Protocol::EBB
+        && EbbFlags(*header.get(EBB_FLAGS_AT)?).contains(EbbFlags::RETURNED);
+    let at = match is_returned {
+        true => EBB_SOURCE_PORT_AT,
+        false => destination_port_at(protocol),
+    };
+    let port = header.get(at..at + 2)?;
+    Some((protocol, u16::from_be_bytes([port[0], port[1]])))
+}
+
+/// Offsets in the header behind IPv4, for packets that a switch returned: their addresses are
+/// swapped, their ports are not (`docs/wire-format.md`).
+pub const EBB_FLAGS_AT: usize = 1;
+pub const EBB_SOURCE_PORT_AT: usize = 4;
+
+/// Offset of the destination port in the header behind IPv4.
+pub fn destination_port_at(protocol: Protocol) -> usize {
+    if protocol == Protocol::EBB { 6 } else { 2 }
+}
+
+#[cfg(test)]
+#[path = "transports_tests.rs"]
+mod turn_tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From port 61000 to port 7000, behind an IPv4 header of 24 bytes.
+    fn packet(protocol: u8, flags: u8) -> Vec<u8> {
+        let mut packet = vec![0; 24 + 48];
+        packet[0] = 0x46;
+        packet[9] = protocol;
+        packet[24 + 1] = flags;
+        let ports = if protocol == 253 { 24 + 4 } else { 24 };
+        packet[ports..ports + 2].copy_from_slice(&61000u16.to_be_bytes());
+        packet[ports + 2..ports + 4].copy_from_slice(&7000u16.to_be_bytes());
+        packet
+    }
+
+    #[test]
+    fn a_returned_packet_is_for_its_source_port() {
+        let port = |packet: &[u8]| our_port(packet).map(|(_, port)| port);
+        assert_eq!(port(&packet(253, 0x04)), Some(7000));
+        assert_eq!(port(&packet(253, 0x84)), Some(61000));
+        assert_eq!(port(&packet(6, 0xff)), Some(7000));
+        assert_eq!(port(&packet(253, 0x84)[..24 + 5]), None);
+        assert_eq!(port(&packet(253, 0)[..24 + 1]), None);
+    }
+}
