@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
 use ebb_bmv2_json::Program;
+use ebb_p4c::Compiled;
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
-use ebb_p4c::{Compiled, p4info};
 use ebb_p4runtime::Offline;
-use ebb_p4runtime::proto::config::P4Info;
 use ebb_p4runtime::proto::p4;
 use ebb_pipeline::{
     CounterId, LoadError, MeterId, Pipeline, Program as Executor, RegisterId, ValueSetId,
 };
-use prost::Message;
 use serde_json::Value;
 
 use crate::perform_all;
@@ -162,9 +160,8 @@ pub fn p4(bytes: &[u8]) {
 
 /// The P4Runtime server takes what was made, and tables start with the entries that the program has.
 fn serve(compiled: &Compiled, json: Vec<u8>) {
-    let info = p4info::to_binary(&compiled.p4info);
     let config = p4::ForwardingPipelineConfig {
-        p4info: Some(P4Info::decode(info.as_slice()).expect("P4Info")),
+        p4info: Some(compiled.p4info.clone()),
         p4_device_config: json,
         cookie: None,
     };
@@ -173,10 +170,8 @@ fn serve(compiled: &Compiled, json: Vec<u8>) {
     let Ok(entries) = &compiled.entries else {
         return;
     };
-    let entries = p4info::entries_to_binary(entries);
-    let entries = p4::WriteRequest::decode(entries.as_slice()).expect("a request");
-    for update in entries.updates {
-        let mut entry = update.entity.expect("an entity");
+    for update in &entries.updates {
+        let mut entry = update.entity.clone().expect("an entity");
         // The entry is read whatever its priority: controllers are told the order of the entries, and the annotation
         // `@priority`, which may say another, is for BMv2 alone.
         if let Some(p4::entity::Entity::TableEntry(entry)) = &mut entry.entity {

@@ -8,13 +8,12 @@ use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
 use ebb_p4c::{Compiled, p4info};
 use ebb_p4runtime::Offline;
-use ebb_p4runtime::proto::config::P4Info;
 use ebb_p4runtime::proto::p4::action::Param;
 use ebb_p4runtime::proto::p4::field_match::{self, FieldMatchType};
 use ebb_p4runtime::proto::p4::table_action::Type as ActionType;
 use ebb_p4runtime::proto::p4::{
-    Action, FieldMatch, ForwardingPipelineConfig, TableAction, TableEntry, Update, WriteRequest,
-    entity::Entity, update,
+    Action, FieldMatch, ForwardingPipelineConfig, TableAction, TableEntry, Update, entity::Entity,
+    update,
 };
 use ebb_switch_fuzz_harness::PROGRAMS;
 use prost::Message;
@@ -75,7 +74,7 @@ fn binary_p4info_is_that_of_the_text() {
         };
         let text = p4info::to_text(&compiled.p4info);
         let text = read(&folder.write("info.txtpb", text.as_bytes()));
-        let binary = p4info::to_binary(&compiled.p4info);
+        let binary = compiled.p4info.encode_to_vec();
         let binary = read(&folder.write("info.bin", &binary));
         tables += text.tables.len();
         assert_eq!(text, binary, "{name}");
@@ -155,14 +154,7 @@ fn matches(entry: &TableEntry) -> Vec<String> {
 #[test]
 fn entries_of_the_program_are_insertions() {
     let compiled = compile("entries.p4", ENTRIES);
-    let message = compiled.entries.expect("entries");
-    let bytes = p4info::entries_to_binary(&message);
-    let request = WriteRequest::decode(bytes.as_slice()).expect("a request");
-    assert_eq!(
-        request.encode_to_vec().len(),
-        bytes.len(),
-        "nothing in it is unknown"
-    );
+    let request = compiled.entries.expect("entries");
     let entries: Vec<&TableEntry> = request.updates.iter().map(table_entry).collect();
     let found: Vec<_> = entries
         .iter()
@@ -197,7 +189,7 @@ fn entries_of_the_program_are_insertions() {
         .collect();
     // Negative numbers are their bits.
     assert_eq!(params, [(7, vec![0, 2]), (2, vec![0xff])]);
-    let text = p4info::entries_to_text(&message);
+    let text = p4info::to_text(&request);
     assert!(
         text.starts_with("# proto-file: p4/v1/p4runtime.proto\n"),
         "{text}"
@@ -232,7 +224,7 @@ V1Switch(P(), V(), I(), E(), C(), D()) main;
 #[test]
 fn keys_and_parameters_that_are_no_numbers_are_written_as_what_they_are_in_the_switch() {
     let compiled = compile("no-numbers.p4", NO_NUMBERS);
-    let info = P4Info::decode(p4info::to_binary(&compiled.p4info).as_slice()).expect("P4Info");
+    let info = compiled.p4info.clone();
     let table = &info.tables[0];
     let widths: Vec<_> = table.match_fields.iter().map(|f| f.bitwidth).collect();
     assert_eq!(widths, [0, 0]);
@@ -282,7 +274,7 @@ fn a_program_with_a_profile_that_no_table_has_is_served() {
         "    action_profile(4) unused;\n    action go(",
     );
     let compiled = compile("unused-profile.p4", &text);
-    let info = P4Info::decode(p4info::to_binary(&compiled.p4info).as_slice()).expect("P4Info");
+    let info = compiled.p4info.clone();
     assert_eq!(info.action_profiles.len(), 1);
     let config = ForwardingPipelineConfig {
         p4info: Some(info),

@@ -29,6 +29,9 @@ mod printable;
 pub mod source;
 pub mod types;
 
+use ebb_p4_proto::config::P4Info;
+use ebb_p4_proto::p4::WriteRequest;
+
 use diagnostics::{Diagnostic, Diagnostics};
 use options::Stage;
 use source::SourceMap;
@@ -37,10 +40,9 @@ use source::SourceMap;
 #[derive(Debug)]
 pub struct Compiled {
     pub json: ebb_bmv2_json::Program,
-    pub p4info: p4info::message::Message,
-    /// The entries that the program's tables have, as a P4Runtime `WriteRequest`, or why there is
-    /// none.
-    pub entries: Result<p4info::message::Message, Box<Diagnostic>>,
+    pub p4info: P4Info,
+    /// The entries that the program's tables have, or why P4Runtime cannot have them.
+    pub entries: Result<WriteRequest, Box<Diagnostic>>,
 }
 
 /// Compiles one program. `name` is its path, for messages and for `#include "..."`.

@@ -7,10 +7,11 @@ use std::process::ExitCode;
 use ebb_p4c::diagnostics::{Diagnostic, Diagnostics};
 use ebb_p4c::lex::Token;
 use ebb_p4c::options::{Arguments, InfoFormat, Program, Request, Stage};
-use ebb_p4c::p4info::{self, message::Message};
+use ebb_p4c::p4info;
 use ebb_p4c::preprocess::{self, preprocess};
 use ebb_p4c::source::SourceMap;
 use ebb_p4c::{Compiled, dependencies, options, print};
+use prost::Name;
 
 /// p4c finds more included files in the folder that this variable names.
 const INCLUDE_VARIABLE: &str = "P4C_16_INCLUDE_PATH";
@@ -154,15 +155,13 @@ fn write_preprocessed(
 
 fn write_outputs(arguments: &Arguments, compiled: Compiled) -> Result<(), Box<Diagnostic>> {
     for (file, format) in arguments.info_outputs().map_err(output_problem)? {
-        let bytes = serialised(&compiled.p4info, format, p4info::to_text, p4info::to_binary);
-        write(file, &bytes)?;
+        write(file, &serialised(&compiled.p4info, format))?;
     }
     let entries_files = arguments.entries_outputs().map_err(output_problem)?;
     if !entries_files.is_empty() {
         let entries = compiled.entries?;
         for (file, format) in entries_files {
-            let (text, binary) = (p4info::entries_to_text, p4info::entries_to_binary);
-            write(file, &serialised(&entries, format, text, binary))?;
+            write(file, &serialised(&entries, format))?;
         }
     }
     match arguments.json_output() {
@@ -171,16 +170,11 @@ fn write_outputs(arguments: &Arguments, compiled: Compiled) -> Result<(), Box<Di
     }
 }
 
-fn serialised(
-    message: &Message,
-    format: InfoFormat,
-    text: fn(&Message) -> String,
-    binary: fn(&Message) -> Vec<u8>,
-) -> Vec<u8> {
+fn serialised<M: Name>(message: &M, format: InfoFormat) -> Vec<u8> {
     match format {
-        InfoFormat::Text => text(message).into_bytes(),
-        InfoFormat::Json => format!("{:#}\n", message.to_json()).into_bytes(),
-        InfoFormat::Binary => binary(message),
+        InfoFormat::Text => p4info::to_text(message).into_bytes(),
+        InfoFormat::Json => format!("{:#}\n", p4info::to_json(message)).into_bytes(),
+        InfoFormat::Binary => message.encode_to_vec(),
     }
 }
 

@@ -2,13 +2,19 @@
 //!
 //! The device id is left for the sender to fill in.
 
+use ebb_p4_proto::p4::action::Param;
+use ebb_p4_proto::p4::entity::Entity as OneEntity;
+use ebb_p4_proto::p4::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Ternary};
+use ebb_p4_proto::p4::table_action::Type as ActionType;
+use ebb_p4_proto::p4::{
+    Action, Entity, FieldMatch, TableAction, TableEntry, Update, WriteRequest, update,
+};
 use num_bigint::BigInt;
 use num_traits::Zero;
 
 use super::ids::Kind;
-use super::message::{Message, Node};
-use super::typespec::bytes;
-use super::{Builder, constant_bytes};
+use super::type_info::bytes;
+use super::{Builder, constant_bytes, saturated};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatEntry, FlatTable};
@@ -17,86 +23,83 @@ use crate::ir::{Expr, ExprKind, Priority};
 
 impl Builder<'_> {
     /// Or the first entry that P4Runtime has no form for.
-    pub(super) fn entries(&self) -> Result<Message, Box<Diagnostic>> {
+    pub(super) fn entries(&self) -> Result<WriteRequest, Box<Diagnostic>> {
         let mut updates = Vec::new();
         for table in &self.flat.tables {
             let hidden = annotations::has(&self.program.tables[table.table].annotations, "hidden");
             let entries = table.entries.iter().filter(|_| !hidden);
             for (position, entry) in entries.enumerate() {
-                updates.push(Node::Message(self.insertion(table, entry, position)?));
+                let entry = self.table_entry(table, entry, position)?;
+                updates.push(Update {
+                    r#type: update::Type::Insert as i32,
+                    entity: Some(Entity {
+                        entity: Some(OneEntity::TableEntry(entry)),
+                    }),
+                });
             }
         }
-        let mut request = Message::default();
-        request.repeated("updates", updates);
-        Ok(request)
+        Ok(WriteRequest {
+            updates,
+            ..WriteRequest::default()
+        })
     }
 
-    fn insertion(
+    fn table_entry(
         &self,
         table: &FlatTable,
         entry: &FlatEntry,
         position: usize,
-    ) -> Result<Message, Box<Diagnostic>> {
+    ) -> Result<TableEntry, Box<Diagnostic>> {
         let declared = &self.program.tables[table.table];
-        let mut message = Message::default();
-        message.number("table_id", self.symbols.id(Kind::Table, &table.name));
         let ids = self.field_ids(declared.key.iter().map(|k| &k.annotations[..]));
         let mut matches = Vec::new();
-        for ((key, set), id) in declared.key.iter().zip(&entry.keyset).zip(ids) {
+        for ((key, set), field_id) in declared.key.iter().zip(&entry.keyset).zip(ids) {
             let found = match key.match_kind.as_str() {
                 "selector" => None,
                 kind => field_match(set, kind).ok_or_else(|| no_number(set))?,
             };
-            if let Some((kind, value)) = found {
-                let mut field = Message::default();
-                field.number("field_id", id).message(kind, value);
-                matches.push(Node::Message(field));
-            }
+            matches.extend(found.map(|kind| FieldMatch {
+                field_id,
+                field_match_type: Some(kind),
+            }));
         }
-        message.repeated("match", matches);
-        message.message("action", self.entry_action(table, entry)?);
         let needs_priority = declared
             .key
             .iter()
             .any(|k| matches!(k.match_kind.as_str(), "ternary" | "range" | "optional"));
-        if needs_priority {
-            // Constant entries match in the order of the program; in P4Runtime the largest number wins.
-            let by_position = (table.entries.len() - position) as u64;
-            let priority = match entry.priority {
-                Some(Priority::Table(number)) if !declared.entries_are_const => number,
-                _ => by_position,
-            };
-            message.number("priority", priority);
-        }
-        message.flag("is_const", declared.entries_are_const || entry.is_const);
-        let (mut entity, mut update) = (Message::default(), Message::default());
-        entity.message("table_entry", message);
-        update.add("type", Node::Symbol("INSERT"));
-        update.message("entity", entity);
-        Ok(update)
+        // Constant entries match in the order of the program; in P4Runtime the largest number wins.
+        let by_position = (table.entries.len() - position) as u64;
+        let priority = match entry.priority {
+            _ if !needs_priority => 0,
+            Some(Priority::Table(number)) if !declared.entries_are_const => number,
+            _ => by_position,
+        };
+        Ok(TableEntry {
+            table_id: self.symbols.id(Kind::Table, &table.name),
+            r#match: matches,
+            action: Some(self.entry_action(table, entry)?),
+            priority: saturated(priority),
+            is_const: declared.entries_are_const || entry.is_const,
+            ..TableEntry::default()
+        })
     }
 
     fn entry_action(
         &self,
         table: &FlatTable,
         entry: &FlatEntry,
-    ) -> Result<Message, Box<Diagnostic>> {
+    ) -> Result<TableAction, Box<Diagnostic>> {
         let action = &self.flat.actions[table.actions[entry.action]];
         let ids = self.field_ids(action.params.iter().map(|p| &p.annotations[..]));
         let mut params = Vec::new();
-        for (data, id) in entry.data.iter().zip(ids) {
+        for (data, param_id) in entry.data.iter().zip(ids) {
             let value = constant_bytes(data).ok_or_else(|| no_number(data))?;
-            let mut param = Message::default();
-            param
-                .number("param_id", id)
-                .add("value", Node::Bytes(value));
-            params.push(Node::Message(param));
+            params.push(Param { param_id, value });
         }
-        let (mut call, mut message) = (Message::default(), Message::default());
-        call.number("action_id", self.symbols.id(Kind::Action, &action.name));
-        call.repeated("params", params);
-        message.message("action", call);
-        Ok(message)
+        let action_id = self.symbols.id(Kind::Action, &action.name);
+        Ok(TableAction {
+            r#type: Some(ActionType::Action(Action { action_id, params })),
+        })
     }
 }
 
@@ -106,45 +109,41 @@ fn no_number(expr: &Expr) -> Box<Diagnostic> {
     Box::new(problem.help("leave --p4runtime-entries-files out, or use another type"))
 }
 
-/// The kind and value of a match; inside `None` where every value matches, which P4Runtime says by
-/// leaving the field out. `None` outside if a value is no number.
-fn field_match(set: &Expr, kind: &str) -> Option<Option<(&'static str, Message)>> {
+/// Inside `None` where every value matches, which P4Runtime says by leaving the field out. `None` outside if a value
+/// is no number.
+fn field_match(set: &Expr, kind: &str) -> Option<Option<FieldMatchType>> {
     if matches!(set.kind, ExprKind::Default) {
         return Some(None);
     }
-    let mut out = Message::default();
-    let kind = match (kind, &set.kind) {
-        ("lpm", ExprKind::Mask(value, mask)) => {
-            let (value, mask) = (number(value)?, number(mask)?);
-            let width = set.ty.width()?;
-            let zeros = mask.trailing_zeros().unwrap_or(u64::from(width));
-            if mask.is_zero() {
-                return Some(None);
-            }
-            out.add("value", Node::Bytes(bytes(&(value & mask), width)));
-            out.number("prefix_len", u64::from(width).saturating_sub(zeros));
-            "lpm"
-        }
-        ("lpm", _) => {
-            out.add("value", Node::Bytes(constant_bytes(set)?));
-            out.number("prefix_len", set.ty.width()?);
-            "lpm"
-        }
-        ("ternary", ExprKind::Mask(value, mask)) => {
+    Some(Some(match (kind, &set.kind) {
+        ("lpm" | "ternary", ExprKind::Mask(value, mask)) => {
             let (value, mask) = (number(value)?, number(mask)?);
             let width = set.ty.width()?;
             if mask.is_zero() {
                 return Some(None);
             }
-            out.add("value", Node::Bytes(bytes(&(value & &mask), width)));
-            out.add("mask", Node::Bytes(bytes(&mask, width)));
-            "ternary"
+            let value = bytes(&(value & &mask), width);
+            if kind == "lpm" {
+                let zeros = mask.trailing_zeros().unwrap_or(u64::from(width));
+                FieldMatchType::Lpm(Lpm {
+                    value,
+                    prefix_len: saturated(u64::from(width).saturating_sub(zeros)),
+                })
+            } else {
+                let mask = bytes(&mask, width);
+                FieldMatchType::Ternary(Ternary { value, mask })
+            }
         }
+        ("lpm", _) => FieldMatchType::Lpm(Lpm {
+            value: constant_bytes(set)?,
+            prefix_len: saturated(set.ty.width()?),
+        }),
         ("ternary", _) => {
             let width = set.ty.width().unwrap_or(1);
-            out.add("value", Node::Bytes(constant_bytes(set)?));
-            out.add("mask", Node::Bytes(bytes(&eval::mask(width), width)));
-            "ternary"
+            FieldMatchType::Ternary(Ternary {
+                value: constant_bytes(set)?,
+                mask: bytes(&eval::mask(width), width),
+            })
         }
         ("range", ExprKind::Range(low, high)) => {
             let (low, high) = (number(low)?, number(high)?);
@@ -152,26 +151,25 @@ fn field_match(set: &Expr, kind: &str) -> Option<Option<(&'static str, Message)>
             if low.is_zero() && high == eval::mask(width) {
                 return Some(None);
             }
-            out.add("low", Node::Bytes(bytes(&low, width)));
-            out.add("high", Node::Bytes(bytes(&high, width)));
-            "range"
+            FieldMatchType::Range(Range {
+                low: bytes(&low, width),
+                high: bytes(&high, width),
+            })
         }
         ("range", _) => {
             let value = constant_bytes(set)?;
-            out.add("low", Node::Bytes(value.clone()));
-            out.add("high", Node::Bytes(value));
-            "range"
+            FieldMatchType::Range(Range {
+                low: value.clone(),
+                high: value,
+            })
         }
-        ("optional", _) => {
-            out.add("value", Node::Bytes(constant_bytes(set)?));
-            "optional"
-        }
-        _ => {
-            out.add("value", Node::Bytes(constant_bytes(set)?));
-            "exact"
-        }
-    };
-    Some(Some((kind, out)))
+        ("optional", _) => FieldMatchType::Optional(Optional {
+            value: constant_bytes(set)?,
+        }),
+        _ => FieldMatchType::Exact(Exact {
+            value: constant_bytes(set)?,
+        }),
+    }))
 }
 
 /// As stored: negative numbers as their bits.

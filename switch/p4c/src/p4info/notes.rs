@@ -1,117 +1,95 @@
-//! Annotations, structured annotations and documentation of an object.
+//! What annotations say of an object: as documentation, as structures, and the rest as it is written.
 
+use ebb_p4_proto::config::expression::Value as Scalar;
+use ebb_p4_proto::config::structured_annotation::Body;
+use ebb_p4_proto::config::{
+    Documentation, Expression, ExpressionList, KeyValuePair, KeyValuePairList, StructuredAnnotation,
+};
 use num_traits::ToPrimitive;
 
-use super::message::{Message, Node};
 use crate::annotations;
 use crate::eval::Value;
-use crate::ir::Annotation;
+use crate::ir::{Annotation, AnnotationValue};
 
-/// Annotations that P4Info expresses otherwise.
-const CONSUMED: &[&str] = &["name", "id", "hidden", "brief", "description"];
-/// The same for match fields, which stay in P4Info although they are hidden.
-const CONSUMED_OF_FIELDS: &[&str] = &["name", "id", "brief", "description"];
+/// Annotations that have fields of their own in every message.
+const TOLD: &[&str] = &["name", "id", "brief", "description"];
+/// Objects with this one are not in P4Info at all, but for match fields.
+pub const HIDDEN: &[&str] = &["hidden"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owner {
-    Object,
-    MatchField,
-    /// A field of a controller header, for which P4Info has no documentation.
-    PacketField,
+/// Each message of P4Info has fields of these names, but not all have all of them.
+pub struct Notes {
+    pub annotations: Vec<String>,
+    pub structured_annotations: Vec<StructuredAnnotation>,
+    pub doc: Option<Documentation>,
 }
 
-/// Adds what the annotations say to the preamble or field of an object.
-pub fn add(out: &mut Message, list: &[Annotation], owner: Owner) {
-    add_except(out, list, owner, &[]);
-}
-
-/// As [`add`], without some that are told elsewhere.
-pub fn add_except(out: &mut Message, list: &[Annotation], owner: Owner, except: &[&str]) {
-    let consumed = match owner {
-        Owner::Object | Owner::PacketField => CONSUMED,
-        Owner::MatchField => CONSUMED_OF_FIELDS,
-    };
-    let shown = |a: &&Annotation| {
-        let name = a.name.text.as_str();
-        !consumed.contains(&name) && !except.contains(&name)
-    };
-    let (structured, plain): (Vec<&Annotation>, Vec<&Annotation>) =
-        list.iter().filter(shown).partition(|a| a.structured);
-    let plain = plain.into_iter().map(|a| {
-        let body = annotations::text(&a.body);
-        Node::Text(match body.is_empty() {
-            true => format!("@{}", a.name.text),
-            false => format!("@{}({body})", a.name.text),
-        })
-    });
-    out.repeated("annotations", plain.collect());
-    if let Some(doc) = documentation(list)
-        && owner != Owner::PacketField
-    {
-        out.message("doc", doc);
+impl Notes {
+    /// Without the annotations `told`, which the caller has other fields for.
+    pub fn of(list: &[Annotation], told: &[&str]) -> Notes {
+        let shown = |a: &&Annotation| {
+            let name = a.name.text.as_str();
+            !TOLD.contains(&name) && !told.contains(&name)
+        };
+        let (structured, plain): (Vec<&Annotation>, Vec<&Annotation>) =
+            list.iter().filter(shown).partition(|a| a.structured);
+        Notes {
+            annotations: plain.into_iter().map(as_written).collect(),
+            structured_annotations: structured.into_iter().map(structure).collect(),
+            doc: documentation(list),
+        }
     }
-    let structured = structured
-        .into_iter()
-        .map(|a| Node::Message(structure(a)))
-        .collect();
-    out.repeated("structured_annotations", structured);
+}
+
+fn as_written(annotation: &Annotation) -> String {
+    let (name, body) = (&annotation.name.text, annotations::text(&annotation.body));
+    match body.is_empty() {
+        true => format!("@{name}"),
+        false => format!("@{name}({body})"),
+    }
 }
 
 /// `@brief("...")` and `@description("...")`
-fn documentation(list: &[Annotation]) -> Option<Message> {
-    let mut doc = Message::default();
-    for name in ["brief", "description"] {
-        if let Some(text) = annotations::string(list, name) {
-            doc.text(name, text);
-        }
-    }
-    (!doc.0.is_empty()).then_some(doc)
+fn documentation(list: &[Annotation]) -> Option<Documentation> {
+    let brief = annotations::string(list, "brief");
+    let description = annotations::string(list, "description");
+    (brief.is_some() || description.is_some()).then(|| Documentation {
+        brief: brief.unwrap_or_default(),
+        description: description.unwrap_or_default(),
+    })
 }
 
 /// `@name[1, true]` or `@name[key = "value"]`
-fn structure(annotation: &Annotation) -> Message {
-    let mut out = Message::default();
-    out.text("name", annotation.name.text.clone());
-    let nodes: Vec<Node> = annotation
-        .values
-        .iter()
-        .map(|v| match &v.key {
-            None => Node::Message(scalar(&v.value)),
-            Some(key) => {
-                let mut pair = Message::default();
-                pair.text("key", key.clone())
-                    .message("value", scalar(&v.value));
-                Node::Message(pair)
-            }
+fn structure(annotation: &Annotation) -> StructuredAnnotation {
+    let pair = |v: &AnnotationValue| {
+        Some(KeyValuePair {
+            key: v.key.clone()?,
+            value: Some(scalar(&v.value)),
         })
-        .collect();
-    let mut values = Message::default();
-    match annotation.values.first() {
-        None => {}
-        Some(first) if first.key.is_some() => {
-            values.repeated("kv_pairs", nodes);
-            out.message("kv_pair_list", values);
-        }
-        Some(_) => {
-            values.repeated("expressions", nodes);
-            out.message("expression_list", values);
-        }
+    };
+    let values = &annotation.values;
+    let pairs: Vec<KeyValuePair> = values.iter().filter_map(pair).collect();
+    let body = match (values.is_empty(), pairs.is_empty()) {
+        (true, _) => None,
+        (false, false) => Some(Body::KvPairList(KeyValuePairList { kv_pairs: pairs })),
+        (false, true) => Some(Body::ExpressionList(ExpressionList {
+            expressions: values.iter().map(|v| scalar(&v.value)).collect(),
+        })),
+    };
+    StructuredAnnotation {
+        name: annotation.name.text.clone(),
+        source_location: None,
+        body,
     }
-    out
 }
 
-fn scalar(value: &Value) -> Message {
-    let mut out = Message::default();
-    match value {
-        Value::Int(number) => {
-            out.add("int64_value", Node::Signed(number.to_i64().unwrap_or(0)));
-        }
-        Value::Bool(value) => {
-            out.add("bool_value", Node::Bool(*value));
-        }
-        Value::Str(text) | Value::Error(text) | Value::Member(text) => {
-            out.text("string_value", text.clone());
-        }
+fn scalar(value: &Value) -> Expression {
+    Expression {
+        value: Some(match value {
+            Value::Int(number) => Scalar::Int64Value(number.to_i64().unwrap_or(0)),
+            Value::Bool(value) => Scalar::BoolValue(*value),
+            Value::Str(text) | Value::Error(text) | Value::Member(text) => {
+                Scalar::StringValue(text.clone())
+            }
+        }),
     }
-    out
 }

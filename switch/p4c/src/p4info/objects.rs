@@ -1,17 +1,25 @@
 //! Externs, value sets, digests and controller headers.
 
+use ebb_p4_proto::config::action_profile::{SelectorSizeSemantics, SumOfMembers, SumOfWeights};
+use ebb_p4_proto::config::controller_packet_metadata::Metadata;
+use ebb_p4_proto::config::match_field::{Match, MatchType};
+use ebb_p4_proto::config::meter_spec::Type as MeterType;
+use ebb_p4_proto::config::{
+    ActionProfile, ControllerPacketMetadata, Counter, CounterSpec, DirectCounter, DirectMeter,
+    MatchField, Meter, MeterSpec, P4Info, P4NamedType, Preamble, Register, ValueSet, counter_spec,
+};
 use num_traits::ToPrimitive;
 
 use super::ids::Kind;
-use super::message::{Message, Node};
-use super::notes::{self, Owner};
-use super::{Builder, named};
+use super::notes::{HIDDEN, Notes};
+use super::type_info::named;
+use super::{Builder, match_type, saturated};
 use crate::annotations::{self, own_name};
 use crate::diagnostics::Diagnostic;
-use crate::elaborate::flat::Object;
+use crate::elaborate::flat::{FlatTable, FlatValueSet, Object};
 use crate::eval::Value;
 use crate::ir::Annotation;
-use crate::types::{FieldType, Type};
+use crate::types::{FieldType, StructType, Type};
 
 /// The P4Info kind of an extern type.
 pub(super) fn kind(extern_name: &str) -> Option<Kind> {
@@ -27,135 +35,65 @@ pub(super) fn kind(extern_name: &str) -> Option<Kind> {
 }
 
 impl Builder<'_> {
-    /// In the order of P4Info's field numbers.
-    pub(super) fn add_objects(&mut self, info: &mut Message) {
+    /// Direct resources that no table has are left out.
+    pub(super) fn add_objects(&mut self, info: &mut P4Info) {
         let flat = self.flat;
-        let groups: [(&'static str, &[&str]); 5] = [
-            ("action_profiles", &["action_profile", "action_selector"]),
-            ("counters", &["counter"]),
-            ("direct_counters", &["direct_counter"]),
-            ("meters", &["meter"]),
-            ("direct_meters", &["direct_meter"]),
-        ];
-        for (field, names) in groups {
-            let mut nodes = Vec::new();
-            for (index, object) in flat.objects.iter().enumerate() {
-                if names.contains(&object.extern_name.as_str()) {
-                    nodes.extend(self.object(index, object).map(Node::Message));
-                }
-            }
-            info.repeated(field, nodes);
-        }
-        let headers = self.controller_headers();
-        let headers = headers
-            .iter()
-            .map(|h| Node::Message(self.controller_header(h)))
-            .collect();
-        info.repeated("controller_packet_metadata", headers);
-        let value_sets = flat
-            .value_sets
-            .iter()
-            .map(|v| Node::Message(self.value_set(v)))
-            .collect();
-        info.repeated("value_sets", value_sets);
-        let mut registers = Vec::new();
         for (index, object) in flat.objects.iter().enumerate() {
-            if object.extern_name == "register" {
-                registers.extend(self.object(index, object).map(Node::Message));
+            let Some(kind) = kind(&object.extern_name) else {
+                continue;
+            };
+            let preamble = self.preamble(kind, &object.name, &object.annotations, TOLD);
+            let id_of = |table: &FlatTable| self.symbols.id(Kind::Table, &table.name);
+            let has_it = |t: &&FlatTable| t.counters == Some(index) || t.meters == Some(index);
+            let direct_table_id = flat.tables.iter().find(has_it).map(id_of);
+            match kind {
+                Kind::ActionProfile => {
+                    let uses_it = |t: &&FlatTable| t.implementation == Some(index);
+                    let tables = flat.tables.iter().filter(uses_it).map(id_of).collect();
+                    let profile = self.action_profile(object, preamble, tables);
+                    info.action_profiles.push(profile);
+                }
+                Kind::Counter => info.counters.push(Counter {
+                    preamble,
+                    spec: counter_spec(object),
+                    size: size(object),
+                    index_type_name: index_type(object.type_args.first()),
+                }),
+                Kind::Meter => info.meters.push(Meter {
+                    preamble,
+                    spec: self.meter_spec(object),
+                    size: size(object),
+                    index_type_name: index_type(object.type_args.first()),
+                }),
+                Kind::Register => info.registers.push(Register {
+                    preamble,
+                    type_spec: object.type_args.first().map(|ty| self.types.spec(ty)),
+                    size: saturated(size(object).unsigned_abs()),
+                    index_type_name: index_type(object.type_args.get(1)),
+                }),
+                Kind::DirectCounter => {
+                    info.direct_counters
+                        .extend(direct_table_id.map(|direct_table_id| DirectCounter {
+                            preamble,
+                            spec: counter_spec(object),
+                            direct_table_id,
+                        }))
+                }
+                Kind::DirectMeter => {
+                    let spec = self.meter_spec(object);
+                    info.direct_meters
+                        .extend(direct_table_id.map(|direct_table_id| DirectMeter {
+                            preamble,
+                            spec,
+                            direct_table_id,
+                        }))
+                }
+                _ => {}
             }
         }
-        info.repeated("registers", registers);
-        let digests = std::mem::take(&mut self.digests);
-        let digests = digests
-            .iter()
-            .map(|digest| {
-                let mut out = Message::default();
-                out.message("preamble", self.preamble(Kind::Digest, &digest.name, &[]));
-                let ty = self.types.spec(&digest.ty, &self.program.errors);
-                out.message("type_spec", ty);
-                Node::Message(out)
-            })
-            .collect();
-        info.repeated("digests", digests);
     }
 
-    /// `None`: a direct resource that no table has.
-    fn object(&mut self, index: usize, object: &Object) -> Option<Message> {
-        let kind = kind(&object.extern_name)?;
-        let mut out = Message::default();
-        // Those about the size of groups and the type of meters are fields of their own.
-        let shown: Vec<Annotation> = object
-            .annotations
-            .iter()
-            .filter(|a| {
-                let name = a.name.text.as_str();
-                !SELECTOR_SIZES.contains(&name) && meter_type(name).is_none()
-            })
-            .cloned()
-            .collect();
-        out.message("preamble", self.preamble(kind, &object.name, &shown));
-        let size = || {
-            let size = object.args.iter().find(|(n, _)| n == "size");
-            size.and_then(|(_, e)| e.as_int())
-                .and_then(ToPrimitive::to_u64)
-                .unwrap_or(0)
-        };
-        let table = self
-            .flat
-            .tables
-            .iter()
-            .find(|t| t.counters == Some(index) || t.meters == Some(index))
-            .map(|t| self.symbols.id(Kind::Table, &t.name));
-        match kind {
-            Kind::ActionProfile => {
-                let tables = self
-                    .flat
-                    .tables
-                    .iter()
-                    .filter(|t| t.implementation == Some(index));
-                let ids = tables
-                    .map(|t| Node::Number(self.symbols.id(Kind::Table, &t.name).into()))
-                    .collect();
-                out.repeated("table_ids", ids);
-                out.flag("with_selector", object.extern_name == "action_selector");
-                out.number("size", size());
-                if object.extern_name == "action_selector" {
-                    self.selector_limits(&mut out, object);
-                }
-                self.check_selector(object);
-            }
-            Kind::Register => {
-                let ty = object.type_args.first()?;
-                out.message("type_spec", self.types.spec(ty, &self.program.errors));
-                out.number("size", size());
-                if let Some(Type::New(index)) = object.type_args.get(1) {
-                    let name = own_name(&index.name, &index.annotations);
-                    out.message("index_type_name", named(&name));
-                }
-            }
-            _ => {
-                let mut spec = Message::default();
-                spec.add("unit", Node::Symbol(unit(object)));
-                if matches!(kind, Kind::Meter | Kind::DirectMeter) {
-                    self.add_meter_type(&mut spec, object);
-                }
-                out.message("spec", spec);
-                if matches!(kind, Kind::DirectCounter | Kind::DirectMeter) {
-                    out.number("direct_table_id", table?);
-                } else {
-                    out.number("size", size());
-                    if let Some(Type::New(index)) = object.type_args.first() {
-                        let name = own_name(&index.name, &index.annotations);
-                        out.message("index_type_name", named(&name));
-                    }
-                }
-            }
-        }
-        Some(out)
-    }
-
-    /// Two rates and three colours are the default, and left out.
-    fn add_meter_type(&self, spec: &mut Message, object: &Object) {
+    fn meter_spec(&self, object: &Object) -> Option<MeterSpec> {
         let given = |a: &Annotation| Some((meter_type(&a.name.text)?, a.name.span));
         let types: Vec<_> = object.annotations.iter().filter_map(given).collect();
         if let [(first, at), .., (last, again)] = types[..]
@@ -165,28 +103,48 @@ impl Builder<'_> {
             self.diagnostics
                 .report(Diagnostic::error("bad-annotation", again, message).note(at, "the first"));
         }
-        if let Some((ty, _)) = types.first().filter(|(ty, _)| *ty != TWO_RATES) {
-            spec.add("type", Node::Symbol(ty));
-        }
+        Some(MeterSpec {
+            // Of the units of counters, meters have the first two, with the same numbers.
+            unit: unit(object) as i32,
+            r#type: types.first().map_or(MeterType::default(), |(ty, _)| *ty) as i32,
+        })
     }
 
-    fn selector_limits(&self, out: &mut Message, object: &Object) {
-        let list = &object.annotations;
-        if let Some(limit) = annotations::number(list, "max_group_size") {
-            out.number("max_group_size", limit);
+    fn action_profile(
+        &self,
+        object: &Object,
+        preamble: Option<Preamble>,
+        table_ids: Vec<u32>,
+    ) -> ActionProfile {
+        let mut profile = ActionProfile {
+            preamble,
+            table_ids,
+            size: size(object),
+            ..ActionProfile::default()
+        };
+        if object.extern_name == "action_selector" {
+            let list = &object.annotations;
+            profile.with_selector = true;
+            profile.max_group_size =
+                annotations::number(list, "max_group_size").map_or(0, saturated);
+            profile.selector_size_semantics = self.size_semantics(object);
         }
-        match size_semantics(object).as_deref() {
-            Some("sum_of_weights") => {
-                out.message("sum_of_weights", Message::default());
+        self.check_selector(object);
+        profile
+    }
+
+    fn size_semantics(&self, object: &Object) -> Option<SelectorSizeSemantics> {
+        let list = &object.annotations;
+        let semantics = size_semantics(object)?;
+        match semantics.as_str() {
+            "sum_of_weights" => Some(SelectorSizeSemantics::SumOfWeights(SumOfWeights {})),
+            "sum_of_members" => {
+                let limit = annotations::number(list, "max_member_weight");
+                Some(SelectorSizeSemantics::SumOfMembers(SumOfMembers {
+                    max_member_weight: limit.map_or(0, saturated),
+                }))
             }
-            Some("sum_of_members") => {
-                let mut members = Message::default();
-                if let Some(limit) = annotations::number(list, "max_member_weight") {
-                    members.number("max_member_weight", limit);
-                }
-                out.message("sum_of_members", members);
-            }
-            Some(other) => {
+            other => {
                 let place = annotations::find(list, "selector_size_semantics");
                 let span = place.map_or(object.span, |a| a.name.span);
                 let message = format!(
@@ -194,8 +152,8 @@ impl Builder<'_> {
                 );
                 self.diagnostics
                     .report(Diagnostic::error("bad-annotation", span, message));
+                None
             }
-            None => {}
         }
     }
 
@@ -221,84 +179,81 @@ impl Builder<'_> {
         }
     }
 
-    fn controller_header(&mut self, header: &crate::types::StructType) -> Message {
-        let name =
-            annotations::string(&header.annotations, "controller_header").unwrap_or_default();
-        let mut preamble = Message::default();
-        preamble.number("id", self.symbols.id(Kind::ControllerHeader, &header.name));
-        preamble.text("name", name.clone()).text("alias", name);
-        self.note(&mut preamble, &header.annotations);
-        let mut all = Vec::new();
-        controller_fields("", &header.fields, &mut all);
-        let ids = self.field_ids(all.iter().map(|f| &f.annotations[..]));
+    pub(super) fn controller_header(&mut self, header: &StructType) -> ControllerPacketMetadata {
+        let list = &header.annotations;
+        let name = annotations::string(list, "controller_header").unwrap_or_default();
+        let notes = Notes::of(list, HIDDEN);
+        let mut fields = Vec::new();
+        controller_fields("", &header.fields, &mut fields);
+        let ids = self.field_ids(fields.iter().map(|f| &f.annotations[..]));
         let mut metadata = Vec::new();
         let visible = |f: &FieldType| !annotations::has(&f.annotations, "hidden");
-        for (field, id) in all.iter().zip(ids).filter(|(f, _)| visible(f)) {
-            let (type_name, width) = self.types.scalar(&field.ty, &self.program.errors);
-            let mut message = Message::default();
-            message.number("id", id);
-            message.text("name", field.name.clone());
-            notes::add(&mut message, &field.annotations, Owner::PacketField);
-            if let Some(width) = width {
-                message.number("bitwidth", width);
-            }
-            if let Some(name) = type_name {
-                message.message("type_name", named(&name));
-            }
-            metadata.push(Node::Message(message));
+        for (field, id) in fields.into_iter().zip(ids).filter(|(f, _)| visible(f)) {
+            let (type_name, bitwidth) = self.types.scalar(&field.ty);
+            let notes = Notes::of(&field.annotations, HIDDEN);
+            metadata.push(Metadata {
+                id,
+                name: field.name,
+                annotations: notes.annotations,
+                structured_annotations: notes.structured_annotations,
+                bitwidth,
+                type_name,
+                ..Metadata::default()
+            });
         }
-        let mut out = Message::default();
-        out.message("preamble", preamble)
-            .repeated("metadata", metadata);
-        out
+        ControllerPacketMetadata {
+            preamble: Some(Preamble {
+                id: self.symbols.id(Kind::ControllerHeader, &header.name),
+                name: name.clone(),
+                alias: name,
+                annotations: notes.annotations,
+                structured_annotations: notes.structured_annotations,
+                doc: notes.doc,
+                ..Preamble::default()
+            }),
+            metadata,
+        }
     }
 
-    fn value_set(&mut self, value_set: &crate::elaborate::flat::FlatValueSet) -> Message {
-        let mut out = Message::default();
-        let preamble = self.preamble(Kind::ValueSet, &value_set.name, &value_set.annotations);
-        out.message("preamble", preamble);
+    pub(super) fn value_set(&mut self, value_set: &FlatValueSet) -> ValueSet {
         let fields: Vec<(Option<&FieldType>, &Type)> = match &value_set.ty {
             Type::Struct(s) => s.fields.iter().map(|f| (Some(f), &f.ty)).collect(),
             Type::Tuple(items) => items.iter().map(|t| (None, t)).collect(),
             ty => vec![(None, ty)],
         };
-        let ids = self.field_ids(
-            fields
-                .iter()
-                .map(|(f, _)| f.map_or(&[][..], |f| &f.annotations[..])),
-        );
+        let annotations = |field: &Option<_>| field.map_or(&[][..], |f: &FieldType| &f.annotations);
+        let ids = self.field_ids(fields.iter().map(|(f, _)| annotations(f)));
         let mut matches = Vec::new();
         for ((field, ty), id) in fields.iter().zip(ids) {
-            let (type_name, width) = self.types.scalar(ty, &self.program.errors);
-            let mut message = Message::default();
-            message.number("id", id);
-            if let Some(field) = field {
-                message.text("name", field.name.clone());
-            }
-            if let Some(width) = width {
-                message.number("bitwidth", width);
-            }
-            // A field of a value set matches exactly unless @match says otherwise.
-            let by_annotation = field
-                .and_then(|f| annotations::find(&f.annotations, "match"))
-                .map(|a| self.match_of_value_set(a));
-            message.add("match_type", Node::Symbol(by_annotation.unwrap_or("EXACT")));
-            if let Some(name) = type_name {
-                message.message("type_name", named(&name));
-            }
-            matches.push(Node::Message(message));
+            let (type_name, bitwidth) = self.types.scalar(ty);
+            // A field matches exactly unless @match says otherwise.
+            let kind = annotations::find(annotations(field), "match")
+                .map_or(MatchType::Exact, |a| self.match_of_value_set(a));
+            matches.push(MatchField {
+                id,
+                name: field.map_or_else(String::new, |f| f.name.clone()),
+                bitwidth,
+                r#match: Some(Match::MatchType(kind as i32)),
+                type_name,
+                ..MatchField::default()
+            });
         }
-        out.repeated("match", matches);
-        out.number("size", value_set.size);
-        out
+        ValueSet {
+            preamble: self.preamble(
+                Kind::ValueSet,
+                &value_set.name,
+                &value_set.annotations,
+                HIDDEN,
+            ),
+            r#match: matches,
+            size: saturated(value_set.size),
+        }
     }
-}
 
-impl Builder<'_> {
     /// BMv2 compares value sets with all bits, whatever the controller is told.
-    fn match_of_value_set(&self, annotation: &Annotation) -> &'static str {
+    fn match_of_value_set(&self, annotation: &Annotation) -> MatchType {
         let Some(Value::Member(kind)) = annotation.values.first().map(|v| &v.value) else {
-            return "EXACT";
+            return MatchType::Exact;
         };
         let span = annotation.name.span;
         if kind != "exact" {
@@ -306,11 +261,11 @@ impl Builder<'_> {
             self.diagnostics
                 .report(Diagnostic::warning("ignored-annotation", span, message));
         }
-        super::match_type(kind).unwrap_or_else(|| {
+        match_type(kind).unwrap_or_else(|| {
             let message = format!("a value set does not match by `{kind}`");
             self.diagnostics
                 .report(Diagnostic::error("bad-annotation", span, message));
-            "EXACT"
+            MatchType::Exact
         })
     }
 }
@@ -322,14 +277,23 @@ const SELECTOR_SIZES: &[&str] = &[
     "max_member_weight",
 ];
 
-const TWO_RATES: &str = "TWO_RATE_THREE_COLOR";
+/// Annotations of externs that have fields of their own: sizes of groups and types of meters.
+const TOLD: &[&str] = &[
+    "hidden",
+    "max_group_size",
+    "selector_size_semantics",
+    "max_member_weight",
+    "two_rate_three_color",
+    "single_rate_three_color",
+    "single_rate_two_color",
+];
 
 /// What an annotation of a meter says of its configurations (P4Runtime specification, "Meter & DirectMeter").
-fn meter_type(annotation: &str) -> Option<&'static str> {
+fn meter_type(annotation: &str) -> Option<MeterType> {
     Some(match annotation {
-        "two_rate_three_color" => TWO_RATES,
-        "single_rate_three_color" => "SINGLE_RATE_THREE_COLOR",
-        "single_rate_two_color" => "SINGLE_RATE_TWO_COLOR",
+        "two_rate_three_color" => MeterType::TwoRateThreeColor,
+        "single_rate_three_color" => MeterType::SingleRateThreeColor,
+        "single_rate_two_color" => MeterType::SingleRateTwoColor,
         _ => return None,
     })
 }
@@ -354,14 +318,33 @@ fn controller_fields(prefix: &str, fields: &[FieldType], out: &mut Vec<FieldType
     }
 }
 
-fn unit(object: &Object) -> &'static str {
+fn counter_spec(object: &Object) -> Option<CounterSpec> {
+    let unit = unit(object) as i32;
+    Some(CounterSpec { unit })
+}
+
+fn unit(object: &Object) -> counter_spec::Unit {
     let value = object.args.iter().find_map(|(_, e)| match e.as_value() {
         Some(Value::Member(name)) => Some(name.as_str()),
         _ => None,
     });
     match value {
-        Some("bytes") => "BYTES",
-        Some("packets_and_bytes") => "BOTH",
-        _ => "PACKETS",
+        Some("bytes") => counter_spec::Unit::Bytes,
+        Some("packets_and_bytes") => counter_spec::Unit::Both,
+        _ => counter_spec::Unit::Packets,
+    }
+}
+
+fn size(object: &Object) -> i64 {
+    let size = object.args.iter().find(|(name, _)| name == "size");
+    let size = size.and_then(|(_, e)| e.as_int()?.to_u64());
+    size.map_or(0, saturated)
+}
+
+/// The name of an index's type, if it is a `type` of the program.
+fn index_type(ty: Option<&Type>) -> Option<P4NamedType> {
+    match ty? {
+        Type::New(index) => Some(named(own_name(&index.name, &index.annotations))),
+        _ => None,
     }
 }

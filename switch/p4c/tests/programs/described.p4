@@ -99,7 +99,7 @@ control FromPort(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             hdr.pairs[0].a: selector;
         }
         actions = {
-            @weight[1]
+            @brief("has no place in P4Info") @weight[1]
             forward;
             NoAction;
         }
