@@ -29,7 +29,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let text = format!("{error:#}");
             // Some have several lines of their own; those of peers are escaped where they come in.
-            let lines: Vec<_> = text.lines().map(ebb_host::printable).collect();
+            let lines: Vec<_> = text.lines().map(ebb_printable::printable).collect();
             // A closed stderr must not turn an error into a panic.
             let _ = writeln!(std::io::stderr(), "ebb-agent: {}", lines.join("\n"));
             ExitCode::from(2)

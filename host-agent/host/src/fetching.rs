@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use ebb_printable::printable;
 use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{
     ExpectRequest, FetchRequest, FlowId, FlowRecord, MAX_SENDERS, Refusal, Scheme, Status,
@@ -13,7 +14,6 @@ use rand::Rng;
 
 use crate::host::Host;
 use crate::machine::{ClientId, Content, Engine, Storage, Turn};
-use crate::printable::printable;
 use crate::request::{Error, ErrorCode, Fetch, Peer};
 use crate::sending::{Outbound, Preparation, check_hosts, check_priority, open};
 use crate::transfers::{Flow, Incoming, Kind, Stage, TransferId, Wanted};

@@ -8,13 +8,13 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
+use ebb_printable::printable;
 use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme};
 use ebb_units::Instant;
 
 use crate::askers::{Asked, Standing};
 use crate::host::{Host, Offered};
 use crate::machine::{ClientId, Content, Engine, Key, Storage, Turn};
-use crate::printable::printable;
 use crate::request::{Error, ErrorCode};
 use crate::sending::{Outbound, Preparation};
 use crate::transfers::{Flow, Kind, TransferId, Wanted};

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fmt;
 
+use ebb_printable::printable_lines;
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource};
 
 use crate::budget::Budget;
@@ -334,7 +335,7 @@ fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, co
     let head = match diagnostic.span {
         Some(span) => {
             let (file, line, column) = sources.position(span);
-            let file = printable::text(file);
+            let file = printable_lines(file);
             format!("{file}:{line}:{column}: {}", diagnostic.message)
         }
         None => diagnostic.message.clone(),
@@ -342,7 +343,7 @@ fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, co
     let source = diagnostic.span.map(|span| sources.file(span.file));
     let source = source.filter(|file| !has_long_line(file, diagnostic));
     let source = source.map(|file| {
-        let name = printable::text(&file.name);
+        let name = printable_lines(&file.name);
         NamedSource::new(name, printable::source(&file.text))
     });
     let theme = if color {
@@ -366,7 +367,7 @@ fn render_one(out: &mut String, diagnostic: &Diagnostic, sources: &SourceMap, co
     for (span, text) in &diagnostic.notes {
         if diagnostic.span.is_some_and(|main| main.file != span.file) {
             let (file, line, column) = sources.position(*span);
-            let file = printable::text(file);
+            let file = printable_lines(file);
             out.push_str(&format!("  {file}:{line}:{column}: {text}\n"));
         }
     }

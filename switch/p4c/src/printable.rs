@@ -1,31 +1,21 @@
-//! Text of a program, made fit for a terminal: programs come from others, and messages quote them.
-//!
-//! What does not print could move the cursor, rename a window or forge a line (control characters
-//! of C0 and C1), or show other text than is there (characters that change the direction of
-//! writing, or have no width).
+//! Messages and the source that they quote, made fit for a terminal: programs come from others.
+
+use ebb_printable::{printable_lines, prints};
 
 use crate::diagnostics::Diagnostic;
 
-/// With escapes in place of what does not print; lines stay lines.
-pub fn text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c == '\n' || prints(c) {
-            true => out.push(c),
-            false => out.extend(c.escape_unicode()),
-        }
-    }
-    out
-}
-
 /// Everything that a message says.
 pub fn diagnostic(diagnostic: &Diagnostic) -> Diagnostic {
-    let note = |(span, note): &(_, String)| (*span, text(note));
+    let text = |text: &String| printable_lines(text).into_owned();
     Diagnostic {
         message: text(&diagnostic.message),
         label: text(&diagnostic.label),
-        notes: diagnostic.notes.iter().map(note).collect(),
-        help: diagnostic.help.as_deref().map(text),
+        notes: diagnostic
+            .notes
+            .iter()
+            .map(|(span, note)| (*span, text(note)))
+            .collect(),
+        help: diagnostic.help.as_ref().map(text),
         ..*diagnostic
     }
 }
@@ -42,15 +32,4 @@ pub fn source(text: &str) -> String {
         }
     }
     out
-}
-
-/// What `char::escape_debug` leaves alone prints, and so does all of ASCII that is not a control
-/// character, and accents.
-fn prints(c: char) -> bool {
-    match c {
-        ' '..='~' => true,
-        // Escaped where they stand alone; behind a letter they print.
-        '\u{300}'..='\u{36f}' => true,
-        _ => c.escape_debug().len() == 1,
-    }
 }

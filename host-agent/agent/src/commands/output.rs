@@ -7,7 +7,7 @@ use std::net::SocketAddrV4;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ebb_host::printable;
+use ebb_printable::printable;
 use ebb_transport::Scheme;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ebb_host::printable_json;
+use ebb_printable::printable_json;
 use ebb_transport::Scheme;
 use serde::Serialize;
 use serde_json::Value;

@@ -10,7 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ebb_host::{ClientId, Content, Error, ErrorCode, Prepared, printable};
+use ebb_host::{ClientId, Content, Error, ErrorCode, Prepared};
+use ebb_printable::printable;
 use ebb_transport::object::{
     ContentHash, Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource, ObjectSource,
 };

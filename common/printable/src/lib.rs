@@ -1,51 +1,55 @@
-//! Text of peers, made fit for a terminal or a log.
+//! Text of others, made fit for a terminal or a log.
 //!
-//! Names of objects, refusals and reasons come from whoever sends packets. Written as they are they
-//! could move the cursor, rename a window or forge a line (control characters of C0 and C1), or show
-//! other text than is there (characters that change the direction of writing, or have no width).
+//! Names of objects, refusals and reasons come from whoever sends packets, and a compiler's messages quote programs.
+//! Written as it is, such text could move the cursor, rename a window or forge a line (control characters of C0 and
+//! C1), or show other text than is there (characters that change the direction of writing, or have no width).
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` in which whatever does not print is written as `\u{1b}`. What has been through it once
-/// stays as it is: a message may quote another one.
+/// `text` in which whatever does not print is written as `\u{1b}`. What has been through it once stays as it is: a
+/// message may quote another one.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if text.chars().all(prints) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if prints(c) {
-            out.push(c);
-        } else {
-            out.extend(c.escape_unicode());
-        }
-    }
-    Cow::Owned(out)
+    escaped(text, prints, |out, c| out.extend(c.escape_unicode()))
+}
+
+/// The same, but lines stay lines.
+pub fn printable_lines(text: &str) -> Cow<'_, str> {
+    let stays = |c| c == '\n' || prints(c);
+    escaped(text, stays, |out, c| out.extend(c.escape_unicode()))
 }
 
 /// The same for JSON, in which the escapes of JSON say it: what is read is what was written.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
-    if json.chars().all(prints) {
-        return Cow::Borrowed(json);
-    }
-    let mut out = String::with_capacity(json.len() + 16);
-    for c in json.chars() {
-        if prints(c) {
-            out.push(c);
-            continue;
-        }
+    escaped(json, prints, |out, c| {
         for unit in c.encode_utf16(&mut [0; 2]) {
             // A String takes everything.
             let _ = write!(out, "\\u{unit:04x}");
+        }
+    })
+}
+
+fn escaped(
+    text: &str,
+    stays: impl Fn(char) -> bool,
+    escape: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
+    if text.chars().all(&stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match stays(c) {
+            true => out.push(c),
+            false => escape(&mut out, c),
         }
     }
     Cow::Owned(out)
 }
 
-/// What `char::escape_debug` leaves alone prints, and so do the characters that it escapes for the
-/// sake of Rust's syntax, and accents.
-fn prints(c: char) -> bool {
+/// Whether a terminal shows the character and does nothing else. What `char::escape_debug` leaves alone prints, and so
+/// do the characters that it escapes for the sake of Rust's syntax, and accents.
+pub fn prints(c: char) -> bool {
     match c {
         '\'' | '"' | '\\' => true,
         // Escaped where they stand alone; behind a letter they print.
@@ -88,6 +92,15 @@ mod tests {
             let text = printable(&format!("a{c}b")).into_owned();
             assert_eq!(text, format!("a\\u{{{:x}}}b", c as u32));
         }
+    }
+
+    #[test]
+    fn lines_stay_lines_where_they_are_asked_for() {
+        for c in HOSTILE.into_iter().filter(|c| *c != '\n') {
+            let text = format!("a\n{c}");
+            assert_eq!(printable_lines(&text), format!("a\n\\u{{{:x}}}", c as u32));
+        }
+        assert!(matches!(printable_lines("a\nb"), Cow::Borrowed(_)));
     }
 
     #[test]
