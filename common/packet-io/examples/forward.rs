@@ -78,7 +78,7 @@ fn report(
 
 fn sleep(sockets: &[PacketSocket; 2]) -> std::io::Result<()> {
     let mut polled = sockets.each_ref().map(|s| PollFd::readable(s.as_fd()));
-    wait(&mut polled, Some(Duration::from_millis(10)), None)
+    wait(&mut polled, Some(Duration::from_millis(10)))
 }
 
 fn batches(sockets: &[PacketSocket; 2], end: Instant) -> Result<(u64, u64), Failure> {

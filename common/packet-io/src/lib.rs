@@ -4,7 +4,7 @@
 //!  PacketSocket::receive_batch ──recvmmsg──► ReceiveBuffers ──► ReceivedFrame (a slice, and what the kernel says)
 //!  ReceiveRing::receive      ──mapped────► slots of the ring ──► the same, lent to a closure
 //!  PacketSocket::send_batch    ◄──────────── slices (and, with offloads, what is left to the kernel)
-//!  wait                        ──ppoll─────► packet sockets, eventfds, with a signal mask
+//!  wait                        ──ppoll─────► packet sockets and other descriptors
 //! ```
 //!
 //! Nothing is allocated or copied per frame here: buffers are allocated once, frames are slices of them.

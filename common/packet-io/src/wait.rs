@@ -44,25 +44,11 @@ impl<'a> PollFd<'a> {
     pub fn is_readable(&self) -> bool {
         self.raw.revents & libc::POLLIN != 0
     }
-
-    pub fn is_writable(&self) -> bool {
-        self.raw.revents & libc::POLLOUT != 0
-    }
-
-    /// There is an error to be read, or the descriptor is of no more use.
-    pub fn has_failed(&self) -> bool {
-        self.raw.revents & (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) != 0
-    }
 }
 
-/// Sleeps until something happens to a descriptor or `patience` is over (`None`: no limit), with
-/// `mask` as the signal mask meanwhile. A signal that is not blocked ends the sleep as well; the
-/// descriptors then show nothing.
-pub fn wait(
-    fds: &mut [PollFd<'_>],
-    patience: Option<Duration>,
-    mask: Option<&libc::sigset_t>,
-) -> io::Result<()> {
+/// Sleeps until something happens to a descriptor or `patience` is over (`None`: no limit). A signal
+/// ends the sleep as well; the descriptors then show nothing.
+pub fn wait(fds: &mut [PollFd<'_>], patience: Option<Duration>) -> io::Result<()> {
     let timeout = patience.map(|patience| libc::timespec {
         tv_sec: patience.as_secs().min(i64::MAX as u64) as libc::time_t,
         tv_nsec: patience.subsec_nanos().into(),
@@ -70,7 +56,6 @@ pub fn wait(
     let timeout = timeout
         .as_ref()
         .map_or(std::ptr::null(), std::ptr::from_ref);
-    let mask = mask.map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: `PollFd` is a `pollfd`; all pointers are to values that outlive the call, or null
     // where that is allowed.
     let result = unsafe {
@@ -78,7 +63,7 @@ pub fn wait(
             fds.as_mut_ptr().cast(),
             fds.len() as libc::nfds_t,
             timeout,
-            mask,
+            std::ptr::null(),
         )
     };
     if result < 0 {

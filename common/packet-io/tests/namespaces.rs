@@ -30,7 +30,7 @@ fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, count: usize) ->
     let end = Instant::now() + PATIENCE;
     while frames.len() < count && Instant::now() < end {
         let mut polled = [PollFd::readable(socket.as_fd())];
-        wait(&mut polled, Some(Duration::from_millis(200)), None).unwrap();
+        wait(&mut polled, Some(Duration::from_millis(200))).unwrap();
         if !polled[0].is_readable() {
             break;
         }
@@ -127,7 +127,7 @@ fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
     let sent = packet(17, 0, 2, 9);
     send(&a, std::slice::from_ref(&sent));
     let mut buffers = ReceiveBuffers::new(4, 60);
-    wait(&mut [PollFd::readable(b.as_fd())], Some(PATIENCE), None).unwrap();
+    wait(&mut [PollFd::readable(b.as_fd())], Some(PATIENCE)).unwrap();
     let batch = b.receive_batch(&mut buffers).unwrap();
     let frame = batch.get(0).unwrap();
     assert_eq!((frame.bytes, frame.wire_bytes), (&sent[..60], 100));
@@ -306,7 +306,7 @@ fn checksum_missing(b: &PacketSocket) -> Offload {
     socket.send_to(&[1; 100], "10.9.0.2:9").unwrap();
     let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
     let mut polled = [PollFd::readable(b.as_fd())];
-    wait(&mut polled, Some(PATIENCE), None).unwrap();
+    wait(&mut polled, Some(PATIENCE)).unwrap();
     let mut batch = b.receive_batch(&mut buffers).unwrap();
     let frame = batch.get(0).unwrap();
     assert!(frame.checksum_missing);

@@ -27,7 +27,7 @@ fn receive(socket: &PacketSocket, ring: &mut ReceiveRing, count: usize) -> Vec<V
     let end = Instant::now() + PATIENCE;
     while frames.len() < count && Instant::now() < end {
         let mut polled = [PollFd::readable(socket.as_fd())];
-        wait(&mut polled, Some(Duration::from_millis(200)), None).unwrap();
+        wait(&mut polled, Some(Duration::from_millis(200))).unwrap();
         if !polled[0].is_readable() {
             break;
         }

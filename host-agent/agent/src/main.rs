@@ -2,6 +2,8 @@
 //! Command line and files: `docs/architecture.md`; what it prints: `docs/agent-records.md`;
 //! what applications can ask of it: `docs/agent-api.md`.
 
+#![forbid(unsafe_code)]
+
 mod api;
 mod commands;
 mod daemon;

@@ -228,7 +228,7 @@ impl Marker {
                     PollFd::readable(left.as_fd()),
                     PollFd::readable(right.as_fd()),
                 ];
-                wait(&mut polled, Some(Duration::from_millis(50)), None).unwrap();
+                wait(&mut polled, Some(Duration::from_millis(50))).unwrap();
                 for frame in left.receive_batch(&mut buffers).unwrap().iter() {
                     assert_eq!(frame.offload, Offload::NONE, "not as on a wire");
                     assert!(frame.bytes.len() <= FRAME_BYTES);
@@ -465,7 +465,7 @@ fn the_end_lets_out_what_waits_in_order() {
         let end = Instant::now() + Duration::from_secs(5);
         while frames.len() < count && Instant::now() < end {
             let mut polled = [PollFd::readable(socket.as_fd())];
-            wait(&mut polled, Some(Duration::from_millis(100)), None).unwrap();
+            wait(&mut polled, Some(Duration::from_millis(100))).unwrap();
             let batch = socket.receive_batch(buffers).unwrap();
             let batch = batch.iter();
             frames.extend(batch.map(|f| (f.realtime_ns.unwrap(), f.bytes.to_vec())));

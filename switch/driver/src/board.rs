@@ -172,7 +172,7 @@ impl Board {
     /// Whether nothing waits for a thread outside.
     pub fn is_quiet(&self, of: usize) -> bool {
         let mut polled = [PollFd::readable(self.0[of].epoll.as_fd())];
-        wait(&mut polled, Some(std::time::Duration::ZERO), None).is_ok() && !polled[0].is_readable()
+        wait(&mut polled, Some(std::time::Duration::ZERO)).is_ok() && !polled[0].is_readable()
     }
 }
 

@@ -170,7 +170,7 @@ impl<'a> Worker<'a> {
         let now = self.clock.now();
         let rest = (self.awake_since + self.coalesce).since(now);
         if !rest.is_zero() && self.partition.ran_until() >= self.read_until {
-            wait(&mut [], Some(rest.into()), None)?;
+            wait(&mut [], Some(rest.into()))?;
         }
         Ok(())
     }

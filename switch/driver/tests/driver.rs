@@ -57,7 +57,7 @@ fn exchange_bursts(
     let (sent_at, mut silence) = (Instant::now(), 0);
     while silence < SILENCE {
         let mut polled = [0, 1].map(|i| PollFd::readable(sockets[i].as_fd()));
-        wait(&mut polled, Some(Duration::from_millis(50)), None).expect("waited");
+        wait(&mut polled, Some(Duration::from_millis(50))).expect("waited");
         let before = received;
         count(&mut received);
         let missing = received.iter().zip(expected).any(|(got, due)| *got < due);

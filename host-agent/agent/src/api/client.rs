@@ -35,21 +35,26 @@ pub struct Client {
 
 impl Client {
     /// Greets the daemon; returns what it says of itself.
-    pub fn open(
-        connection: Connection,
-        signals: Option<(Signals, Waker)>,
-    ) -> anyhow::Result<(Self, Value)> {
+    pub fn open(connection: Connection) -> anyhow::Result<(Self, Value)> {
         let mut client = Client {
             connection,
             last_id: 0,
             events: VecDeque::new(),
-            signals,
+            signals: None,
             buffer: Vec::new(),
         };
         let greeting = client
             .call(Operation::Hello(Hello { version: VERSION }), None)
             .context("the daemon does not greet; only its own user and root may use it")?;
         Ok((client, greeting))
+    }
+
+    /// From now on SIGINT and SIGTERM end whatever this client waits for.
+    pub fn end_on_signals(&mut self) -> anyhow::Result<()> {
+        let waker = Waker::new().context("cannot create a pipe")?;
+        let signals = Signals::install(&waker).context("cannot handle signals")?;
+        self.signals = Some((signals, waker));
+        Ok(())
     }
 
     /// Asks for something and waits for the answer.

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use rustix::fs::OFlags;
 
 use crate::api::MAX_START_NS;
 use crate::api::client::Client;
@@ -99,7 +100,7 @@ fn open_file(path: &Path) -> anyhow::Result<File> {
     // Opening a FIFO would wait for a writer.
     let file = OpenOptions::new()
         .read(true)
-        .custom_flags(libc::O_NONBLOCK)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
         .open(path)
         .with_context(|| format!("cannot open {shown}"))?;
     let metadata = file

@@ -15,8 +15,6 @@ use crate::engine::lateness::Lateness;
 use crate::engine::params::Params;
 use crate::engine::runtime::Runtime;
 use crate::machine::interface::Interface;
-use crate::machine::signals::Signals;
-use crate::machine::waker::Waker;
 
 /// What a command needs of an engine that it starts itself.
 #[derive(Clone, Copy, Default)]
@@ -58,9 +56,7 @@ fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
             });
         }
     };
-    let waker = Waker::new().context("cannot create an eventfd")?;
-    let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
-    let (client, greeting) = Client::open(connection, Some((signals, waker)))?;
+    let (mut client, greeting) = Client::open(connection)?;
     let other = args
         .interface
         .as_ref()
@@ -68,7 +64,12 @@ fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
     if other && args.socket.is_some() {
         anyhow::bail!("the daemon at {address} is on {}", greeting["interface"]);
     }
-    Ok((!other).then_some(client))
+    if other {
+        return Ok(None);
+    }
+    // Not before: an engine of this process would have signals of its own.
+    client.end_on_signals()?;
+    Ok(Some(client))
 }
 
 fn run_alone<Work>(args: &EngineArgs, needs: Needs, work: Work) -> anyhow::Result<bool>
@@ -125,7 +126,7 @@ where
         .context("cannot start threads")?;
     std::thread::scope(|scope| {
         let client = scope.spawn(move || {
-            let (client, _) = Client::open(ours, None)?;
+            let (client, _) = Client::open(ours)?;
             work(client)
         });
         let mut ran = runtime.run(&mut service);

@@ -3,17 +3,17 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ebb_host::{Key, Update};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::sink::{Progress, Sink, Target};
 use super::{Command, Mailbox};
+use crate::machine::waker::Waker;
 
 /// Bytes of one flow that wait to be written. Above, its flow is paused; from the lower one on it
 /// goes on.
@@ -52,7 +52,7 @@ struct Queue {
     orders: Mutex<VecDeque<Order>>,
     /// The thread will not look again by itself.
     asleep: AtomicBool,
-    bell: OwnedFd,
+    bell: Waker,
 }
 
 /// Shared by all threads.
@@ -76,8 +76,7 @@ impl Queue {
     fn push(&self, order: Order, urgent: bool) {
         lock(&self.orders).push_back(order);
         if urgent || self.asleep.swap(false, Ordering::SeqCst) {
-            // Fails only when the counter is full, and then the bell rings anyway.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            self.bell.wake();
         }
     }
 }
@@ -91,11 +90,10 @@ impl Sinks {
         });
         let mut queues = Vec::new();
         for index in 0..THREADS {
-            let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
             let queue = Arc::new(Queue {
                 orders: Mutex::new(VecDeque::new()),
                 asleep: AtomicBool::new(false),
-                bell: rustix::event::eventfd(0, flags)?,
+                bell: Waker::new()?,
             });
             queues.push(queue.clone());
             let shared = shared.clone();
@@ -386,7 +384,8 @@ impl Worker {
             .collect();
         drop(polled);
         if ready[0] {
-            let _ = rustix::io::read(&queue.bell, &mut [0u8; 8]);
+            queue.bell.drain();
+            queue.bell.take();
         }
         for (id, _) in blocked.iter().zip(&ready[1..]).filter(|(_, ready)| **ready) {
             self.last_work = Instant::now();

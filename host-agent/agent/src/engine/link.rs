@@ -71,8 +71,8 @@ impl Link {
             ..Default::default()
         };
         let socket = PacketSocket::open(&interface.name, &options).map_err(|error| {
-            let hint = match error.raw_os_error() {
-                Some(libc::EPERM) => "; run as root or with CAP_NET_RAW",
+            let hint = match error.kind() {
+                io::ErrorKind::PermissionDenied => "; run as root or with CAP_NET_RAW",
                 _ => "",
             };
             let name = &interface.name;
@@ -146,8 +146,7 @@ impl Link {
             Ok(batch) => batch,
             // It may come up again; until then flows time out. One that was deleted will not.
             Err(error)
-                if error.raw_os_error() == Some(libc::ENETDOWN)
-                    && self.socket.interface_exists() =>
+                if error.kind() == io::ErrorKind::NetworkDown && self.socket.interface_exists() =>
             {
                 tracing::warn!("interface `{}` is down", self.interface.name);
                 return Ok(false);
@@ -284,7 +283,7 @@ impl Link {
             PollFd::readable(self.socket.as_fd()).or_writable(for_room),
             PollFd::readable(waker.as_fd()),
         ];
-        wait(&mut fds, patience.map(std::time::Duration::from), None)?;
+        wait(&mut fds, patience.map(std::time::Duration::from))?;
         if fds[1].is_readable() {
             waker.drain();
         }

@@ -95,8 +95,8 @@ impl Runtime {
         params.nic.mtu_bytes = params.nic.mtu_bytes.min(interface.mtu_bytes);
         let hops = NextHops::read(&interface)?;
         let link = Link::open(interface, hops, &params)?;
-        let waker = Waker::new().context("cannot create an eventfd")?;
-        let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
+        let waker = Waker::new().context("cannot create a pipe")?;
+        let signals = Signals::install(&waker).context("cannot handle signals")?;
         let workers = Workers::start(params.engine.worker_threads(), &waker)
             .context("cannot start the worker threads")?;
         // After the workers, which shall not run in real time.

@@ -2,7 +2,6 @@
 //! the kernel and other agents out of its way.
 
 pub mod clock;
-pub mod file_lock;
 pub mod interface;
 mod ip_command;
 pub mod kernel_rules;

@@ -10,10 +10,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use ebb_printable::printable;
 use ebb_transport::object::ObjectSource;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, ResolveFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags};
 use rustix::io::Errno;
-
-use crate::machine::file_lock::try_lock;
 
 /// A file to be sent, read piece by piece.
 pub struct FileSource {
@@ -85,6 +83,10 @@ impl ObjectSource for FileSource {
 const TEMPORARY_PREFIX: &str = ".ebb-";
 const TEMPORARY_SUFFIX: &str = ".part";
 
+/// The lock of a receiver on its file: it fails at once if another one has it, and the kernel lets go
+/// of it however its holder ends.
+const EXCLUSIVE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
+
 fn is_temporary(name: &str) -> bool {
     name.starts_with(TEMPORARY_PREFIX)
 }
@@ -144,7 +146,7 @@ impl Temporary {
             path,
         };
         // A file system without locks only keeps more of what a killed receiver leaves.
-        let _ = try_lock(&temporary.file);
+        let _ = rustix::fs::flock(&temporary.file, EXCLUSIVE);
         Ok(temporary)
     }
 
@@ -231,7 +233,7 @@ pub fn remove_leftovers(dir: &Path) -> io::Result<()> {
         // link that took its place points to.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         if let Ok(file) = rustix::fs::open(entry.path(), flags, Mode::empty())
-            && try_lock(&File::from(file)).unwrap_or(false)
+            && rustix::fs::flock(&file, EXCLUSIVE).is_ok()
         {
             let _ = std::fs::remove_file(entry.path());
         }

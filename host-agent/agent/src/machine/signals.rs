@@ -1,59 +1,66 @@
-//! SIGINT and SIGTERM ask the agent to end: whatever thread the kernel interrupts, the handler
-//! notes it and wakes the engine.
+//! Signals that ask the agent for something: whatever thread the kernel interrupts, the signal is
+//! noted and the engine woken.
 
-use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::machine::waker::{Waker, wake_descriptor};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::low_level::{pipe, unregister};
+use signal_hook::{SigId, flag};
 
-static ASKED_TO_END: AtomicBool = AtomicBool::new(false);
-/// The descriptor of the waker of the engine of this process, or -1.
-static ENGINE: AtomicI32 = AtomicI32::new(-1);
+use crate::machine::waker::Waker;
 
-extern "C" fn note(_: libc::c_int) {
-    // SAFETY: the location of this thread's errno is always valid. The thread that was interrupted
-    // may be about to look at it.
-    let errno = unsafe { *libc::__errno_location() };
-    ASKED_TO_END.store(true, Ordering::SeqCst);
-    let engine = ENGINE.load(Ordering::SeqCst);
-    if engine >= 0 {
-        wake_descriptor(engine);
-    }
-    // SAFETY: as above.
-    unsafe { *libc::__errno_location() = errno };
-}
-
-/// Signals wake the engine as long as this lives.
+/// Signals are noted, and have no other effect, as long as this lives.
 pub struct Signals {
-    _waker: Waker,
+    end: Arc<AtomicBool>,
+    report: Arc<AtomicBool>,
+    handlers: Vec<SigId>,
 }
 
 impl Signals {
-    pub fn install(waker: Waker) -> std::io::Result<Self> {
-        ENGINE.store(waker.as_fd().as_raw_fd(), Ordering::SeqCst);
-        for signal in [libc::SIGINT, libc::SIGTERM] {
-            // SAFETY: `sigaction` is plain data for which zeroes are valid; the pointer is to a
-            // local that outlives the call; the handler is async-signal-safe.
-            let result = unsafe {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = note as extern "C" fn(libc::c_int) as libc::sighandler_t;
-                action.sa_flags = libc::SA_RESTART;
-                libc::sigaction(signal, &raw const action, std::ptr::null_mut())
-            };
-            if result != 0 {
-                return Err(std::io::Error::last_os_error());
-            }
+    /// Has SIGINT and SIGTERM ask the agent to end.
+    pub fn install(waker: &Waker) -> io::Result<Self> {
+        let mut signals = Signals {
+            end: Arc::default(),
+            report: Arc::default(),
+            handlers: Vec::new(),
+        };
+        for signal in [SIGINT, SIGTERM] {
+            signals.note(signal, signals.end.clone(), waker)?;
         }
-        Ok(Signals { _waker: waker })
+        Ok(signals)
+    }
+
+    /// Has SIGUSR1 ask for a report, too.
+    pub fn install_with_reports(waker: &Waker) -> io::Result<Self> {
+        let mut signals = Self::install(waker)?;
+        signals.note(SIGUSR1, signals.report.clone(), waker)?;
+        Ok(signals)
+    }
+
+    /// The flag is set before the engine is woken, which then sees it.
+    fn note(&mut self, signal: i32, flag: Arc<AtomicBool>, waker: &Waker) -> io::Result<()> {
+        self.handlers.push(flag::register(signal, flag)?);
+        let woken = pipe::register(signal, waker.for_signals()?)?;
+        self.handlers.push(woken);
+        Ok(())
     }
 
     pub fn asked_to_end(&self) -> bool {
-        ASKED_TO_END.load(Ordering::SeqCst)
+        self.end.load(Ordering::SeqCst)
+    }
+
+    /// Whether a report was asked for since the last call.
+    pub fn take_report(&self) -> bool {
+        self.report.swap(false, Ordering::SeqCst)
     }
 }
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        ENGINE.store(-1, Ordering::SeqCst);
+        for handler in self.handlers.drain(..) {
+            unregister(handler);
+        }
     }
 }

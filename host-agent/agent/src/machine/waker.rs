@@ -1,47 +1,48 @@
-//! Wakes the engine from other threads and from signal handlers.
+//! Wakes the engine from other threads and on signals.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ebb_packet_io::{PollFd, wait};
 use ebb_units::Duration;
 
-/// Ends the engine's sleep. Waking twice before it looks is waking once.
+/// Ends the engine's sleep: a pipe that has something to read. Waking twice before the engine looks
+/// is waking once.
 #[derive(Clone, Debug)]
 pub struct Waker(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    fd: OwnedFd,
+    reader: PipeReader,
+    writer: PipeWriter,
     /// Somebody woke the engine, and it has not looked yet: looking costs no system call.
     woken: AtomicBool,
 }
 
 impl Waker {
     pub fn new() -> io::Result<Self> {
-        // SAFETY: no pointers; the result is checked before it is owned.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a fresh descriptor that nothing else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let (reader, writer) = io::pipe()?;
         let woken = AtomicBool::new(false);
-        Ok(Waker(Arc::new(Shared { fd, woken })))
+        Ok(Waker(Arc::new(Shared {
+            reader,
+            writer,
+            woken,
+        })))
     }
 
     pub fn wake(&self) {
         if !self.0.woken.swap(true, Ordering::AcqRel) {
-            wake_descriptor(self.0.fd.as_raw_fd());
+            // Fails only when the pipe is full, and then the engine is awake.
+            let _ = (&self.0.writer).write(&[0]);
         }
     }
 
     /// Sleeps until somebody wakes us, at most so long.
     pub fn wait(&self, patience: Duration) -> io::Result<()> {
         let mut fds = [PollFd::readable(self.as_fd())];
-        wait(&mut fds, Some(patience.into()), None)?;
+        wait(&mut fds, Some(patience.into()))?;
         if fds[0].is_readable() {
             self.drain();
         }
@@ -53,34 +54,23 @@ impl Waker {
         self.0.woken.swap(false, Ordering::AcqRel)
     }
 
-    /// Makes the descriptor unready, so that sleeping works again. To be called before
-    /// [`take`](Self::take): who wakes in between is found by that.
+    /// Makes the descriptor unready, so that sleeping works again. To be called when it is readable
+    /// and before [`take`](Self::take): who wakes in between is found by that.
     pub fn drain(&self) {
-        let mut count = 0u64;
-        // SAFETY: the pointer and the length describe `count`, which outlives the call. Nothing to
-        // read is EAGAIN and just as well.
-        unsafe {
-            libc::read(
-                self.0.fd.as_raw_fd(),
-                (&raw mut count).cast(),
-                size_of::<u64>(),
-            )
-        };
+        // A wake-up and each signal since the last look are one byte each; more are read next time.
+        let _ = (&self.0.reader).read(&mut [0; 64]);
+    }
+
+    /// For signal handlers, which write a byte to it.
+    pub fn for_signals(&self) -> io::Result<OwnedFd> {
+        Ok(self.0.writer.try_clone()?.into())
     }
 }
 
 impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.fd.as_fd()
+        self.0.reader.as_fd()
     }
-}
-
-/// For signal handlers: nothing but one `write`, which is async-signal-safe.
-pub fn wake_descriptor(fd: libc::c_int) {
-    let one = 1u64;
-    // SAFETY: the pointer and the length describe `one`, which outlives the call. It fails only
-    // when the counter is at its limit, and then the engine is awake.
-    unsafe { libc::write(fd, (&raw const one).cast(), size_of::<u64>()) };
 }
 
 #[cfg(test)]
@@ -98,6 +88,7 @@ mod tests {
         })
         .join()
         .unwrap();
+        waker.wait(Duration::MAX).unwrap();
         assert!(waker.take());
         assert!(!waker.take());
     }

@@ -124,8 +124,8 @@ impl Host {
     ) -> anyhow::Result<bool> {
         let lateness = Duration::from_micros(args.lateness_us.into());
         let output = Output::new(args.json);
-        let waker = Waker::new().context("cannot create an eventfd")?;
-        let signals = Signals::install(waker.clone()).context("cannot handle signals")?;
+        let waker = Waker::new().context("cannot create a pipe")?;
+        let signals = Signals::install(&waker).context("cannot handle signals")?;
         let ring = ReceiveRing::map(&self.socket, RING_BYTES).context("no receive ring")?;
         let mut sink = Sink::new(self.interface.mac, ring);
         ebb_packet_io::wake_up_on_time();
@@ -206,7 +206,7 @@ impl Host {
             PollFd::readable(self.socket.as_fd()),
         ];
         let polled = if coalesced { &mut fds[..1] } else { &mut fds };
-        wait(polled, patience.map(std::time::Duration::from), None).context("cannot sleep")
+        wait(polled, patience.map(std::time::Duration::from)).context("cannot sleep")
     }
 }
 

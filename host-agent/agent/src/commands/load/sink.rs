@@ -68,7 +68,7 @@ impl Sink {
         let any = received.context("cannot receive")?.frames > 0;
         // Unless it is read, an error wakes the process again and again.
         if !any && let Some(error) = socket.take_error().context("cannot receive")? {
-            let down = error.raw_os_error() == Some(libc::ENETDOWN);
+            let down = error.kind() == std::io::ErrorKind::NetworkDown;
             if !down || !socket.interface_exists() {
                 return Err(error).context("cannot receive");
             }

@@ -12,8 +12,9 @@ use ebb_units::{Duration, Instant};
 
 use super::exit::Exit;
 use super::side::Side;
-use super::signals::{Signal, SignalFd};
 use crate::machine::clock;
+use crate::machine::signals::Signals;
+use crate::machine::waker::Waker;
 
 /// Frames per system call.
 const BATCH: usize = 32;
@@ -25,7 +26,8 @@ const DRAIN: Duration = Duration::from_millis(500);
 pub struct Bridge {
     pub inside: Side,
     pub outside: Side,
-    signals: SignalFd,
+    waker: Waker,
+    signals: Signals,
     buffers: ReceiveBuffers,
     pub exit: Exit,
     /// Buffers for frames that are due, used again and again.
@@ -36,15 +38,15 @@ pub struct Bridge {
 
 impl Bridge {
     pub fn new(
-        inside: Side,
-        outside: Side,
+        (waker, signals): (Waker, Signals),
+        (inside, outside): (Side, Side),
         pacer: FramePacer,
-        signals: SignalFd,
         spin: Duration,
     ) -> Self {
         Bridge {
             inside,
             outside,
+            waker,
             signals,
             buffers: ReceiveBuffers::new(BATCH, MAX_OFFLOADED_FRAME_BYTES),
             exit: Exit::new(pacer),
@@ -59,11 +61,11 @@ impl Bridge {
         loop {
             self.sleep(more)?;
             more = self.forward()?;
-            while let Some(signal) = self.signals.next() {
-                match signal {
-                    Signal::Report => report(self),
-                    Signal::End => return self.drain(),
-                }
+            if self.signals.take_report() {
+                report(self);
+            }
+            if self.signals.asked_to_end() {
+                return self.drain();
             }
         }
     }
@@ -79,9 +81,13 @@ impl Bridge {
         let mut polled = [
             PollFd::readable(self.inside.fd()),
             PollFd::readable(self.outside.fd()),
-            PollFd::readable(self.signals.as_fd()),
+            PollFd::readable(self.waker.as_fd()),
         ];
-        wait(&mut polled, patience.map(Into::into), None).context("cannot sleep")
+        wait(&mut polled, patience.map(Into::into)).context("cannot sleep")?;
+        if polled[2].is_readable() {
+            self.waker.drain();
+        }
+        Ok(())
     }
 
     /// Everything that can be done now. True: more waits to be read.
@@ -162,7 +168,7 @@ impl Bridge {
                 break;
             }
             let patience = due.min(end).since(now);
-            wait(&mut [], Some(patience.into()), None).context("cannot sleep")?;
+            wait(&mut [], Some(patience.into())).context("cannot sleep")?;
             self.send_due(clock::now());
         }
         Ok(())

@@ -11,7 +11,6 @@ mod bridge;
 mod cut;
 mod exit;
 mod side;
-mod signals;
 #[cfg(test)]
 mod testing;
 
@@ -26,9 +25,10 @@ use serde::Serialize;
 
 use crate::engine::params::Params;
 use crate::machine::clock;
+use crate::machine::signals::Signals;
+use crate::machine::waker::Waker;
 use bridge::Bridge;
 use side::{Side, SideCounters};
-use signals::SignalFd;
 
 #[derive(Args, Debug)]
 pub struct PaceArgs {
@@ -78,14 +78,14 @@ pub fn run(args: &PaceArgs) -> anyhow::Result<bool> {
     );
     let params = Params::read(args.params.as_deref())?;
     // First: a signal that comes from now on ends the bridge in good order.
-    let signals = SignalFd::open().context("cannot handle signals")?;
+    let waker = Waker::new().context("cannot create a pipe")?;
+    let signals = Signals::install_with_reports(&waker).context("cannot handle signals")?;
     params.engine.prepare_thread()?;
     let seed = args.protocol_seed.unwrap_or_else(rand::random);
     let mut bridge = Bridge::new(
-        Side::open(&args.inside)?,
-        Side::open(&args.outside)?,
+        (waker, signals),
+        (Side::open(&args.inside)?, Side::open(&args.outside)?),
         FramePacer::new(&params.pacer, seed),
-        signals,
         Duration::from_micros(params.engine.spin_microseconds.into()),
     );
     print(args.json, r#"{"event":"ready"}"#, "ready");

@@ -1,11 +1,13 @@
 //! One of the two interfaces.
 
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, bail};
 use ebb_packet_io::{
     Audience, Batch, OutgoingFrame, PacketSocket, ReceiveBuffers, SendError, SocketOptions,
 };
+use rustix::io::Errno;
 use serde::Serialize;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -37,9 +39,9 @@ impl Side {
             ..SocketOptions::default()
         };
         let socket = PacketSocket::open(name, &options).map_err(|error| {
-            let hint = match error.raw_os_error() {
-                Some(libc::EPERM) => "; run as root or with CAP_NET_RAW",
-                Some(libc::ENODEV) => "; `ip link` lists those of this network namespace",
+            let hint = match Errno::from_io_error(&error) {
+                Some(Errno::PERM) => "; run as root or with CAP_NET_RAW",
+                Some(Errno::NODEV) => "; `ip link` lists those of this network namespace",
                 _ => "",
             };
             anyhow::Error::new(error).context(format!("cannot open interface `{name}`{hint}"))
@@ -73,7 +75,7 @@ impl Side {
                 if !self.socket.interface_exists() {
                     bail!("interface `{}` has vanished", self.name);
                 }
-                if error.raw_os_error() == Some(libc::ENETDOWN) {
+                if error.kind() == ErrorKind::NetworkDown {
                     return Ok(None);
                 }
                 Err(error).with_context(|| format!("cannot receive on `{}`", self.name))
