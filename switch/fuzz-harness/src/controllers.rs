@@ -1,7 +1,7 @@
 //! What several controllers of one switch may say: on their streams, in writes and in pushes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arbitrary::{Result, Unstructured};
 use ebb_p4runtime::proto::config::P4Info;
@@ -9,13 +9,10 @@ use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
 use ebb_p4runtime::proto::p4::stream_message_request::Update as Say;
 use ebb_p4runtime::proto::p4::stream_message_response::Update as Hear;
-use ebb_p4runtime::{Device, Event, Job, Sessions, Switch, TraceRequest, TraceSink};
+use ebb_p4runtime::{Event, Plain, Sessions};
 use ebb_pipeline::{Digest, Pipeline};
-use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
-use ebb_units::Instant;
 use prost::Message;
 use prost_types::Any;
-use tokio::sync::mpsc::Sender;
 use tonic::{Code, Status};
 
 use crate::bytes::{number, popular};
@@ -30,10 +27,10 @@ const ROLES: [&str; 3] = ["", "a", "b"];
 /// the one that the specification says; it alone may write and push, and everybody knows whether he is it.
 pub fn controllers(target: &Target, bytes: &[u8]) {
     let mut input = Unstructured::new(bytes);
-    let device = Arc::new(Mutex::new(Plain::new()));
+    let device = Arc::new(Plain::new(DEVICE_ID));
     let mut all = Controllers {
         target,
-        sessions: Sessions::new(Arc::new(Shared(device.clone()))).expect("a runtime"),
+        sessions: Sessions::new(device.clone()).expect("a runtime"),
         device,
         roles: BTreeMap::new(),
         streams: BTreeMap::new(),
@@ -64,7 +61,7 @@ impl Role {
 struct Controllers<'a> {
     target: &'a Target,
     sessions: Sessions,
-    device: Arc<Mutex<Plain>>,
+    device: Arc<Plain>,
     roles: BTreeMap<&'static str, Role>,
     /// With the role that each has, and whether it was told to be the primary.
     streams: BTreeMap<u64, Option<(&'static str, bool)>>,
@@ -192,10 +189,10 @@ impl Controllers<'_> {
         let ends = message.is_none();
         let is_packet = matches!(message, Some(Say::Packet(_)));
         let message = p4::StreamMessageRequest { update: message };
-        let sent = lock(&self.device).packets_out;
+        let sent = self.device.packets_out();
         let said = self.sessions.say(id, message);
         assert_eq!(said.is_err(), ends, "{said:?}");
-        let sent = lock(&self.device).packets_out - sent;
+        let sent = self.device.packets_out() - sent;
         assert!(
             sent == 0 || sent == 1 && is_packet && self.is_primary(id) && self.has_program(),
             "{sent} packets out by {id}"
@@ -213,7 +210,7 @@ impl Controllers<'_> {
     }
 
     fn has_program(&self) -> bool {
-        lock(&self.device).pipeline.is_some()
+        self.device.with_pipeline(|pipeline| pipeline.is_some())
     }
 
     fn say(&mut self, id: u64, update: Say) -> std::result::Result<(), Status> {
@@ -225,10 +222,8 @@ impl Controllers<'_> {
         let event = match input.arbitrary()? {
             true => Event::PacketIn(input.arbitrary()?),
             false => {
-                let digest = {
-                    let device = lock(&self.device);
-                    device.pipeline.as_ref().map(|p| p.digest("learned_t"))
-                };
+                let of_program = |p: &Pipeline| p.digest("learned_t");
+                let digest = self.device.with_pipeline(|p| p.map(of_program));
                 let Some(Ok(digest)) = digest else {
                     return Ok(());
                 };
@@ -304,7 +299,7 @@ impl Controllers<'_> {
             config: Some(config),
             ..Default::default()
         };
-        let installs = lock(&self.device).installs;
+        let installs = self.device.installs();
         let found = self.sessions.push(request).err().map(|s| s.code());
         if let Some(code) = self.expected(role, election) {
             assert_eq!(found, Some(code), "a push of '{role}'");
@@ -315,7 +310,7 @@ impl Controllers<'_> {
             );
         }
         let done = found.is_none() && action != Action::Verify;
-        let now = lock(&self.device).installs;
+        let now = self.device.installs();
         assert_eq!(now, installs + usize::from(done));
         Ok(())
     }
@@ -357,75 +352,4 @@ fn uint128(id: u128) -> p4::Uint128 {
         high: (id >> 64) as u64,
         low: id as u64,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().expect("nothing has panicked")
-}
-
-/// A switch without ports.
-struct Plain {
-    pipeline: Option<Pipeline>,
-    traffic: TrafficManagerConfig,
-    installs: usize,
-    packets_out: usize,
-}
-
-impl Plain {
-    fn new() -> Self {
-        Self {
-            pipeline: None,
-            traffic: TrafficManagerConfig::like_bmv2(1),
-            installs: 0,
-            packets_out: 0,
-        }
-    }
-}
-
-impl Switch for Plain {
-    fn now(&self) -> Instant {
-        Instant::ZERO
-    }
-    fn pipeline(&mut self) -> Option<&mut Pipeline> {
-        self.pipeline.as_mut()
-    }
-    fn install(&mut self, pipeline: Pipeline) {
-        self.pipeline = Some(pipeline);
-        self.installs += 1;
-    }
-    fn packet_out(&mut self, _: Vec<u8>) {
-        self.packets_out += 1;
-    }
-    fn traffic_config(&self) -> &TrafficManagerConfig {
-        &self.traffic
-    }
-    fn set_traffic_config(
-        &mut self,
-        _: TrafficManagerConfig,
-    ) -> std::result::Result<(), ConfigError> {
-        Ok(())
-    }
-    fn traffic_statistics(&self) -> Vec<PortStatistics> {
-        Vec::new()
-    }
-    fn reset_traffic_statistics(&mut self) {}
-    fn other_drops(&self) -> Vec<(u16, String, Count)> {
-        Vec::new()
-    }
-    fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
-        false
-    }
-}
-
-/// Its jobs run at once.
-struct Shared(Arc<Mutex<Plain>>);
-
-impl Device for Shared {
-    fn id(&self) -> u64 {
-        DEVICE_ID
-    }
-    fn submit(&self, job: Job) {
-        job(&mut *lock(&self.0));
-    }
-    fn subscribe(&self, _: Sender<Event>) {}
 }

@@ -111,55 +111,15 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain::Plain;
     use tonic::Code;
-
-    /// Jobs are run at once, by a switch that nobody asks anything.
-    struct Idle;
-
-    impl Device for Idle {
-        fn id(&self) -> u64 {
-            1
-        }
-        fn submit(&self, job: Job) {
-            job(&mut IdleSwitch(TrafficManagerConfig::like_bmv2(1)));
-        }
-        fn subscribe(&self, _: mpsc::Sender<Event>) {}
-    }
-
-    struct IdleSwitch(TrafficManagerConfig);
-
-    impl Switch for IdleSwitch {
-        fn now(&self) -> Instant {
-            Instant::ZERO
-        }
-        fn pipeline(&mut self) -> Option<&mut Pipeline> {
-            None
-        }
-        fn install(&mut self, _: Pipeline) {}
-        fn packet_out(&mut self, _: Vec<u8>) {}
-        fn traffic_config(&self) -> &TrafficManagerConfig {
-            &self.0
-        }
-        fn set_traffic_config(&mut self, _: TrafficManagerConfig) -> Result<(), ConfigError> {
-            Ok(())
-        }
-        fn traffic_statistics(&self) -> Vec<PortStatistics> {
-            Vec::new()
-        }
-        fn reset_traffic_statistics(&mut self) {}
-        fn other_drops(&self) -> Vec<(u16, String, Count)> {
-            Vec::new()
-        }
-        fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
-            false
-        }
-    }
 
     #[tokio::test]
     async fn a_request_that_panics_is_an_internal_error() {
-        let done = call(&Idle, |switch| switch.now()).await;
+        let switch = Plain::new(1);
+        let done = call(&switch, |switch| switch.now()).await;
         assert_eq!(done.unwrap(), Instant::ZERO);
-        let panicked = call(&Idle, |_| panic!("as a test")).await;
+        let panicked = call(&switch, |_| panic!("as a test")).await;
         let status: Result<(), Status> = panicked;
         assert_eq!(status.unwrap_err().code(), Code::Internal);
     }

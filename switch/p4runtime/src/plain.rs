@@ -1,0 +1,98 @@
+//! A switch that forwards nothing.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ebb_pipeline::Pipeline;
+use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
+use ebb_units::Instant;
+use tokio::sync::mpsc;
+
+use crate::device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
+
+/// It has no ports, its clock stands still, and jobs are done at once, by whoever brings them. For
+/// [`Sessions`](crate::Sessions), which look at what of a controller's messages reaches the switch.
+pub struct Plain {
+    id: u64,
+    switch: Mutex<PlainSwitch>,
+}
+
+struct PlainSwitch {
+    pipeline: Option<Pipeline>,
+    traffic: TrafficManagerConfig,
+    installs: usize,
+    packets_out: usize,
+}
+
+impl Plain {
+    pub fn new(id: u64) -> Self {
+        Self {
+            id,
+            switch: Mutex::new(PlainSwitch {
+                pipeline: None,
+                traffic: TrafficManagerConfig::like_bmv2(1),
+                installs: 0,
+                packets_out: 0,
+            }),
+        }
+    }
+
+    /// How many programs it was given.
+    pub fn installs(&self) -> usize {
+        self.switch().installs
+    }
+
+    /// How many frames came to its CPU port.
+    pub fn packets_out(&self) -> usize {
+        self.switch().packets_out
+    }
+
+    pub fn with_pipeline<R>(&self, f: impl FnOnce(Option<&Pipeline>) -> R) -> R {
+        f(self.switch().pipeline.as_ref())
+    }
+
+    fn switch(&self) -> MutexGuard<'_, PlainSwitch> {
+        self.switch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Device for Plain {
+    fn id(&self) -> u64 {
+        self.id
+    }
+    fn submit(&self, job: Job) {
+        job(&mut *self.switch());
+    }
+    fn subscribe(&self, _: mpsc::Sender<Event>) {}
+}
+
+impl Switch for PlainSwitch {
+    fn now(&self) -> Instant {
+        Instant::ZERO
+    }
+    fn pipeline(&mut self) -> Option<&mut Pipeline> {
+        self.pipeline.as_mut()
+    }
+    fn install(&mut self, pipeline: Pipeline) {
+        self.pipeline = Some(pipeline);
+        self.installs += 1;
+    }
+    fn packet_out(&mut self, _: Vec<u8>) {
+        self.packets_out += 1;
+    }
+    fn traffic_config(&self) -> &TrafficManagerConfig {
+        &self.traffic
+    }
+    fn set_traffic_config(&mut self, _: TrafficManagerConfig) -> Result<(), ConfigError> {
+        Ok(())
+    }
+    fn traffic_statistics(&self) -> Vec<PortStatistics> {
+        Vec::new()
+    }
+    fn reset_traffic_statistics(&mut self) {}
+    fn other_drops(&self) -> Vec<(u16, String, Count)> {
+        Vec::new()
+    }
+    fn trace(&mut self, _: TraceRequest, _: TraceSink) -> bool {
+        false
+    }
+}
