@@ -15,16 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from ebb_controller.mechanism import Counter
 from finsy import (
     P4CounterEntry,
-    P4IndirectAction,
     P4MulticastGroupEntry,
     P4Schema,
-    P4TableAction,
     P4TableEntry,
-    P4TableMatch,
 )
-from finsy.p4schema import P4MatchType
 from finsy.proto import U128, p4r, p4r_grpc, rpc_status
 
 DEVICE_ID = 0
@@ -90,43 +87,35 @@ class ControlPlane:
             self._stream.cancel()
         self._channel.close()
 
-    def insert(
-        self, table: str, action: P4TableAction | P4IndirectAction, **match: Any
-    ) -> P4TableEntry:
-        """Adds an entry. Ranges and ternary matches get priority 10."""
-        kinds = {field.match_type for field in self._schema.tables[table].match_fields}
-        priority = 10 if kinds & {P4MatchType.RANGE, P4MatchType.TERNARY} else 0
-        entry = P4TableEntry(table, match=P4TableMatch(match), action=action, priority=priority)
+    def insert(self, entry: P4TableEntry) -> None:
+        """Adds an entry."""
         self._write(+entry)
-        return entry
 
-    def delete(self, table: str, **match: Any) -> None:
-        """Removes an entry."""
-        self._write(-P4TableEntry(table, match=P4TableMatch(match)))
-
-    def set_default(self, table: str, action: P4TableAction) -> None:
-        """Replaces the default action of a table."""
-        self._write(~P4TableEntry(table, is_default_action=True, action=action))
+    def modify(self, entry: P4TableEntry) -> None:
+        """Replaces the action of an entry, or the default action of a table."""
+        self._write(~entry)
 
     def multicast_group(self, group: int, ports: list[int]) -> None:
         """Adds a multicast group."""
         self._write(+P4MulticastGroupEntry(group, replicas=[(port, 1) for port in ports]))
 
-    def counter(self, name: str, index: int) -> Count:
+    def counter(self, counter: Counter, index: int) -> Count:
         """Reads a cell of an indirect counter."""
-        entity = P4CounterEntry(name, index=index).encode(self._schema)
+        entity = P4CounterEntry(counter.name, index=index).encode(self._schema)
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[entity])
         for reply in self._read(request):
             for answer in reply.entities:
                 entry = P4CounterEntry.decode(answer, self._schema)
                 return Count(entry.packet_count, entry.byte_count)
-        raise ControlPlaneError(f"counter {name}[{index}]: the switch returned nothing")
+        raise ControlPlaneError(f"counter {counter.name}[{index}]: the switch returned nothing")
 
-    def wait_for_count(self, name: str, index: int, packets: int, seconds: float = 5.0) -> Count:
+    def wait_for_count(
+        self, counter: Counter, index: int, packets: int, seconds: float = 5.0
+    ) -> Count:
         """Reads a counter until it says `packets`, or the time is over."""
         deadline = time.monotonic() + seconds
         while True:
-            count = self.counter(name, index)
+            count = self.counter(counter, index)
             if count.packets == packets or time.monotonic() > deadline:
                 return count
             time.sleep(0.01)

@@ -10,11 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import ptf
 from control_plane import ControlPlane
-from ebb_controller.drop_reason import DropReason
+from ebb_controller.drop_reason import REASONS
+from ebb_controller.mechanism import Counter
+from ebb_controller.mechanisms.counters import DROPPED, PORT_OUT
+from ebb_controller.mechanisms.route import IPV4_ROUTE, SET_MULTICAST_GROUP, next_hop
+from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
+from ebb_controller.mechanisms.trimming import TRIMMING
 from ebb_scapy import Dscp
 from finsy import P4IndirectAction, P4TableAction
 from frames import host_ip, host_mac, routed, switch_mac, udp
@@ -30,11 +35,6 @@ ARRIVAL_SECONDS = 5.0
 
 CONTROL_QUEUE = 7
 DATA_QUEUE = 0
-
-
-def action(name: str, **arguments: Any) -> P4TableAction:
-    """A table action."""
-    return P4TableAction(name, **arguments)
 
 
 class FabricTest(BaseTest):  # type: ignore[misc]
@@ -77,25 +77,34 @@ class FabricTest(BaseTest):  # type: ignore[misc]
 
     # Tables
 
-    def next_hop(self, port: int) -> P4TableAction:
-        """The action that routes to the host on `port`, with its MAC address."""
-        return action("set_next_hop", port=port, src_mac=switch_mac(port), dst_mac=host_mac(port))
-
     def route(self, prefix: str, *ports: int) -> None:
         """Installs a route over one port, or over all of them as an ECMP group."""
-        members = [(1, self.next_hop(port)) for port in ports]
-        self.control.insert("ipv4_route", P4IndirectAction(members), dst=prefix)
+        members = [(1, next_hop(port, switch_mac(port), host_mac(port))) for port in ports]
+        self.control.insert(IPV4_ROUTE.entry_for({"dst": prefix}, P4IndirectAction(members)))
+
+    def route_to_group(self, address: str, group: int, ports: list[int]) -> None:
+        """Installs a multicast group of these ports, and the route of its address."""
+        self.control.multicast_group(group, ports)
+        to_group = P4TableAction(SET_MULTICAST_GROUP, group=group)
+        self.control.insert(IPV4_ROUTE.entry_for({"dst": f"{address}/32"}, to_group))
+
+    def trim(self, size: int, dscp: int = Dscp.TRIMMED) -> None:
+        """Has all ports keep `size` bytes of what they trim."""
+        self.control.modify(TRIMMING.default(size=size, dscp_value=dscp, queue_index=CONTROL_QUEUE))
 
     def classes(self, *, data_queue: int = DATA_QUEUE, spray: bool = False, mlfq: int = 0) -> None:
         """Installs the traffic classes of docs/wire-format.md."""
 
         def add(dscp: int, queue: int, *, trimmable: bool = False, mode: int = 0) -> None:
             self.control.insert(
-                "traffic_class",
-                action("set_traffic_class", queue=queue, spray=int(spray and dscp != 0),
-                       trimmable=int(trimmable), mlfq=mode),
-                dscp=dscp,
-            )  # fmt: skip
+                TRAFFIC_CLASS.entry(
+                    {"dscp": dscp},
+                    queue=queue,
+                    spray=int(spray and dscp != 0),
+                    trimmable=int(trimmable),
+                    mlfq=mode,
+                )
+            )
 
         add(Dscp.DEFAULT, DATA_QUEUE)
         add(Dscp.TRIMMABLE, data_queue, trimmable=True, mode=mlfq)
@@ -108,6 +117,11 @@ class FabricTest(BaseTest):  # type: ignore[misc]
         """Sends frames into a port of the switch."""
         for frame in frames:
             self.dataplane.send(0, port, frame)
+
+    def occupy(self, port: int, frame: bytes) -> None:
+        """Sends the first frame to a slow port, and waits until it is on the link."""
+        self.send(1, frame)
+        self.expect_count(PORT_OUT, port, 1)
 
     def receive(self, port: int, seconds: float = ARRIVAL_SECONDS) -> bytes:
         """The next frame out of a port."""
@@ -146,14 +160,14 @@ class FabricTest(BaseTest):  # type: ignore[misc]
 
     # Counters
 
-    def expect_count(self, counter: str, index: int, packets: int) -> None:
+    def expect_count(self, counter: Counter, index: int, packets: int) -> None:
         """Checks that a counter has so many packets, at once or within some seconds."""
         count = self.control.wait_for_count(counter, index, packets)
-        self.assertEqual(count.packets, packets, f"{counter}[{index}]")
+        self.assertEqual(count.packets, packets, f"{counter.name}[{index}]")
 
-    def expect_drops(self, reason: DropReason, packets: int) -> None:
+    def expect_drops(self, reason: str, packets: int) -> None:
         """Checks that the program dropped so many packets for this reason."""
-        self.expect_count("dropped", int(reason), packets)
+        self.expect_count(DROPPED, REASONS[reason], packets)
 
 
 def _difference(expected: bytes, received: bytes) -> str:

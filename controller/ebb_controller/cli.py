@@ -19,8 +19,8 @@ from ebb_topologies.text import printable
 from rich.console import Console
 
 from ebb_controller.controller import CONNECT_SECONDS, Controller, Event, Program
+from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup, check
-from ebb_controller.parameters import FabricParameters
 from ebb_controller.reconcile import ControllerError
 from ebb_controller.scheme import load_scheme
 from ebb_controller.statistics import show, snapshot

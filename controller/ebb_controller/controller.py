@@ -25,8 +25,9 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from ebb_controller.encoding import Encoder
+from ebb_controller.mechanism import counter_names, missing
+from ebb_controller.mechanisms import MECHANISMS, FabricParameters
 from ebb_controller.multicast import MulticastGroup, check
-from ebb_controller.parameters import FabricParameters
 from ebb_controller.plan import plan
 from ebb_controller.reconcile import Change, ControllerError, Held, messages, reconcile
 from ebb_controller.site import DepthUnit, Site
@@ -51,8 +52,8 @@ class Program:
     json: Path
 
     def check(self) -> p4i.P4Info:
-        """Reads both files; raises `ControllerError` if one cannot be used. What they say is for
-        the switch to judge."""
+        """Reads both files; raises `ControllerError` if one cannot be used, or if the program lacks
+        what a mechanism names. All else is for the switch to judge."""
         found = p4i.P4Info()
         for path, parse in ((self.p4info, partial(_parse_p4info, found)), (self.json, json.loads)):
             try:
@@ -65,6 +66,10 @@ class Program:
                 raise ControllerError(
                     f"{path} is damaged ({error}): remove it and run `make build`"
                 ) from error
+        for lack in missing(MECHANISMS, found):
+            raise ControllerError(
+                f"{self.p4info}: {lack}, which the program does not have: compile p4src/fabric.p4"
+            )
         return found
 
 
@@ -168,6 +173,8 @@ class Controller:
     ) -> None:
         """With `traffic_managers`, the queues of `FabricParameters.ports` are installed too."""
         self._p4info = program.check()
+        self.counter_names = counter_names(MECHANISMS, self._p4info)
+        """All counters of the program."""
         self.topology = topology
         self.program = program
         self.depth_unit: DepthUnit = depth_unit
@@ -371,14 +378,14 @@ class Controller:
     async def _install(self, managed: _Managed, goal: _Goal) -> Change:
         name = managed.switch.name
         node = self.topology.switch(name)
-        site = Site(goal.topology, node, goal.parameters, self.depth_unit)
+        site = Site(goal.topology, node, goal.parameters, self.depth_unit, goal.multicast)
         if self.traffic_managers is not None:
             # Queues first, so that no entry names one that is missing.
             queues = traffic_manager_config(self.topology, node, goal.parameters.ports)
             if queues != managed.queues:
                 await self.traffic_managers.configure({name: queues})
                 managed.queues = queues
-        wanted = plan(site, goal.multicast)
+        wanted = plan(site)
         change, held = await reconcile(managed.switch, wanted, goal.encoder, managed.held)
         managed.held = held
         return change

@@ -20,7 +20,7 @@ from finsy.p4entity import decode_entity
 from finsy.p4schema import P4Schema
 from finsy.proto import p4r
 
-from ebb_controller.plan import Entity
+from ebb_controller.mechanism import Entity
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Groups of `multicast.p4`: which hosts, under which address, over which tree.
+"""Multicast groups: which hosts, under which address, over which tree.
 
 A group gets one tree of shortest paths. Its root is a switch whose farthest member is nearest: in a
 fat-tree a core if they are in several pods. Where several are equally near, a hash of the address
@@ -9,29 +9,15 @@ fabric that fell apart has a tree to the members in it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology
-from finsy import (
-    P4ActionProfileMember,
-    P4IndirectAction,
-    P4MulticastGroupEntry,
-    P4TableAction,
-    P4TableEntry,
-    P4TableMatch,
-)
-from finsy.p4entity import P4Replica
-
-from ebb_controller.site import Site
 
 MAX_GROUP = 0xFFFF
-FIRST_MEMBER = 1000
-"""Members of `ecmp` below are next hops, named by their port (1..510)."""
-
-Entity = P4ActionProfileMember | P4MulticastGroupEntry | P4TableEntry
+"""Highest number of a group: `mcast_grp` of v1model has 16 bits."""
 
 
 def group_address(receivers: Iterable[str]) -> str:
@@ -85,34 +71,6 @@ def check(groups: Sequence[MulticastGroup], topology: Topology) -> None:
                 "twice? Then one group is enough, any host can send to it"
             )
         addresses.add(group.address)
-
-
-def entries(site: Site, group: MulticastGroup) -> Iterator[Entity]:
-    """What one switch needs for a group.
-
-    A switch on the tree sends to all its tree ports (the program drops the replica that would go
-    back where the packet came from), any other switch sends towards the root.
-
-    The route names a member of `ecmp`, as all entries of a table with a selector must; an action
-    of its own would be a "one-shot", which P4Runtime servers do not mix with members and groups.
-    """
-    ports = tree_ports(site.topology, group, site.switch.name)
-    if not ports:
-        return
-    member = FIRST_MEMBER + group.group
-    yield P4MulticastGroupEntry(
-        group.group, replicas=[P4Replica(port, instance=1) for port in sorted(ports)]
-    )
-    yield P4ActionProfileMember(
-        "ecmp",
-        member_id=member,
-        action=P4TableAction("set_multicast_group", group=group.group),
-    )
-    yield P4TableEntry(
-        "ipv4_route",
-        match=P4TableMatch(dst=f"{group.address}/32"),
-        action=P4IndirectAction(member_id=member),
-    )
 
 
 def tree_ports(topology: Topology, group: MulticastGroup, switch: str) -> set[int]:

@@ -23,7 +23,8 @@ from finsy.p4entity import P4Entity, encode_entities
 from finsy.proto import p4r
 
 from ebb_controller.encoding import Encoded, Encoder, describe
-from ebb_controller.plan import INSERT_ORDER, Entity
+from ebb_controller.mechanism import Entity
+from ebb_controller.plan import INSERT_ORDER
 
 Held = Mapping[bytes, Encoded]
 """What a switch holds: entities by key, see `Encoded.key`."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from ebb_topologies.files import InputError, load, validate
 from pydantic import BaseModel, ConfigDict
 
-from ebb_controller.parameters import FabricParameters
+from ebb_controller.mechanisms import FabricParameters
 
-SCHEMES = Path(__file__).resolve().parents[2] / "experiments" / "schemes"
+SCHEMES = Path(str(files(__package__) / "schemes"))
+"""The folder of the schemes that have names: a link to experiments/schemes, in an installed package
+a copy."""
 
 Transport = Literal["reno", "reno-ecn", "dctcp", "hull", "ndp", "scdp"]
 

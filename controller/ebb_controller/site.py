@@ -4,36 +4,50 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from ebb_topologies.model import Host, Switch, Topology
 
-from ebb_controller.parameters import FabricParameters
+from ebb_controller.multicast import MulticastGroup
+from ebb_controller.parameters import Parameters
 
 DepthUnit = Literal["bytes", "packets"]
+
+P = TypeVar("P", bound=Parameters, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
+    """A port with a link."""
+
     number: int
+    """Number of the port in P4, from 1."""
     mac: str
+    """Address of the port, source of what leaves by it."""
     peer_mac: str
+    """Address at the other end of the link."""
     to_host: bool
+    """Whether a host is there; otherwise a switch."""
     rate_bps: int
+    """Rate of the link, bit/s."""
 
 
 @dataclass(frozen=True)
-class Site:
-    """The topology is the one that runs: its rates are those of the wires, not nominal ones."""
+class Site(Generic[P]):
+    """A switch and what it is to do; a mechanism sees its own part of the parameters."""
 
     topology: Topology
+    """The topology that runs: its rates are those of the wires, not nominal ones."""
     switch: Switch
-    parameters: FabricParameters
+    parameters: P
     depth_unit: DepthUnit = "bytes"
     """Unit in which the target counts `enq_qdepth`."""
+    groups: tuple[MulticastGroup, ...] = ()
+    """All multicast groups of the fabric."""
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
+        """All ports with a link, by number."""
         found = []
         for number, (far, link) in self.topology.neighbours[self.switch.name].items():
             to_host = self.topology.is_host(far.node)

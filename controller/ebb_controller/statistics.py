@@ -10,31 +10,21 @@ from rich import box
 from rich.table import Table
 
 from ebb_controller import ebb_tm_pb2 as tm
+from ebb_controller import mechanisms
 from ebb_controller.controller import Controller, Counters
 from ebb_controller.reconcile import ControllerError
 
-# Headings by counter of fabric.p4, in the order of a packet's way through the switch.
-COUNTERS = {
-    "port_in": "packets\nin",
-    "dropped": "P4\ndrops",
-    "trimmed": "trimmed",
-    "returned": "returned",
-    "mlfq_demoted": "demoted",
-    "trim_sent": "trims\nsent",
-    "phantom_marked": "phantom\nmarks",
-    "step_marked": "step\nmarks",
-    "port_out": "packets\nout",
-}
+COUNTERS = tuple(counter for counter in mechanisms.COUNTERS.values() if counter.heading)
+"""Counters that have a column."""
+ALWAYS = {counter.heading for counter in COUNTERS if counter.always}
 
-ALWAYS = ("packets\nin", "packets\nout")
-
-# Numbers of all queues of a switch together, by heading.
 QUEUES: dict[str, Callable[[list[tm.QueueStats]], int]] = {
     "queue\ndrops": lambda queues: sum(d.count.packets for q in queues for d in q.drops),
     "deflected": lambda queues: sum(q.deflected.packets for q in queues),
     "CE\nsent": lambda queues: sum(q.ecn_ce.packets for q in queues),
     "longest\nqueue, B": lambda queues: max((q.max_depth_bytes for q in queues), default=0),
 }
+"""Numbers of all queues of a switch together, by heading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +46,7 @@ async def snapshot(controller: Controller) -> list[SwitchSnapshot]:
 async def _of(controller: Controller, switch: str) -> SwitchSnapshot:
     queues = None
     try:
-        counters = await controller.switch_counters(switch, *COUNTERS)
+        counters = await controller.switch_counters(switch, *(c.name for c in COUNTERS))
         if controller.traffic_managers is not None:
             told = await controller.traffic_managers.of_switch(switch)
             queues = [queue for port in told.ports for queue in port.queues]
@@ -71,7 +61,7 @@ def show(snapshots: list[SwitchSnapshot]) -> Table:
     numbers = {row.switch: _numbers(row) for row in snapshots}
     headings = [
         heading
-        for heading in (*COUNTERS.values(), *QUEUES)
+        for heading in (*(c.heading for c in COUNTERS), *QUEUES)
         if heading in ALWAYS or any(cells.get(heading) for cells in numbers.values())
     ]
     table = Table("switch", box=box.SIMPLE_HEAD, header_style="bold")
@@ -91,8 +81,8 @@ def _numbers(row: SwitchSnapshot) -> dict[str, int]:
     if row.counters is None:
         return {}
     cells = {
-        heading: sum(packets for packets, _bytes in row.counters[counter])
-        for counter, heading in COUNTERS.items()
+        counter.heading: sum(packets for packets, _bytes in row.counters[counter.name])
+        for counter in COUNTERS
     }
     if row.queues is not None:
         cells |= {heading: number(row.queues) for heading, number in QUEUES.items()}

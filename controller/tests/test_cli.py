@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from contract import p4info
-from google.protobuf import text_format
+from built import NEEDS_PROGRAM, PROGRAM
+
+pytestmark = NEEDS_PROGRAM
 
 # Two fake switches in the place of a fabric. Their ports are printed, then they wait to be ended.
 SERVE = """
@@ -57,7 +59,7 @@ def ports() -> Iterator[str]:
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     (tmp_path / "fabric.json").write_text("{}")
-    (tmp_path / "fabric.p4info.txtpb").write_text(text_format.MessageToString(p4info()))
+    shutil.copy(PROGRAM.p4info, tmp_path)
     (tmp_path / "topology.toml").write_text(TOPOLOGY)
     return ["--topology", str(tmp_path / "topology.toml"), "--program", str(tmp_path)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,33 +13,37 @@ from typing import Any
 
 import finsy.switch
 import pytest
-from contract import TABLES, p4info
+from built import NEEDS_PROGRAM, PROGRAM, p4info
 from ebb_controller.controller import Controller, Event, Program
+from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.mechanisms.ecn_threshold import StepMarking
+from ebb_controller.mechanisms.phantom_queue import PhantomQueue
 from ebb_controller.multicast import MulticastGroup
-from ebb_controller.parameters import FabricParameters, PhantomQueue, StepMarking
 from ebb_controller.reconcile import Change, ControllerError
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Switch, from_table
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 from fake_switch import FakeSwitch, Faults
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 from google.protobuf import text_format
 
 TOPOLOGY = from_table({"leaf_spine": {"leaves": 2, "spines": 1, "hosts_per_leaf": 2}}, "test")
 DCTCP = FabricParameters(step_marking=StepMarking())
 HULL = FabricParameters(phantom_queue=PhantomQueue())
 PLAIN = FabricParameters()
-TABLE_IDS = {table.preamble.alias: table.preamble.id for table in p4info().tables}
+
+pytestmark = NEEDS_PROGRAM
 
 Fabric = dict[str, FakeSwitch]
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
+    """The P4Info of the program, and nothing to run."""
     (tmp_path / "fabric.json").write_text("{}")
-    (tmp_path / "fabric.p4info.txtpb").write_text(text_format.MessageToString(p4info()))
-    return Program(tmp_path / "fabric.p4info.txtpb", tmp_path / "fabric.json")
+    shutil.copy(PROGRAM.p4info, tmp_path)
+    return Program(tmp_path / PROGRAM.p4info.name, tmp_path / "fabric.json")
 
 
 @pytest.mark.parametrize("damage", [b"", b"tables { pre", b"\x7fELF\xd0\xd0", b"[" * 100_000])
@@ -88,12 +93,20 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, 20))
 
 
+def table_id(name: str) -> int:
+    """Number of a table of the program."""
+    (found,) = (t.preamble.id for t in p4info().tables if t.preamble.alias == name)
+    return int(found)
+
+
 def entry_of(table: str) -> Callable[[p4r.Entity], bool]:
     """Whether an entity is an entry of a table, at port 1 if the table has ports."""
 
+    wanted = table_id(table)
+
     def matches(entity: p4r.Entity) -> bool:
         entry = entity.table_entry
-        return entry.table_id == TABLE_IDS[table] and (
+        return entry.table_id == wanted and (
             not entry.match or entry.match[0].exact.value == b"\x01"
         )
 
@@ -376,11 +389,13 @@ def test_another_primary_is_named(program: Program) -> None:
     run(test())
 
 
-def test_a_program_without_a_table_is_told(program: Program) -> None:
+def test_a_program_with_another_key_is_told(program: Program) -> None:
     async def test() -> None:
-        smaller = p4info()
-        del smaller.tables[list(TABLES).index("ecn_threshold")]
-        program.p4info.write_text(text_format.MessageToString(smaller))
+        other = p4i.P4Info()
+        other.CopyFrom(p4info())
+        (marking,) = (t for t in other.tables if t.preamble.alias == "ecn_threshold")
+        marking.match_fields[0].name = "port"
+        program.p4info.write_text(text_format.MessageToString(other))
         async with fabric() as switches, controller(switches, program) as broken:
             text = await message(broken.configure(DCTCP))
             assert "does not fit the P4 program" in text
@@ -419,7 +434,7 @@ def routes(switch: FakeSwitch) -> dict[bytes, int]:
     return {
         entity.table_entry.match[0].lpm.value: entity.table_entry.action.action_profile_group_id
         for entity in switch.entities.values()
-        if entity.table_entry.table_id == TABLE_IDS["ipv4_route"]
+        if entity.table_entry.table_id == table_id("ipv4_route")
     }
 
 

@@ -19,16 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from built import BUILD, NEEDS_PROGRAM, PROGRAM
 from ebb_controller import ebb_tm_pb2 as tm
-from ebb_controller.controller import Controller, Program
+from ebb_controller.controller import Controller
 from ebb_controller.scheme import load_scheme
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Endpoint, Host, Link, Switch, Topology, from_table
 from ebb_topologies.targets import EbbTarget
 
-BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))
-PROGRAM = Program(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
 FRAMES = int(os.environ.get("EBB_DAMAGED_FRAMES", "2000"))
 """Frames that each end of the chain sends."""
 LOSS = 0.05
@@ -40,7 +39,7 @@ BUSY_SECONDS = 30.0
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not PROGRAM.json.exists(), reason="no build/fabric.json: run `make build`"),
+    NEEDS_PROGRAM,
     pytest.mark.skipif(
         not (BUILD / "ebb-switch").exists(), reason="no build/ebb-switch: run `make build`"
     ),

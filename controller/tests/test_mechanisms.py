@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from ebb_controller import (
+from ebb_controller.mechanisms import (
+    FabricParameters,
     arp,
     ecn_threshold,
     mlfq,
@@ -17,13 +18,10 @@ from ebb_controller import (
     traffic_class,
     trimming,
 )
-from ebb_controller.parameters import (
-    FabricParameters,
-    PhantomQueue,
-    StepMarking,
-    TrafficClass,
-    Trimming,
-)
+from ebb_controller.mechanisms.ecn_threshold import StepMarking
+from ebb_controller.mechanisms.phantom_queue import PhantomQueue
+from ebb_controller.mechanisms.traffic_class import TrafficClass
+from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.site import DepthUnit, Site
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology, from_table
@@ -42,7 +40,7 @@ def site(
     topology: Topology = FAT_TREE,
     depth_unit: DepthUnit = "bytes",
     **parameters: Any,
-) -> Site:
+) -> Site[FabricParameters]:
     parameters.setdefault("ports", EIGHT_QUEUES)
     return Site(topology, topology.switch(switch), FabricParameters(**parameters), depth_unit)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ebb_controller.parameters import FabricParameters
+from ebb_controller.mechanisms import FabricParameters
 from pydantic import ValidationError
 
 QUEUES = {"queue": [{"id": queue} for queue in (0, 1, 2, 7)]}

@@ -1,4 +1,4 @@
-"""The plan of a switch: its order, that it fits the contract, and where multicast packets go."""
+"""The plan of a switch: its order, that it fits the program, and where multicast packets go."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from contract import p4info
+from built import NEEDS_PROGRAM, p4info
+from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.mechanisms.ecn_threshold import StepMarking
+from ebb_controller.mechanisms.phantom_queue import PhantomQueue
+from ebb_controller.mechanisms.route import IPV4_ROUTE
+from ebb_controller.mechanisms.traffic_class import TrafficClass
+from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.multicast import MulticastGroup, group_address, tree_ports
-from ebb_controller.parameters import (
-    FabricParameters,
-    PhantomQueue,
-    StepMarking,
-    TrafficClass,
-    Trimming,
-)
 from ebb_controller.plan import INSERT_ORDER, plan
 from ebb_controller.site import Site
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
-from finsy import P4ActionProfileGroup, P4MulticastGroupEntry, P4TableEntry
+from finsy import P4ActionProfileGroup, P4MulticastGroupEntry
 from finsy.p4entity import P4Replica
 from finsy.p4schema import P4Schema
 from hypothesis import given, settings
@@ -37,7 +36,7 @@ FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
 
 
 def plan_of(topology: Topology, switch: str, *groups: MulticastGroup) -> list[Any]:
-    return list(plan(Site(topology, topology.switch(switch), EVERYTHING), groups))
+    return list(plan(Site(topology, topology.switch(switch), EVERYTHING, groups=groups)))
 
 
 def test_what_is_named_comes_before_what_names_it() -> None:
@@ -46,8 +45,9 @@ def test_what_is_named_comes_before_what_names_it() -> None:
     assert set(kinds) == set(range(len(INSERT_ORDER)))
 
 
+@NEEDS_PROGRAM
 @pytest.mark.parametrize("switch", ["p0e0", "p0a0", "c0"])
-def test_every_entity_fits_the_contract(switch: str) -> None:
+def test_every_entity_fits_the_program(switch: str) -> None:
     schema = P4Schema(p4info())
     used = set()
     for entity in plan_of(FAT_TREE, switch, GROUP):
@@ -187,7 +187,7 @@ def unicast_ports(topology: Topology, switch: str) -> dict[str, list[int]]:
     routes = {
         e.match["dst"]: e.action.group_id
         for e in entities
-        if isinstance(e, P4TableEntry) and e.table_id == "ipv4_route"
+        if getattr(e, "table_id", None) == IPV4_ROUTE.name
     }
     return {h.name: groups[routes[f"{h.ip}/32"]] for h in topology.hosts if f"{h.ip}/32" in routes}
 

@@ -18,16 +18,15 @@ from pathlib import Path
 
 import finsy.switch
 import pytest
-from ebb_controller.controller import Controller, Program
+from built import BUILD, NEEDS_PROGRAM, PROGRAM
+from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
+from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.mechanisms.ecn_threshold import StepMarking
+from ebb_controller.mechanisms.phantom_queue import PhantomQueue
+from ebb_controller.mechanisms.traffic_class import TrafficClass
+from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.multicast import MulticastGroup
-from ebb_controller.parameters import (
-    FabricParameters,
-    PhantomQueue,
-    StepMarking,
-    TrafficClass,
-    Trimming,
-)
 from ebb_controller.reconcile import Change
 from ebb_controller.scheme import known_schemes, load_scheme
 from ebb_controller.statistics import show, snapshot
@@ -39,12 +38,9 @@ from ebb_topologies.processes import Process
 from ebb_topologies.targets import target
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
-BUILD = Path(os.environ.get("EBB_BUILD", Path(__file__).resolve().parents[2] / "build"))
-PROGRAM = Program(BUILD / "fabric.p4info.txtpb", BUILD / "fabric.json")
-
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not PROGRAM.json.exists(), reason="no build/fabric.json: run `make build`"),
+    NEEDS_PROGRAM,
 ]
 
 EBB = pytest.mark.skipif(

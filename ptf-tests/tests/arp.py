@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from ebb_controller.drop_reason import DropReason
-from fabric_test import FabricTest, action
+from ebb_controller.mechanisms.arp import ARP_RESPONDER
+from fabric_test import FabricTest
 from frames import host_mac, switch_mac
 from scapy.layers.l2 import ARP, Ether
 
@@ -23,9 +23,7 @@ class Answered(FabricTest):
     """The reply of RFC 826, byte for byte, out of the port the request came in by."""
 
     def runTest(self) -> None:
-        self.control.insert(
-            "arp_responder", action("answer_arp", mac=switch_mac(3)), target=GATEWAY
-        )
+        self.control.insert(ARP_RESPONDER.entry({"target": GATEWAY}, mac=switch_mac(3)))
         reply = ARP(op=2, hwsrc=switch_mac(3), psrc=GATEWAY, hwdst=host_mac(3), pdst=HOST)
         self.send(3, request(GATEWAY))
         self.expect(3, bytes(Ether(src=switch_mac(3), dst=host_mac(3)) / reply) + PAD)
@@ -35,9 +33,7 @@ class Unanswered(FabricTest):
     """A request for another address, and a reply, are dropped and counted."""
 
     def runTest(self) -> None:
-        self.control.insert(
-            "arp_responder", action("answer_arp", mac=switch_mac(3)), target=GATEWAY
-        )
+        self.control.insert(ARP_RESPONDER.entry({"target": GATEWAY}, mac=switch_mac(3)))
         self.send(3, request("10.0.0.77"), request(GATEWAY, operation=2))
         self.expect_nothing_more()
-        self.expect_drops(DropReason.ARP_UNANSWERED, 2)
+        self.expect_drops("arp-unanswered", 2)

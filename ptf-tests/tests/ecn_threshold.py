@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from ebb_controller.mechanisms.ecn_threshold import ECN_THRESHOLD, STEP_MARKED
 from ebb_scapy import Ecn
-from fabric_test import FabricTest, action
+from fabric_test import FabricTest
 from frames import FULL_FRAME_BYTES, ce_marked, host_ip, routed, tcp
 from targets import Feature, TrafficManager
 
@@ -15,14 +16,17 @@ SLOW_BPS = 100_000
 class StepTest(FabricTest):
     """Sends a burst into a slow port; the frames differ in their TCP ports."""
 
+    def threshold(self, depth: int) -> None:
+        """Has port 2 mark above this depth, in the unit of the target."""
+        self.control.insert(ECN_THRESHOLD.entry({"egress_port": 2}, depth=depth))
+
     def burst(self, ecns: list[Ecn]) -> list[bytes]:
         """Sends one frame that keeps the link busy, then one per ECN value; returns all of them."""
         frames = [
             tcp(host_ip(2), sport=1000 + i, ecn=ecn, length=FULL_FRAME_BYTES)
             for i, ecn in enumerate([Ecn.NOT_ECT, *ecns])
         ]
-        self.send(1, frames[0])
-        self.expect_count("port_out", 2, 1)  # the first frame has left the queue
+        self.occupy(2, frames[0])
         self.send(1, *frames[1:])
         return [routed(frame, 2) for frame in frames]
 
@@ -34,10 +38,10 @@ class Threshold(StepTest):
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
 
     def runTest(self) -> None:
-        self.control.insert("ecn_threshold", action("set_ecn_threshold", depth=2), egress_port=2)
+        self.threshold(2)
         busy, *queued = self.burst([Ecn.ECT0] * 5)  # they find 0 1 2 3 4
         self.expect(2, busy, *queued[:3], *(ce_marked(frame) for frame in queued[3:]))
-        self.expect_count("step_marked", 2, 2)
+        self.expect_count(STEP_MARKED, 2, 2)
 
 
 class OnlyEct(StepTest):
@@ -47,10 +51,10 @@ class OnlyEct(StepTest):
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
 
     def runTest(self) -> None:
-        self.control.insert("ecn_threshold", action("set_ecn_threshold", depth=0), egress_port=2)
+        self.threshold(0)
         busy, a, b, c, d = self.burst([Ecn.NOT_ECT, Ecn.NOT_ECT, Ecn.ECT1, Ecn.CE])
         self.expect(2, busy, a, b, ce_marked(c), d)
-        self.expect_count("step_marked", 2, 1)
+        self.expect_count(STEP_MARKED, 2, 1)
 
 
 class InBytes(StepTest):
@@ -60,10 +64,6 @@ class InBytes(StepTest):
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,), depth_unit="bytes")
 
     def runTest(self) -> None:
-        self.control.insert(
-            "ecn_threshold",
-            action("set_ecn_threshold", depth=2 * FULL_FRAME_BYTES - 1),
-            egress_port=2,
-        )
+        self.threshold(2 * FULL_FRAME_BYTES - 1)
         busy, *queued = self.burst([Ecn.ECT0] * 4)  # they find 0 1500 3000 4500 bytes
         self.expect(2, busy, *queued[:2], *(ce_marked(frame) for frame in queued[2:]))

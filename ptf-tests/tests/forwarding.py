@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ebb_controller.drop_reason import DropReason
+from ebb_controller.mechanisms.route import HASH_SETTINGS, IPV4_ROUTE
 from ebb_scapy import Dscp
-from fabric_test import FabricTest, action
+from fabric_test import FabricTest
+from finsy import P4TableAction
 from frames import ebb, fix_ipv4_checksum, frame, host_ip, pull, routed, tcp, udp
 from scapy.layers.inet import IPOption_Router_Alert
 from scapy.packet import Raw
@@ -52,11 +53,11 @@ class NoRoute(FabricTest):
     """A destination without a route, and one whose route says drop, each with its reason."""
 
     def runTest(self) -> None:
-        self.control.insert("ipv4_route", action("drop"), dst="10.66.0.0/16")
+        self.control.insert(IPV4_ROUTE.entry_for({"dst": "10.66.0.0/16"}, P4TableAction("drop")))
         self.send(1, tcp("192.0.2.1"), tcp("10.66.0.1"), tcp("10.66.0.2"))
         self.expect_nothing_more()
-        self.expect_drops(DropReason.NO_ROUTE, 1)
-        self.expect_drops(DropReason.ROUTE_DROP, 2)
+        self.expect_drops("no-route", 1)
+        self.expect_drops("route-drop", 2)
 
 
 def ports_of(test: FabricTest, packets: list[bytes]) -> list[int]:
@@ -101,9 +102,9 @@ class SeedsDoNotPolarise(FabricTest):
     def runTest(self) -> None:
         self.route(f"{TARGET}/32", 2, 3)
         flows = [tcp(TARGET, sport=1000 + i) for i in range(PACKETS)]
-        self.control.set_default("hash_settings", action("set_hash_seed", seed=0x1234567))
+        self.control.modify(HASH_SETTINGS.default(seed=0x1234567))
         first = ports_of(self, flows)
-        self.control.set_default("hash_settings", action("set_hash_seed", seed=0xC2B2AE35))
+        self.control.modify(HASH_SETTINGS.default(seed=0xC2B2AE35))
         second = ports_of(self, flows)
         again = Counter(b for a, b in zip(first, second, strict=True) if a == 2)
         self.assertGreater(min(again[2], again[3]), sum(again.values()) // 5, str(again))

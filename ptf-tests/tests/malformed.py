@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from ebb_controller.drop_reason import DropReason
+from ebb_controller.drop_reason import REASONS
+from ebb_controller.mechanisms.counters import DROPPED, PORT_IN
 from fabric_test import FabricTest
 from frames import ANY_MAC, ebb, host_ip, pull, routed, tcp, udp, with_ipv4
 from scapy.layers.l2 import Ether
@@ -12,32 +13,32 @@ ETHERNET = 14
 IPV4 = 20
 
 
-def _bad_frames() -> list[tuple[DropReason, bytes]]:
+def _bad_frames() -> list[tuple[str, bytes]]:
     full = ebb(host_ip(2), length=1500)
     wrong_checksum = bytearray(full)
     wrong_checksum[ETHERNET + 10] ^= 0xFF
     return [
-        (DropReason.TRUNCATED, full[:ETHERNET]),
-        (DropReason.TRUNCATED, full[: ETHERNET + 8]),
-        (DropReason.TRUNCATED, with_ipv4(full[: ETHERNET + IPV4 + 20], b2=0, b3=40)),
-        (DropReason.TRUNCATED, bytes(Ether(dst="ff:ff:ff:ff:ff:ff", type=0x0806)) + b"\0\1" * 8),
+        ("truncated", full[:ETHERNET]),
+        ("truncated", full[: ETHERNET + 8]),
+        ("truncated", with_ipv4(full[: ETHERNET + IPV4 + 20], b2=0, b3=40)),
+        ("truncated", bytes(Ether(dst="ff:ff:ff:ff:ff:ff", type=0x0806)) + b"\0\1" * 8),
         # The frame is long enough, the IPv4 packet ends inside the header.
-        (DropReason.TRUNCATED, with_ipv4(pull(host_ip(2)), b2=0, b3=IPV4 + 40)),
-        (DropReason.TRUNCATED, with_ipv4(tcp(host_ip(2), length=80), b2=0, b3=IPV4 + 19)),
-        (DropReason.TRUNCATED, with_ipv4(udp(host_ip(2), length=80), b2=0, b3=IPV4 + 7)),
+        ("truncated", with_ipv4(pull(host_ip(2)), b2=0, b3=IPV4 + 40)),
+        ("truncated", with_ipv4(tcp(host_ip(2), length=80), b2=0, b3=IPV4 + 19)),
+        ("truncated", with_ipv4(udp(host_ip(2), length=80), b2=0, b3=IPV4 + 7)),
         # IHL says 60 bytes, the frame has less.
-        (DropReason.TRUNCATED, with_ipv4(tcp(host_ip(2), length=60), b0=0x4F)),
-        (DropReason.IPV4_VERSION, with_ipv4(full, b0=0x65)),
-        (DropReason.IPV4_HEADER_LENGTH, with_ipv4(full, b0=0x44)),
-        (DropReason.IPV4_TOTAL_LENGTH, with_ipv4(full, b2=0, b3=IPV4 - 1)),
-        (DropReason.IPV4_TOTAL_LENGTH, full[:1400]),
-        (DropReason.IPV4_TOTAL_LENGTH, full[:-1]),
-        (DropReason.IPV4_CHECKSUM, bytes(wrong_checksum)),
-        (DropReason.TTL_EXPIRED, tcp(host_ip(2), ttl=1)),
-        (DropReason.TTL_EXPIRED, tcp(host_ip(2), ttl=0)),
-        (DropReason.EBB_VERSION, ebb(host_ip(2), version=0, length=200)),
-        (DropReason.EBB_VERSION, ebb(host_ip(2), version=2, length=200)),
-        (DropReason.UNKNOWN_ETHERTYPE, bytes(Ether(dst=ANY_MAC, type=0x86DD)) + bytes(60)),
+        ("truncated", with_ipv4(tcp(host_ip(2), length=60), b0=0x4F)),
+        ("ipv4-version", with_ipv4(full, b0=0x65)),
+        ("ipv4-header-length", with_ipv4(full, b0=0x44)),
+        ("ipv4-total-length", with_ipv4(full, b2=0, b3=IPV4 - 1)),
+        ("ipv4-total-length", full[:1400]),
+        ("ipv4-total-length", full[:-1]),
+        ("ipv4-checksum", bytes(wrong_checksum)),
+        ("ttl-expired", tcp(host_ip(2), ttl=1)),
+        ("ttl-expired", tcp(host_ip(2), ttl=0)),
+        ("ebb-version", ebb(host_ip(2), version=0, length=200)),
+        ("ebb-version", ebb(host_ip(2), version=2, length=200)),
+        ("unknown-ethertype", bytes(Ether(dst=ANY_MAC, type=0x86DD)) + bytes(60)),
     ]
 
 
@@ -48,12 +49,12 @@ class DroppedAndCounted(FabricTest):
         self.classes()
         frames = _bad_frames()
         for number, (reason, frame) in enumerate(frames):
-            with self.subTest(number=number, reason=reason.name):
-                before = self.control.counter("dropped", reason)
+            with self.subTest(number=number, reason=reason):
+                before = self.control.counter(DROPPED, REASONS[reason])
                 self.send(1, frame)
                 self.expect_drops(reason, before.packets + 1)
         self.expect_nothing_more()
-        total = sum(self.control.counter("dropped", reason).packets for reason in DropReason)
+        total = sum(self.control.counter(DROPPED, each).packets for each in REASONS.values())
         self.assertEqual(total, len(frames))
 
 
@@ -69,8 +70,8 @@ class Garbage(FabricTest):
         for number, frame in enumerate(frames, start=1):
             self.send(1, frame)
             if number % 10 == 0:  # a longer burst does not fit into BMv2's receive buffer
-                self.expect_count("port_in", 1, number)
-        self.expect_count("port_in", 1, len(frames))
+                self.expect_count(PORT_IN, 1, number)
+        self.expect_count(PORT_IN, 1, len(frames))
         # Some changes leave a good packet: what it became is on its way, up to a last one we send.
         last = udp(host_ip(2), sport=9)
         self.send(1, last)

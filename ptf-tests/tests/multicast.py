@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from ebb_controller.drop_reason import DropReason
+from ebb_controller.mechanisms.counters import PORT_OUT
+from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_scapy import Flag, trimmed
-from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest
 from frames import FULL_FRAME_BYTES, ebb, host_ip, one_hop_less, routed
 from targets import Feature, Queue, TrafficManager
 
@@ -22,9 +23,7 @@ class MulticastTest(FabricTest):
     def setUp(self) -> None:
         super().setUp()
         self.classes()
-        self.control.multicast_group(GROUP, PORTS)
-        to_group = action("set_multicast_group", group=GROUP)
-        self.control.insert("ipv4_route", to_group, dst=f"{ADDRESS}/32")
+        self.route_to_group(ADDRESS, GROUP, PORTS)
 
 
 def symbol() -> bytes:
@@ -40,8 +39,8 @@ class ToTheGroup(MulticastTest):
         for port in (2, 3, 4):
             self.expect(port, one_hop_less(symbol()))
         self.expect_nothing_more()
-        self.expect_drops(DropReason.REPLICA_TO_SOURCE, 1)
-        self.expect_count("port_out", 1, 1)  # the sentinel of expect_nothing_more
+        self.expect_drops("replica-to-source", 1)
+        self.expect_count(PORT_OUT, 1, 1)  # the sentinel of expect_nothing_more
 
 
 class FromOutside(MulticastTest):
@@ -68,18 +67,14 @@ class OneReplicaIsTrimmed(MulticastTest):
     )
 
     def runTest(self) -> None:
-        self.control.set_default(
-            "trimming",
-            action("set_trimming", size=SIZE, dscp_value=12, queue_index=CONTROL_QUEUE),
-        )
+        self.trim(SIZE)
         busy, waiting = (ebb(host_ip(2), length=FULL_FRAME_BYTES, symbol=i) for i in (1, 2))
-        self.send(1, busy)
-        self.expect_count("port_out", 2, 1)
+        self.occupy(2, busy)
         self.send(1, waiting, symbol())
         for port in (3, 4):
             self.expect(port, one_hop_less(symbol()))
         cut = trimmed(one_hop_less(symbol()), SIZE)
         self.expect(2, routed(busy, 2), cut, routed(waiting, 2))
         self.expect_nothing_more()
-        self.expect_count("trimmed", 2, 1)
-        self.expect_count("trimmed", 3, 0)
+        self.expect_count(TRIMMED, 2, 1)
+        self.expect_count(TRIMMED, 3, 0)

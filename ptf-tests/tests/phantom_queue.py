@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 
+from ebb_controller.mechanisms.phantom_queue import PHANTOM_MARKED, PHANTOM_QUEUE
 from ebb_scapy import Ecn
-from fabric_test import FabricTest, action
+from fabric_test import FabricTest
 from frames import FULL_FRAME_BYTES, ce_marked, ebb, host_ip, routed, tcp
 
 
@@ -18,14 +19,12 @@ class PhantomTest(FabricTest):
 
     def phantom(self, port: int, threshold: int, *, drain: int = 0, count_self: int = 0) -> None:
         self.control.insert(
-            "phantom_queue",
-            action(
-                "set_phantom_queue",
+            PHANTOM_QUEUE.entry(
+                {"egress_port": port},
                 drain_rate=drain,
                 threshold_bytes=threshold,
                 count_self=count_self,
-            ),
-            egress_port=port,
+            )
         )
 
     def expect_marks(self, port: int, marks: str, *, ecn: Ecn = Ecn.ECT0) -> None:
@@ -49,7 +48,7 @@ class Threshold(PhantomTest):
         self.expect_marks(4, "-MM")
         self.expect_marks(5, "-----")  # no entry, no phantom queue
         for port, marks in ((2, 2), (3, 3), (4, 2), (5, 0)):
-            self.expect_count("phantom_marked", port, marks)
+            self.expect_count(PHANTOM_MARKED, port, marks)
 
 
 class CountSelf(PhantomTest):
@@ -74,7 +73,7 @@ class OnlyEct(PhantomTest):
         self.expect_marks(2, "MM", ecn=Ecn.ECT0)
         self.expect_marks(2, "MM", ecn=Ecn.ECT1)
         self.expect_marks(2, "--", ecn=Ecn.CE)
-        self.expect_count("phantom_marked", 2, 4)
+        self.expect_count(PHANTOM_MARKED, 2, 4)
 
 
 class AnyProtocol(PhantomTest):

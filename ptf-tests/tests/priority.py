@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ebb_controller.mechanisms.mlfq import MLFQ_DEMOTED, MLFQ_DEMOTION, MLFQ_LEVEL
 from ebb_scapy import Dscp, Ebb
-from fabric_test import CONTROL_QUEUE, FabricTest, action
+from fabric_test import CONTROL_QUEUE, FabricTest
 from frames import FULL_FRAME_BYTES, ebb, host_ip, pull, routed, tcp
 from scapy.layers.l2 import Ether
 from targets import Feature, TrafficManager
@@ -24,14 +25,13 @@ class CongestedTest(FabricTest):
     def queue_up(self, *frames: bytes) -> None:
         """Keeps the link busy and queues the frames; the busy frame is consumed."""
         busy = tcp(host_ip(2), length=1514)
-        self.send(1, busy)
-        self.expect_count("port_out", 2, 1)
+        self.occupy(2, busy)
         self.send(1, *frames)
         self.expect(2, routed(busy, 2))
 
     def levels(self) -> None:
         for level, queue in LEVEL_QUEUES.items():
-            self.control.insert("mlfq_level", action("set_mlfq_queue", queue=queue), level=level)
+            self.control.insert(MLFQ_LEVEL.entry({"level": level}, queue=queue))
 
 
 def data(**fields: Any) -> bytes:
@@ -110,7 +110,7 @@ class DemotionTest(CongestedTest):
         self.levels()
         for level, low, high in ((0, 0, 2999), (1, 3000, 5999), (2, 6000, 0xFFFFFFFF)):
             self.control.insert(
-                "mlfq_demotion", action("set_mlfq_level", level=level), flow_bytes=(low, high)
+                MLFQ_DEMOTION.entry({"flow_bytes": (low, high)}, priority=1, level=level)
             )
 
     def pass_through(self, *frames: bytes) -> None:
@@ -127,13 +127,13 @@ class DemotionByBytes(DemotionTest):
         self.demotion()
         frames = [ebb(host_ip(3), length=FULL_FRAME_BYTES, symbol=i, level=3) for i in range(6)]
         self.pass_through(*frames[:2])
-        self.expect_count("mlfq_demoted", 3, 0)  # frames that find 0 and 1500 bytes
+        self.expect_count(MLFQ_DEMOTED, 3, 0)  # frames that find 0 and 1500 bytes
         self.pass_through(frames[2])
-        self.expect_count("mlfq_demoted", 3, 1)  # the frame that finds 3000 bytes
+        self.expect_count(MLFQ_DEMOTED, 3, 1)  # the frame that finds 3000 bytes
         self.pass_through(*frames[3:])
-        self.expect_count("mlfq_demoted", 3, 4)
+        self.expect_count(MLFQ_DEMOTED, 3, 4)
         self.pass_through(ebb(host_ip(3), length=FULL_FRAME_BYTES, session=7))
-        self.expect_count("mlfq_demoted", 3, 4)
+        self.expect_count(MLFQ_DEMOTED, 3, 4)
 
 
 class NewConnectionStartsAtTheTop(DemotionTest):
@@ -144,9 +144,9 @@ class NewConnectionStartsAtTheTop(DemotionTest):
         segment = tcp(host_ip(3), dscp=Dscp.TRIMMABLE, length=FULL_FRAME_BYTES)
         syn = tcp(host_ip(3), dscp=Dscp.TRIMMABLE, flags="S", length=60)
         self.pass_through(*[segment] * 4)
-        self.expect_count("mlfq_demoted", 3, 2)
+        self.expect_count(MLFQ_DEMOTED, 3, 2)
         self.pass_through(syn, segment)
-        self.expect_count("mlfq_demoted", 3, 2)
+        self.expect_count(MLFQ_DEMOTED, 3, 2)
 
 
 class DemotedFlowWaits(DemotionTest):

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebb_controller.drop_reason import DropReason
+from ebb_controller.mechanisms.return_to_sender import RETURN_TO_SENDER, RETURNED
+from ebb_controller.mechanisms.trimming import TRIM_SENT, TRIMMED
 from ebb_scapy import Dscp, Ebb, Flag, Type, returned, trimmed
-from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest
 from frames import FULL_FRAME_BYTES, SENDER_IP, ebb, host_ip, pull, routed, tcp
 from scapy.layers.inet import IPOption_Router_Alert
 from scapy.layers.l2 import Ether
@@ -38,20 +39,18 @@ class ReturnTest(FabricTest):
         super().setUp()
         self.classes()
         self.route(f"{SENDER_IP}/32", BACK)
-        trim = action("set_trimming", size=SIZE, dscp_value=12, queue_index=CONTROL_QUEUE)
-        self.control.set_default("trimming", trim)
+        self.trim(SIZE)
 
     def switch_on(self) -> None:
         for dscp in (Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP):
-            self.control.insert("return_to_sender", action("return_header"), dscp=dscp)
+            self.control.insert(RETURN_TO_SENDER.entry({"dscp": dscp}))
 
     def fill(self, port: int) -> list[bytes]:
         """Occupies a link, its data queue and its control queue; returns what will come out, in
         order."""
         busy, waiting = (ebb(host_ip(port), length=FULL_FRAME_BYTES, symbol=i) for i in (1, 2))
         control = [pull(host_ip(port), pull=i) for i in range(CONTROL_CAPACITY)]
-        self.send(1, busy)
-        self.expect_count("port_out", port, 1)
+        self.occupy(port, busy)
         self.send(1, waiting, *control)
         return [routed(frame, port) for frame in (busy, *control, waiting)]
 
@@ -83,10 +82,10 @@ class TrimmedHere(ReturnTest):
         self.expect(BACK, *(back(trimmed(frame, SIZE)) for frame in (data, symbol)))
         self.expect(2, *there)
         self.expect_nothing_more()
-        self.expect_count("trimmed", 2, 2)
-        self.expect_count("trim_sent", 2, 0)
-        self.expect_count("returned", 2, 2)
-        self.expect_count("returned", BACK, 0)
+        self.expect_count(TRIMMED, 2, 2)
+        self.expect_count(TRIM_SENT, 2, 0)
+        self.expect_count(RETURNED, 2, 2)
+        self.expect_count(RETURNED, BACK, 0)
 
 
 class TrimmedElsewhere(ReturnTest):
@@ -105,8 +104,8 @@ class TrimmedElsewhere(ReturnTest):
         self.expect(BACK, *(back(frame) for frame in headers))
         self.expect(2, *there)
         self.expect_nothing_more()
-        self.expect_count("returned", 2, len(headers))
-        self.expect_count("trimmed", 2, 0)
+        self.expect_count(RETURNED, 2, len(headers))
+        self.expect_count(TRIMMED, 2, 0)
 
 
 class OutOfThePortItCameBy(ReturnTest):
@@ -148,10 +147,10 @@ class NotTwice(ReturnTest):
         self.switch_on()
         there = self.fill(2)
         self.send(1, header(flags=Flag.TRIMMED | Flag.RETURNED))
-        self.expect_drops(DropReason.RETURN_REFUSED, 1)
+        self.expect_drops("return-refused", 1)
         self.expect(2, *there)
         self.expect_nothing_more()
-        self.expect_count("returned", 2, 0)
+        self.expect_count(RETURNED, 2, 0)
 
 
 class WayBackFull(ReturnTest):
@@ -164,8 +163,8 @@ class WayBackFull(ReturnTest):
         self.switch_on()
         there, sender_side = self.fill(2), self.fill(BACK)
         self.send(1, header(), late())
-        self.expect_drops(DropReason.RETURN_REFUSED, 1)
-        self.expect_count("returned", 2, 2)
+        self.expect_drops("return-refused", 1)
+        self.expect_count(RETURNED, 2, 2)
         self.expect(2, *there)
         self.expect(BACK, *sender_side)
         self.expect_nothing_more()
@@ -178,9 +177,7 @@ class OthersAreDropped(ReturnTest):
 
     def runTest(self) -> None:
         self.switch_on()
-        self.control.multicast_group(GROUP, [2])
-        to_group = action("set_multicast_group", group=GROUP)
-        self.control.insert("ipv4_route", to_group, dst=f"{GROUP_ADDRESS}/32")
+        self.route_to_group(GROUP_ADDRESS, GROUP, [2])
         refused = [
             pull(host_ip(2), pull=99),
             pull(host_ip(2), type=Type.ACK, symbol=5),
@@ -193,10 +190,10 @@ class OthersAreDropped(ReturnTest):
         ]
         there = self.fill(2)
         self.send(1, *refused)
-        self.expect_drops(DropReason.NOT_TRIMMABLE, len(refused))
+        self.expect_drops("not-trimmable", len(refused))
         self.expect(2, *there)
         self.expect_nothing_more()
-        self.expect_count("returned", 2, 0)
+        self.expect_count(RETURNED, 2, 0)
 
 
 class NoWayBack(ReturnTest):
@@ -206,7 +203,7 @@ class NoWayBack(ReturnTest):
         self.switch_on()
         there = self.fill(2)
         self.send(1, header(src="192.0.2.1"))
-        self.expect_drops(DropReason.NO_ROUTE, 1)
+        self.expect_drops("no-route", 1)
         self.expect(2, *there)
         self.expect_nothing_more()
 
@@ -217,6 +214,6 @@ class OffWithoutEntries(ReturnTest):
     def runTest(self) -> None:
         there = self.fill(2)
         self.send(1, header(), header(flags=Flag.TRIMMED | Flag.RETURNED))
-        self.expect_drops(DropReason.NOT_TRIMMABLE, 2)
+        self.expect_drops("not-trimmable", 2)
         self.expect(2, *there)
         self.expect_nothing_more()

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ebb_controller.drop_reason import DropReason
+from ebb_controller.mechanisms.counters import PORT_OUT
+from ebb_controller.mechanisms.occupancy import OCCUPANCY_LIMIT
+from ebb_controller.mechanisms.traffic_class import TRAFFIC_CLASS
+from ebb_controller.mechanisms.trimming import TRIM_SENT, TRIMMED, TRIMMING
 from ebb_scapy import MIN_TRIM_SIZE, Dscp, Ebb, Ecn, Type, trimmed
-from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest, action
-from finsy import P4TableAction
+from fabric_test import CONTROL_QUEUE, DATA_QUEUE, FabricTest
 from frames import FULL_FRAME_BYTES, ebb, host_ip, pull, routed, tcp
 from scapy.layers.inet import IPOption_Router_Alert
 from scapy.layers.l2 import Ether
@@ -38,20 +40,16 @@ class TrimTest(FabricTest):
         super().setUp()
         self.classes()
 
-    def trimming(self, *, size: int = SIZE, dscp: int = Dscp.TRIMMED) -> None:
-        self.control.set_default("trimming", trim_action(size, dscp))
+    def limit(self, limit_bytes: int) -> None:
+        """Has the program's own counter refuse what comes to port 2 with more queued."""
+        self.control.insert(OCCUPANCY_LIMIT.entry({"egress_port": 2}, limit_bytes=limit_bytes))
 
     def fill(self) -> list[bytes]:
         """Occupies the link and then the data queue of port 2."""
         frames = [full(symbol=1000 + i) for i in range(1 + CAPACITY)]
-        self.send(1, frames[0])
-        self.expect_count("port_out", 2, 1)
+        self.occupy(2, frames[0])
         self.send(1, *frames[1:])
         return [routed(frame, 2) for frame in frames]
-
-
-def trim_action(size: int, dscp: int) -> P4TableAction:
-    return action("set_trimming", size=size, dscp_value=dscp, queue_index=CONTROL_QUEUE)
 
 
 def full(**fields: Any) -> bytes:
@@ -66,14 +64,14 @@ class Deflected(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
+        self.trim(SIZE)
         busy, *queued = self.fill()
         late = full(symbol=5)
         self.send(1, late)
         self.expect(2, busy, trimmed(routed(late, 2), SIZE), *queued)
         self.expect_nothing_more()
-        self.expect_count("trimmed", 2, 1)
-        self.expect_count("trim_sent", 2, 1)
+        self.expect_count(TRIMMED, 2, 1)
+        self.expect_count(TRIM_SENT, 2, 1)
 
 
 class AnyPacketOfTheClass(TrimTest):
@@ -84,7 +82,7 @@ class AnyPacketOfTheClass(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
+        self.trim(SIZE)
         frames = [
             tcp(host_ip(2), dscp=Dscp.TRIMMABLE, ecn=Ecn.CE, length=FULL_FRAME_BYTES),
             ebb(host_ip(2), options=IPOption_Router_Alert(), length=FULL_FRAME_BYTES),
@@ -102,7 +100,7 @@ class DamagedHeaderStaysDamaged(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
+        self.trim(SIZE)
         good = full(symbol=5)
         damaged = good[:50] + bytes([good[50] ^ 0x10]) + good[51:]  # a bit of the symbol number
         busy, *queued = self.fill()
@@ -119,7 +117,7 @@ class ShortPacketsStayWhole(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
+        self.trim(SIZE)
         frames = [ebb(host_ip(2), length=n) for n in (SIZE - 1, SIZE, SIZE + 1)]
         busy, *queued = self.fill()
         self.send(1, *frames)
@@ -134,10 +132,14 @@ class LastHop(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
-        self.control.insert(
-            "trimming", trim_action(MIN_TRIM_SIZE, Dscp.TRIMMED_LASTHOP), egress_port=2
+        self.trim(SIZE)
+        smallest = TRIMMING.entry(
+            {"egress_port": 2},
+            size=MIN_TRIM_SIZE,
+            dscp_value=Dscp.TRIMMED_LASTHOP,
+            queue_index=CONTROL_QUEUE,
         )
+        self.control.insert(smallest)
         late = full(symbol=5)
         busy, *queued = self.fill()
         self.send(1, late)
@@ -152,13 +154,13 @@ class OthersAreDropped(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
+        self.trim(SIZE)
         busy, *queued = self.fill()
         self.send(1, tcp(host_ip(2), length=FULL_FRAME_BYTES))
-        self.expect_drops(DropReason.NOT_TRIMMABLE, 1)
+        self.expect_drops("not-trimmable", 1)
         self.expect(2, busy, *queued)
         self.expect_nothing_more()
-        self.expect_count("trimmed", 2, 0)
+        self.expect_count(TRIMMED, 2, 0)
 
 
 class ControlIsNeverTrimmed(TrimTest):
@@ -168,23 +170,22 @@ class ControlIsNeverTrimmed(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
+        self.trim(SIZE)
         control = [pull(host_ip(2), pull=i, length=200) for i in range(CAPACITY)]
         busy, *queued = self.fill()
         self.send(1, *control)
         self.expect(2, busy, *(routed(frame, 2) for frame in control), *queued)
 
         # Now control packets are in a queue that deflects.
-        self.control.delete("traffic_class", dscp=Dscp.CONTROL)
-        in_queue_6 = action("set_traffic_class", queue=6, spray=0, trimmable=0, mlfq=0)
-        self.control.insert("traffic_class", in_queue_6, dscp=Dscp.CONTROL)
+        in_queue_6 = {"queue": 6, "spray": 0, "trimmable": 0, "mlfq": 0}
+        self.control.modify(TRAFFIC_CLASS.entry({"dscp": Dscp.CONTROL}, **in_queue_6))
         first = full()
         self.send(1, first)
-        self.expect_count("port_out", 2, 1 + CAPACITY + len(control) + 1)
+        self.expect_count(PORT_OUT, 2, 1 + CAPACITY + len(control) + 1)
         self.send(1, *control, pull(host_ip(2), pull=99, length=200))
         self.expect(2, routed(first, 2), *(routed(frame, 2) for frame in control))
         self.expect_nothing_more()
-        self.expect_drops(DropReason.NOT_TRIMMABLE, 1)
+        self.expect_drops("not-trimmable", 1)
 
 
 class EveryTrimIsAccountedFor(TrimTest):
@@ -194,15 +195,15 @@ class EveryTrimIsAccountedFor(TrimTest):
     manager = DEFLECTING
 
     def runTest(self) -> None:
-        self.trimming()
+        self.trim(SIZE)
         late = [full(symbol=i) for i in range(TRIM_CAPACITY + 2)]
         busy, *queued = self.fill()
         self.send(1, *late)
         fitting = [trimmed(routed(frame, 2), SIZE) for frame in late[:TRIM_CAPACITY]]
         self.expect(2, busy, *fitting, *queued)
         self.expect_nothing_more()
-        trims = self.control.counter("trimmed", 2).packets
-        sent = self.control.counter("trim_sent", 2).packets
+        trims = self.control.counter(TRIMMED, 2).packets
+        sent = self.control.counter(TRIM_SENT, 2).packets
         dropped = self.target.dropped(2, "deflect-failed")
         self.assertEqual((trims, sent, dropped), (len(late), TRIM_CAPACITY, 2))
 
@@ -211,10 +212,8 @@ class OccupancyLimit(TrimTest):
     """The trigger of stock BMv2: one packet alone is over the limit, or is not."""
 
     def runTest(self) -> None:
-        self.trimming()
-        self.control.insert(
-            "occupancy_limit", action("set_occupancy_limit", limit_bytes=600), egress_port=2
-        )
+        self.trim(SIZE)
+        self.limit(600)
         fits = ebb(host_ip(2), length=600)
         over = ebb(host_ip(2), length=601)
         self.send(1, fits)
@@ -231,33 +230,29 @@ class OccupancyLimit(TrimTest):
         elsewhere = ebb(host_ip(3), length=FULL_FRAME_BYTES)  # no entry, no limit
         self.send(1, elsewhere)
         self.expect(3, routed(elsewhere, 3))
-        self.expect_count("trimmed", 2, 1)
-        self.expect_count("trim_sent", 2, 1)
+        self.expect_count(TRIMMED, 2, 1)
+        self.expect_count(TRIM_SENT, 2, 1)
 
 
 class OccupancyKeepsShortPackets(TrimTest):
     """The bound between whole and cut, when the program's counter is the trigger."""
 
     def runTest(self) -> None:
-        self.trimming()
-        self.control.insert(
-            "occupancy_limit", action("set_occupancy_limit", limit_bytes=50), egress_port=2
-        )
+        self.trim(SIZE)
+        self.limit(50)
         for length in (SIZE - 1, SIZE, SIZE + 1):
             packet = ebb(host_ip(2), length=length)
             self.send(1, packet)
             self.expect(2, trimmed(routed(packet, 2), SIZE))
-        self.expect_count("trimmed", 2, 3)
+        self.expect_count(TRIMMED, 2, 3)
 
 
 class HeaderChecksumCarry(TrimTest):
     """The incremental update of the Ebb checksum, where its one's complement sum wraps round."""
 
     def runTest(self) -> None:
-        self.trimming()
-        self.control.insert(
-            "occupancy_limit", action("set_occupancy_limit", limit_bytes=600), egress_port=2
-        )
+        self.trim(SIZE)
+        self.limit(600)
         plain = Ether(full(entropy=0))[Ebb].checksum
         for checksum in (0, 1, 2, 3, 4, 5, 0xFFFB, 0xFFFE):
             # The entropy that turns the checksum of the rest into this one.
@@ -274,12 +269,8 @@ class OccupancyCounts(TrimTest):
     manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
 
     def runTest(self) -> None:
-        self.trimming()
-        self.control.insert(
-            "occupancy_limit",
-            action("set_occupancy_limit", limit_bytes=2 * FULL_FRAME_BYTES),
-            egress_port=2,
-        )
+        self.trim(SIZE)
+        self.limit(2 * FULL_FRAME_BYTES)
         control = pull(host_ip(2))
         late = full(symbol=5)
         busy, *queued = self.fill()

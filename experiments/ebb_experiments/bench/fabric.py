@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-from ebb_controller.parameters import FabricParameters
+from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
 from ebb_experiments.bench.fabric_net import COALESCE_US, BenchFabric, Load

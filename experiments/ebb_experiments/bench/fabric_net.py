@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from ebb_controller.controller import Program
+from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
-from ebb_controller.parameters import FabricParameters
 from ebb_topologies import preflight
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Host, Switch, Topology, from_table

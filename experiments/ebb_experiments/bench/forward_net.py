@@ -21,7 +21,7 @@ from typing import Any
 import finsy
 from ebb_controller.controller import Controller
 from ebb_controller.controller import Program as Compiled
-from ebb_controller.parameters import FabricParameters
+from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, from_table
 

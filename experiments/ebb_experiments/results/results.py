@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ebb_controller.drop_reason import named
+from ebb_controller.mechanisms import summed
 from ebb_topologies.files import write
 
-from ebb_experiments.results.switches import COUNTED_TWICE, MARKS
+from ebb_experiments.results.switches import COUNTED_TWICE
 from ebb_experiments.results.tables import COLUMNS, Row, Rows
 
-NO_LOSS = ("replica-to-source", "link-corrupt")
+NO_LOSS = (*named("replica-to-source"), "link-corrupt")
 """Reasons that are counted among the drops although nothing is missing: a multicast copy that would
 go back where it came from, and a frame that went on with a bit flipped."""
 
@@ -75,7 +77,7 @@ class Results:
     @property
     def marks(self) -> int:
         """How many CE marks the switches set."""
-        return sum(map(self.total, MARKS))
+        return sum(map(self.total, summed("marks")))
 
     def write(self, directory: Path) -> None:
         """Writes every table, and run.json last: it says that all is there. All of them or none: an

@@ -8,26 +8,12 @@ from dataclasses import dataclass
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Counters
 from ebb_controller.drop_reason import reason
+from ebb_controller.mechanisms import COUNTERS
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.model import Topology
 
 from ebb_experiments.results.tables import Row, Rows
 
-DROPPED = "dropped"
-MARKS = ("step_marked", "phantom_marked")
-"""Counters of packets that a switch marked with CE."""
-COUNTERS = (
-    "port_in",
-    "port_out",
-    "phantom_marked",
-    "step_marked",
-    "trimmed",
-    "trim_sent",
-    "returned",
-    "mlfq_demoted",
-    DROPPED,
-)
-"""Counters of fabric.p4: all are indexed by port, but for `dropped`, which is by reason."""
 COUNTED_TWICE = "egress"
 """Reason of the switch for what the program dropped after a queue, and counts by a reason of its
 own."""
@@ -127,12 +113,15 @@ def _counts(name: str, count: tm.Count) -> Row:
 
 
 def counter_rows(counters: Mapping[str, Counters], head: Row) -> Iterator[Row]:
-    """What the program counted, as the controller read it; zeros are left out."""
+    """What the program counted by port or reason, as the controller read it; zeros are left out."""
     for switch, tables in counters.items():
         for counter, cells in tables.items():
+            by = COUNTERS[counter].index if counter in COUNTERS else "port"
+            if by == "multicast group":
+                continue
+            by_reason = by == "drop reason"
             for index, (packets, size) in enumerate(cells):
                 if packets:
-                    by_reason = counter == DROPPED
                     yield head | {
                         "switch": switch,
                         "counter": counter,

@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from ebb_controller.controller import Controller, Program
+from ebb_controller.mechanisms import FabricParameters
 from ebb_controller.multicast import MulticastGroup
-from ebb_controller.parameters import FabricParameters
 from ebb_controller.traffic_manager import TrafficManagers
 from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Switch, Topology

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from ebb_controller.controller import Controller, Counters, Program
 
 from ebb_experiments.results.results import Results
-from ebb_experiments.results.switches import COUNTERS
 from ebb_experiments.results.tables import Row
 from ebb_experiments.scenario.loaded import Loaded, Play
 
@@ -143,11 +142,10 @@ def _said(command: list[str]) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-async def read_counters(
-    controller: Controller, names: Sequence[str] = COUNTERS
-) -> dict[str, Counters]:
-    """Reads the counters of all switches that the controller has; one may just have been
+async def read_counters(controller: Controller) -> dict[str, Counters]:
+    """Reads all counters of the switches that the controller has; one may just have been
     restarted."""
     switches = [s.name for s in controller.topology.switches if not controller.has_left(s.name)]
+    names = controller.counter_names
     found = await asyncio.gather(*(controller.switch_counters(s, *names) for s in switches))
     return dict(zip(switches, found, strict=True))

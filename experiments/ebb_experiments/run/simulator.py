@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Protocol
 
-from ebb_controller.parameters import FabricParameters
+from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.fabric_file import FABRIC_SOCKET
 from ebb_topologies.files import write
 from ebb_topologies.hosts import host_list

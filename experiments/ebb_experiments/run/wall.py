@@ -17,6 +17,8 @@ from pathlib import Path
 from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.controller import Counters, Program
 from ebb_controller.fabric_admin import FabricAdmin
+from ebb_controller.mechanisms.counters import DROPPED
+from ebb_controller.mechanisms.route import REPLICATED
 from ebb_controller.multicast import MulticastGroup, check, tree_ports
 from ebb_controller.traffic_manager import lateness
 from ebb_topologies.fabric_file import FABRIC_SOCKET
@@ -44,8 +46,6 @@ SETTLE_SECONDS = 0.5
 RESET_SECONDS = 0.15
 """How long before the traffic the switches' statistics begin anew."""
 PING_SECONDS = 60.0
-REPLICATED = "replicated"
-"""Counter of fabric.p4, by multicast group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,6 @@ class _Counted:
 
     counters: dict[str, Counters]
     """Counters of the program, by switch."""
-    replicated: dict[str, Counters]
     statistics: Mapping[str, tm.Stats]
     """Statistics of the traffic managers, by switch; empty: they tell nothing."""
     frames: tuple[int, int]
@@ -231,7 +230,6 @@ class _Phase:
         wall = self.wall
         return _Counted(
             counters=wall.loop.run(read_counters(wall.controller)),
-            replicated=wall.loop.run(read_counters(wall.controller, (REPLICATED,))),
             statistics=self._statistics() if statistics is None else statistics,
             frames=wall.net.switched_frames(),
         )
@@ -257,17 +255,17 @@ class _Phase:
         )
         tables = switches.tables()
         if not after.statistics:
-            copies = self._copies(_between(before.replicated, after.replicated), groups)
+            copies = self._copies(counters, groups)
             row = head | lost_inside(before.frames, after.frames, copies, counters)
             tables["drops"] = Rows("drops", [row])
         counted = Rows("counters", counter_rows(counters, head))
         return {"flows": flows.table(), **tables, "counters": counted}
 
-    def _copies(self, replicated: Mapping[str, Counters], groups: Sequence[MulticastGroup]) -> int:
+    def _copies(self, counters: Mapping[str, Counters], groups: Sequence[MulticastGroup]) -> int:
         """How many more packets the switches made of those that they sent to groups."""
         return sum(
-            cells[REPLICATED][group.group][0] * (len(ports) - 1)
-            for switch, cells in replicated.items()
+            cells[REPLICATED.name][group.group][0] * (len(ports) - 1)
+            for switch, cells in counters.items()
             for group in groups
             if (ports := tree_ports(self.wall.topology, group, switch))
         )
@@ -286,7 +284,7 @@ def lost_inside(
     """A row of `drops`: what the interfaces took in, with its copies, and did not give out again,
     and the program did not drop."""
     taken_in, given_out = (late - early for early, late in zip(before, after, strict=True))
-    dropped = sum(packets for cells in counters.values() for packets, _ in cells["dropped"])
+    dropped = sum(packets for cells in counters.values() for packets, _ in cells[DROPPED.name])
     return {"reason": NOT_GIVEN_OUT, "packets": taken_in + copies - given_out - dropped}
 
 

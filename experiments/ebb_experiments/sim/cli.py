@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
@@ -195,7 +196,7 @@ def _row(results: Results) -> tuple[str, ...]:
     return (
         f"{len(fct)}/{len(flows)}",
         *(f"{percentile(fct, p):.3f}" for p in (50, 99, 100)),
-        f"{results.total('trimmed')}",
+        f"{results.total(TRIMMED.name)}",
         f"{sum(results.losses.values())}",
         f"{results.marks}",
         f"{about['simulated_ns'] / 1e6:.2f}",

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from ebb_controller.drop_reason import named
+from ebb_controller.mechanisms import summed
 from ebb_topologies.model import Topology
 
-from ebb_experiments.results.switches import MARKS
 from ebb_experiments.study.arrivals import fairness, goodput_meanwhile
 from ebb_experiments.study.metric_spec import (
     Delay,
@@ -319,13 +320,13 @@ def _network(metric: Network, tables: Tables) -> float | None:
     if metric.of == "ended_at":
         return _one(flows.filter(ENDED), pl.col("finished_at_ns").max())
     counters = tables["counters"]
-    names = {"trims": ("trimmed",), "marks": MARKS, "lost": ("dropped",)}[metric.of]
+    names = summed(metric.of)
     counted = pl.col("packets").sum()
     total = _one(counters.filter(pl.col("counter").is_in(names)), counted) or 0.0
     if metric.of == "lost":
         other = pl.col("reason").is_in(["link-corrupt", "egress"])
         total += _one(tables["drops"].filter(~other), counted) or 0.0
-        copies = pl.col("reason") == "replica-to-source"
+        copies = pl.col("reason").is_in(named("replica-to-source"))
         total -= _one(counters.filter(copies), counted) or 0.0
     return total
 

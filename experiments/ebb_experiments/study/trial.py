@@ -73,6 +73,7 @@ def differing(expected: dict[str, str], build: Path | None = None) -> str | None
 def _sources(fabric: Fabric) -> dict[str, list[Path]]:
     import ebb_controller
     import ebb_topologies
+    from ebb_controller import mechanisms
 
     from ebb_experiments import results, run, scenario
 
@@ -80,10 +81,11 @@ def _sources(fabric: Fabric) -> dict[str, list[Path]]:
     return {
         package.__name__: sorted(
             path
-            for path in Path(str(package.__file__)).parent.glob("*.py")
+            for kind in ("*.py", "*.p4")  # the P4 that Python reads
+            for path in Path(str(package.__file__)).parent.glob(kind)
             if path.stem not in other
         )
-        for package in (ebb_topologies, ebb_controller, scenario, results, run)
+        for package in (ebb_topologies, ebb_controller, mechanisms, scenario, results, run)
     }
 
 

@@ -7,11 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
+from ebb_controller.drop_reason import named
+from ebb_controller.mechanisms.counters import DROPPED
+from ebb_controller.mechanisms.return_to_sender import RETURNED
+from ebb_controller.mechanisms.trimming import TRIM_SENT, TRIMMED
+
 from ebb_experiments.results.load import Load
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.tables import BY_SENDER, PAYLOAD, Row
 
-NO_ROOM = ("not-trimmable", "return-refused")
+RETURN_REFUSED = named("return-refused")
+NO_ROOM = named("not-trimmable", *RETURN_REFUSED)
 """Reasons of the program for packets that a queue had no room for."""
 LINK_DROPS = ("link-down", "link-loss", "port-down")
 """Reasons of the switch for frames that a faulty link lost."""
@@ -39,15 +45,15 @@ class FabricCounts:
     @classmethod
     def of(cls, results: Results) -> FabricCounts:
         queues, drops = results.rows("queues"), results.rows("drops")
-        trimmed = results.total("trimmed")
+        trimmed = results.total(TRIMMED.name)
         if not queues:
             lost = _packets(drops, lambda row: True)
-            trims_lost = trimmed - results.total("trim_sent")
+            trims_lost = trimmed - results.total(TRIM_SENT.name)
             return cls(None, None, lost, trimmed, trims_lost, 0, results.marks)
         bottleneck = busiest(results.flows)
         there = [row for row in queues if row["peer"] == bottleneck]
-        counted = [row for row in results.rows("counters") if row["counter"] == "dropped"]
-        refused = _packets(counted, lambda row: row["reason"] == "return-refused")
+        counted = [row for row in results.rows("counters") if row["counter"] == DROPPED.name]
+        refused = _packets(counted, lambda row: row["reason"] in RETURN_REFUSED)
         failed = _packets(drops, lambda row: row["reason"] == "deflect-failed")
         return cls(
             max_queue_bytes=max((row["max_depth_bytes"] for row in there), default=0),
@@ -56,7 +62,7 @@ class FabricCounts:
             + _packets(counted, lambda row: row["reason"] in NO_ROOM),
             trimmed_packets=trimmed,
             trim_dropped_packets=failed + refused,
-            returned_packets=results.total("returned"),
+            returned_packets=results.total(RETURNED.name),
             ce_marks=results.marks,
             link_lost_packets=_packets(drops, lambda row: row["reason"] in LINK_DROPS),
         )

@@ -1,4 +1,4 @@
-"""Entries of `route.p4`: a route per host, over every shortest path.
+"""`route.p4`: a route per host, over every shortest path.
 
 The ports of a switch are the members of its `ecmp` selector; the sets of ports that lead to some
 host are its groups. So an edge switch of a fat-tree has a group per own host and one that goes up.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from typing import Annotated
 
 from finsy import (
     P4ActionProfileGroup,
@@ -18,35 +19,46 @@ from finsy import (
     P4IndirectAction,
     P4Member,
     P4TableAction,
-    P4TableEntry,
-    P4TableMatch,
 )
+from pydantic import Field
 
+from ebb_controller.mechanism import Counter, Entity, Mechanism, Table
+from ebb_controller.parameters import Parameters
 from ebb_controller.site import Site
+
+HASH_SETTINGS = Table("hash_settings", ("set_hash_seed",))
+SELECTOR = "ecmp"
+SET_MULTICAST_GROUP = "set_multicast_group"
+IPV4_ROUTE = Table("ipv4_route", ("set_next_hop", SET_MULTICAST_GROUP), SELECTOR)
+REPLICATED = Counter("replicated", index="multicast group")
 
 FIRST_SHARED = 1000
 """Groups of several ports have numbers from here on, above every port."""
 SHARED = 2**24
 """How many numbers there are for them: two groups of a switch hardly ever want the same."""
 
-Entity = P4ActionProfileMember | P4ActionProfileGroup | P4TableEntry
+
+class WithHashSeed(Parameters):
+    """The part of `FabricParameters` that this mechanism reads."""
+
+    hash_seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
+    """Seed of the path hash; mixed with each switch's device id, against polarisation."""
 
 
-def entries(site: Site) -> Iterator[Entity]:
-    yield P4TableEntry(
-        "hash_settings",
-        is_default_action=True,
-        action=P4TableAction(
-            "set_hash_seed", seed=_hash_seed(site.parameters.hash_seed, site.switch.device_id)
-        ),
-    )
+def next_hop(port: int, mac: str, peer_mac: str) -> P4TableAction:
+    """The action that sends out of a port, from its address to the one at the other end."""
+    return IPV4_ROUTE.action(port=port, src_mac=mac, dst_mac=peer_mac)
+
+
+def entries(site: Site[WithHashSeed]) -> Iterator[Entity]:
+    """The switch's hash seed, a member per port, a group per set of ports, a route per host."""
+    seed = _hash_seed(site.parameters.hash_seed, site.switch.device_id)
+    yield HASH_SETTINGS.default(seed=seed)
     for port in site.ports:
         yield P4ActionProfileMember(
-            "ecmp",
+            SELECTOR,
             member_id=port.number,
-            action=P4TableAction(
-                "set_next_hop", port=port.number, src_mac=port.mac, dst_mac=port.peer_mac
-            ),
+            action=next_hop(port.number, port.mac, port.peer_mac),
         )
     groups: dict[tuple[int, ...], int] = {}
     routes = []
@@ -56,7 +68,7 @@ def entries(site: Site) -> Iterator[Entity]:
             routes.append((host.ip, _group(groups, ports)))
     for ports, group in groups.items():
         yield P4ActionProfileGroup(
-            "ecmp",
+            SELECTOR,
             group_id=group,  # without a max_size: it may grow with the topology
             members=[P4Member(port, weight=1) for port in ports],
         )
@@ -64,11 +76,8 @@ def entries(site: Site) -> Iterator[Entity]:
         # Many switches have the same route; it is made, and encoded, once.
         key = ("route", ip, group)
         if key not in site.topology.derived:
-            site.topology.derived[key] = P4TableEntry(
-                "ipv4_route",
-                match=P4TableMatch(dst=f"{ip}/32"),
-                action=P4IndirectAction(group_id=group),
-            )
+            route = IPV4_ROUTE.entry_for({"dst": f"{ip}/32"}, P4IndirectAction(group_id=group))
+            site.topology.derived[key] = route
         yield site.topology.derived[key]
 
 
@@ -88,3 +97,6 @@ def _hash_seed(fabric: int, device_id: int) -> int:
     """A multiplier per switch. The program takes the upper half of hash * seed and ignores the
     seed's lowest bit, so neighbouring ids must give numbers that differ in all bits."""
     return zlib.crc32(struct.pack("!IQ", fabric, device_id)) | 1
+
+
+MECHANISM = Mechanism("route", entries, (HASH_SETTINGS, IPV4_ROUTE), (REPLICATED,))

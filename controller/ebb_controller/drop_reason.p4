@@ -1,0 +1,1 @@
+../../p4src/include/drop_reason.p4

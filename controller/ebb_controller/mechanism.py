@@ -1,0 +1,123 @@
+"""What a mechanism of the P4 program is to the controller: its tables, its entries, its counters.
+
+Names are those of P4Info (aliases). Each is written in one place, the module of its mechanism in
+`mechanisms`, and looked up in the P4Info of the program before anything is installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from finsy import (
+    P4ActionProfileGroup,
+    P4ActionProfileMember,
+    P4IndirectAction,
+    P4MulticastGroupEntry,
+    P4TableAction,
+    P4TableEntry,
+    P4TableMatch,
+)
+from finsy.proto import p4i
+
+from ebb_controller.site import Site
+
+Entity = P4ActionProfileMember | P4ActionProfileGroup | P4MulticastGroupEntry | P4TableEntry
+
+Action = P4TableAction | P4IndirectAction
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that the controller writes."""
+
+    name: str
+    actions: tuple[str, ...]
+    """Actions that the controller writes into it; `entry` and `default` take the first."""
+    selector: str | None = None
+    """Its action selector; none: its entries have actions of their own."""
+
+    def action(self, **arguments: Any) -> P4TableAction:
+        """The first of its actions."""
+        return P4TableAction(self.actions[0], **arguments)
+
+    def entry(
+        self, match: Mapping[str, Any], *, priority: int = 0, **arguments: Any
+    ) -> P4TableEntry:
+        """An entry with the first of the actions; only tables with range or ternary keys have
+        priorities, from 1, the highest first."""
+        return self.entry_for(match, self.action(**arguments), priority=priority)
+
+    def entry_for(
+        self, match: Mapping[str, Any], action: Action, *, priority: int = 0
+    ) -> P4TableEntry:
+        """An entry with an action that is given."""
+        keys = P4TableMatch(match)
+        return P4TableEntry(self.name, match=keys, action=action, priority=priority)
+
+    def default(self, **arguments: Any) -> P4TableEntry:
+        """The entry for all packets that match no other, with the first of the actions."""
+        return P4TableEntry(self.name, is_default_action=True, action=self.action(**arguments))
+
+
+@dataclass(frozen=True)
+class Counter:
+    """An indirect counter of packets and bytes, and how tables and reports tell it."""
+
+    name: str
+    heading: str = ""
+    """Above its column in tables for people, a word or two to a line; empty: it has no column."""
+    index: Literal["port", "drop reason", "multicast group"] = "port"
+    """What the index into the counter is."""
+    sum: Literal["trims", "marks", "lost"] | None = None
+    """Which number of a whole network it is part of (`of` of a metric in docs/experiments.md);
+    none: of none."""
+    always: bool = False
+    """Whether its column is there even if it has counted nothing."""
+
+
+def _nothing(_site: Site[Any]) -> Iterable[Entity]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A mechanism; the module of `mechanisms` and the file of p4src/include have its name."""
+
+    name: str
+    entries: Callable[[Site[Any]], Iterable[Entity]] = _nothing
+    """What one switch should hold for it."""
+    tables: tuple[Table, ...] = ()
+    counters: tuple[Counter, ...] = ()
+
+
+def counter_names(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> tuple[str, ...]:
+    """Counters of a program: those of the mechanisms in their order, then all others."""
+    described = [counter.name for each in mechanisms for counter in each.counters]
+    there = (counter.preamble.alias for counter in program.counters)
+    return (*described, *(name for name in there if name not in described))
+
+
+def missing(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> Iterator[str]:
+    """In words, what mechanisms name and a program does not have."""
+    tables = {table.preamble.alias: table for table in program.tables}
+    actions = {action.preamble.id: action.preamble.alias for action in program.actions}
+    selectors = {profile.preamble.id: profile.preamble.alias for profile in program.action_profiles}
+    counters = {counter.preamble.alias for counter in program.counters}
+    for mechanism in mechanisms:
+        needs = f"mechanism {mechanism.name} needs"
+        for wanted in mechanism.tables:
+            table = tables.get(wanted.name)
+            if table is None:
+                yield f"{needs} the table {wanted.name}"
+                continue
+            there = {actions[reference.id] for reference in table.action_refs}
+            for action in wanted.actions:
+                if action not in there:
+                    yield f"{needs} the action {action} of the table {wanted.name}"
+            if wanted.selector != selectors.get(table.implementation_id):
+                yield f"{needs} the table {wanted.name} with the selector {wanted.selector}"
+        for counter in mechanism.counters:
+            if counter.name not in counters:
+                yield f"{needs} the counter {counter.name}"

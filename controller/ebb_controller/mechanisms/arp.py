@@ -1,0 +1,26 @@
+"""`arp.p4`: the switch answers for the gateway addresses of its hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from finsy import P4TableEntry
+
+from ebb_controller.mechanism import Mechanism, Table
+from ebb_controller.site import Site
+
+ARP_RESPONDER = Table("arp_responder", ("answer_arp",))
+
+
+def entries(site: Site[Any]) -> Iterator[P4TableEntry]:
+    """An answer per gateway address of the switch's own hosts."""
+    gateways: dict[str, str] = {}
+    for host in site.topology.hosts:
+        if site.topology.attachment(host).node == site.switch.name:
+            gateways.setdefault(host.gateway_ip, host.gateway_mac)
+    for ip, mac in gateways.items():
+        yield ARP_RESPONDER.entry({"target": ip}, mac=mac)
+
+
+MECHANISM = Mechanism("arp", entries, (ARP_RESPONDER,))

@@ -1,0 +1,64 @@
+"""`traffic_class.p4`: what each DSCP gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from finsy import P4TableEntry
+from pydantic import model_validator
+
+from ebb_controller.mechanism import Mechanism, Table
+from ebb_controller.parameters import Dscp, Parameters, PortQueues, QueueId
+from ebb_controller.site import Site
+
+TRAFFIC_CLASS = Table("traffic_class", ("set_traffic_class",))
+
+MLFQ = {"off": 0, "sender": 1, "in-switch": 2}
+"""How `set_traffic_class` encodes who assigns the MLFQ level (p4src/include/mlfq.p4)."""
+
+
+class TrafficClass(Parameters):
+    """What the switch does with packets of one DSCP."""
+
+    dscp: Dscp
+    """DSCP that names the class; what agents send by default is in docs/wire-format.md."""
+    queue: QueueId = 0
+    """Queue of the class, 0 lowest, unless MLFQ chooses one."""
+    spray: bool = False
+    """Whether each packet takes a path of its own; otherwise each flow does."""
+    trimmable: bool = False
+    """Whether packets of the class may be trimmed (UEC DSCP_TRIMMABLE)."""
+    mlfq: Literal["off", "sender", "in-switch"] = "off"
+    """Who assigns the MLFQ level that then chooses the queue."""
+
+
+class WithClasses(PortQueues):
+    """The part of `FabricParameters` that this mechanism reads."""
+
+    classes: list[TrafficClass] = [TrafficClass(dscp=0)]
+    """A DSCP without an entry is best effort: queue 0, per-flow paths, never trimmed."""
+
+    @model_validator(mode="after")
+    def _classes_fit(self) -> WithClasses:
+        dscps = [traffic_class.dscp for traffic_class in self.classes]
+        if len(set(dscps)) != len(dscps):
+            raise ValueError(f"two classes have the same dscp: {sorted(dscps)}")
+        for traffic_class in self.classes:
+            self.need_queue(f"class of dscp {traffic_class.dscp}", traffic_class.queue)
+        return self
+
+
+def entries(site: Site[WithClasses]) -> Iterator[P4TableEntry]:
+    """An entry per DSCP that has a class."""
+    for traffic_class in site.parameters.classes:
+        yield TRAFFIC_CLASS.entry(
+            {"dscp": traffic_class.dscp},
+            queue=traffic_class.queue,
+            spray=int(traffic_class.spray),
+            trimmable=int(traffic_class.trimmable),
+            mlfq=MLFQ[traffic_class.mlfq],
+        )
+
+
+MECHANISM = Mechanism("traffic_class", entries, (TRAFFIC_CLASS,))

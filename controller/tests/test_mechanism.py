@@ -1,0 +1,87 @@
+"""What mechanisms name is there in `fabric.p4` as compiled, and what is not is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from built import NEEDS_PROGRAM, PROGRAM, p4info
+from ebb_controller import mechanisms
+from ebb_controller.controller import Program
+from ebb_controller.mechanism import Counter, Mechanism, Table, counter_names, missing
+from ebb_controller.reconcile import ControllerError
+from finsy.proto import p4i
+from google.protobuf import text_format
+
+P4_FILES = Path(__file__).resolve().parents[2] / "p4src" / "include"
+MARKING = Mechanism(
+    "marking", tables=(Table("marks", ("mark", "pass"), "ecmp"),), counters=(Counter("marked"),)
+)
+
+
+@NEEDS_PROGRAM
+def test_the_program_has_what_mechanisms_name() -> None:
+    assert list(missing(mechanisms.MECHANISMS, p4info())) == []
+
+
+@NEEDS_PROGRAM
+def test_every_table_and_counter_of_the_program_has_a_mechanism() -> None:
+    """One without would be empty for ever, or counted and shown nowhere."""
+    tables = {table.name for each in mechanisms.MECHANISMS for table in each.tables}
+    assert tables == {table.preamble.alias for table in p4info().tables}
+    assert set(mechanisms.COUNTERS) == {c.preamble.alias for c in p4info().counters}
+
+
+def test_a_mechanism_has_the_name_of_its_p4_file() -> None:
+    names = {mechanism.name for mechanism in mechanisms.MECHANISMS}
+    assert {name for name in names if not (P4_FILES / f"{name}.p4").is_file()} == set()
+
+
+def test_what_is_missing_is_named_with_its_mechanism() -> None:
+    program = p4i.P4Info()
+    assert list(missing([MARKING], program)) == [
+        "mechanism marking needs the table marks",
+        "mechanism marking needs the counter marked",
+    ]
+    program.counters.add(preamble=p4i.Preamble(alias="marked"))
+    program.actions.add(preamble=p4i.Preamble(id=1, alias="pass"))
+    table = program.tables.add(preamble=p4i.Preamble(alias="marks"))
+    table.action_refs.add(id=1)
+    assert list(missing([MARKING], program)) == [
+        "mechanism marking needs the action mark of the table marks",
+        "mechanism marking needs the table marks with the selector ecmp",
+    ]
+    program.actions.add(preamble=p4i.Preamble(id=2, alias="mark"))
+    program.action_profiles.add(preamble=p4i.Preamble(id=3, alias="ecmp"))
+    table.action_refs.add(id=2)
+    table.implementation_id = 3
+    assert list(missing([MARKING], program)) == []
+
+
+def test_counters_that_no_mechanism_describes_come_last() -> None:
+    program = p4i.P4Info()
+    for name in ("own", "marked", "other"):
+        program.counters.add(preamble=p4i.Preamble(alias=name))
+    assert counter_names([MARKING], program) == ("marked", "own", "other")
+
+
+@NEEDS_PROGRAM
+def test_another_program_is_refused_at_the_start(tmp_path: Path) -> None:
+    info = p4i.P4Info()
+    info.CopyFrom(p4info())
+    (gone,) = (table for table in info.tables if table.preamble.alias == "arp_responder")
+    info.tables.remove(gone)
+    other = Program(tmp_path / "fabric.p4info.txtpb", PROGRAM.json)
+    other.p4info.write_text(text_format.MessageToString(info))
+    with pytest.raises(ControllerError) as caught:
+        other.check()
+    assert str(caught.value) == (
+        f"{other.p4info}: mechanism arp needs the table arp_responder, which the program does not "
+        "have: compile p4src/fabric.p4"
+    )
+
+
+def test_every_sum_of_a_network_has_counters() -> None:
+    assert mechanisms.summed("trims") == ("trimmed",)
+    assert set(mechanisms.summed("marks")) == {"step_marked", "phantom_marked"}
+    assert mechanisms.summed("lost") == ("dropped",)
