@@ -34,6 +34,13 @@ pub enum Direction {
     None,
 }
 
+impl Direction {
+    /// Whether the callee writes to the argument.
+    pub fn writes(self) -> bool {
+        matches!(self, Direction::Out | Direction::InOut)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Param {
     pub annotations: Vec<Annotation>,

@@ -1,7 +1,7 @@
 //! How the digests of a program are called, in JSON and P4Info alike: the controller finds them by their name.
 
 use crate::annotations;
-use crate::elaborate::flat::{Branches, Flat, FlatKind, FlatStmt};
+use crate::elaborate::flat::{Flat, FlatKind, FlatStmt};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -97,18 +97,7 @@ fn find<'a>(body: &'a [FlatStmt], found: &mut Vec<ExternCall<'a>>) {
                 type_arg: type_args.first(),
                 span: statement.span,
             }),
-            FlatKind::If(_, a, b) | FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {
-                find(a, found);
-                find(b, found);
-            }
-            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) | FlatKind::Loop(body) => {
-                find(body, found)
-            }
-            FlatKind::ApplyTable(_, Branches::Actions(arms, rest)) => {
-                arms.iter().for_each(|(_, body)| find(body, found));
-                find(rest, found);
-            }
-            _ => {}
+            kind => kind.bodies().for_each(|body| find(body, found)),
         }
     }
 }

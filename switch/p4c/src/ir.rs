@@ -3,12 +3,14 @@
 //! Variables, actions, tables and instances are numbered through the whole program, so that later
 //! stages never look at scopes.
 
+use num_bigint::BigInt;
+
 use crate::ast::Ident;
 pub use crate::ast::{BinaryOp, Direction, UnaryOp};
 use crate::eval::Value;
 use crate::lex::Token;
 use crate::source::Span;
-use crate::types::{Type, TypeVar};
+use crate::types::{FieldType, Type, TypeVar};
 
 pub type VarId = usize;
 pub type ActionId = usize;
@@ -439,23 +441,19 @@ impl AnnotationValue {
 }
 
 impl Expr {
+    pub fn new(kind: ExprKind, ty: Type, span: Span) -> Expr {
+        Expr { kind, ty, span }
+    }
+
     pub fn poison(span: Span) -> Expr {
-        Expr {
-            kind: ExprKind::Poison,
-            ty: Type::Poison,
-            span,
-        }
+        Expr::new(ExprKind::Poison, Type::Poison, span)
     }
 
     pub fn constant(value: Value, ty: Type, span: Span) -> Expr {
-        Expr {
-            kind: ExprKind::Const(value),
-            ty,
-            span,
-        }
+        Expr::new(ExprKind::Const(value), ty, span)
     }
 
-    pub fn int(value: impl Into<num_bigint::BigInt>, ty: Type, span: Span) -> Expr {
+    pub fn int(value: impl Into<BigInt>, ty: Type, span: Span) -> Expr {
         Expr::constant(Value::Int(value.into()), ty, span)
     }
 
@@ -464,11 +462,36 @@ impl Expr {
     }
 
     pub fn var(id: VarId, ty: Type, span: Span) -> Expr {
-        Expr {
-            kind: ExprKind::Var(id),
-            ty,
-            span,
-        }
+        Expr::new(ExprKind::Var(id), ty, span)
+    }
+
+    pub fn binary(op: BinaryOp, left: Expr, right: Expr, ty: Type, span: Span) -> Expr {
+        let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
+        Expr::new(kind, ty, span)
+    }
+
+    /// `(to) self`, also if `self` is a constant.
+    pub fn cast(self, to: Type) -> Expr {
+        let span = self.span;
+        Expr::new(ExprKind::Cast(Box::new(self)), to, span)
+    }
+
+    /// A call that has all it needs in `callee`.
+    pub fn call(callee: Callee, ty: Type, span: Span) -> Expr {
+        let (type_args, args) = (Vec::new(), Vec::new());
+        let call = Call {
+            callee,
+            type_args,
+            args,
+        };
+        Expr::new(ExprKind::Call(Box::new(call)), ty, span)
+    }
+
+    /// Element `index` of a stack or tuple.
+    pub fn element(base: Expr, index: u32, ty: Type) -> Expr {
+        let span = base.span;
+        let index = Expr::int(index, Type::bit(32), span);
+        Expr::new(ExprKind::Index(Box::new(base), Box::new(index)), ty, span)
     }
 
     pub fn field(base: Expr, name: &str, ty: Type) -> Expr {
@@ -486,10 +509,88 @@ impl Expr {
         }
     }
 
-    pub fn as_int(&self) -> Option<&num_bigint::BigInt> {
+    pub fn as_int(&self) -> Option<&BigInt> {
         match &self.kind {
             ExprKind::Const(Value::Int(value)) => Some(value),
             _ => None,
+        }
+    }
+
+    /// The constant, if it is an integer in the range of `T`.
+    pub fn as_number<T: for<'a> TryFrom<&'a BigInt>>(&self) -> Option<T> {
+        T::try_from(self.as_int()?).ok()
+    }
+
+    /// Members of a struct, tuple, header or stack value: the items of a list, or the parts of a place.
+    pub fn members(&self) -> Vec<Expr> {
+        if let ExprKind::List(items) = &self.kind {
+            return items.clone();
+        }
+        let element = |i: u32, ty: &Type| Expr::element(self.clone(), i, ty.clone());
+        match &self.ty {
+            Type::Struct(s) => {
+                let fields = s.fields.iter();
+                let member = |f: &FieldType| Expr::field(self.clone(), &f.name, f.ty.clone());
+                fields.map(member).collect()
+            }
+            Type::Tuple(types) => {
+                let types = (0..).zip(types.iter());
+                types.map(|(i, t)| element(i, t)).collect()
+            }
+            Type::Stack(ty, size) => (0..*size).map(|i| element(i, ty)).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// All scalar parts of a value, in order.
+    pub fn leaves(&self) -> Vec<Expr> {
+        match &self.ty {
+            Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) => {
+                self.members().iter().flat_map(Expr::leaves).collect()
+            }
+            _ => vec![self.clone()],
+        }
+    }
+
+    /// Whether `test` holds for one of the expressions that this one is made of; the object and the arguments of a call
+    /// are not asked.
+    fn any_operand(&self, mut test: impl FnMut(&Expr) -> bool) -> bool {
+        match &self.kind {
+            ExprKind::Field(base, _)
+            | ExprKind::StackNext(base)
+            | ExprKind::StackLast(base)
+            | ExprKind::StackLastIndex(base)
+            | ExprKind::Slice { base, .. }
+            | ExprKind::Unary(_, base)
+            | ExprKind::Cast(base) => test(base),
+            ExprKind::Index(a, b)
+            | ExprKind::Binary(_, a, b)
+            | ExprKind::Mask(a, b)
+            | ExprKind::Range(a, b) => test(a) || test(b),
+            ExprKind::Conditional(a, b, c) => test(a) || test(b) || test(c),
+            ExprKind::List(items) => items.iter().any(test),
+            ExprKind::Poison
+            | ExprKind::Const(_)
+            | ExprKind::Var(_)
+            | ExprKind::Instance(_)
+            | ExprKind::Construct(_)
+            | ExprKind::Table(_)
+            | ExprKind::ValueSet(_)
+            | ExprKind::InvalidHeader
+            | ExprKind::DontCare
+            | ExprKind::DefaultValue
+            | ExprKind::Default
+            | ExprKind::Call(_)
+            | ExprKind::TableHit { .. } => false,
+        }
+    }
+
+    /// Whether its evaluation runs statements: it calls something, or applies a table.
+    pub fn has_effects(&self) -> bool {
+        match &self.kind {
+            ExprKind::Call(call) => !matches!(call.callee, Callee::IsValid(_)),
+            ExprKind::TableHit { .. } => true,
+            _ => self.any_operand(Expr::has_effects),
         }
     }
 
@@ -503,29 +604,17 @@ impl Expr {
     fn add_variables(&self, found: &mut Vec<VarId>) {
         match &self.kind {
             ExprKind::Var(id) => found.push(*id),
-            ExprKind::Field(base, _)
-            | ExprKind::StackNext(base)
-            | ExprKind::StackLast(base)
-            | ExprKind::StackLastIndex(base)
-            | ExprKind::Slice { base, .. }
-            | ExprKind::Unary(_, base)
-            | ExprKind::Cast(base) => base.add_variables(found),
-            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => {
-                a.add_variables(found);
-                b.add_variables(found);
-            }
-            ExprKind::Conditional(a, b, c) => {
-                for part in [a, b, c] {
-                    part.add_variables(found);
-                }
-            }
-            ExprKind::List(items) => items.iter().for_each(|i| i.add_variables(found)),
             ExprKind::Call(call) => {
                 if let Callee::IsValid(header) = &call.callee {
                     header.add_variables(found);
                 }
             }
-            _ => {}
+            _ => {
+                self.any_operand(|operand| {
+                    operand.add_variables(found);
+                    false
+                });
+            }
         }
     }
 }

@@ -57,6 +57,14 @@ impl PartialEq for TypeVar {
     }
 }
 
+/// Type parameters and what they stand for.
+pub type Bindings = Vec<(TypeVar, Type)>;
+
+/// Binds type parameters to arguments, in their order.
+pub fn bind(params: &[TypeVar], args: impl IntoIterator<Item = Type>) -> Bindings {
+    params.iter().cloned().zip(args).collect()
+}
+
 #[derive(Debug)]
 pub struct EnumType {
     pub name: String,

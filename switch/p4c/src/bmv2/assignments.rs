@@ -1,9 +1,10 @@
 //! Assignments, header validity and stack operations as primitives.
 
-use ebb_bmv2_json::{self as json};
+use ebb_bmv2_json as json;
+use num_bigint::BigInt;
 
 use super::layout::Place;
-use super::{Backend, hex_value, leaves, members};
+use super::{Backend, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatStmt};
 use crate::eval;
 use crate::ir::{BinaryOp, Expr, ExprKind};
@@ -80,7 +81,7 @@ impl Backend<'_> {
             }
             Type::Struct(s) if s.kind == StructKind::Union => match &value.kind {
                 ExprKind::InvalidHeader => {
-                    for member in members(target) {
+                    for member in target.members() {
                         self.set_valid(&member, false, span, out);
                     }
                 }
@@ -146,7 +147,7 @@ impl Backend<'_> {
         out: &mut Vec<json::Primitive>,
     ) {
         let value = self.read_first(target, value, span, out);
-        for (part, source) in members(target).iter().zip(&members(&value)) {
+        for (part, source) in target.members().iter().zip(&value.members()) {
             self.assign(part, source, span, out);
         }
     }
@@ -225,7 +226,7 @@ impl Backend<'_> {
         out: &mut Vec<json::Primitive>,
     ) -> Vec<json::CalculationInput> {
         let mut inputs = Vec::new();
-        for leaf in leaves(value) {
+        for leaf in value.leaves() {
             if let Some(field) = self.field_of(&leaf) {
                 inputs.push(json::Value::Field(field).into());
             } else if let Some(constant) = leaf.as_value() {
@@ -252,36 +253,14 @@ fn replace_bits(base: &Expr, value: &Expr, high: u32, low: u32) -> Expr {
     let span = value.span;
     let width = base.ty.width().unwrap_or(1);
     let ty = Type::bit(width);
-    let typed = |kind| Expr {
-        kind,
-        ty: ty.clone(),
-        span,
-    };
-    let constant = |v: num_bigint::BigInt| Expr::int(v, ty.clone(), span);
+    let binary = |op, left, right| Expr::binary(op, left, right, ty.clone(), span);
+    let constant = |v: BigInt| Expr::int(v, ty.clone(), span);
+    let bits = |part: &Expr| Expr::new(ExprKind::Cast(Box::new(part.clone())), ty.clone(), span);
     let hole = eval::mask(high - low + 1) << low;
     let kept = eval::wrap(&(-(hole) - 1), width, false);
-    let old = typed(ExprKind::Cast(Box::new(base.clone())));
-    let rest = typed(ExprKind::Binary(
-        BinaryOp::BitAnd,
-        Box::new(old),
-        Box::new(constant(kept)),
-    ));
-    let wide = typed(ExprKind::Cast(Box::new(value.clone())));
-    let moved = typed(ExprKind::Binary(
-        BinaryOp::Shl,
-        Box::new(wide),
-        Box::new(constant(low.into())),
-    ));
-    let merged = typed(ExprKind::Binary(
-        BinaryOp::BitOr,
-        Box::new(rest),
-        Box::new(moved),
-    ));
-    Expr {
-        kind: ExprKind::Cast(Box::new(merged)),
-        ty: base.ty.clone(),
-        span,
-    }
+    let rest = binary(BinaryOp::BitAnd, bits(base), constant(kept));
+    let moved = binary(BinaryOp::Shl, bits(value), constant(low.into()));
+    binary(BinaryOp::BitOr, rest, moved).cast(base.ty.clone())
 }
 
 fn root(expr: &Expr) -> Option<usize> {

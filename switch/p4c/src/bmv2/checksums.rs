@@ -2,7 +2,7 @@
 
 use ebb_bmv2_json as json;
 
-use super::{Backend, leaves};
+use super::Backend;
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatKind, FlatStmt};
 use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
@@ -22,11 +22,8 @@ impl Backend<'_> {
                 FlatKind::If(condition, then, otherwise) => {
                     let both = and(under, condition.clone());
                     self.checksum_statements(then, Some(&both), wanted);
-                    let negated = Expr {
-                        kind: ExprKind::Unary(UnaryOp::Not, Box::new(condition.clone())),
-                        ty: Type::Bool,
-                        span: condition.span,
-                    };
+                    let not = ExprKind::Unary(UnaryOp::Not, Box::new(condition.clone()));
+                    let negated = Expr::new(not, Type::Bool, condition.span);
                     let neither = and(under, negated);
                     self.checksum_statements(otherwise, Some(&neither), wanted);
                 }
@@ -71,7 +68,7 @@ impl Backend<'_> {
             );
             return;
         };
-        for leaf in leaves(data) {
+        for leaf in data.leaves() {
             if self.field_of(&leaf).is_none() && leaf.as_value().is_none() {
                 self.diagnostics.report(
                     Diagnostic::error(
@@ -115,10 +112,9 @@ impl Backend<'_> {
 fn and(a: Option<&Expr>, b: Expr) -> Expr {
     match a {
         None => b,
-        Some(a) => Expr {
-            span: b.span,
-            kind: ExprKind::Binary(BinaryOp::And, Box::new(a.clone()), Box::new(b)),
-            ty: Type::Bool,
-        },
+        Some(a) => {
+            let span = b.span;
+            Expr::binary(BinaryOp::And, a.clone(), b, Type::Bool, span)
+        }
     }
 }

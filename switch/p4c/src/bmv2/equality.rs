@@ -2,7 +2,7 @@
 
 use ebb_bmv2_json::Value as Json;
 
-use super::{Backend, members};
+use super::Backend;
 use crate::ir::{BinaryOp, Expr, ExprKind};
 use crate::types::{StructKind, Type};
 
@@ -21,9 +21,9 @@ impl Backend<'_> {
 
     fn composite_equal(&self, left: &Expr, right: &Expr) -> Json {
         let parts = |backend: &Self| {
-            members(left)
+            left.members()
                 .iter()
-                .zip(&members(right))
+                .zip(&right.members())
                 .map(|(l, r)| backend.equality(BinaryOp::Eq, l, r))
                 .reduce(|a, b| Json::binary("and", a, b))
                 .unwrap_or(Json::Bool(true))

@@ -2,10 +2,9 @@
 
 use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
-use num_traits::ToPrimitive;
 
 use super::layout::{Place, STANDARD};
-use super::{Backend, Stage, hex_value, leaves, members};
+use super::{Backend, Stage, hex_value};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
 use crate::digests;
@@ -155,7 +154,7 @@ impl Backend<'_> {
             ("log_msg", [message, data @ ..]) => {
                 let values = data
                     .iter()
-                    .flat_map(leaves)
+                    .flat_map(Expr::leaves)
                     .map(|l| self.argument(&l))
                     .collect();
                 let message = match (message.as_value(), data) {
@@ -321,7 +320,7 @@ impl Backend<'_> {
     ) -> u32 {
         // Learn lists hold fields only.
         let mut elements = Vec::new();
-        for leaf in leaves(data) {
+        for leaf in data.leaves() {
             let field = self.field_of(&leaf).or_else(|| {
                 let temp = self.temp(&leaf.ty, span);
                 self.assign(&temp, &leaf, span, out);
@@ -386,7 +385,7 @@ impl Backend<'_> {
                         found.push((number, Vec::new()));
                         found.len() - 1
                     });
-                for leaf in leaves(&member) {
+                for leaf in member.leaves() {
                     found[at].1.extend(self.field_of(&leaf).map(Json::Field));
                 }
             }
@@ -468,8 +467,8 @@ impl Backend<'_> {
             .args
             .iter()
             .find(|(n, _)| n == "size")
-            .and_then(|(_, e)| e.as_int());
-        match size.and_then(ToPrimitive::to_u32) {
+            .and_then(|(_, e)| e.as_number());
+        match size {
             Some(0) | None => {
                 self.error(
                     "bad-size",
@@ -584,7 +583,7 @@ impl Backend<'_> {
 fn with_fields(message: &str, data: &Expr) -> String {
     let mut pieces = message.split("{}");
     let mut text = pieces.next().unwrap_or_default().to_owned();
-    let mut values = members(data).into_iter();
+    let mut values = data.members().into_iter();
     for piece in pieces {
         text += &values
             .next()
@@ -630,11 +629,11 @@ mod tests {
             span: Span::default(),
         }));
         let value = |ty: &Type| Expr::var(0, ty.clone(), Span::default());
-        let data = Expr {
-            kind: ExprKind::List(vec![value(&pair), value(&Type::Bool)]),
-            ty: Type::Tuple(Rc::new(vec![pair, Type::Bool])),
-            span: Span::default(),
-        };
+        let data = Expr::new(
+            ExprKind::List(vec![value(&pair), value(&Type::Bool)]),
+            Type::Tuple(Rc::new(vec![pair, Type::Bool])),
+            Span::default(),
+        );
         assert_eq!(with_fields("p={} b={} {}", &data), "p=(a:{},b:{}) b={} {}");
     }
 }

@@ -379,7 +379,8 @@ impl Backend<'_> {
                 Some(Place::Header(name)) => vec![name],
                 _ => Vec::new(),
             },
-            Type::Struct(_) | Type::Stack(..) | Type::Tuple(_) => super::members(expr)
+            Type::Struct(_) | Type::Stack(..) | Type::Tuple(_) => expr
+                .members()
                 .iter()
                 .flat_map(|m| self.header_instances(m))
                 .collect(),

@@ -20,7 +20,7 @@ use num_traits::Signed;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::digests::{self, Digest};
 use crate::elaborate::flat::{Flat, FlatVar, Role};
-use crate::ir::{Expr, ExprKind, Program};
+use crate::ir::{Expr, Program};
 use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use layout::{Layout, Place};
@@ -220,42 +220,4 @@ fn hex(value: &BigInt, width: u32) -> json::HexStr {
 
 fn hex_value(value: impl Into<BigInt>, width: u32) -> json::Value {
     json::Value::Hexstr(hex(&value.into(), width))
-}
-
-/// Members of a struct, tuple, header or stack value: the items of a list, or the parts of a place.
-fn members(expr: &Expr) -> Vec<Expr> {
-    if let ExprKind::List(items) = &expr.kind {
-        return items.clone();
-    }
-    let element = |i: u32, ty: &Type| Expr {
-        kind: ExprKind::Index(
-            Box::new(expr.clone()),
-            Box::new(Expr::int(i, Type::bit(32), expr.span)),
-        ),
-        ty: ty.clone(),
-        span: expr.span,
-    };
-    match &expr.ty {
-        Type::Struct(s) => s
-            .fields
-            .iter()
-            .map(|f| Expr::field(expr.clone(), &f.name, f.ty.clone()))
-            .collect(),
-        Type::Tuple(types) => (0..)
-            .zip(types.iter())
-            .map(|(i, t)| element(i, t))
-            .collect(),
-        Type::Stack(ty, size) => (0..*size).map(|i| element(i, ty)).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// All scalar parts of a value, in order.
-fn leaves(expr: &Expr) -> Vec<Expr> {
-    match &expr.ty {
-        Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) => {
-            members(expr).iter().flat_map(leaves).collect()
-        }
-        _ => vec![expr.clone()],
-    }
 }

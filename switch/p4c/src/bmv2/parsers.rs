@@ -15,7 +15,7 @@ use num_bigint::BigInt;
 use num_traits::One;
 
 use super::layout::Place;
-use super::{Backend, Stage, hex, hex_value, leaves, members};
+use super::{Backend, Stage, hex, hex_value};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
@@ -52,12 +52,8 @@ impl Backend<'_> {
             self.state(i, &state.body, End::Program(&state.transition), &mut states);
         }
         for (i, value_set) in (0..).zip(&flat.value_sets) {
-            let fields = Expr {
-                kind: ExprKind::Poison,
-                ty: value_set.ty.clone(),
-                span: value_set.span,
-            };
-            let width: u32 = leaves(&fields).iter().filter_map(|l| l.ty.width()).sum();
+            let fields = Expr::new(ExprKind::Poison, value_set.ty.clone(), value_set.span);
+            let width: u32 = fields.leaves().iter().filter_map(|l| l.ty.width()).sum();
             self.json.parse_vsets.push(json::ParseVset {
                 name: value_set.name.clone(),
                 id: i,
@@ -150,11 +146,7 @@ impl Backend<'_> {
     ) {
         let mut primitives = Vec::new();
         let temp = self.temp(&Type::bit(1), condition.span);
-        let bit = Expr {
-            kind: ExprKind::Cast(Box::new(condition.clone())),
-            ty: Type::bit(1),
-            span: condition.span,
-        };
+        let bit = condition.clone().cast(Type::bit(1));
         self.assign(&temp, &bit, condition.span, &mut primitives);
         let names = [then, otherwise].map(|s| states.list[s].name.clone());
         let key = self.field_of(&temp).map(Json::Field);
@@ -398,7 +390,7 @@ impl Backend<'_> {
                 self.set_valid(value, true, span, out);
             }
             Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) => {
-                for member in members(value) {
+                for member in value.members() {
                     self.set_all_valid(&member, span, out);
                 }
             }
@@ -423,7 +415,7 @@ impl Backend<'_> {
         let mut primitives = Vec::new();
         self.set_all_valid(target, span, &mut primitives);
         let mut ops: Vec<json::ParserOp> = primitives.into_iter().map(to_parser_op).collect();
-        let leaves = leaves(target);
+        let leaves = target.leaves();
         if leaves.len() > 1 {
             ops.extend(self.look_at_all(target, span));
         }

@@ -197,9 +197,7 @@ impl Backend<'_> {
         let object = &self.flat.objects[index];
         let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
         let is_selector = object.extern_name == "action_selector";
-        let max_size = arg("size")
-            .and_then(Expr::as_int)
-            .and_then(|s| u32::try_from(s).ok());
+        let max_size = arg("size").and_then(Expr::as_number);
         let algorithm = arg("algorithm").and_then(Expr::as_value).map(|v| match v {
             Value::Member(name) => name.clone(),
             _ => String::new(),

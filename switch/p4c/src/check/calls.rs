@@ -38,11 +38,9 @@ impl Checker<'_> {
             Target::Constructor(entity) => {
                 let written = type_args.iter().map(|t| self.ty(t)).collect();
                 match self.construct(&entity, written, args, span) {
-                    Some((construct, ty)) => Expr {
-                        kind: ExprKind::Construct(Box::new(construct)),
-                        ty,
-                        span,
-                    },
+                    Some((construct, ty)) => {
+                        Expr::new(ExprKind::Construct(Box::new(construct)), ty, span)
+                    }
                     None => Expr::poison(span),
                 }
             }
@@ -162,15 +160,15 @@ impl Checker<'_> {
                         );
                     }
                     self.check_apply_place(span);
-                    return Target::Done(Expr {
-                        kind: ExprKind::Call(Box::new(Call {
+                    return Target::Done(Expr::new(
+                        ExprKind::Call(Box::new(Call {
                             callee: Callee::ApplyTable(table),
                             type_args: Vec::new(),
                             args: Vec::new(),
                         })),
-                        ty: Type::Void,
+                        Type::Void,
                         span,
-                    });
+                    ));
                 }
                 // `Sub.apply(...)` makes an instance of its own (specification, section 15.2).
                 Some(entity @ (Entity::Control(..) | Entity::Parser(..)))
@@ -189,11 +187,7 @@ impl Checker<'_> {
                         span,
                     });
                     self.instances.push(id);
-                    let object = Expr {
-                        kind: ExprKind::Instance(id),
-                        ty,
-                        span,
-                    };
+                    let object = Expr::new(ExprKind::Instance(id), ty, span);
                     return self.object_method(object, method, args, span);
                 }
                 _ => {}
@@ -315,15 +309,15 @@ impl Checker<'_> {
                 format!("`{}` takes no arguments", method.text),
             );
         }
-        Target::Done(Expr {
-            kind: ExprKind::Call(Box::new(Call {
+        Target::Done(Expr::new(
+            ExprKind::Call(Box::new(Call {
                 callee: callee(object),
                 type_args: Vec::new(),
                 args: checked,
             })),
             ty,
             span,
-        })
+        ))
     }
 
     /// `minSizeInBits` and its kin, on types and values (specification, section 9).
@@ -409,15 +403,15 @@ impl Checker<'_> {
         }
         self.check_callee_place(&callee, span);
         self.check_packet_call(&callee, &signature.name, &type_args, &args, span);
-        Expr {
-            kind: ExprKind::Call(Box::new(Call {
+        Expr::new(
+            ExprKind::Call(Box::new(Call {
                 callee,
                 type_args,
                 args,
             })),
             ty,
             span,
-        }
+        )
     }
 
     fn check_callee_place(&self, callee: &Callee, span: Span) {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::infer::{anonymous_struct, cast_kind};
+use super::infer::anonymous_struct;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
 use crate::budget::expr_parts;
@@ -15,7 +15,7 @@ use crate::types::{FieldType, Type};
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &ast::Expr) -> Expr {
         let span = expr.span;
-        let typed = |kind, ty| Expr { kind, ty, span };
+        let typed = |kind, ty| Expr::new(kind, ty, span);
         match &expr.kind {
             Ast::Number { value, width, .. } => match width {
                 None => Expr::int(value.clone(), Type::Int, span),
@@ -142,7 +142,7 @@ impl Checker<'_> {
         let Some(entity) = self.resolve(name, global, "variable, constant or parameter") else {
             return Expr::poison(span);
         };
-        let typed = |kind, ty| Expr { kind, ty, span };
+        let typed = |kind, ty| Expr::new(kind, ty, span);
         match entity {
             Entity::Const(value) if !self.diagnostics.spend(expr_parts(&value), span) => {
                 Expr::poison(span)
@@ -235,11 +235,7 @@ impl Checker<'_> {
             self.error("type-mismatch", index.span, message);
             return Expr::poison(span);
         }
-        Expr {
-            kind: ExprKind::Index(Box::new(base), Box::new(index)),
-            ty,
-            span,
-        }
+        Expr::new(ExprKind::Index(Box::new(base), Box::new(index)), ty, span)
     }
 
     /// Explicit casts (specification, section 8.11.1).
@@ -317,11 +313,8 @@ impl Checker<'_> {
             self.report(diagnostic);
             return Expr::poison(span);
         }
-        Expr {
-            kind: cast_kind(operand, to),
-            ty: to.clone(),
-            span,
-        }
+        let cast = operand.folded_cast(to);
+        Expr { span, ..cast }
     }
 
     /// Reports and returns false unless the expression can be written to.

@@ -167,11 +167,7 @@ impl Checker<'_> {
         };
         match (&expr.ty, target) {
             (Type::DontCare, _) => Some(retyped(expr)),
-            (Type::Dots, _) => Some(Expr {
-                kind: ExprKind::DefaultValue,
-                ty: target.clone(),
-                span,
-            }),
+            (Type::Dots, _) => Some(Expr::new(ExprKind::DefaultValue, target.clone(), span)),
             (Type::InvalidHeader, Type::Struct(s)) if s.kind != StructKind::Struct => {
                 Some(retyped(expr))
             }
@@ -202,12 +198,7 @@ impl Checker<'_> {
             (Type::Enum(e), _) => {
                 // A serializable enum is also a number of its underlying type.
                 let (underlying, _) = e.underlying.as_ref()?;
-                let number = Expr {
-                    kind: cast_kind(expr.clone(), underlying),
-                    ty: underlying.clone(),
-                    span,
-                };
-                self.try_coerce(number, target)
+                self.try_coerce(expr.clone().folded_cast(underlying), target)
             }
             (Type::Tuple(_) | Type::Struct(_), _) if matches!(expr.kind, ExprKind::List(_)) => {
                 self.coerce_list(expr, target)
@@ -240,11 +231,7 @@ impl Checker<'_> {
             }
             _ => return None,
         };
-        Some(Expr {
-            kind: ExprKind::List(items),
-            ty: target.clone(),
-            span,
-        })
+        Some(Expr::new(ExprKind::List(items), target.clone(), span))
     }
 
     fn coerce_items(
@@ -259,11 +246,11 @@ impl Checker<'_> {
         {
             items.pop();
             while items.len() < types.len() {
-                items.push(Expr {
-                    kind: ExprKind::DefaultValue,
-                    ty: types[items.len()].clone(),
+                items.push(Expr::new(
+                    ExprKind::DefaultValue,
+                    types[items.len()].clone(),
                     span,
-                });
+                ));
             }
         }
         if items.len() != types.len() {
@@ -306,11 +293,9 @@ impl Checker<'_> {
             let given = source.field(&field.name).map(|(i, _)| items[i].clone());
             match given {
                 Some(value) => ordered.push(self.coerce(value, &field.ty)),
-                None if has_rest => ordered.push(Expr {
-                    kind: ExprKind::DefaultValue,
-                    ty: field.ty.clone(),
-                    span,
-                }),
+                None if has_rest => {
+                    ordered.push(Expr::new(ExprKind::DefaultValue, field.ty.clone(), span))
+                }
                 None => {
                     let message = format!("field `{}` of `{}` has no value", field.name, s.name);
                     self.error("missing-field", span, message);
@@ -318,19 +303,7 @@ impl Checker<'_> {
                 }
             }
         }
-        Some(Expr {
-            kind: ExprKind::List(ordered),
-            ty: target.clone(),
-            span,
-        })
-    }
-}
-
-/// The expression under a cast, folded if it is constant.
-pub(super) fn cast_kind(expr: Expr, to: &Type) -> ExprKind {
-    match expr.as_value().and_then(|v| eval::cast(v, to)) {
-        Some(value) => ExprKind::Const(value),
-        None => ExprKind::Cast(Box::new(expr)),
+        Some(Expr::new(ExprKind::List(ordered), target.clone(), span))
     }
 }
 

@@ -81,14 +81,7 @@ impl Checker<'_> {
         match (&collection.ty, &collection.kind) {
             (Type::Poison, _) => None,
             (Type::Stack(element, size), _) => {
-                let item = |i: u32| {
-                    let index = Expr::int(i, Type::bit(32), collection.span);
-                    Expr {
-                        kind: ExprKind::Index(Box::new(collection.clone()), Box::new(index)),
-                        ty: (**element).clone(),
-                        span: collection.span,
-                    }
-                };
+                let item = |i| Expr::element(collection.clone(), i, (**element).clone());
                 Some((0..*size).map(item).collect())
             }
             (_, ExprKind::List(items)) => Some(items.clone()),

@@ -24,14 +24,14 @@ impl Checker<'_> {
         }
         if let Some(result) = self.apply_result(base, name) {
             return match result.what.as_str() {
-                "hit" | "miss" => Expr {
-                    kind: ExprKind::TableHit {
+                "hit" | "miss" => Expr::new(
+                    ExprKind::TableHit {
                         table: result.table,
                         miss: result.what == "miss",
                     },
-                    ty: Type::Bool,
+                    Type::Bool,
                     span,
-                },
+                ),
                 "action_run" => {
                     self.report(
                         Diagnostic::error(
@@ -134,7 +134,7 @@ impl Checker<'_> {
     }
 
     fn value_member(&mut self, base: Expr, name: &ast::Ident, span: Span) -> Expr {
-        let typed = |kind, ty| Expr { kind, ty, span };
+        let typed = |kind, ty| Expr::new(kind, ty, span);
         match base.ty.clone() {
             Type::Poison => Expr::poison(span),
             Type::Struct(s) => match s.field(&name.text) {

@@ -1,11 +1,10 @@
 //! Unary and binary operators (specification, section 8.5 to 8.9).
 
 use super::Checker;
-use super::infer::cast_kind;
 use crate::ast::{BinaryOp, UnaryOp};
 use crate::diagnostics::Diagnostic;
 use crate::eval;
-use crate::ir::{Expr, ExprKind};
+use crate::ir::Expr;
 use crate::source::Span;
 use crate::types::Type;
 
@@ -27,14 +26,7 @@ impl Checker<'_> {
         if op == UnaryOp::Plus {
             return operand;
         }
-        if let Some(value) = operand.as_value().and_then(|v| eval::unary(op, v, &ty)) {
-            return Expr::constant(value, ty, span);
-        }
-        Expr {
-            kind: ExprKind::Unary(op, Box::new(operand)),
-            ty,
-            span,
-        }
+        Expr::folded_unary(op, operand, ty, span)
     }
 
     fn bad_operand(&self, op: &str, ty: &Type, span: Span) {
@@ -109,22 +101,11 @@ impl Checker<'_> {
         if left.ty.is_poison() || right.ty.is_poison() {
             return Expr::poison(span);
         }
-        if let (Some(a), Some(b)) = (left.as_value(), right.as_value()) {
-            let right_width = right.ty.width().unwrap_or(0);
-            match eval::binary(op, a, b, &ty, right_width) {
-                Some(Ok(value)) => return Expr::constant(value, ty, span),
-                Some(Err(problem)) => {
-                    self.error(problem.code(), span, problem.message());
-                    return Expr::poison(span);
-                }
-                None => {}
-            }
-        }
-        Expr {
-            kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
-            ty,
-            span,
-        }
+        let result = Expr::folded_binary(op, left, right, ty, span);
+        result.unwrap_or_else(|problem| {
+            self.error(problem.code(), span, problem.message());
+            Expr::poison(span)
+        })
     }
 
     fn equality(
@@ -261,14 +242,11 @@ impl Checker<'_> {
 
 /// Serializable enums take part in arithmetic as numbers.
 fn enum_to_number(expr: Expr) -> Expr {
-    let Type::Enum(e) = &expr.ty else { return expr };
-    let Some((underlying, _)) = &e.underlying else {
+    let Type::Enum(e) = expr.ty.clone() else {
         return expr;
     };
-    let ty = underlying.clone();
-    Expr {
-        span: expr.span,
-        kind: cast_kind(expr, &ty),
-        ty,
+    match &e.underlying {
+        Some((ty, _)) => expr.folded_cast(ty),
+        None => expr,
     }
 }

@@ -10,7 +10,6 @@
 use num_traits::ToPrimitive;
 
 use super::Checker;
-use super::infer::cast_kind;
 use crate::ast::{self, BinaryOp, UnaryOp};
 use crate::diagnostics::Diagnostic;
 use crate::eval;
@@ -81,19 +80,7 @@ impl Checker<'_> {
             );
             return Expr::poison(span);
         }
-        let ty = Type::bit(high - low + 1);
-        if let Some(value) = base.as_int() {
-            return Expr::int(eval::wrap(&(value >> low), high - low + 1, false), ty, span);
-        }
-        Expr {
-            kind: ExprKind::Slice {
-                base: Box::new(base),
-                high,
-                low,
-            },
-            ty,
-            span,
-        }
+        base.folded_slice(high, low, span)
     }
 
     fn run_time_slice(&mut self, base: Expr, low: Expr, width: u32, span: Span) -> Expr {
@@ -122,15 +109,7 @@ impl Checker<'_> {
         if shifted.ty.is_poison() {
             return shifted;
         }
-        Expr {
-            kind: ExprKind::Slice {
-                base: Box::new(shifted),
-                high: width - 1,
-                low: 0,
-            },
-            ty: Type::bit(width),
-            span,
-        }
+        shifted.folded_slice(width - 1, 0, span)
     }
 
     /// What slices are taken out of: a number.
@@ -227,11 +206,7 @@ fn cast(number: Expr, ty: Type) -> Expr {
     if number.ty == ty || number.ty.is_poison() {
         return number;
     }
-    Expr {
-        span: number.span,
-        kind: cast_kind(number, &ty),
-        ty,
-    }
+    number.folded_cast(&ty)
 }
 
 /// Two evaluations give the same and do nothing.

@@ -476,20 +476,12 @@ impl Checker<'_> {
             _ => key.clone(),
         };
         let (a, b) = (self.expr_of(a, &stored), self.expr_of(b, &stored));
-        Expr {
-            kind: kind(Box::new(a), Box::new(b)),
-            ty: key.clone(),
-            span,
-        }
+        Expr::new(kind(Box::new(a), Box::new(b)), key.clone(), span)
     }
 }
 
 fn any_value(ty: &Type, span: Span) -> Expr {
-    Expr {
-        kind: ExprKind::Default,
-        ty: ty.clone(),
-        span,
-    }
+    Expr::new(ExprKind::Default, ty.clone(), span)
 }
 
 fn default_only(span: Span) -> Vec<Annotation> {

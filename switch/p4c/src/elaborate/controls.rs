@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::calls::Reach;
-use super::flat::{Branches, FlatEntry, FlatKind, FlatStmt, FlatTable};
+use super::flat::{Branches, FlatEntry, FlatKind, FlatTable};
 use super::{Elaborator, Env, INSTANCE_PARTS, UNIT_BASE, Unit, full_name};
 use crate::diagnostics::Diagnostic;
 use crate::ir::{Constructed, Expr, ExprKind, TableId, same};
@@ -11,33 +11,25 @@ use crate::source::Span;
 
 impl Elaborator<'_> {
     /// The locals and the `apply` block; parameters are already bound in `env`.
-    pub(super) fn control_body(&mut self, unit: &Rc<Unit>, env: &mut Env, out: &mut Vec<FlatStmt>) {
+    pub(super) fn control_body(&mut self, unit: &Rc<Unit>, env: &mut Env) {
         let Constructed::Control(id) = unit.what else {
             return;
         };
         let control = &self.program.controls[id];
         let label = self.new_label();
-        let mut inner = Vec::new();
-        self.statements(&control.locals, env, &mut inner);
-        env.returns = Some((label, None));
-        self.statements(&control.body, env, &mut inner);
-        self.push_labeled(label, inner, out, control.span);
+        let inner = self.block(|e| {
+            e.statements(&control.locals, env);
+            env.returns = Some((label, None));
+            e.statements(&control.body, env);
+        });
+        self.push_labeled(label, inner, control.span);
     }
 
     /// `.apply(...)` of a control.
-    pub(super) fn apply_unit(
-        &mut self,
-        object: &Expr,
-        args: &[Expr],
-        env: &Env,
-        out: &mut Vec<FlatStmt>,
-        span: Span,
-    ) {
-        let unit = match object.kind {
-            ExprKind::Instance(index) if index >= UNIT_BASE => self.units.get(&index).cloned(),
-            _ => None,
+    pub(super) fn apply_unit(&mut self, object: &Expr, args: &[Expr], env: &Env, span: Span) {
+        let Some(unit) = self.unit_of(object) else {
+            return;
         };
-        let Some(unit) = unit else { return };
         let Constructed::Control(id) = unit.what else {
             self.error(
                 "misplaced-apply",
@@ -50,13 +42,13 @@ impl Elaborator<'_> {
             return;
         }
         let control = &self.program.controls[id];
-        let bound = self.bind(&control.params, args, &[], Reach::Parameters, env, out);
+        let bound = self.bind(&control.params, args, &[], Reach::Parameters, env);
         let mut inner = self.unit_env(&unit, env.depth + 1);
         inner.vars.extend(bound.vars.clone());
         inner.on_exit = env.on_exit.clone();
         inner.on_exit.push(bound.copy_back.clone());
-        self.control_body(&unit, &mut inner, out);
-        self.copy_back(bound, out);
+        self.control_body(&unit, &mut inner);
+        self.copy_back(bound);
     }
 
     pub(super) fn apply_table(
@@ -64,25 +56,18 @@ impl Elaborator<'_> {
         table: TableId,
         branches: Branches,
         env: &Env,
-        out: &mut Vec<FlatStmt>,
         span: Span,
     ) {
         let Some(unit) = env.unit.clone() else { return };
         let index = self.tables.get(&(unit.id, table)).copied();
         let declared = &self.program.tables[table];
         // Keys are evaluated anew at each application; constants and fields need nothing.
-        let mut key = Vec::new();
-        for element in &declared.key {
-            key.push(self.expr(&element.expr, env, out));
-        }
+        let elements = declared.key.iter();
+        let key: Vec<Expr> = elements.map(|k| self.expr(&k.expr, env)).collect();
         let index = match index {
             Some(index) => {
-                if self.flat.tables[index]
-                    .key
-                    .iter()
-                    .zip(&key)
-                    .any(|(a, b)| !same(a, b))
-                {
+                let before = &self.flat.tables[index].key;
+                if before.iter().zip(&key).any(|(a, b)| !same(a, b)) {
                     self.diagnostics.report(
                         Diagnostic::error(
                             "table-applied-twice",
@@ -100,18 +85,18 @@ impl Elaborator<'_> {
             }
             None => {
                 let built = self.build_table(table, &unit, key, env);
+                let index = self.flat.tables.len();
                 self.flat.tables.push(built);
-                self.tables
-                    .insert((unit.id, table), self.flat.tables.len() - 1);
-                self.flat.tables.len() - 1
+                self.tables.insert((unit.id, table), index);
+                index
             }
         };
-        self.push(out, FlatKind::ApplyTable(index, branches), span);
+        self.push(FlatKind::ApplyTable(index, branches), span);
     }
 
     fn table_size(&mut self, table: &crate::ir::Table, env: &Env) -> Option<u64> {
         let size = self.pure_expr(table.size.as_ref()?, env);
-        let number = size.as_int().and_then(|v| u64::try_from(v).ok());
+        let number: Option<u64> = size.as_number();
         if number.is_none() {
             self.error(
                 "not-constant",
@@ -135,25 +120,19 @@ impl Elaborator<'_> {
             .iter()
             .map(|a| self.table_action(a, env))
             .collect();
+        let mut constants = |exprs: &[Expr]| -> Vec<Expr> {
+            exprs.iter().map(|e| self.pure_expr(e, env)).collect()
+        };
         let default_data = match &table.default_action {
-            Some(call) => call.data.iter().map(|d| self.pure_expr(d, env)).collect(),
+            Some(call) => constants(&call.data),
             None => Vec::new(),
         };
         let mut entries = Vec::new();
         for entry in &table.entries {
             entries.push(FlatEntry {
-                keyset: entry
-                    .keyset
-                    .iter()
-                    .map(|k| self.pure_expr(k, env))
-                    .collect(),
+                keyset: constants(&entry.keyset),
                 action: entry.action.action_ref,
-                data: entry
-                    .action
-                    .data
-                    .iter()
-                    .map(|d| self.pure_expr(d, env))
-                    .collect(),
+                data: constants(&entry.action.data),
                 priority: entry.priority,
                 is_const: entry.is_const,
                 span: entry.span,

@@ -7,7 +7,7 @@
 //! x = h.s[i].f;   ==>   if (i == 0) { x = h.s[0].f; }  if (i == 1) { x = h.s[1].f; }
 //! ```
 
-use super::flat::{FlatKind, FlatStmt};
+use super::flat::FlatKind;
 use super::{Elaborator, Env};
 use crate::eval;
 use crate::ir::{BinaryOp, Expr, ExprKind};
@@ -16,105 +16,78 @@ use crate::types::Type;
 impl Elaborator<'_> {
     /// Elaborates an expression that is written to or passed on as a place. Indices are evaluated once,
     /// here; those only known at run time stay in the place.
-    pub(super) fn place(&mut self, expr: &Expr, env: &Env, out: &mut Vec<FlatStmt>) -> Expr {
-        let rebuilt = |kind| Expr {
-            kind,
-            ty: expr.ty.substitute(&env.types),
-            span: expr.span,
-        };
+    pub(super) fn place(&mut self, expr: &Expr, env: &Env) -> Expr {
+        let rebuilt = |kind| Expr::new(kind, expr.ty.substitute(&env.types), expr.span);
         match &expr.kind {
             ExprKind::Field(base, name) => {
-                let base = self.place(base, env, out);
+                let base = self.place(base, env);
                 let ty = expr.ty.substitute(&env.types);
                 super::expressions::member(base, name, ty, expr.span)
             }
             ExprKind::Index(base, index) if matches!(base.ty, Type::Stack(..)) => {
-                let base = self.place(base, env, out);
-                let mut index = self.expr(index, env, out);
+                let base = self.place(base, env);
+                let mut index = self.expr(index, env);
                 if index.as_int().is_none() {
-                    index = self.saved(index, out);
+                    index = self.saved(index);
                 }
                 rebuilt(ExprKind::Index(Box::new(base), Box::new(index)))
             }
             ExprKind::Slice { base, high, low } => {
-                let base = Box::new(self.place(base, env, out));
+                let base = Box::new(self.place(base, env));
                 rebuilt(ExprKind::Slice {
                     base,
                     high: *high,
                     low: *low,
                 })
             }
-            _ => self.expr(expr, env, out),
+            _ => self.expr(expr, env),
         }
     }
 
     /// The value at a place.
-    pub(super) fn read(&mut self, place: Expr, out: &mut Vec<FlatStmt>) -> Expr {
+    pub(super) fn read(&mut self, place: Expr) -> Expr {
         if run_time_index(&place).is_none() {
             return place;
         }
         let result = self.temp(&place.ty, place.span);
-        self.invalidate(&result, out);
-        let statements =
-            self.for_each_element(&place, &|fixed| FlatKind::Assign(result.clone(), fixed));
-        out.extend(statements);
+        self.invalidate(&result);
+        self.for_each_element(&place, &|fixed| FlatKind::Assign(result.clone(), fixed));
         result
     }
 
     /// `place = value`
-    pub(super) fn write(&mut self, place: &Expr, value: Expr, out: &mut Vec<FlatStmt>) {
+    pub(super) fn write(&mut self, place: &Expr, value: Expr) {
         if run_time_index(place).is_none() {
-            return self.push(out, FlatKind::Assign(place.clone(), value), place.span);
+            return self.push(FlatKind::Assign(place.clone(), value), place.span);
         }
         // The value is computed before any element changes.
         let value = match value.kind {
             ExprKind::Const(_) | ExprKind::Var(_) | ExprKind::InvalidHeader => value,
-            _ => self.saved(value, out),
+            _ => self.saved(value),
         };
-        let statements =
-            self.for_each_element(place, &|fixed| FlatKind::Assign(fixed, value.clone()));
-        out.extend(statements);
+        self.for_each_element(place, &|fixed| FlatKind::Assign(fixed, value.clone()));
     }
 
-    /// The statement for every element that the place may mean, each under the condition that it does.
-    pub(super) fn for_each_element(
-        &mut self,
-        place: &Expr,
-        build: &dyn Fn(Expr) -> FlatKind,
-    ) -> Vec<FlatStmt> {
+    /// Pushes the statement for every element that the place may mean, each under the condition that it does.
+    pub(super) fn for_each_element(&mut self, place: &Expr, build: &dyn Fn(Expr) -> FlatKind) {
         let span = place.span;
         let Some((index, size)) = run_time_index(place) else {
-            let mut single = Vec::new();
-            self.push(&mut single, build(place.clone()), span);
-            return single;
+            return self.push(build(place.clone()), span);
         };
-        let index = index.clone();
-        let mut statements = Vec::new();
         for i in 0..size {
             let fits = match index.ty.stored() {
                 Type::Bits { width, signed } => eval::fits(&i.into(), *width, *signed),
                 _ => true,
             };
-            if !fits {
-                break;
-            }
-            if !self.diagnostics.spend(1, span) {
+            if !fits || !self.diagnostics.spend(1, span) {
                 break;
             }
             let number = Expr::int(i, index.ty.clone(), span);
-            let body = self.for_each_element(&with_index(place, &number), build);
-            let condition = Expr {
-                kind: ExprKind::Binary(BinaryOp::Eq, Box::new(index.clone()), Box::new(number)),
-                ty: Type::Bool,
-                span,
-            };
-            self.push(
-                &mut statements,
-                FlatKind::If(condition, body, Vec::new()),
-                span,
-            );
+            let fixed = with_index(place, &number);
+            let body = self.block(|e| e.for_each_element(&fixed, build));
+            let condition = Expr::binary(BinaryOp::Eq, index.clone(), number, Type::Bool, span);
+            self.push(FlatKind::If(condition, body, Vec::new()), span);
         }
-        statements
     }
 }
 

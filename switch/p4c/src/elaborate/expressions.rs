@@ -2,36 +2,28 @@
 
 use super::flat::{Branches, FlatKind, FlatStmt};
 use super::{Elaborator, Env};
-use crate::eval::{self, Value};
-use crate::ir::{BinaryOp, Call, Callee, Direction, Expr, ExprKind, Param};
+use crate::eval::Value;
+use crate::ir::{BinaryOp, Call, Callee, Expr, ExprKind, Param};
 use crate::source::Span;
-use crate::types::Type;
+use crate::types::{StructKind, Type};
 
 impl Elaborator<'_> {
     /// An expression that must not need statements: constructor arguments, sizes, entries.
     pub(super) fn pure_expr(&mut self, expr: &Expr, env: &Env) -> Expr {
-        let mut out = Vec::new();
-        let value = self.expr(expr, env, &mut out);
-        if !out.is_empty() {
-            self.error(
-                "not-constant",
-                expr.span,
-                "this must be known at compile time",
-            );
-            return Expr::poison(expr.span);
+        let (value, before) = self.apart(|e| e.expr(expr, env));
+        if before.is_empty() {
+            return value;
         }
-        value
+        let message = "this must be known at compile time";
+        self.error("not-constant", expr.span, message);
+        Expr::poison(expr.span)
     }
 
-    /// Elaborates; statements that have to run before go to `out`.
-    pub(super) fn expr(&mut self, expr: &Expr, env: &Env, out: &mut Vec<FlatStmt>) -> Expr {
+    /// The elaborated expression; statements that have to run before it are pushed.
+    pub(super) fn expr(&mut self, expr: &Expr, env: &Env) -> Expr {
         let span = expr.span;
         let ty = expr.ty.substitute(&env.types);
-        let typed = |kind| Expr {
-            kind,
-            ty: ty.clone(),
-            span,
-        };
+        let typed = |kind| Expr::new(kind, ty.clone(), span);
         match &expr.kind {
             ExprKind::Var(id) => match env.vars.get(id) {
                 Some(bound) => Expr {
@@ -58,118 +50,83 @@ impl Elaborator<'_> {
                 }
             }
             ExprKind::Field(base, name) => {
-                let base = self.place(base, env, out);
+                let base = self.place(base, env);
                 let value = member(base, name, ty, span);
-                self.read(value, out)
+                self.read(value)
             }
             ExprKind::Index(base, _) if matches!(base.ty, Type::Stack(..)) => {
-                let place = self.place(expr, env, out);
-                self.read(place, out)
+                let place = self.place(expr, env);
+                self.read(place)
             }
             ExprKind::Index(base, index) => {
-                let mut parts = self.operands(&[base, index], env, out);
-                let (Some(index), Some(base)) = (parts.pop(), parts.pop()) else {
-                    return Expr::poison(span);
-                };
-                if let (ExprKind::List(items), Some(i)) = (&base.kind, index.as_int())
-                    && let Some(item) = usize::try_from(i).ok().and_then(|i| items.get(i))
+                let [base, index] = self.pair(base, index, env);
+                if let (ExprKind::List(items), Some(i)) = (&base.kind, index.as_number::<usize>())
+                    && let Some(item) = items.get(i)
                 {
                     return item.clone();
                 }
                 typed(ExprKind::Index(Box::new(base), Box::new(index)))
             }
-            ExprKind::StackNext(base) => {
-                typed(ExprKind::StackNext(Box::new(self.expr(base, env, out))))
+            ExprKind::StackNext(base) => typed(ExprKind::StackNext(self.boxed(base, env))),
+            ExprKind::StackLast(base) => typed(ExprKind::StackLast(self.boxed(base, env))),
+            ExprKind::StackLastIndex(base) => {
+                typed(ExprKind::StackLastIndex(self.boxed(base, env)))
             }
-            ExprKind::StackLast(base) => {
-                typed(ExprKind::StackLast(Box::new(self.expr(base, env, out))))
-            }
-            ExprKind::StackLastIndex(base) => typed(ExprKind::StackLastIndex(Box::new(
-                self.expr(base, env, out),
-            ))),
             ExprKind::Slice { base, high, low } => {
-                let base = self.expr(base, env, out);
-                if let Some(value) = base.as_int() {
-                    return Expr::int(
-                        eval::wrap(&(value >> *low), high - low + 1, false),
-                        ty,
-                        span,
-                    );
-                }
-                typed(ExprKind::Slice {
-                    base: Box::new(base),
-                    high: *high,
-                    low: *low,
-                })
+                let base = self.expr(base, env);
+                base.folded_slice(*high, *low, span)
             }
             ExprKind::Unary(op, operand) => {
-                let operand = self.expr(operand, env, out);
-                match operand.as_value().and_then(|v| eval::unary(*op, v, &ty)) {
-                    Some(value) => Expr::constant(value, ty, span),
-                    None => typed(ExprKind::Unary(*op, Box::new(operand))),
-                }
+                let operand = self.expr(operand, env);
+                Expr::folded_unary(*op, operand, ty, span)
             }
             ExprKind::Binary(op @ (BinaryOp::And | BinaryOp::Or), left, right) => {
-                self.short_circuit(*op, left, right, env, out, span)
+                self.short_circuit(*op, left, right, env, span)
             }
             ExprKind::Binary(op, left, right) => {
-                let mut parts = self.operands(&[left, right], env, out);
-                let (Some(right), Some(left)) = (parts.pop(), parts.pop()) else {
-                    return Expr::poison(span);
-                };
+                let [left, right] = self.pair(left, right, env);
                 self.binary(*op, left, right, ty, span)
             }
             ExprKind::Conditional(condition, then, otherwise) => {
-                let condition = self.expr(condition, env, out);
+                let condition = self.expr(condition, env);
                 if let Some(Value::Bool(value)) = condition.as_value() {
-                    return self.expr(if *value { then } else { otherwise }, env, out);
+                    return self.expr(if *value { then } else { otherwise }, env);
                 }
-                if !self.has_effects(then) && !self.has_effects(otherwise) && ty.is_scalar() {
-                    let then = self.expr(then, env, out);
-                    let otherwise = self.expr(otherwise, env, out);
-                    return typed(ExprKind::Conditional(
-                        Box::new(condition),
-                        Box::new(then),
-                        Box::new(otherwise),
-                    ));
+                if !then.has_effects() && !otherwise.has_effects() && ty.is_scalar() {
+                    let [then, otherwise] = [then, otherwise].map(|e| self.boxed(e, env));
+                    return typed(ExprKind::Conditional(Box::new(condition), then, otherwise));
                 }
                 let result = self.temp(&ty, span);
                 let then = self.assigned(then, &result, env);
                 let otherwise = self.assigned(otherwise, &result, env);
-                self.push(out, FlatKind::If(condition, then, otherwise), span);
+                self.push(FlatKind::If(condition, then, otherwise), span);
                 result
             }
             ExprKind::Cast(operand) => {
-                let operand = self.expr(operand, env, out);
-                match operand.as_value().and_then(|v| eval::cast(v, &ty)) {
-                    Some(value) => Expr::constant(value, ty, span),
-                    None => typed(ExprKind::Cast(Box::new(operand))),
-                }
+                let cast = self.expr(operand, env).folded_cast(&ty);
+                Expr { span, ..cast }
             }
             ExprKind::List(items) => {
                 let items: Vec<&Expr> = items.iter().collect();
-                typed(ExprKind::List(self.operands(&items, env, out)))
+                typed(ExprKind::List(self.operands(&items, env)))
             }
-            ExprKind::Mask(a, b) => typed(ExprKind::Mask(
-                Box::new(self.expr(a, env, out)),
-                Box::new(self.expr(b, env, out)),
+            ExprKind::Mask(value, mask) => typed(ExprKind::Mask(
+                self.boxed(value, env),
+                self.boxed(mask, env),
             )),
-            ExprKind::Range(a, b) => typed(ExprKind::Range(
-                Box::new(self.expr(a, env, out)),
-                Box::new(self.expr(b, env, out)),
-            )),
+            ExprKind::Range(low, high) => {
+                typed(ExprKind::Range(self.boxed(low, env), self.boxed(high, env)))
+            }
             ExprKind::DefaultValue => default_value(&ty, span),
-            ExprKind::Call(call) => self.call(call, &ty, env, out, span),
+            ExprKind::Call(call) => self.call(call, &ty, env, span),
             ExprKind::TableHit { table, miss } => {
                 let result = self.temp(&Type::Bool, span);
                 let set = |value: bool| {
-                    vec![FlatStmt {
-                        kind: FlatKind::Assign(result.clone(), Expr::bool(value, span)),
-                        span,
-                    }]
+                    let assign = FlatKind::Assign(result.clone(), Expr::bool(value, span));
+                    vec![assign.at(span)]
                 };
                 let branches = Branches::HitMiss(set(!miss), set(*miss));
-                self.apply_table(*table, branches, env, out, span);
+                self.apply_table(*table, branches, env, span);
                 result
             }
             ExprKind::ValueSet(id) => {
@@ -196,77 +153,68 @@ impl Elaborator<'_> {
         ty: Type,
         span: Span,
     ) -> Expr {
-        if let (Some(a), Some(b)) = (left.as_value(), right.as_value()) {
-            match eval::binary(op, a, b, &ty, right.ty.width().unwrap_or(0)) {
-                Some(Ok(value)) => return Expr::constant(value, ty, span),
-                Some(Err(problem)) => {
-                    self.error(problem.code(), span, problem.message());
-                    return Expr::poison(span);
-                }
-                None => {}
-            }
-        }
-        Expr {
-            kind: ExprKind::Binary(op, Box::new(left), Box::new(right)),
-            ty,
-            span,
-        }
+        let result = Expr::folded_binary(op, left, right, ty, span);
+        result.unwrap_or_else(|problem| {
+            self.error(problem.code(), span, problem.message());
+            Expr::poison(span)
+        })
+    }
+
+    fn boxed(&mut self, expr: &Expr, env: &Env) -> Box<Expr> {
+        Box::new(self.expr(expr, env))
     }
 
     /// Elaborates operands from left to right. A value that a later operand could change is saved first.
-    pub(super) fn operands(
-        &mut self,
-        exprs: &[&Expr],
-        env: &Env,
-        out: &mut Vec<FlatStmt>,
-    ) -> Vec<Expr> {
-        self.arguments(exprs, &[], env, out)
+    pub(super) fn operands(&mut self, exprs: &[&Expr], env: &Env) -> Vec<Expr> {
+        self.arguments(exprs, &[], env)
     }
 
     /// As [`Self::operands`]; arguments of `out` and `inout` parameters stay the places they are.
-    pub(super) fn arguments(
-        &mut self,
-        exprs: &[&Expr],
-        params: &[Param],
-        env: &Env,
-        out: &mut Vec<FlatStmt>,
-    ) -> Vec<Expr> {
+    pub(super) fn arguments(&mut self, exprs: &[&Expr], params: &[Param], env: &Env) -> Vec<Expr> {
+        let is_place = |i: usize| params.get(i).is_some_and(|p| p.direction.writes());
         let mut values = Vec::new();
         for (i, expr) in exprs.iter().enumerate() {
-            let is_place = params
-                .get(i)
-                .is_some_and(|p| matches!(p.direction, Direction::Out | Direction::InOut));
-            let value = if is_place {
-                self.place(expr, env, out)
-            } else {
-                self.expr(expr, env, out)
-            };
-            let changes_later = exprs[i + 1..].iter().any(|e| self.has_effects(e));
-            let fixed = value.as_value().is_some()
-                || matches!(value.kind, ExprKind::Instance(_) | ExprKind::List(_));
-            if changes_later && !fixed && !is_place {
-                values.push(self.saved(value, out));
-            } else {
-                values.push(value);
-            }
+            values.push(match is_place(i) {
+                true => self.place(expr, env),
+                false => self.operand(expr, &exprs[i + 1..], env),
+            });
         }
         values
     }
 
+    /// Two operands, as [`Self::operands`].
+    fn pair(&mut self, left: &Expr, right: &Expr, env: &Env) -> [Expr; 2] {
+        let left = self.operand(left, &[right], env);
+        [left, self.expr(right, env)]
+    }
+
+    /// An operand that others come behind.
+    fn operand(&mut self, expr: &Expr, later: &[&Expr], env: &Env) -> Expr {
+        let value = self.expr(expr, env);
+        let is_fixed = matches!(
+            value.kind,
+            ExprKind::Const(_) | ExprKind::Instance(_) | ExprKind::List(_)
+        );
+        match !is_fixed && later.iter().any(|e| e.has_effects()) {
+            true => self.saved(value),
+            false => value,
+        }
+    }
+
     /// A copy of a value in a new variable.
-    pub(super) fn saved(&mut self, value: Expr, out: &mut Vec<FlatStmt>) -> Expr {
+    pub(super) fn saved(&mut self, value: Expr) -> Expr {
         let span = value.span;
         let temp = self.temp(&value.ty, span);
-        self.push(out, FlatKind::Assign(temp.clone(), value), span);
+        self.push(FlatKind::Assign(temp.clone(), value), span);
         temp
     }
 
     /// The statements that put `expr` into `target`.
     fn assigned(&mut self, expr: &Expr, target: &Expr, env: &Env) -> Vec<FlatStmt> {
-        let mut out = Vec::new();
-        let value = self.expr(expr, env, &mut out);
-        self.push(&mut out, FlatKind::Assign(target.clone(), value), expr.span);
-        out
+        self.block(|e| {
+            let value = e.expr(expr, env);
+            e.push(FlatKind::Assign(target.clone(), value), expr.span);
+        })
     }
 
     fn short_circuit(
@@ -275,94 +223,50 @@ impl Elaborator<'_> {
         left: &Expr,
         right: &Expr,
         env: &Env,
-        out: &mut Vec<FlatStmt>,
         span: Span,
     ) -> Expr {
-        let first = self.expr(left, env, out);
+        let first = self.expr(left, env);
         let decides = op == BinaryOp::Or;
         if let Some(Value::Bool(value)) = first.as_value() {
             return if *value == decides {
                 first
             } else {
-                self.expr(right, env, out)
+                self.expr(right, env)
             };
         }
-        if !self.has_effects(right) {
-            let second = self.expr(right, env, out);
+        if !right.has_effects() {
+            let second = self.expr(right, env);
             return match second.as_value() {
                 Some(Value::Bool(value)) if *value != decides => first,
-                _ => Expr {
-                    kind: ExprKind::Binary(op, Box::new(first), Box::new(second)),
-                    ty: Type::Bool,
-                    span,
-                },
+                _ => Expr::binary(op, first, second, Type::Bool, span),
             };
         }
         // The right side only runs if the left one does not decide.
-        let result = self.saved(first, out);
+        let result = self.saved(first);
         let second = self.assigned(right, &result, env);
         let (then, otherwise) = if decides {
             (Vec::new(), second)
         } else {
             (second, Vec::new())
         };
-        self.push(out, FlatKind::If(result.clone(), then, otherwise), span);
+        self.push(FlatKind::If(result.clone(), then, otherwise), span);
         result
     }
 
-    /// Evaluating the expression runs statements.
-    pub(super) fn has_effects(&self, expr: &Expr) -> bool {
-        match &expr.kind {
-            ExprKind::Call(call) => !matches!(call.callee, Callee::IsValid(_)),
-            ExprKind::TableHit { .. } => true,
-            ExprKind::Field(base, _)
-            | ExprKind::StackNext(base)
-            | ExprKind::StackLast(base)
-            | ExprKind::StackLastIndex(base)
-            | ExprKind::Slice { base, .. }
-            | ExprKind::Unary(_, base)
-            | ExprKind::Cast(base) => self.has_effects(base),
-            ExprKind::Index(a, b)
-            | ExprKind::Binary(_, a, b)
-            | ExprKind::Mask(a, b)
-            | ExprKind::Range(a, b) => self.has_effects(a) || self.has_effects(b),
-            ExprKind::Conditional(a, b, c) => {
-                self.has_effects(a) || self.has_effects(b) || self.has_effects(c)
-            }
-            ExprKind::List(items) => items.iter().any(|i| self.has_effects(i)),
-            _ => false,
-        }
-    }
-
     /// A call as a value.
-    fn call(
-        &mut self,
-        call: &Call,
-        ty: &Type,
-        env: &Env,
-        out: &mut Vec<FlatStmt>,
-        span: Span,
-    ) -> Expr {
+    fn call(&mut self, call: &Call, ty: &Type, env: &Env, span: Span) -> Expr {
         match &call.callee {
             Callee::IsValid(header) => {
-                let header = self.expr(header, env, out);
+                let header = self.expr(header, env);
                 // Literals know it.
                 match header.kind {
                     ExprKind::InvalidHeader => return Expr::bool(false, span),
                     ExprKind::List(_) => return Expr::bool(true, span),
                     _ => {}
                 }
-                Expr {
-                    kind: ExprKind::Call(Box::new(Call {
-                        callee: Callee::IsValid(header),
-                        type_args: Vec::new(),
-                        args: Vec::new(),
-                    })),
-                    ty: Type::Bool,
-                    span,
-                }
+                Expr::call(Callee::IsValid(header), Type::Bool, span)
             }
-            Callee::Function(id) => self.inline_function(*id, call, env, out, span),
+            Callee::Function(id) => self.inline_function(*id, call, env, span),
             Callee::Method {
                 object,
                 extern_type,
@@ -371,24 +275,16 @@ impl Elaborator<'_> {
                 let signature = &self.program.externs[*extern_type].methods[*method];
                 let name = signature.name.clone();
                 if name == "lookahead" {
-                    let object = self.expr(object, env, out);
-                    let value = Expr {
-                        kind: ExprKind::Call(Box::new(Call {
-                            callee: Callee::Method {
-                                object,
-                                extern_type: *extern_type,
-                                method: *method,
-                            },
-                            type_args: Vec::new(),
-                            args: Vec::new(),
-                        })),
-                        ty: ty.clone(),
-                        span,
+                    let object = self.expr(object, env);
+                    let callee = Callee::Method {
+                        object,
+                        extern_type: *extern_type,
+                        method: *method,
                     };
-                    return self.saved(value, out);
+                    return self.saved(Expr::call(callee, ty.clone(), span));
                 }
                 if matches!(ty, Type::Void) {
-                    self.call_statement(call, env, out, span);
+                    self.call_statement(call, env, span);
                 } else {
                     let message = format!("BMv2 cannot evaluate `{name}`");
                     self.error("unsupported-extern", span, message);
@@ -396,15 +292,12 @@ impl Elaborator<'_> {
                 Expr::poison(span)
             }
             _ => {
-                if !matches!(ty, Type::Void) {
-                    self.error(
-                        "unsupported-extern",
-                        span,
-                        "BMv2 cannot evaluate this call in an expression",
-                    );
-                    return Expr::poison(span);
+                if matches!(ty, Type::Void) {
+                    self.call_statement(call, env, span);
+                } else {
+                    let message = "BMv2 cannot evaluate this call in an expression";
+                    self.error("unsupported-extern", span, message);
                 }
-                self.call_statement(call, env, out, span);
                 Expr::poison(span)
             }
         }
@@ -423,11 +316,7 @@ pub(super) fn member(base: Expr, name: &str, ty: Type, span: Span) -> Expr {
     if matches!(base.kind, ExprKind::InvalidHeader) {
         return default_value(&ty, span);
     }
-    Expr {
-        kind: ExprKind::Field(Box::new(base), name.to_owned()),
-        ty,
-        span,
-    }
+    Expr::new(ExprKind::Field(Box::new(base), name.to_owned()), ty, span)
 }
 
 /// The default value of a type (specification, section 7.3).
@@ -440,12 +329,10 @@ pub(super) fn default_value(ty: &Type, span: Span) -> Expr {
             e.members.first().cloned().unwrap_or_default(),
         )),
         Type::String => ExprKind::Const(Value::Str(String::new())),
-        Type::Struct(s) if s.kind == crate::types::StructKind::Struct => ExprKind::List(
-            s.fields
-                .iter()
-                .map(|f| default_value(&f.ty, span))
-                .collect(),
-        ),
+        Type::Struct(s) if s.kind == StructKind::Struct => {
+            let fields = s.fields.iter();
+            ExprKind::List(fields.map(|f| default_value(&f.ty, span)).collect())
+        }
         Type::Struct(_) => ExprKind::InvalidHeader,
         Type::Tuple(items) => {
             ExprKind::List(items.iter().map(|t| default_value(t, span)).collect())
@@ -455,9 +342,5 @@ pub(super) fn default_value(ty: &Type, span: Span) -> Expr {
         }
         _ => ExprKind::Poison,
     };
-    Expr {
-        kind,
-        ty: ty.clone(),
-        span,
-    }
+    Expr::new(kind, ty.clone(), span)
 }

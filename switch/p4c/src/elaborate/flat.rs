@@ -216,6 +216,27 @@ pub enum FlatKind {
     Exit,
 }
 
+impl FlatKind {
+    pub fn at(self, span: Span) -> FlatStmt {
+        FlatStmt { kind: self, span }
+    }
+
+    /// The statements inside of a statement, in their order.
+    pub fn bodies(&self) -> impl Iterator<Item = &[FlatStmt]> {
+        let (arms, two): (&[_], [&[FlatStmt]; 2]) = match self {
+            FlatKind::If(_, a, b) | FlatKind::ApplyTable(_, Branches::HitMiss(a, b)) => {
+                (&[], [a, b])
+            }
+            FlatKind::Atomic { body, .. } | FlatKind::Labeled(_, body) | FlatKind::Loop(body) => {
+                (&[], [body, &[]])
+            }
+            FlatKind::ApplyTable(_, Branches::Actions(arms, rest)) => (arms, [rest, &[]]),
+            _ => (&[], [&[], &[]]),
+        };
+        arms.iter().map(|(_, body)| &body[..]).chain(two)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum Branches {
     None,

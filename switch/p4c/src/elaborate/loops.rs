@@ -10,7 +10,7 @@
 use super::flat::{FlatKind, FlatStmt, Label, Role};
 use super::{Elaborator, Env, Loop};
 use crate::diagnostics::Diagnostic;
-use crate::ir::{BinaryOp, Expr, ExprKind, Stmt, VarId};
+use crate::ir::{BinaryOp, Expr, Stmt, VarId};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -21,16 +21,16 @@ impl Elaborator<'_> {
         update: &[Stmt],
         body: &[Stmt],
         env: &Env,
-        out: &mut Vec<FlatStmt>,
         span: Span,
     ) {
         let (mut inner, around) = self.loop_env(env);
-        let mut round = Vec::new();
-        let condition = self.expr(condition, &inner, &mut round);
-        self.leave_unless(condition, around, &mut round, span);
-        self.round_body(body, &inner, around, &mut round, span);
-        self.statements(update, &mut inner, &mut round);
-        self.push_loop(round, around, env, out, span);
+        let round = self.block(|e| {
+            let condition = e.expr(condition, &inner);
+            e.leave_unless(condition, around, span);
+            e.round_body(body, &inner, around, span);
+            e.statements(update, &mut inner);
+        });
+        self.push_loop(round, around, env, span);
     }
 
     /// Counts up to the last value and not past it, where it would start from 0 again.
@@ -40,11 +40,10 @@ impl Elaborator<'_> {
         [low, high]: [&Expr; 2],
         body: &[Stmt],
         env: &mut Env,
-        out: &mut Vec<FlatStmt>,
         span: Span,
     ) {
-        let (low, high) = (self.expr(low, env, out), self.expr(high, env, out));
-        let high = self.saved(high, out);
+        let (low, high) = (self.expr(low, env), self.expr(high, env));
+        let high = self.saved(high);
         let (mut inner, around) = self.loop_env(env);
         let ty = low.ty.clone();
         let name = self.program.vars[var].name.clone();
@@ -52,27 +51,21 @@ impl Elaborator<'_> {
         let item = self.add_var(&name, ty.clone(), Role::Local, span);
         let count = self.add_var(&name, ty.clone(), Role::Local, span);
         inner.vars.insert(var, item.clone());
-        self.push(out, FlatKind::Assign(count.clone(), low), span);
-        let compare = |op, ty: &Type| Expr {
-            kind: ExprKind::Binary(op, Box::new(count.clone()), Box::new(high.clone())),
-            ty: ty.clone(),
+        self.push(FlatKind::Assign(count.clone(), low), span);
+        let compare = |op| Expr::binary(op, count.clone(), high.clone(), Type::Bool, span);
+        let round = self.block(|e| {
+            e.push(FlatKind::Assign(item, count.clone()), span);
+            e.round_body(body, &inner, around, span);
+            e.leave_unless(compare(BinaryOp::Ne), around, span);
+            let one = Expr::int(1, ty.clone(), span);
+            let next = Expr::binary(BinaryOp::Add, count.clone(), one, ty, span);
+            e.push(FlatKind::Assign(count.clone(), next), span);
+        });
+        let rounds = self.block(|e| e.push_loop(round, around, env, span));
+        self.push(
+            FlatKind::If(compare(BinaryOp::Le), rounds, Vec::new()),
             span,
-        };
-        let mut round = Vec::new();
-        self.push(&mut round, FlatKind::Assign(item, count.clone()), span);
-        self.round_body(body, &inner, around, &mut round, span);
-        self.leave_unless(compare(BinaryOp::Ne, &Type::Bool), around, &mut round, span);
-        let one = Expr::int(1, ty.clone(), span);
-        let next = Expr {
-            kind: ExprKind::Binary(BinaryOp::Add, Box::new(count.clone()), Box::new(one)),
-            ty,
-            span,
-        };
-        self.push(&mut round, FlatKind::Assign(count.clone(), next), span);
-        let mut rounds = Vec::new();
-        self.push_loop(round, around, env, &mut rounds, span);
-        let any = compare(BinaryOp::Le, &Type::Bool);
-        self.push(out, FlatKind::If(any, rounds, Vec::new()), span);
+        );
     }
 
     /// One round is written out for every item.
@@ -82,32 +75,30 @@ impl Elaborator<'_> {
         items: &[Expr],
         body: &[Stmt],
         env: &mut Env,
-        out: &mut Vec<FlatStmt>,
         span: Span,
     ) {
         let declared = &self.program.vars[var];
         let (name, ty) = (declared.name.clone(), declared.ty.substitute(&env.types));
         let item = self.add_var(&name, ty, Role::Local, span);
         let on_break = self.new_label();
-        let mut rounds = Vec::new();
-        for value in items {
-            if !self.diagnostics.spend(1, span) {
-                break;
+        let rounds = self.block(|e| {
+            for value in items {
+                if !e.diagnostics.spend(1, span) {
+                    break;
+                }
+                let (mut inner, around) = e.loop_env(env);
+                let around = Loop { on_break, ..around };
+                inner.loops = Some(around);
+                let value = e.expr(value, &inner);
+                e.push(FlatKind::Assign(item.clone(), value), span);
+                inner.vars.insert(var, item.clone());
+                e.round_body(body, &inner, around, span);
             }
-            let around = Loop {
-                on_break,
-                on_continue: self.new_label(),
-            };
-            let mut inner = env.clone();
-            inner.loops = Some(around);
-            let value = self.expr(value, &inner, &mut rounds);
-            self.push(&mut rounds, FlatKind::Assign(item.clone(), value), span);
-            inner.vars.insert(var, item.clone());
-            self.round_body(body, &inner, around, &mut rounds, span);
-        }
-        self.push_labeled(on_break, rounds, out, span);
+        });
+        self.push_labeled(on_break, rounds, span);
     }
 
+    /// The environment of the body of a loop, and where its jumps go.
     fn loop_env(&mut self, env: &Env) -> (Env, Loop) {
         let around = Loop {
             on_break: self.new_label(),
@@ -118,54 +109,21 @@ impl Elaborator<'_> {
         (inner, around)
     }
 
-    fn leave_unless(
-        &mut self,
-        condition: Expr,
-        around: Loop,
-        round: &mut Vec<FlatStmt>,
-        span: Span,
-    ) {
-        let leave = FlatStmt {
-            kind: FlatKind::Break(around.on_break),
-            span,
-        };
-        self.push(
-            round,
-            FlatKind::If(condition, Vec::new(), vec![leave]),
-            span,
-        );
+    fn leave_unless(&mut self, condition: Expr, around: Loop, span: Span) {
+        let leave = FlatKind::Break(around.on_break).at(span);
+        self.push(FlatKind::If(condition, Vec::new(), vec![leave]), span);
     }
 
-    fn round_body(
-        &mut self,
-        body: &[Stmt],
-        env: &Env,
-        around: Loop,
-        round: &mut Vec<FlatStmt>,
-        span: Span,
-    ) {
+    fn round_body(&mut self, body: &[Stmt], env: &Env, around: Loop, span: Span) {
         let body = self.branch(body, env);
-        self.push_labeled(around.on_continue, body, round, span);
+        self.push_labeled(around.on_continue, body, span);
     }
 
-    fn push_loop(
-        &mut self,
-        round: Vec<FlatStmt>,
-        around: Loop,
-        env: &Env,
-        out: &mut Vec<FlatStmt>,
-        span: Span,
-    ) {
-        let again = FlatStmt {
-            kind: FlatKind::Loop(round),
-            span,
-        };
-        let mut all = vec![FlatStmt {
-            kind: FlatKind::Labeled(around.on_break, vec![again]),
-            span,
-        }];
+    fn push_loop(&mut self, round: Vec<FlatStmt>, around: Loop, env: &Env, span: Span) {
+        let again = FlatKind::Loop(round).at(span);
+        let mut all = vec![FlatKind::Labeled(around.on_break, vec![again]).at(span)];
         if env.in_action {
-            out.append(&mut all);
+            self.out.append(&mut all);
             return;
         }
         if let Some(table) = applied_table(&all) {
@@ -183,38 +141,21 @@ impl Elaborator<'_> {
         let mut outer = Vec::new();
         targets(&all, &mut Vec::new(), &mut outer);
         if outer.is_empty() {
-            self.push(out, atomic(all), span);
+            self.push(atomic(all), span);
             return;
         }
         let way = self.add_var("way_out", Type::bit(8), Role::Local, span);
         let number = |i: usize| Expr::int(i as u32, Type::bit(8), span);
         let end = self.new_label();
         redirect(&mut all, &outer, &way, end);
-        let start = FlatStmt {
-            kind: FlatKind::Assign(way.clone(), number(0)),
-            span,
-        };
-        all.insert(0, start);
-        let labeled = FlatStmt {
-            kind: FlatKind::Labeled(end, all),
-            span,
-        };
-        self.push(out, atomic(vec![labeled]), span);
+        all.insert(0, FlatKind::Assign(way.clone(), number(0)).at(span));
+        let labeled = FlatKind::Labeled(end, all).at(span);
+        self.push(atomic(vec![labeled]), span);
         for (i, label) in outer.into_iter().enumerate() {
-            let taken = Expr {
-                kind: ExprKind::Binary(
-                    BinaryOp::Eq,
-                    Box::new(way.clone()),
-                    Box::new(number(i + 1)),
-                ),
-                ty: Type::Bool,
-                span,
-            };
-            let go = FlatStmt {
-                kind: FlatKind::Break(label),
-                span,
-            };
-            self.push(out, FlatKind::If(taken, vec![go], Vec::new()), span);
+            let number = number(i + 1);
+            let taken = Expr::binary(BinaryOp::Eq, way.clone(), number, Type::Bool, span);
+            let go = FlatKind::Break(label).at(span);
+            self.push(FlatKind::If(taken, vec![go], Vec::new()), span);
         }
     }
 }
@@ -230,11 +171,7 @@ fn atomic(body: Vec<FlatStmt>) -> FlatKind {
 fn applied_table(body: &[FlatStmt]) -> Option<usize> {
     body.iter().find_map(|s| match &s.kind {
         FlatKind::ApplyTable(table, _) => Some(*table),
-        FlatKind::If(_, a, b) => applied_table(a).or_else(|| applied_table(b)),
-        FlatKind::Labeled(_, body) | FlatKind::Atomic { body, .. } | FlatKind::Loop(body) => {
-            applied_table(body)
-        }
-        _ => None,
+        kind => kind.bodies().find_map(applied_table),
     })
 }
 
@@ -245,17 +182,12 @@ fn targets(body: &[FlatStmt], inside: &mut Vec<Label>, outer: &mut Vec<Label>) {
             FlatKind::Break(label) if !inside.contains(label) && !outer.contains(label) => {
                 outer.push(*label);
             }
-            FlatKind::If(_, a, b) => {
-                targets(a, inside, outer);
-                targets(b, inside, outer);
-            }
             FlatKind::Labeled(label, body) => {
                 inside.push(*label);
                 targets(body, inside, outer);
                 inside.pop();
             }
-            FlatKind::Atomic { body, .. } | FlatKind::Loop(body) => targets(body, inside, outer),
-            _ => {}
+            kind => kind.bodies().for_each(|body| targets(body, inside, outer)),
         }
     }
 }
@@ -270,8 +202,7 @@ fn redirect(body: &mut Vec<FlatStmt>, outer: &[Label], way: &Expr, end: Label) {
                 if let Some(number) = outer.iter().position(|l| l == label) {
                     *label = end;
                     let value = Expr::int(number as u32 + 1, way.ty.clone(), span);
-                    let kind = FlatKind::Assign(way.clone(), value);
-                    body.insert(i, FlatStmt { kind, span });
+                    body.insert(i, FlatKind::Assign(way.clone(), value).at(span));
                     i += 1;
                 }
             }

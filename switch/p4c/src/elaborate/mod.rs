@@ -21,7 +21,8 @@ mod statements;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use flat::{Flat, FlatControl, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
+use calls::Bound;
+use flat::{Flat, FlatControl, FlatKind, FlatStmt, FlatUnit, FlatVar, Label, Object, Role};
 
 use crate::annotations;
 use crate::budget::{expr_parts, type_parts};
@@ -54,6 +55,18 @@ struct Env {
     /// Inside of an action: calls of other actions need no block of their own.
     in_action: bool,
     depth: usize,
+}
+
+impl Env {
+    /// The environment of an action's body that is called from here, or run by a table.
+    fn in_action_with(&self, bound: &Bound) -> Env {
+        let mut inner = self.clone();
+        inner.vars.extend(bound.vars.clone());
+        inner.on_exit.push(bound.copy_back.clone());
+        inner.in_action = true;
+        inner.depth += 1;
+        inner
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +103,8 @@ struct Elaborator<'a> {
     names: Names,
     /// Names that states of the parser have.
     state_names: Names,
+    /// What was made so far of the body in work; [`Elaborator::block`] begins another one.
+    out: Vec<FlatStmt>,
     next_label: Label,
     next_unit: usize,
     /// Sub-parsers and sub-controls given as values: `ExprKind::Instance` beyond the objects.
@@ -162,6 +177,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         // What the backend calls the header of scalars.
         names: Names::with("scalars"),
         state_names: Names::default(),
+        out: Vec::new(),
         next_label: 0,
         next_unit: 0,
         units: HashMap::new(),
@@ -289,15 +305,7 @@ impl Elaborator<'_> {
         env: &Env,
         span: Span,
     ) -> Option<Rc<Unit>> {
-        if env.depth >= MAX_DEPTH {
-            self.error(
-                "too-deep",
-                span,
-                "controls or parsers are nested too deeply",
-            );
-            return None;
-        }
-        if !self.diagnostics.spend(INSTANCE_PARTS, span) {
+        if !self.may_nest(env, "controls or parsers are nested too deeply", span) {
             return None;
         }
         let program = self.program;
@@ -387,24 +395,47 @@ impl Elaborator<'_> {
 
     /// The object that an instance name means here.
     fn resolve_instance(&mut self, id: InstanceId, env: &Env, span: Span) -> Expr {
-        let sibling = env.siblings.get(&id).cloned();
-        let local = env
-            .unit
-            .as_ref()
-            .and_then(|u| u.instances.get(&id))
-            .cloned();
-        let found = sibling
-            .or(local)
-            .or_else(|| self.globals.get(&id).cloned())
-            .or_else(|| {
-                let made = self.instantiate(id, None, &Env::default())?;
-                self.globals.insert(id, made.clone());
-                Some(made)
-            });
+        let sibling = env.siblings.get(&id);
+        let local = || env.unit.as_ref()?.instances.get(&id);
+        let known = sibling.or_else(local).or_else(|| self.globals.get(&id));
+        let found = known.cloned().or_else(|| {
+            let made = self.instantiate(id, None, &Env::default())?;
+            self.globals.insert(id, made.clone());
+            Some(made)
+        });
         match found {
             Some(Instantiated::Object(index)) => object_expr(index, span),
             Some(Instantiated::Unit(unit)) => object_expr(UNIT_BASE + unit.id, span),
             None => Expr::poison(span),
+        }
+    }
+
+    /// The statements that `make` pushes, which do not become part of the body in work.
+    fn block(&mut self, make: impl FnOnce(&mut Self)) -> Vec<FlatStmt> {
+        self.apart(make).1
+    }
+
+    /// What `make` returns, and the statements that it pushes, as [`Self::block`].
+    fn apart<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, Vec<FlatStmt>) {
+        let outer = std::mem::take(&mut self.out);
+        let made = make(self);
+        (made, std::mem::replace(&mut self.out, outer))
+    }
+
+    /// Whether something may be inlined into `env`: what is nested without end, or too large, is reported.
+    fn may_nest(&self, env: &Env, too_deep: &str, span: Span) -> bool {
+        if env.depth >= MAX_DEPTH {
+            self.error("too-deep", span, too_deep);
+            return false;
+        }
+        self.diagnostics.spend(INSTANCE_PARTS, span)
+    }
+
+    /// The instance of a control or parser that an elaborated expression is.
+    fn unit_of(&self, object: &Expr) -> Option<Rc<Unit>> {
+        match object.kind {
+            ExprKind::Instance(index) => self.units.get(&index).cloned(),
+            _ => None,
         }
     }
 
@@ -435,12 +466,10 @@ impl Elaborator<'_> {
         for (param, arg) in control.params.iter().zip(args) {
             env.vars.insert(param.var, arg.clone());
         }
-        let mut body = Vec::new();
-        self.control_body(unit, &mut env, &mut body);
         FlatControl {
             name: unit.path.clone(),
             span: control.span,
-            body,
+            body: self.block(|e| e.control_body(unit, &mut env)),
         }
     }
 
@@ -453,30 +482,27 @@ impl Elaborator<'_> {
         }
     }
 
-    fn push(&mut self, out: &mut Vec<FlatStmt>, kind: flat::FlatKind, span: Span) {
+    /// Adds a statement to the body in work.
+    fn push(&mut self, kind: FlatKind, span: Span) {
         if self.diagnostics.spend(statement_parts(&kind), span) {
-            out.push(FlatStmt { kind, span });
+            self.out.push(FlatStmt { kind, span });
         }
     }
 }
 
 /// What a statement costs: the parts that the backend makes of it, one for each field of a struct that is copied.
-fn statement_parts(kind: &flat::FlatKind) -> usize {
+fn statement_parts(kind: &FlatKind) -> usize {
     let value = |expr: &Expr| expr_parts(expr) + type_parts(&expr.ty);
     1 + match kind {
-        flat::FlatKind::Assign(target, source) => value(target) + expr_parts(source),
-        flat::FlatKind::Extern { args, .. } => args.iter().map(value).sum(),
-        flat::FlatKind::If(condition, ..) => value(condition),
+        FlatKind::Assign(target, source) => value(target) + expr_parts(source),
+        FlatKind::Extern { args, .. } => args.iter().map(value).sum(),
+        FlatKind::If(condition, ..) => value(condition),
         _ => 0,
     }
 }
 
 fn object_expr(index: usize, span: Span) -> Expr {
-    Expr {
-        kind: ExprKind::Instance(index),
-        ty: Type::Void,
-        span,
-    }
+    Expr::new(ExprKind::Instance(index), Type::Void, span)
 }
 
 /// The control-plane name: `@name` replaces the last part, and all of it if it begins with a dot.

@@ -7,11 +7,11 @@
 
 use std::rc::Rc;
 
-use super::calls::{Bound, Reach};
-use super::flat::{FlatParser, FlatState, FlatStmt, FlatTarget, FlatTransition, FlatValueSet};
-use super::{Elaborator, Env, INSTANCE_PARTS, MAX_DEPTH, UNIT_BASE, Unit, full_name};
+use super::calls::Reach;
+use super::flat::{FlatParser, FlatState, FlatTarget, FlatTransition, FlatValueSet};
+use super::{Elaborator, Env, INSTANCE_PARTS, Unit, full_name};
 use crate::ir::{
-    Callee, Constructed, Expr, ExprKind, ParserId, Stmt, StmtKind, Target, Transition,
+    Call, Callee, Constructed, Expr, ParserId, SelectCase, Stmt, StmtKind, Target, Transition,
 };
 use crate::source::Span;
 
@@ -46,8 +46,7 @@ impl Elaborator<'_> {
         for value_set in &parser.value_sets {
             self.value_set(*value_set, unit, &env);
         }
-        let mut first = Vec::new();
-        self.statements(&parser.locals, &mut env, &mut first);
+        let first = self.block(|e| e.statements(&parser.locals, &mut env));
         let base = self.flat.parser.states.len();
         for state in &parser.states {
             self.add_state(format!("{prefix}{}", state.name), state.span);
@@ -59,25 +58,23 @@ impl Elaborator<'_> {
                 Target::State(s) => FlatTarget::State(base + s),
             };
             let mut env = env.clone();
-            let mut body = Vec::new();
-            let last = self.state_body(&state.body, base + i, &mut env, &mut body);
-            let transition = match &state.transition {
-                Transition::Direct(t) => FlatTransition::Direct(target(*t)),
-                Transition::Select { keys, cases, .. } => {
-                    let refs: Vec<&Expr> = keys.iter().collect();
-                    FlatTransition::Select {
-                        keys: self.operands(&refs, &env, &mut body),
-                        cases: cases
-                            .iter()
-                            .map(|c| {
-                                let sets =
-                                    c.keyset.iter().map(|k| self.pure_expr(k, &env)).collect();
-                                (sets, target(c.target))
-                            })
-                            .collect(),
+            let ((last, transition), body) = self.apart(|e| {
+                let last = e.state_body(&state.body, base + i, &mut env);
+                let transition = match &state.transition {
+                    Transition::Direct(t) => FlatTransition::Direct(target(*t)),
+                    Transition::Select { keys, cases, .. } => {
+                        let refs: Vec<&Expr> = keys.iter().collect();
+                        let keys = e.operands(&refs, &env);
+                        let mut sets = |c: &SelectCase| {
+                            let sets = c.keyset.iter().map(|k| e.pure_expr(k, &env));
+                            (sets.collect(), target(c.target))
+                        };
+                        let cases = cases.iter().map(&mut sets).collect();
+                        FlatTransition::Select { keys, cases }
                     }
-                }
-            };
+                };
+                (last, transition)
+            });
             let state = &mut self.flat.parser.states[last];
             state.body = body;
             state.transition = transition;
@@ -106,52 +103,32 @@ impl Elaborator<'_> {
         self.flat.parser.states.len() - 1
     }
 
-    /// Statements of a state; at each sub-parser the state is cut in two. Returns the last piece, whose
-    /// statements are left in `body`.
-    fn state_body(
-        &mut self,
-        statements: &[Stmt],
-        state: usize,
-        env: &mut Env,
-        body: &mut Vec<FlatStmt>,
-    ) -> usize {
+    /// Statements of a state; at each sub-parser the state is cut in two. Returns the last piece, whose statements are
+    /// left as the body in work.
+    fn state_body(&mut self, statements: &[Stmt], state: usize, env: &mut Env) -> usize {
         let mut current = state;
         for statement in statements {
-            let sub = match &statement.kind {
-                StmtKind::Call(call) => match &call.callee {
-                    Callee::Apply(object) => Some((object, &call.args)),
-                    _ => None,
-                },
-                _ => None,
-            };
-            let Some((object, args)) = sub else {
-                self.statements(std::slice::from_ref(statement), env, body);
+            let StmtKind::Call(Call {
+                callee: Callee::Apply(object),
+                args,
+                ..
+            }) = &statement.kind
+            else {
+                self.statement(statement, env);
                 continue;
             };
-            let object = self.expr(object, env, body);
-            let unit = match object.kind {
-                ExprKind::Instance(index) if index >= UNIT_BASE => self.units.get(&index).cloned(),
-                _ => None,
+            let object = self.expr(object, env);
+            let Some(unit) = self.unit_of(&object) else {
+                continue;
             };
-            let Some(unit) = unit else { continue };
             let Constructed::Parser(id) = unit.what else {
                 continue;
             };
-            if env.depth >= MAX_DEPTH {
-                self.error("too-deep", statement.span, "parsers are nested too deeply");
+            if !self.may_nest(env, "parsers are nested too deeply", statement.span) {
                 return current;
             }
-            if !self.diagnostics.spend(INSTANCE_PARTS, statement.span) {
-                return current;
-            }
-            let bound: Bound = self.bind(
-                &self.program.parsers[id].params,
-                args,
-                &[],
-                Reach::Parameters,
-                env,
-                body,
-            );
+            let params = &self.program.parsers[id].params;
+            let bound = self.bind(params, args, &[], Reach::Parameters, env);
             let mut inner = self.unit_env(&unit, env.depth + 1);
             inner.vars.extend(bound.vars.clone());
             let rest_name = format!("{}_rest", self.flat.parser.states[current].name);
@@ -159,9 +136,9 @@ impl Elaborator<'_> {
             let prefix = format!("{}.", self.flat.parser.states[current].name);
             let start = self.parser_states(id, &unit, inner, &prefix, FlatTarget::State(rest));
             let finished = &mut self.flat.parser.states[current];
-            finished.body = std::mem::take(body);
+            finished.body = std::mem::take(&mut self.out);
             finished.transition = FlatTransition::Direct(FlatTarget::State(start));
-            self.copy_back(bound, body);
+            self.copy_back(bound);
             current = rest;
         }
         current
@@ -173,8 +150,7 @@ impl Elaborator<'_> {
         }
         let declared = &self.program.value_sets[id];
         let size = self.pure_expr(&declared.size, env);
-        let size = size.as_int().and_then(|v| u32::try_from(v).ok());
-        let Some(size) = size else {
+        let Some(size) = size.as_number() else {
             self.error(
                 "not-constant",
                 declared.span,
@@ -189,7 +165,7 @@ impl Elaborator<'_> {
             size,
             span: declared.span,
         });
-        self.value_sets
-            .insert((unit.id, id), self.flat.value_sets.len() - 1);
+        let index = self.flat.value_sets.len() - 1;
+        self.value_sets.insert((unit.id, id), index);
     }
 }

@@ -7,53 +7,50 @@ use crate::ir::{BinaryOp, Expr, ExprKind, Stmt, StmtKind, UnaryOp};
 use crate::types::Type;
 
 impl Elaborator<'_> {
-    pub(super) fn statements(&mut self, body: &[Stmt], env: &mut Env, out: &mut Vec<FlatStmt>) {
+    pub(super) fn statements(&mut self, body: &[Stmt], env: &mut Env) {
         for statement in body {
-            self.statement(statement, env, out);
+            self.statement(statement, env);
         }
     }
 
     pub(super) fn branch(&mut self, body: &[Stmt], env: &Env) -> Vec<FlatStmt> {
-        let mut inner = env.clone();
-        let mut out = Vec::new();
-        self.statements(body, &mut inner, &mut out);
-        out
+        self.block(|e| e.statements(body, &mut env.clone()))
     }
 
-    fn statement(&mut self, statement: &Stmt, env: &mut Env, out: &mut Vec<FlatStmt>) {
+    pub(super) fn statement(&mut self, statement: &Stmt, env: &mut Env) {
         let span = statement.span;
         match &statement.kind {
             StmtKind::Assign(target, value) => {
                 // The place is settled first, then the value (specification, section 12.1).
-                let target = self.place(target, env, out);
-                let value = self.expr(value, env, out);
-                self.write(&target, value, out);
+                let target = self.place(target, env);
+                let value = self.expr(value, env);
+                self.write(&target, value);
             }
             StmtKind::Update(target, op, value) => {
-                let target = self.place(target, env, out);
-                let mut old = self.read(target.clone(), out);
-                if self.has_effects(value) {
-                    old = self.saved(old, out);
+                let target = self.place(target, env);
+                let mut old = self.read(target.clone());
+                if value.has_effects() {
+                    old = self.saved(old);
                 }
-                let value = self.expr(value, env, out);
+                let value = self.expr(value, env);
                 let ty = target.ty.clone();
                 let result = self.binary(*op, old, value, ty, span);
-                self.write(&target, result, out);
+                self.write(&target, result);
             }
-            StmtKind::Call(call) => self.call_statement(call, env, out, span),
+            StmtKind::Call(call) => self.call_statement(call, env, span),
             StmtKind::If(condition, then, otherwise) => {
-                self.if_statement(condition, then, otherwise, env, out, span)
+                self.if_statement(condition, then, otherwise, env, span)
             }
             StmtKind::Block { atomic, body } => {
                 let inner = self.branch(body, env);
                 if *atomic && !env.in_action && is_action_body(&inner) {
                     let name = "atomic".to_owned();
-                    self.push(out, FlatKind::Atomic { name, body: inner }, span);
+                    self.push(FlatKind::Atomic { name, body: inner }, span);
                 } else {
-                    out.extend(inner);
+                    self.out.extend(inner);
                 }
             }
-            StmtKind::Switch(subject, arms) => self.switch(subject, arms, env, out, span),
+            StmtKind::Switch(subject, arms) => self.switch(subject, arms, env, span),
             StmtKind::SwitchAction(table, arms) => {
                 let mut cases = Vec::new();
                 let mut rest = Vec::new();
@@ -66,12 +63,12 @@ impl Elaborator<'_> {
                         cases.push((labels.iter().flatten().copied().collect(), body));
                     }
                 }
-                self.apply_table(*table, Branches::Actions(cases, rest), env, out, span);
+                self.apply_table(*table, Branches::Actions(cases, rest), env, span);
             }
             StmtKind::Declare(var, init) => {
                 let declared = &self.program.vars[*var];
                 let ty = declared.ty.substitute(&env.types);
-                let init = init.as_ref().map(|i| self.expr(i, env, out));
+                let init = init.as_ref().map(|i| self.expr(i, env));
                 let name = declared.name.clone();
                 // Constants that turn out to be known need no storage.
                 if let Some(value) = &init
@@ -84,33 +81,31 @@ impl Elaborator<'_> {
                 let storage = self.add_var(&name, ty, Role::Local, span);
                 env.vars.insert(*var, storage.clone());
                 match init {
-                    Some(value) => self.push(out, FlatKind::Assign(storage, value), span),
-                    None => self.invalidate(&storage, out),
+                    Some(value) => self.push(FlatKind::Assign(storage, value), span),
+                    None => self.invalidate(&storage),
                 }
             }
             StmtKind::For {
                 condition,
                 update,
                 body,
-            } => self.for_loop(condition, update, body, env, out, span),
+            } => self.for_loop(condition, update, body, env, span),
             StmtKind::ForRange {
                 var,
                 low,
                 high,
                 body,
-            } => self.for_range(*var, [low, high], body, env, out, span),
+            } => self.for_range(*var, [low, high], body, env, span),
             StmtKind::ForEach { var, items, body } => {
-                self.for_each(*var, items, body, env, out, span);
+                self.for_each(*var, items, body, env, span);
             }
             StmtKind::Break | StmtKind::Continue => {
-                let is_break = matches!(statement.kind, StmtKind::Break);
                 if let Some(around) = env.loops {
-                    let label = if is_break {
-                        around.on_break
-                    } else {
-                        around.on_continue
+                    let label = match statement.kind {
+                        StmtKind::Break => around.on_break,
+                        _ => around.on_continue,
                     };
-                    self.push(out, FlatKind::Break(label), span);
+                    self.push(FlatKind::Break(label), span);
                 }
             }
             StmtKind::Return(value) => {
@@ -118,28 +113,26 @@ impl Elaborator<'_> {
                     return;
                 };
                 if let (Some(value), Some(result)) = (value, result) {
-                    let value = self.expr(value, env, out);
-                    self.push(out, FlatKind::Assign(result, value), span);
+                    let value = self.expr(value, env);
+                    self.push(FlatKind::Assign(result, value), span);
                 }
-                self.push(out, FlatKind::Break(label), span);
+                self.push(FlatKind::Break(label), span);
             }
             StmtKind::Exit => {
                 for (target, copy) in env.on_exit.iter().rev().flatten() {
-                    self.write(target, copy.clone(), out);
+                    self.write(target, copy.clone());
                 }
-                self.push(out, FlatKind::Exit, span);
+                self.push(FlatKind::Exit, span);
             }
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn if_statement(
         &mut self,
         condition: &Expr,
         then: &[Stmt],
         otherwise: &[Stmt],
         env: &Env,
-        out: &mut Vec<FlatStmt>,
         span: crate::source::Span,
     ) {
         // `if (t.apply().hit)` is a branch of the table itself.
@@ -154,16 +147,16 @@ impl Elaborator<'_> {
             } else {
                 Branches::HitMiss(otherwise, then)
             };
-            self.apply_table(table, branches, env, out, span);
+            self.apply_table(table, branches, env, span);
             return;
         }
-        let condition = self.expr(condition, env, out);
+        let condition = self.expr(condition, env);
         match condition.as_value() {
-            Some(Value::Bool(true)) => out.extend(self.branch(then, env)),
-            Some(Value::Bool(false)) => out.extend(self.branch(otherwise, env)),
+            Some(Value::Bool(true)) => self.statements(then, &mut env.clone()),
+            Some(Value::Bool(false)) => self.statements(otherwise, &mut env.clone()),
             _ => {
                 let (then, otherwise) = (self.branch(then, env), self.branch(otherwise, env));
-                self.push(out, FlatKind::If(condition, then, otherwise), span);
+                self.push(FlatKind::If(condition, then, otherwise), span);
             }
         }
     }
@@ -174,62 +167,38 @@ impl Elaborator<'_> {
         subject: &Expr,
         arms: &[(Vec<Option<Expr>>, Vec<Stmt>)],
         env: &Env,
-        out: &mut Vec<FlatStmt>,
         span: crate::source::Span,
     ) {
-        let value = self.expr(subject, env, out);
-        let subject = self.saved(value, out);
+        let value = self.expr(subject, env);
+        let subject = self.saved(value);
+        let is_default = |labels: &[Option<Expr>]| labels.iter().any(Option::is_none);
         let mut chain: Vec<FlatStmt> = Vec::new();
-        if let Some((_, body)) = arms
-            .iter()
-            .find(|(labels, _)| labels.iter().any(Option::is_none))
-        {
+        if let Some((_, body)) = arms.iter().find(|(labels, _)| is_default(labels)) {
             chain = self.branch(body, env);
         }
-        for (labels, body) in arms.iter().rev() {
-            if labels.iter().any(Option::is_none) {
-                continue;
-            }
+        for (labels, body) in arms.iter().rev().filter(|(labels, _)| !is_default(labels)) {
             let mut condition: Option<Expr> = None;
             for label in labels.iter().flatten() {
                 let label = self.pure_expr(label, env);
-                let equal = Expr {
-                    span: label.span,
-                    kind: ExprKind::Binary(
-                        BinaryOp::Eq,
-                        Box::new(subject.clone()),
-                        Box::new(label),
-                    ),
-                    ty: Type::Bool,
-                };
+                let at = label.span;
+                let equal = Expr::binary(BinaryOp::Eq, subject.clone(), label, Type::Bool, at);
                 condition = Some(match condition {
                     None => equal,
-                    Some(before) => Expr {
-                        span: equal.span,
-                        kind: ExprKind::Binary(BinaryOp::Or, Box::new(before), Box::new(equal)),
-                        ty: Type::Bool,
-                    },
+                    Some(before) => Expr::binary(BinaryOp::Or, before, equal, Type::Bool, at),
                 });
             }
             let Some(condition) = condition else { continue };
             let body = self.branch(body, env);
-            chain = vec![FlatStmt {
-                kind: FlatKind::If(condition, body, chain),
-                span,
-            }];
+            chain = vec![FlatKind::If(condition, body, chain).at(span)];
         }
-        out.append(&mut chain);
+        self.out.append(&mut chain);
     }
 }
 
-/// Contains nothing that only a control can do.
+/// Whether the body has nothing that only a control can do: no table is applied, and it is not left by a jump.
 fn is_action_body(body: &[FlatStmt]) -> bool {
     body.iter().all(|s| match &s.kind {
         FlatKind::ApplyTable(..) | FlatKind::Break(_) => false,
-        FlatKind::If(_, a, b) => is_action_body(a) && is_action_body(b),
-        FlatKind::Labeled(_, body) | FlatKind::Atomic { body, .. } | FlatKind::Loop(body) => {
-            is_action_body(body)
-        }
-        _ => true,
+        kind => kind.bodies().all(is_action_body),
     })
 }
