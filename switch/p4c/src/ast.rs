@@ -300,6 +300,16 @@ pub enum StructKind {
     Union,
 }
 
+impl StructKind {
+    pub fn keyword(self) -> &'static str {
+        match self {
+            StructKind::Struct => "struct",
+            StructKind::Header => "header",
+            StructKind::Union => "header_union",
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub enum DeclarationKind {
     Const {
@@ -350,21 +360,17 @@ pub enum DeclarationKind {
         body: Vec<Statement>,
     },
     Table(Vec<TableProperty>),
-    /// Parser and control types; `body` when it is a declaration with a body.
+    /// A parser, or a parser type, which has no body.
     Parser {
-        type_params: Vec<Ident>,
-        params: Vec<Param>,
-        body: Option<ParserBody>,
+        ty: BlockType,
+        body: Option<Block<Vec<State>>>,
     },
+    /// A control, or a control type, which has no body.
     Control {
-        type_params: Vec<Ident>,
-        params: Vec<Param>,
-        body: Option<ControlBody>,
+        ty: BlockType,
+        body: Option<Block<Vec<Statement>>>,
     },
-    Package {
-        type_params: Vec<Ident>,
-        params: Vec<Param>,
-    },
+    Package(BlockType),
     ValueSet {
         ty: Type,
         size: Expr,
@@ -390,11 +396,20 @@ pub struct Prototype {
     pub is_abstract: bool,
 }
 
+/// What can be called of a parser, control or package.
 #[derive(Clone, Debug)]
-pub struct ParserBody {
+pub struct BlockType {
+    pub type_params: Vec<Ident>,
+    pub params: Vec<Param>,
+}
+
+/// The body of a parser or control.
+#[derive(Clone, Debug)]
+pub struct Block<C> {
     pub constructor_params: Vec<Param>,
     pub locals: Vec<Declaration>,
-    pub states: Vec<State>,
+    /// The states of a parser, the `apply` block of a control.
+    pub code: C,
 }
 
 #[derive(Clone, Debug)]
@@ -421,14 +436,6 @@ pub struct SelectCase {
     pub keyset: Vec<Expr>,
     pub state: Ident,
     pub span: Span,
-}
-
-#[derive(Clone, Debug)]
-pub struct ControlBody {
-    pub constructor_params: Vec<Param>,
-    pub locals: Vec<Declaration>,
-    pub apply: Vec<Statement>,
-    pub apply_span: Span,
 }
 
 #[derive(Clone, Debug)]

@@ -190,6 +190,20 @@ impl Diagnostics {
         }
     }
 
+    pub fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
+        self.report(Diagnostic::error(code, span, message));
+    }
+
+    pub fn error_with_help(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.report(Diagnostic::error(code, span, message).help(help));
+    }
+
     pub fn has_errors(&self) -> bool {
         self.error_count() > 0
     }

@@ -41,7 +41,7 @@ pub struct Program {
     pub enums: Vec<std::rc::Rc<crate::types::EnumType>>,
     /// Headers with `@controller_header` are part of P4Info whether used or not.
     pub headers: Vec<std::rc::Rc<crate::types::StructType>>,
-    /// Annotations of the package instance `main`.
+    /// The instance of a package that is called `main`.
     pub main: Option<InstanceId>,
 }
 
@@ -205,31 +205,34 @@ pub struct ValueSet {
     pub span: Span,
 }
 
+/// What parsers and controls have in common.
 #[derive(Debug)]
-pub struct Control {
+pub struct Block {
     pub name: String,
     pub annotations: Vec<Annotation>,
     pub params: Vec<Param>,
     pub constructor_params: Vec<Param>,
     pub instances: Vec<InstanceId>,
-    pub actions: Vec<ActionId>,
-    pub tables: Vec<TableId>,
     /// Declarations of local variables, in order.
     pub locals: Vec<Stmt>,
-    pub body: Vec<Stmt>,
     pub span: Span,
 }
 
 #[derive(Debug)]
+pub struct Control {
+    pub block: Block,
+    pub actions: Vec<ActionId>,
+    pub tables: Vec<TableId>,
+    /// The `apply` block.
+    pub body: Vec<Stmt>,
+}
+
+#[derive(Debug)]
 pub struct Parser {
-    pub name: String,
-    pub params: Vec<Param>,
-    pub constructor_params: Vec<Param>,
-    pub instances: Vec<InstanceId>,
+    pub block: Block,
     pub value_sets: Vec<ValueSetId>,
-    pub locals: Vec<Stmt>,
+    /// Parsing begins in the first one.
     pub states: Vec<State>,
-    pub span: Span,
 }
 
 #[derive(Debug)]
@@ -619,7 +622,35 @@ impl Expr {
     }
 }
 
+impl Signature {
+    /// One without type parameters, that returns nothing.
+    pub fn of(name: &str, params: Vec<Param>, span: Span) -> Signature {
+        Signature {
+            name: name.to_owned(),
+            type_params: Vec::new(),
+            params,
+            return_type: Type::Void,
+            span,
+        }
+    }
+}
+
+/// Adds an item to a list whose items are known by their number, and returns that.
+pub fn add<T>(list: &mut Vec<T>, item: T) -> usize {
+    list.push(item);
+    list.len() - 1
+}
+
 impl Program {
+    /// The control or parser that a constructor makes.
+    pub fn block(&self, what: Constructed) -> Option<&Block> {
+        match what {
+            Constructed::Control(id) => Some(&self.controls[id].block),
+            Constructed::Parser(id) => Some(&self.parsers[id].block),
+            Constructed::Extern(_) | Constructed::Package(_) => None,
+        }
+    }
+
     /// A type as the user wrote it.
     pub fn type_name(&self, ty: &Type) -> String {
         let with_args = |name: &str, args: &[Type]| {

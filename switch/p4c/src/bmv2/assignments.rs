@@ -96,11 +96,8 @@ impl Backend<'_> {
             },
             Type::Struct(_) | Type::Tuple(_) => match &value.kind {
                 ExprKind::Conditional(..) => {
-                    self.error(
-                        "unsupported-expression",
-                        value.span,
-                        "BMv2 cannot choose between structs",
-                    );
+                    let message = "BMv2 cannot choose between structs";
+                    self.error("unsupported-expression", value.span, message);
                 }
                 _ => self.assign_members(target, value, span, out),
             },

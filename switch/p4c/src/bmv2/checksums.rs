@@ -3,7 +3,6 @@
 use ebb_bmv2_json as json;
 
 use super::Backend;
-use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatKind, FlatStmt};
 use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::Type;
@@ -38,13 +37,11 @@ impl Backend<'_> {
                         self.checksum(name, &condition, data, target, algorithm, statement);
                     }
                 }
-                _ => self.diagnostics.report(
-                    Diagnostic::error(
-                        "unsupported-checksum",
-                        statement.span,
-                        format!("only calls of `{wanted}` are possible here"),
-                    )
-                    .help("compute values in the ingress or egress control"),
+                _ => self.error_with_help(
+                    "unsupported-checksum",
+                    statement.span,
+                    format!("only calls of `{wanted}` are possible here"),
+                    "compute values in the ingress or egress control",
                 ),
             }
         }
@@ -61,23 +58,15 @@ impl Backend<'_> {
     ) {
         let span = statement.span;
         let Some(field) = self.field_of(target) else {
-            self.error(
-                "unsupported-target",
-                target.span,
-                "a checksum is stored in a header field",
-            );
+            let message = "a checksum is stored in a header field";
+            self.error("unsupported-target", target.span, message);
             return;
         };
         for leaf in data.leaves() {
             if self.field_of(&leaf).is_none() && leaf.as_value().is_none() {
-                self.diagnostics.report(
-                    Diagnostic::error(
-                        "unsupported-checksum",
-                        leaf.span,
-                        "checksums are computed over fields and constants",
-                    )
-                    .help("put the value into a metadata field before"),
-                );
+                let message = "checksums are computed over fields and constants";
+                let help = "put the value into a metadata field before";
+                self.error_with_help("unsupported-checksum", leaf.span, message, help);
                 return;
             }
         }

@@ -109,11 +109,8 @@ impl Backend<'_> {
             .entry(meter)
             .or_insert_with(|| field.clone());
         if *first != field {
-            self.error(
-                "meter-targets-differ",
-                span,
-                "a direct meter can only be read into one field",
-            );
+            let message = "a direct meter can only be read into one field";
+            self.error("meter-targets-differ", span, message);
         }
     }
 
@@ -208,16 +205,10 @@ impl Backend<'_> {
             }
             ("clone3" | "resubmit" | "recirculate", _) => {
                 let new = if name == "clone3" { "clone" } else { name };
-                self.diagnostics.report(
-                    Diagnostic::error(
-                        "unsupported-extern",
-                        span,
-                        format!("`{name}` is not supported"),
-                    )
-                    .help(format!(
-                        "use `{new}_preserving_field_list` and @field_list on the metadata"
-                    )),
-                );
+                let message = format!("`{name}` is not supported");
+                let help =
+                    format!("use `{new}_preserving_field_list` and @field_list on the metadata");
+                self.error_with_help("unsupported-extern", span, message, help);
                 return;
             }
             (
@@ -227,11 +218,8 @@ impl Backend<'_> {
                 | "update_checksum_with_payload",
                 _,
             ) => {
-                self.error(
-                    "misplaced-call",
-                    span,
-                    format!("`{name}` belongs in the checksum controls"),
-                );
+                let message = format!("`{name}` belongs in the checksum controls");
+                self.error("misplaced-call", span, message);
                 return;
             }
             (other, _) => {
@@ -249,11 +237,8 @@ impl Backend<'_> {
             } else {
                 "egress"
             };
-            self.error(
-                "misplaced-call",
-                span,
-                format!("{name} is only possible in {place}"),
-            );
+            let message = format!("{name} is only possible in {place}");
+            self.error("misplaced-call", span, message);
         }
     }
 
@@ -268,11 +253,8 @@ impl Backend<'_> {
                 "clone_egress_pkt_to_egress"
             }
             _ => {
-                self.error(
-                    "not-constant",
-                    span,
-                    "the clone type must be known at compile time",
-                );
+                let message = "the clone type must be known at compile time";
+                self.error("not-constant", span, message);
                 "clone_ingress_pkt_to_egress"
             }
         }
@@ -286,11 +268,8 @@ impl Backend<'_> {
         span: Span,
     ) -> Option<String> {
         let Some(Value::Member(algo)) = algorithm.as_value() else {
-            self.error(
-                "not-constant",
-                algorithm.span,
-                "the hash algorithm must be known at compile time",
-            );
+            let message = "the hash algorithm must be known at compile time";
+            self.error("not-constant", algorithm.span, message);
             return None;
         };
         let id = self.json.calculations.len() as u32;
@@ -395,11 +374,8 @@ impl Backend<'_> {
 
     fn field_list(&mut self, list: &Expr, span: Span) -> u32 {
         let Some(number) = list.as_int() else {
-            self.error(
-                "not-constant",
-                list.span,
-                "the field list must be known at compile time",
-            );
+            let message = "the field list must be known at compile time";
+            self.error("not-constant", list.span, message);
             return 0;
         };
         if let Some(id) = self.field_lists.get(number) {
@@ -470,11 +446,8 @@ impl Backend<'_> {
             .and_then(|(_, e)| e.as_number());
         match size {
             Some(0) | None => {
-                self.error(
-                    "bad-size",
-                    object.span,
-                    format!("the size of `{}` must be at least 1", object.name),
-                );
+                let message = format!("the size of `{}` must be at least 1", object.name);
+                self.error("bad-size", object.span, message);
                 1
             }
             Some(size) => size,
@@ -556,14 +529,9 @@ impl Backend<'_> {
             Some(Type::Bits { width, .. }) => *width,
             other => {
                 let shown = other.map_or_else(String::new, |t| self.program.type_name(t));
-                self.diagnostics.report(
-                    Diagnostic::error(
-                        "unsupported-register",
-                        object.span,
-                        format!("BMv2 registers hold bit<W> or int<W>, not `{shown}`"),
-                    )
-                    .help("use one register for each field, or bit<1> for bool"),
-                );
+                let message = format!("BMv2 registers hold bit<W> or int<W>, not `{shown}`");
+                let help = "use one register for each field, or bit<1> for bool";
+                self.error_with_help("unsupported-register", object.span, message, help);
                 return;
             }
         };

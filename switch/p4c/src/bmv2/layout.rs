@@ -124,9 +124,11 @@ impl Backend<'_> {
         }
         if names.iter().any(|name| name == STANDARD) {
             let message = format!("BMv2 has metadata of the name `{STANDARD}`");
-            self.diagnostics.report(
-                Diagnostic::error("reserved-name", s.span, message)
-                    .help("give the header another name"),
+            self.error_with_help(
+                "reserved-name",
+                s.span,
+                message,
+                "give the header another name",
             );
         }
     }

@@ -17,7 +17,7 @@ use ebb_bmv2_json as json;
 use num_bigint::BigInt;
 use num_traits::Signed;
 
-use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::diagnostics::Diagnostics;
 use crate::digests::{self, Digest};
 use crate::elaborate::flat::{Flat, FlatVar, Role};
 use crate::ir::{Expr, Program};
@@ -117,8 +117,17 @@ impl Backend<'_> {
     }
 
     fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
-        self.diagnostics
-            .report(Diagnostic::error(code, span, message));
+        self.diagnostics.error(code, span, message);
+    }
+
+    fn error_with_help(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.diagnostics.error_with_help(code, span, message, help);
     }
 
     /// Only what programs can compare at run time needs numbers in the file.

@@ -16,7 +16,6 @@ use num_traits::One;
 
 use super::layout::Place;
 use super::{Backend, Stage, hex, hex_value};
-use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
 use crate::ir::{Callee, Expr, ExprKind};
@@ -274,11 +273,8 @@ impl Backend<'_> {
                 })
                 .collect();
             if product.len() > MAX_CASES {
-                self.error(
-                    "too-many-cases",
-                    set.span,
-                    "the ranges of this case need too many masks",
-                );
+                let message = "the ranges of this case need too many masks";
+                self.error("too-many-cases", set.span, message);
                 return;
             }
         }
@@ -366,11 +362,8 @@ impl Backend<'_> {
                 Json::UnionStack(stack, member)
             }
             _ => {
-                self.error(
-                    "unsupported-extract",
-                    span,
-                    "BMv2 can extract to headers and to `stack.next` only",
-                );
+                let message = "BMv2 can extract to headers and to `stack.next` only";
+                self.error("unsupported-extract", span, message);
                 return Vec::new();
             }
         };
@@ -443,14 +436,9 @@ impl Backend<'_> {
         match (&value.kind, &value.ty) {
             (ExprKind::InvalidHeader, _) => {}
             (ExprKind::List(_), Type::Struct(s)) if s.kind != StructKind::Struct => {
-                self.diagnostics.report(
-                    Diagnostic::error(
-                        "unsupported-deparser",
-                        value.span,
-                        "a BMv2 deparser emits headers, not values",
-                    )
-                    .help("assign it to a header in the egress control, and emit that"),
-                );
+                let message = "a BMv2 deparser emits headers, not values";
+                let help = "assign it to a header in the egress control, and emit that";
+                self.error_with_help("unsupported-deparser", value.span, message, help);
             }
             (ExprKind::List(items), _) => items.iter().for_each(|item| self.check_emitted(item)),
             _ => {}

@@ -40,14 +40,9 @@ impl Backend<'_> {
                 continue;
             }
             if element.name.is_none() {
-                self.diagnostics.report(
-                    Diagnostic::error(
-                        "unnamed-key",
-                        expr.span,
-                        "this key needs a name for the control plane",
-                    )
-                    .help("add @name(\"...\") behind the match kind"),
-                );
+                let message = "this key needs a name for the control plane";
+                let help = "add @name(\"...\") behind the match kind";
+                self.error_with_help("unnamed-key", expr.span, message, help);
             }
             let Some(match_type) = match_type(&element.match_kind) else {
                 let message = format!("BMv2 has no match kind `{}`", element.match_kind);
@@ -66,11 +61,8 @@ impl Backend<'_> {
             .filter(|k| k.match_type == json::MatchType::Lpm)
             .count();
         if count_lpm > 1 {
-            self.error(
-                "several-lpm-keys",
-                span,
-                format!("table `{name}` has more than one lpm key"),
-            );
+            let message = format!("table `{name}` has more than one lpm key");
+            self.error("several-lpm-keys", span, message);
         }
 
         let kind = self.implementation(flat, selector, graph);
@@ -175,11 +167,8 @@ impl Backend<'_> {
                 expr.ty.width().unwrap_or(32),
             ),
             None => {
-                self.error(
-                    "not-constant",
-                    expr.span,
-                    "action data must be known at compile time",
-                );
+                let message = "action data must be known at compile time";
+                self.error("not-constant", expr.span, message);
                 hex(&BigInt::zero(), 8)
             }
         }

@@ -7,7 +7,7 @@ use crate::budget::expr_parts;
 use crate::diagnostics::Diagnostic;
 use crate::ir::{Expr, Param, Signature};
 use crate::source::Span;
-use crate::types::Type;
+use crate::types::{self, Bindings, Type};
 
 /// How arguments of calls differ from those of constructors and of action lists.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,6 @@ pub(super) enum ArgumentRule {
 impl Checker<'_> {
     /// Brings arguments into the order of the parameters, infers type arguments and converts.
     /// Returns the arguments and the type parameters with what they stand for.
-    #[allow(clippy::type_complexity)]
     pub(super) fn arguments(
         &mut self,
         signature: &Signature,
@@ -28,7 +27,7 @@ impl Checker<'_> {
         args: &[ast::Arg],
         rule: ArgumentRule,
         span: Span,
-    ) -> Option<(Vec<Expr>, Vec<(crate::types::TypeVar, Type)>)> {
+    ) -> Option<(Vec<Expr>, Bindings)> {
         let params: Vec<&Param> = signature
             .params
             .iter()
@@ -42,12 +41,8 @@ impl Checker<'_> {
             .iter()
             .map(|p| self.new_type_var(&p.name))
             .collect();
-        let renaming: Vec<_> = signature
-            .type_params
-            .iter()
-            .cloned()
-            .zip(unknowns.iter().cloned().map(Type::Var))
-            .collect();
+        let vars = unknowns.iter().cloned().map(Type::Var);
+        let renaming = types::bind(&signature.type_params, vars);
         let mut inference = Inference {
             unknowns: unknowns.clone(),
             found: Vec::new(),
@@ -107,10 +102,8 @@ impl Checker<'_> {
                 "the type `{}` of `{}` cannot be inferred",
                 unknown.name, signature.name
             );
-            self.report(
-                Diagnostic::error("cannot-infer", span, message)
-                    .help(format!("write it: `{}<...>(...)`", signature.name)),
-            );
+            let help = format!("write it: `{}<...>(...)`", signature.name);
+            self.error_with_help("cannot-infer", span, message, help);
             return None;
         }
         // An integer without width that met no width is 32 bits wide in the target's fields.
@@ -123,21 +116,13 @@ impl Checker<'_> {
             let ty = param.ty.substitute(&renaming).substitute(&inference.found);
             checked.push(self.pass(param, value, &ty));
         }
-        let inferred = signature
-            .type_params
-            .iter()
-            .zip(&unknowns)
-            .map(|(param, unknown)| {
-                let found = Type::Var(unknown.clone()).substitute(&inference.found);
-                (param.clone(), found)
-            })
-            .collect();
-        Some((checked, inferred))
+        let inferred = unknowns.into_iter();
+        let inferred = inferred.map(|unknown| Type::Var(unknown).substitute(&inference.found));
+        Some((checked, types::bind(&signature.type_params, inferred)))
     }
 
     /// Checks one argument against the direction of its parameter.
     fn pass(&self, param: &Param, value: Expr, ty: &Type) -> Expr {
-        let is_out = matches!(param.direction, Direction::Out | Direction::InOut);
         // Unification has matched the parameters of block types already.
         if matches!((&value.ty, ty), (Type::Block(..), Type::Block(..))) {
             return value;
@@ -145,10 +130,8 @@ impl Checker<'_> {
         if matches!(value.ty, Type::DontCare) {
             if matches!(param.direction, Direction::In | Direction::InOut) {
                 let message = format!("parameter `{}` is read, so it needs a value", param.name);
-                self.report(
-                    Diagnostic::error("not-a-value", value.span, message)
-                        .help("`_` is for `out` arguments that nobody wants"),
-                );
+                let help = "`_` is for `out` arguments that nobody wants";
+                self.error_with_help("not-a-value", value.span, message, help);
                 return Expr::poison(value.span);
             }
             return Expr {
@@ -156,7 +139,7 @@ impl Checker<'_> {
                 ..value
             };
         }
-        if !is_out {
+        if !param.direction.writes() {
             return self.coerce(value, ty);
         }
         if value.ty != *ty && !value.ty.is_poison() && !matches!(value.ty, Type::DontCare) {

@@ -1,13 +1,17 @@
 //! Calls: functions, actions, methods, constructors, and the built-in methods of headers and tables.
 
 use super::arguments::ArgumentRule;
-use super::{Checker, Entity, Place};
+use super::rules::extracted_types;
+use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
 use crate::diagnostics::Diagnostic;
 use crate::eval::Value;
-use crate::ir::{Call, Callee, Construct, Constructed, Expr, ExprKind, Instance, Param, Signature};
+use crate::ir::{
+    Block, BlockKind, Call, Callee, Construct, Constructed, Expr, ExprKind, Instance, Param,
+    Signature,
+};
 use crate::source::Span;
-use crate::types::Type;
+use crate::types::{self, Type};
 
 /// What is called, once its name is resolved.
 enum Target {
@@ -60,46 +64,29 @@ impl Checker<'_> {
                     return Target::Failed;
                 };
                 match entity {
-                    Entity::Functions(ids) => Target::Overloads(
-                        ids.into_iter()
-                            .map(|id| {
-                                (
-                                    Callee::Function(id),
-                                    self.program.functions[id].signature.clone(),
-                                )
-                            })
-                            .collect(),
-                    ),
-                    Entity::ExternFunctions(ids) => Target::Overloads(
-                        ids.into_iter()
-                            .map(|id| {
-                                (
-                                    Callee::ExternFunction(id),
-                                    self.program.extern_functions[id].clone(),
-                                )
-                            })
-                            .collect(),
-                    ),
+                    Entity::Functions(ids) => {
+                        let signature = |id: usize| self.program.functions[id].signature.clone();
+                        let all = ids.into_iter();
+                        Target::Overloads(
+                            all.map(|id| (Callee::Function(id), signature(id)))
+                                .collect(),
+                        )
+                    }
+                    Entity::ExternFunctions(ids) => {
+                        let signature = |id: usize| self.program.extern_functions[id].clone();
+                        let all = ids.into_iter();
+                        Target::Overloads(
+                            all.map(|id| (Callee::ExternFunction(id), signature(id)))
+                                .collect(),
+                        )
+                    }
                     Entity::Action(id) => {
-                        let action = &self.program.actions[id];
-                        let signature = Signature {
-                            name: action.name.clone(),
-                            type_params: Vec::new(),
-                            params: action.params.clone(),
-                            return_type: Type::Void,
-                            span: action.span,
-                        };
-                        Target::Overloads(vec![(Callee::Action(id), signature)])
+                        Target::Overloads(vec![(Callee::Action(id), self.action_signature(id))])
                     }
                     Entity::Table(_) => {
-                        self.report(
-                            Diagnostic::error(
-                                "not-callable",
-                                span,
-                                format!("`{}` is a table", name.text),
-                            )
-                            .help(format!("apply it: `{}.apply()`", name.text)),
-                        );
+                        let message = format!("`{}` is a table", name.text);
+                        let help = format!("apply it: `{}.apply()`", name.text);
+                        self.error_with_help("not-callable", span, message, help);
                         Target::Failed
                     }
                     entity if entity.is_type() => Target::Constructor(entity),
@@ -116,11 +103,8 @@ impl Checker<'_> {
             Ast::Type(ty) => {
                 let ty = self.ty(ty);
                 if !ty.is_poison() {
-                    self.error(
-                        "not-callable",
-                        callee.span,
-                        format!("`{}` has no constructor", self.show(&ty)),
-                    );
+                    let message = format!("`{}` has no constructor", self.show(&ty));
+                    self.error("not-callable", callee.span, message);
                 }
                 Target::Failed
             }
@@ -153,13 +137,10 @@ impl Checker<'_> {
                         return Target::Failed;
                     }
                     if !args.is_empty() {
-                        self.error(
-                            "argument-count",
-                            span,
-                            "a table is applied without arguments",
-                        );
+                        let message = "a table is applied without arguments";
+                        self.error("argument-count", span, message);
                     }
-                    self.check_apply_place(span);
+                    self.check_table_applied(span);
                     return Target::Done(Expr::new(
                         ExprKind::Call(Box::new(Call {
                             callee: Callee::ApplyTable(table),
@@ -178,15 +159,13 @@ impl Checker<'_> {
                     else {
                         return Target::Failed;
                     };
-                    let id = self.program.instances.len();
-                    self.program.instances.push(Instance {
+                    let id = self.add_instance(Instance {
                         name: name.text.clone(),
                         annotations: Vec::new(),
                         construct,
                         ty: ty.clone(),
                         span,
                     });
-                    self.instances.push(id);
                     let object = Expr::new(ExprKind::Instance(id), ty, span);
                     return self.object_method(object, method, args, span);
                 }
@@ -208,12 +187,7 @@ impl Checker<'_> {
             Type::Poison => Target::Failed,
             Type::Extern(id, type_args) => {
                 let extern_type = &self.program.externs[id];
-                let map: Vec<_> = extern_type
-                    .type_params
-                    .iter()
-                    .cloned()
-                    .zip(type_args)
-                    .collect();
+                let map = types::bind(&extern_type.type_params, type_args);
                 let candidates: Vec<_> = extern_type
                     .methods
                     .iter()
@@ -248,12 +222,7 @@ impl Checker<'_> {
             }
             Type::Block(id, type_args) if method.text == "apply" => {
                 let signature = &self.program.blocks[id].signature;
-                let map: Vec<_> = signature
-                    .type_params
-                    .iter()
-                    .cloned()
-                    .zip(type_args)
-                    .collect();
+                let map = types::bind(&signature.type_params, type_args);
                 let mut signature = substitute_signature(signature, &map);
                 signature.type_params.clear();
                 signature.return_type = Type::Void;
@@ -291,11 +260,8 @@ impl Checker<'_> {
         let mut checked = Vec::new();
         if is_stack {
             let [arg] = args else {
-                self.error(
-                    "argument-count",
-                    span,
-                    format!("`{}` takes one number", method.text),
-                );
+                let message = format!("`{}` takes one number", method.text);
+                self.error("argument-count", span, message);
                 return Target::Failed;
             };
             let Some(count) = self.size(&arg.value, u32::MAX, "count") else {
@@ -303,11 +269,8 @@ impl Checker<'_> {
             };
             checked.push(Expr::int(count, Type::bit(32), arg.value.span));
         } else if !args.is_empty() {
-            self.error(
-                "argument-count",
-                span,
-                format!("`{}` takes no arguments", method.text),
-            );
+            let message = format!("`{}` takes no arguments", method.text);
+            self.error("argument-count", span, message);
         }
         Target::Done(Expr::new(
             ExprKind::Call(Box::new(Call {
@@ -359,19 +322,6 @@ impl Checker<'_> {
         Target::Failed
     }
 
-    pub(super) fn check_apply_place(&self, span: Span) {
-        if self.place != Place::Control {
-            self.report(
-                Diagnostic::error(
-                    "misplaced-apply",
-                    span,
-                    "tables can only be applied in the `apply` block of a control",
-                )
-                .label("not in an action, function or parser"),
-            );
-        }
-    }
-
     fn call_overload(
         &mut self,
         mut candidates: Vec<(Callee, Signature)>,
@@ -401,45 +351,20 @@ impl Checker<'_> {
         {
             return self.static_assert(&args, span);
         }
-        self.check_callee_place(&callee, span);
-        self.check_packet_call(&callee, &signature.name, &type_args, &args, span);
-        Expr::new(
-            ExprKind::Call(Box::new(Call {
-                callee,
-                type_args,
-                args,
-            })),
-            ty,
+        self.check_called(&callee, &signature.name, span);
+        let call = Call {
+            callee,
+            type_args,
+            args,
+        };
+        extracted_types::check(
+            &call,
+            &signature.name,
             span,
-        )
-    }
-
-    fn check_callee_place(&self, callee: &Callee, span: Span) {
-        match callee {
-            Callee::Action(_) if !matches!(self.place, Place::Control | Place::Action) => self
-                .error(
-                    "misplaced-call",
-                    span,
-                    "actions can only be called from controls and actions",
-                ),
-            Callee::Apply(object) => {
-                let is_parser = matches!(object.ty, Type::Block(id, _)
-                    if self.program.blocks[id].kind == crate::ir::BlockKind::Parser);
-                let place = if is_parser {
-                    Place::ParserState
-                } else {
-                    Place::Control
-                };
-                if self.place != place {
-                    self.error(
-                        "misplaced-apply",
-                        span,
-                        "parsers are applied in parser states, controls in the `apply` block of controls",
-                    );
-                }
-            }
-            _ => {}
-        }
+            &self.program,
+            self.diagnostics,
+        );
+        Expr::new(ExprKind::Call(Box::new(call)), ty, span)
     }
 
     fn static_assert(&self, args: &[Expr], span: Span) -> Expr {
@@ -495,26 +420,20 @@ impl Checker<'_> {
                 (Constructed::Extern(*id), signature, None)
             }
             Entity::Control(id, block) => {
-                let control = &self.program.controls[*id];
-                let signature =
-                    constructor(&control.name, &control.constructor_params, control.span);
+                let signature = constructor(&self.program.controls[*id].block);
                 (Constructed::Control(*id), signature, Some(*block))
             }
             Entity::Parser(id, block) => {
-                let parser = &self.program.parsers[*id];
-                let signature = constructor(&parser.name, &parser.constructor_params, parser.span);
+                let signature = constructor(&self.program.parsers[*id].block);
                 (Constructed::Parser(*id), signature, Some(*block))
             }
-            Entity::Block(id) if self.program.blocks[*id].kind == crate::ir::BlockKind::Package => {
+            Entity::Block(id) if self.program.blocks[*id].kind == BlockKind::Package => {
                 let signature = self.program.blocks[*id].signature.clone();
                 (Constructed::Package(*id), signature, Some(*id))
             }
             other => {
-                self.error(
-                    "not-constructible",
-                    span,
-                    format!("{} has no constructor", other.kind()),
-                );
+                let message = format!("{} has no constructor", other.kind());
+                self.error("not-constructible", span, message);
                 return None;
             }
         };
@@ -536,14 +455,8 @@ impl Checker<'_> {
     }
 }
 
-fn constructor(name: &str, params: &[Param], span: Span) -> Signature {
-    Signature {
-        name: name.to_owned(),
-        type_params: Vec::new(),
-        params: params.to_vec(),
-        return_type: Type::Void,
-        span,
-    }
+fn constructor(block: &Block) -> Signature {
+    Signature::of(&block.name, block.constructor_params.clone(), block.span)
 }
 
 /// The arguments fit by number and names.
@@ -562,7 +475,7 @@ fn accepts(signature: &Signature, type_args: &[Type], args: &[ast::Arg]) -> bool
         && (type_args.is_empty() || type_args.len() == signature.type_params.len())
 }
 
-fn substitute_signature(signature: &Signature, map: &[(crate::types::TypeVar, Type)]) -> Signature {
+fn substitute_signature(signature: &Signature, map: &[(types::TypeVar, Type)]) -> Signature {
     Signature {
         params: signature
             .params

@@ -63,14 +63,9 @@ impl Checker<'_> {
                     return if *value { then } else { otherwise };
                 }
                 if matches!(then.ty, Type::Int) {
-                    self.report(
-                        Diagnostic::error(
-                            "unknown-width",
-                            span,
-                            "the width of this value is not known",
-                        )
-                        .help("give the literals a width, such as 8w1"),
-                    );
+                    let message = "the width of this value is not known";
+                    let help = "give the literals a width, such as 8w1";
+                    self.error_with_help("unknown-width", span, message, help);
                     return Expr::poison(span);
                 }
                 let ty = then.ty.clone();
@@ -121,11 +116,8 @@ impl Checker<'_> {
             Ast::DontCare => typed(ExprKind::DontCare, Type::DontCare),
             Ast::Dots => typed(ExprKind::DefaultValue, Type::Dots),
             Ast::Default | Ast::Mask(..) | Ast::Range(..) => {
-                self.error(
-                    "misplaced-set",
-                    span,
-                    "sets of values are only allowed in select and entries",
-                );
+                let message = "sets of values are only allowed in select and entries";
+                self.error("misplaced-set", span, message);
                 Expr::poison(span)
             }
         }
@@ -173,11 +165,8 @@ impl Checker<'_> {
     }
 
     pub(super) fn type_as_value(&self, name: &str, span: Span) -> Expr {
-        self.error(
-            "not-a-value",
-            span,
-            format!("`{name}` is a type, not a value"),
-        );
+        let message = format!("`{name}` is a type, not a value");
+        self.error("not-a-value", span, message);
         Expr::poison(span)
     }
 
@@ -315,52 +304,5 @@ impl Checker<'_> {
         }
         let cast = operand.folded_cast(to);
         Expr { span, ..cast }
-    }
-
-    /// Reports and returns false unless the expression can be written to.
-    pub(super) fn check_lvalue(&self, expr: &Expr) -> bool {
-        let writable = match &expr.kind {
-            ExprKind::Poison | ExprKind::DontCare => true,
-            ExprKind::Var(id) => {
-                let var = &self.program.vars[*id];
-                if !var.writable {
-                    let message = format!("`{}` cannot be written", var.name);
-                    self.report(
-                        Diagnostic::error("not-writable", expr.span, message)
-                            .note(var.span, "declared here as a constant or `in` parameter")
-                            .help("declare the parameter `inout`, or use a local variable"),
-                    );
-                }
-                return var.writable;
-            }
-            ExprKind::Slice { base, .. } if matches!(base.kind, ExprKind::Binary(..)) => {
-                self.report(
-                    Diagnostic::error(
-                        "not-writable",
-                        expr.span,
-                        "a slice that starts at run time can only be assigned to",
-                    )
-                    .help("give a variable here, and assign that to the slice"),
-                );
-                return false;
-            }
-            ExprKind::Field(base, _)
-            | ExprKind::Index(base, _)
-            | ExprKind::Slice { base, .. }
-            | ExprKind::StackNext(base)
-            | ExprKind::StackLast(base) => return self.check_lvalue(base),
-            _ => false,
-        };
-        if !writable {
-            self.report(
-                Diagnostic::error(
-                    "not-writable",
-                    expr.span,
-                    "this is a value, not a place to write to",
-                )
-                .label("not a variable, parameter or field"),
-            );
-        }
-        writable
     }
 }

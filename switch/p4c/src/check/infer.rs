@@ -7,13 +7,13 @@ use crate::diagnostics::Diagnostic;
 use crate::eval::{self, Value};
 use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
-use crate::types::{StructKind, StructType, Type, TypeVar};
+use crate::types::{self, Bindings, StructKind, StructType, Type, TypeVar};
 
 /// What inference has found out about the type parameters of one call.
 #[derive(Debug, Default)]
 pub(super) struct Inference {
     pub unknowns: Vec<TypeVar>,
-    pub found: Vec<(TypeVar, Type)>,
+    pub found: Bindings,
 }
 
 impl Inference {
@@ -110,15 +110,8 @@ impl Checker<'_> {
         if p.kind != a.kind || p.signature.params.len() != a.signature.params.len() {
             return false;
         }
-        let bind = |signature: &crate::ir::Signature, args: &[Type]| -> Vec<(TypeVar, Type)> {
-            signature
-                .type_params
-                .iter()
-                .cloned()
-                .zip(args.iter().cloned())
-                .collect()
-        };
-        let (map_p, map_a) = (bind(&p.signature, args), bind(&a.signature, actual_args));
+        let map_p = types::bind(&p.signature.type_params, args.iter().cloned());
+        let map_a = types::bind(&a.signature.type_params, actual_args.iter().cloned());
         p.signature
             .params
             .iter()

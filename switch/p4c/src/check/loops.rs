@@ -1,8 +1,7 @@
 //! `for` loops (specification 1.2.5, section 12.8).
 
-use super::{Checker, Entity, Place};
+use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
-use crate::diagnostics::Diagnostic;
 use crate::ir::{Expr, ExprKind, Stmt, StmtKind};
 use crate::source::Span;
 use crate::types::Type;
@@ -55,10 +54,8 @@ impl Checker<'_> {
             let (low, high) = (self.expr_of(low, &ty), self.expr_of(high, &ty));
             if !matches!(ty, Type::Bits { .. } | Type::Poison) {
                 let message = format!("a range cannot be counted with type `{}`", self.show(&ty));
-                self.report(
-                    Diagnostic::error("bad-loop", collection.span, message)
-                        .help("declare the variable as bit<W> or int<W>"),
-                );
+                let help = "declare the variable as bit<W> or int<W>";
+                self.error_with_help("bad-loop", collection.span, message, help);
                 return None;
             }
             let (var, body) = self.body_with(name, ty, body);
@@ -87,10 +84,8 @@ impl Checker<'_> {
             (_, ExprKind::List(items)) => Some(items.clone()),
             (ty, _) => {
                 let message = format!("a loop cannot go through a `{}`", self.show(ty));
-                self.report(
-                    Diagnostic::error("bad-loop", collection.span, message)
-                        .help("it goes through a range `a..b`, a header stack or a list"),
-                );
+                let help = "it goes through a range `a..b`, a header stack or a list";
+                self.error_with_help("bad-loop", collection.span, message, help);
                 None
             }
         }
@@ -110,20 +105,9 @@ impl Checker<'_> {
     }
 
     fn loop_body(&mut self, body: &ast::Statement) -> Vec<Stmt> {
-        self.loop_depth += 1;
+        self.body.loop_depth += 1;
         let body = self.branch(body);
-        self.loop_depth -= 1;
+        self.body.loop_depth -= 1;
         body
-    }
-
-    fn may_loop(&self, span: Span) -> bool {
-        let parser = self.place == Place::ParserState;
-        if parser {
-            self.report(
-                Diagnostic::error("bad-loop", span, "a parser has no `for` loops")
-                    .help("a state may go back to itself or to one before it"),
-            );
-        }
-        !parser
     }
 }

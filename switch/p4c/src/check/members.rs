@@ -33,22 +33,15 @@ impl Checker<'_> {
                     span,
                 ),
                 "action_run" => {
-                    self.report(
-                        Diagnostic::error(
-                            "bad-action-run",
-                            span,
-                            "`action_run` is only allowed in `switch`",
-                        )
-                        .help("write `switch (t.apply().action_run) { ... }`"),
-                    );
+                    let message = "`action_run` is only allowed in `switch`";
+                    let help = "write `switch (t.apply().action_run) { ... }`";
+                    self.error_with_help("bad-action-run", span, message, help);
                     Expr::poison(span)
                 }
                 _ => {
                     let message = format!("the result of `apply()` has no member `{}`", name.text);
-                    self.report(
-                        Diagnostic::error("unknown-member", name.span, message)
-                            .help("it has `hit`, `miss` and `action_run`"),
-                    );
+                    let help = "it has `hit`, `miss` and `action_run`";
+                    self.error_with_help("unknown-member", name.span, message, help);
                     Expr::poison(span)
                 }
             };
@@ -95,7 +88,7 @@ impl Checker<'_> {
         let Some(Entity::Table(table)) = self.lookup(&table.text, *global) else {
             return None;
         };
-        self.check_apply_place(base.span);
+        self.check_table_applied(base.span);
         Some(ApplyResult {
             table,
             what: name.text.clone(),
@@ -166,7 +159,7 @@ impl Checker<'_> {
                 }
             },
             Type::Stack(element, size) => match name.text.as_str() {
-                "next" | "last" | "lastIndex" if self.is_misplaced(&name.text, name.span) => {
+                "next" | "last" | "lastIndex" if !self.may_follow_parser(&name.text, name.span) => {
                     Expr::poison(span)
                 }
                 "next" => typed(ExprKind::StackNext(Box::new(base)), (*element).clone()),

@@ -5,6 +5,7 @@
 
 mod annotations;
 mod arguments;
+mod blocks;
 mod calls;
 mod declarations;
 mod expressions;
@@ -14,11 +15,13 @@ mod loops;
 mod members;
 mod names;
 mod operators;
+mod places;
 mod rules;
 mod select;
 mod slices;
 mod statements;
 mod tables;
+mod type_declarations;
 mod types;
 
 use std::collections::HashMap;
@@ -31,6 +34,7 @@ use crate::ir::{
 };
 use crate::source::Span;
 use crate::types::{StructType, Type, TypeVar};
+use places::{Body, Place};
 
 /// What a name stands for.
 #[derive(Clone, Debug)]
@@ -90,16 +94,6 @@ struct Scope {
     names: HashMap<String, (Entity, Span)>,
 }
 
-/// Where the code being checked stands; some statements only make sense in some places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    TopLevel,
-    Function,
-    Action,
-    Control,
-    ParserState,
-}
-
 pub(crate) struct Checker<'a> {
     diagnostics: &'a Diagnostics,
     /// All of the program, for hints about names that are unknown where they are used.
@@ -108,11 +102,7 @@ pub(crate) struct Checker<'a> {
     scopes: Vec<Scope>,
     next_type_var: u32,
     match_kinds: Vec<String>,
-    place: Place,
-    /// Return type of the function being checked; `void` in actions and controls.
-    return_type: Type,
-    /// Loops around the statement being checked.
-    loop_depth: u32,
+    body: Body,
     /// Instances of the control or parser being checked.
     instances: Vec<InstanceId>,
 }
@@ -126,9 +116,7 @@ pub fn check(program: &ast::Program, diagnostics: &Diagnostics) -> Program {
         scopes: vec![Scope::default()],
         next_type_var: 0,
         match_kinds: Vec::new(),
-        place: Place::TopLevel,
-        return_type: Type::Void,
-        loop_depth: 0,
+        body: Body::new(Place::TopLevel, Type::Void),
         instances: Vec::new(),
     };
     for declaration in &program.declarations {
@@ -156,7 +144,22 @@ impl Checker<'_> {
     }
 
     fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
-        self.report(Diagnostic::error(code, span, message));
+        self.diagnostics.error(code, span, message);
+    }
+
+    fn error_with_help(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.diagnostics.error_with_help(code, span, message, help);
+    }
+
+    /// Whether the expression can be written to; what cannot has been reported.
+    fn check_lvalue(&self, expr: &ir::Expr) -> bool {
+        rules::lvalues::check(expr, &self.program, self.diagnostics)
     }
 
     fn show(&self, ty: &Type) -> String {
@@ -209,13 +212,13 @@ impl Checker<'_> {
     }
 
     fn new_var(&mut self, name: &ast::Ident, ty: Type, writable: bool) -> VarId {
-        self.program.vars.push(ir::Var {
+        let var = ir::Var {
             name: name.text.clone(),
             ty,
             span: name.span,
             writable,
-        });
-        self.program.vars.len() - 1
+        };
+        ir::add(&mut self.program.vars, var)
     }
 
     fn new_type_var(&mut self, name: &str) -> TypeVar {

@@ -115,9 +115,7 @@ fn locals(d: &ast::Declaration) -> &[ast::Declaration] {
 fn is_state(all: &[ast::Declaration], name: &ast::Ident) -> bool {
     let around = all.iter().find(|d| contains(d.span, name.span));
     match around.map(|d| &d.kind) {
-        Some(Kind::Parser { body: Some(b), .. }) => {
-            b.states.iter().any(|s| s.name.text == name.text)
-        }
+        Some(Kind::Parser { body: Some(b), .. }) => b.code.iter().any(|s| s.name.text == name.text),
         _ => false,
     }
 }

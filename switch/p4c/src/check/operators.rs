@@ -150,14 +150,9 @@ impl Checker<'_> {
             return None;
         }
         if matches!(left.ty, Type::Int) && right.as_int().is_none() {
-            self.report(
-                Diagnostic::error(
-                    "unknown-width",
-                    left.span,
-                    "the width of the shifted value is not known",
-                )
-                .help("give the literal a width, such as 32w1"),
-            );
+            let message = "the width of the shifted value is not known";
+            let help = "give the literal a width, such as 32w1";
+            self.error_with_help("unknown-width", left.span, message, help);
             return None;
         }
         let ty = left.ty.clone();
@@ -177,10 +172,9 @@ impl Checker<'_> {
                 Some((left, right, ty))
             }
             (Type::Int, _) | (_, Type::Int) => {
-                self.report(
-                    Diagnostic::error("unknown-width", span, "`++` needs operands of known width")
-                        .help("give the literal a width, such as 8w1"),
-                );
+                let message = "`++` needs operands of known width";
+                let help = "give the literal a width, such as 8w1";
+                self.error_with_help("unknown-width", span, message, help);
                 None
             }
             (Type::Bits { .. }, other) | (other, _) => {
@@ -214,10 +208,8 @@ impl Checker<'_> {
         let (left, right) = self.same_type(left, right, op.symbol(), span)?;
         if matches!(op, B::SatAdd | B::SatSub) && matches!(left.ty, Type::Int) {
             let message = format!("`{}` needs operands of known width", op.symbol());
-            self.report(
-                Diagnostic::error("unknown-width", span, message)
-                    .help("where numbers end is a matter of their width: give one, such as 8w1"),
-            );
+            let help = "where numbers end is a matter of their width: give one, such as 8w1";
+            self.error_with_help("unknown-width", span, message, help);
             return None;
         }
         if matches!(op, B::Div | B::Mod) && matches!(left.ty, Type::Bits { signed: true, .. }) {
@@ -225,11 +217,8 @@ impl Checker<'_> {
             return None;
         }
         if matches!(op, B::Div | B::Mod) && right.as_int().is_some_and(num_traits::Zero::is_zero) {
-            self.error(
-                "bad-constant",
-                right.span,
-                eval::EvalError::DivisionByZero.message(),
-            );
+            let message = eval::EvalError::DivisionByZero.message();
+            self.error("bad-constant", right.span, message);
             return None;
         }
         let ty = match op {

@@ -59,10 +59,8 @@ impl Checker<'_> {
                     _ => "struct",
                 };
                 let message = format!("select cannot look at a call's {what}");
-                self.report(
-                    Diagnostic::error("bad-key-type", key.span, message)
-                        .help("assign it to a variable, and give that to `select`"),
-                );
+                let help = "assign it to a variable, and give that to `select`";
+                self.error_with_help("bad-key-type", key.span, message, help);
                 keys.extend(vec![Expr::poison(key.span); leaves(&key.ty)]);
                 return;
             }
@@ -157,10 +155,8 @@ impl Checker<'_> {
                 let given = |name: &str| fields.iter().any(|(n, _)| n.text == name);
                 if let Some(name) = names.into_iter().find(|n| !given(n)) {
                     let message = format!("field `{name}` of `{shown}` has no value");
-                    self.report(
-                        Diagnostic::error("missing-field", set.span, message)
-                            .help(format!("any value will do: `{name} = _`")),
-                    );
+                    let help = format!("any value will do: `{name} = _`");
+                    self.error_with_help("missing-field", set.span, message, help);
                     return false;
                 }
                 true
@@ -168,11 +164,8 @@ impl Checker<'_> {
             Ast::List { .. } => true,
             Ast::Mask(..) | Ast::Range(..) => {
                 let message = format!("masks and ranges are of numbers, the key is `{shown}`");
-                self.report(
-                    Diagnostic::error("misplaced-set", set.span, message).help(
-                        "give its members to `select` one by one: each takes a mask or range",
-                    ),
-                );
+                let help = "give its members to `select` one by one: each takes a mask or range";
+                self.error_with_help("misplaced-set", set.span, message, help);
                 false
             }
             _ => {

@@ -11,7 +11,6 @@ use num_traits::ToPrimitive;
 
 use super::Checker;
 use crate::ast::{self, BinaryOp, UnaryOp};
-use crate::diagnostics::Diagnostic;
 use crate::eval;
 use crate::ir::{Expr, ExprKind, StmtKind};
 use crate::source::Span;
@@ -74,10 +73,8 @@ impl Checker<'_> {
         let width = base.ty.width().unwrap_or(u32::MAX);
         if high < low || high >= width {
             let message = format!("[{high}:{low}] is not a slice of {width} bits");
-            self.report(
-                Diagnostic::error("bad-slice", span, message)
-                    .help(format!("the first number is the higher bit, below {width}")),
-            );
+            let help = format!("the first number is the higher bit, below {width}");
+            self.error_with_help("bad-slice", span, message, help);
             return Expr::poison(span);
         }
         base.folded_slice(high, low, span)
@@ -88,14 +85,9 @@ impl Checker<'_> {
             return Expr::poison(span);
         };
         let Some(whole) = base.ty.width() else {
-            self.report(
-                Diagnostic::error(
-                    "unknown-width",
-                    base.span,
-                    "the width of the sliced value is not known",
-                )
-                .help("give the literal a width, such as 32w1"),
-            );
+            let message = "the width of the sliced value is not known";
+            let help = "give the literal a width, such as 32w1";
+            self.error_with_help("unknown-width", base.span, message, help);
             return Expr::poison(span);
         };
         if width > whole {
@@ -148,14 +140,9 @@ impl Checker<'_> {
         }
         for expr in [&place, &low] {
             if !is_repeatable(expr) {
-                self.report(
-                    Diagnostic::error(
-                        "bad-slice",
-                        expr.span,
-                        "a slice to write to cannot be found by a call",
-                    )
-                    .help("assign the result of the call to a variable first"),
-                );
+                let message = "a slice to write to cannot be found by a call";
+                let help = "assign the result of the call to a variable first";
+                self.error_with_help("bad-slice", expr.span, message, help);
                 return None;
             }
         }

@@ -1,7 +1,9 @@
 //! Statements.
 
+use super::places::Place;
+use super::rules::switch_labels;
 use super::slices::starts_at_run_time;
-use super::{Checker, Entity, Place};
+use super::{Checker, Entity};
 use crate::ast::{self, DeclarationKind, ExprKind as Ast, StatementKind};
 use crate::diagnostics::Diagnostic;
 use crate::ir::{Expr, ExprKind, Stmt, StmtKind};
@@ -61,31 +63,14 @@ impl Checker<'_> {
                 body,
             } => self.for_in(ty, name, collection, body, span)?,
             StatementKind::Break | StatementKind::Continue => {
-                if self.loop_depth == 0 {
-                    self.error(
-                        "misplaced-statement",
-                        span,
-                        "`break` and `continue` belong in loops",
-                    );
-                    return None;
-                }
-                match statement.kind {
+                let kind = match statement.kind {
                     StatementKind::Break => StmtKind::Break,
                     _ => StmtKind::Continue,
-                }
+                };
+                self.may_leave_loop(span).then_some(kind)?
             }
             StatementKind::Return(value) => self.return_statement(value.as_ref(), span)?,
-            StatementKind::Exit => {
-                if !matches!(self.place, Place::Control | Place::Action) {
-                    self.error(
-                        "misplaced-statement",
-                        span,
-                        "`exit` is only allowed in controls and actions",
-                    );
-                    return None;
-                }
-                StmtKind::Exit
-            }
+            StatementKind::Exit => self.may_exit(span).then_some(StmtKind::Exit)?,
             StatementKind::Declaration(declaration) => return self.local(declaration),
         };
         Some(Stmt { kind, span })
@@ -98,11 +83,8 @@ impl Checker<'_> {
             DeclarationKind::Const { ty, value } => (ty, Some(value), true),
             DeclarationKind::Variable { ty, init } => (ty, init.as_ref(), false),
             _ => {
-                self.error(
-                    "misplaced-declaration",
-                    declaration.span,
-                    "only constants and variables can be declared here",
-                );
+                let message = "only constants and variables can be declared here";
+                self.error("misplaced-declaration", declaration.span, message);
                 return None;
             }
         };
@@ -197,10 +179,9 @@ impl Checker<'_> {
         match checked.kind {
             ExprKind::Call(call) => Some(StmtKind::Call(*call)),
             ExprKind::Construct(_) => {
-                self.report(
-                    Diagnostic::error("useless-expression", call.span, "an instance needs a name")
-                        .help("declare it: `Type(arguments) name;`"),
-                );
+                let message = "an instance needs a name";
+                let help = "declare it: `Type(arguments) name;`";
+                self.error_with_help("useless-expression", call.span, message, help);
                 None
             }
             _ => None,
@@ -208,15 +189,10 @@ impl Checker<'_> {
     }
 
     fn return_statement(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<StmtKind> {
-        let expected = self.return_type.clone();
-        if self.place == Place::ParserState {
-            self.error(
-                "misplaced-statement",
-                span,
-                "a parser state ends with `transition`, not `return`",
-            );
+        if !self.may_return(span) {
             return None;
         }
+        let expected = self.body.return_type.clone();
         match (value, &expected) {
             (None, Type::Void) => Some(StmtKind::Return(None)),
             (None, _) => {
@@ -230,7 +206,7 @@ impl Checker<'_> {
             (Some(value), Type::Void) => {
                 let diagnostic =
                     Diagnostic::error("type-mismatch", value.span, "nothing can be returned here");
-                self.report(match self.place {
+                self.report(match self.body.place {
                     Place::Action => diagnostic.help("give the action an `out` parameter"),
                     _ => diagnostic,
                 });
@@ -283,7 +259,7 @@ impl Checker<'_> {
                 arms.push((std::mem::take(&mut labels), self.branch(body)));
             }
         }
-        self.check_labels(&given);
+        switch_labels::check(&given, self.diagnostics);
         Some(StmtKind::Switch(subject, arms))
     }
 
@@ -327,7 +303,7 @@ impl Checker<'_> {
                 arms.push((std::mem::take(&mut labels), self.branch(body)));
             }
         }
-        self.check_labels(&given);
+        switch_labels::check(&given, self.diagnostics);
         StmtKind::SwitchAction(table, arms)
     }
 }

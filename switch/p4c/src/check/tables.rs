@@ -4,14 +4,16 @@ use num_traits::ToPrimitive;
 
 use super::arguments::ArgumentRule;
 use super::key_names::written_name;
+use super::places::Place;
+use super::rules::{action_scopes, bound_arguments, distinct_names, table_entries};
 use super::{Checker, Entity};
 use crate::annotations;
 use crate::ast::{self, Direction, ExprKind as Ast, TablePropertyValue as Property};
 use crate::diagnostics::Diagnostic;
 use crate::eval::Value;
 use crate::ir::{
-    ActionCall, ActionRef, Annotation, AnnotationValue, Entry, Expr, ExprKind, Instance, Key,
-    Param, Priority, Signature, Table,
+    ActionCall, ActionId, ActionRef, Annotation, AnnotationValue, Entry, Expr, ExprKind, Instance,
+    Key, Priority, Signature, Table,
 };
 use crate::source::Span;
 use crate::types::Type;
@@ -40,7 +42,7 @@ impl Checker<'_> {
             meters: None,
             span: declaration.name.span,
         };
-        self.check_properties(properties);
+        distinct_names::check_properties(properties, self.diagnostics);
         // Other properties refer to the key and the actions, wherever they stand.
         for property in properties {
             match &property.value {
@@ -57,14 +59,9 @@ impl Checker<'_> {
             }
         }
         if !properties.iter().any(|p| p.name.text == "actions") {
-            self.report(
-                Diagnostic::error(
-                    "missing-actions",
-                    declaration.name.span,
-                    format!("table `{}` has no actions", table.name),
-                )
-                .help("add `actions = { ...; }`"),
-            );
+            let message = format!("table `{}` has no actions", table.name);
+            let help = "add `actions = { ...; }`";
+            self.error_with_help("missing-actions", declaration.name.span, message, help);
             return None;
         }
         for property in properties {
@@ -76,8 +73,9 @@ impl Checker<'_> {
         {
             self.add_no_action(&mut table);
         }
-        self.check_actions(&table);
-        self.check_entries(&table);
+        distinct_names::check_actions(&table, &self.program, self.diagnostics);
+        action_scopes::check(&table, self.diagnostics);
+        table_entries::check(&table, self.diagnostics);
         Some(table)
     }
 
@@ -204,15 +202,13 @@ impl Checker<'_> {
         let absolute = AnnotationValue::of(Value::Str(format!(".{name}")));
         annotations.retain(|a| a.name.text != "name");
         annotations.push(Annotation::new("name", vec![absolute], value.span));
-        let id = self.program.instances.len();
-        self.program.instances.push(Instance {
+        let id = self.add_instance(Instance {
             name,
             annotations,
             construct: *construct,
             ty: value.ty.clone(),
             span: value.span,
         });
-        self.instances.push(id);
         Expr {
             kind: ExprKind::Instance(id),
             ..value
@@ -221,9 +217,7 @@ impl Checker<'_> {
 
     fn key_element(&mut self, element: &ast::KeyElement) -> Option<Key> {
         // Keys are evaluated where the table is applied, so they may apply other tables.
-        let outer = std::mem::replace(&mut self.place, super::Place::Control);
-        let expr = self.expr(&element.expr);
-        self.place = outer;
+        let expr = self.in_body(Place::Control, Type::Void, |c| c.expr(&element.expr));
         let kind = &element.match_kind;
         if !self.match_kinds.contains(&kind.text) {
             let message = format!("there is no match kind `{}`", kind.text);
@@ -260,11 +254,8 @@ impl Checker<'_> {
     /// The action that a name or call refers to.
     fn action_named(&mut self, expr: &ast::Expr) -> Option<usize> {
         let Ast::Name { name, global } = &expr.kind else {
-            self.error(
-                "unknown-action",
-                expr.span,
-                "an action name is expected here",
-            );
+            let message = "an action name is expected here";
+            self.error("unknown-action", expr.span, message);
             return None;
         };
         match self.resolve(name, *global, "action")? {
@@ -299,15 +290,9 @@ impl Checker<'_> {
         })
     }
 
-    fn action_signature(&self, action: usize) -> Signature {
+    pub(super) fn action_signature(&self, action: ActionId) -> Signature {
         let action = &self.program.actions[action];
-        Signature {
-            name: action.name.clone(),
-            type_params: Vec::new(),
-            params: action.params.clone(),
-            return_type: Type::Void,
-            span: action.span,
-        }
+        Signature::of(&action.name, action.params.clone(), action.span)
     }
 
     /// An action with the data the control plane would give it: default actions and entries.
@@ -322,26 +307,18 @@ impl Checker<'_> {
                 "action `{}` is not in the list of actions of table `{}`",
                 self.program.actions[action].name, table.name
             );
-            self.report(
-                Diagnostic::error("unknown-action", expr.span, message)
-                    .help("add it to `actions = { ... }`"),
-            );
+            let help = "add it to `actions = { ... }`";
+            self.error_with_help("unknown-action", expr.span, message, help);
             return None;
         };
         let mut signature = self.action_signature(action);
-        let directional: Vec<Param> = signature
-            .params
-            .iter()
-            .filter(|p| p.direction != Direction::None)
-            .cloned()
-            .collect();
+        let all = signature.params.len();
         signature.params.retain(|p| p.direction == Direction::None);
         // The directional arguments may be repeated in front; they must be those of the list.
-        let repeated =
-            args.len() == directional.len() + signature.params.len() && !directional.is_empty();
-        let data = if repeated {
-            self.check_bound(&table.actions[action_ref], &args[..directional.len()]);
-            &args[directional.len()..]
+        let bound = all - signature.params.len();
+        let data = if args.len() == all && bound > 0 {
+            self.repeated_arguments(&table.actions[action_ref], &args[..bound]);
+            &args[bound..]
         } else {
             args
         };
@@ -352,16 +329,36 @@ impl Checker<'_> {
         Some(ActionCall { action_ref, data })
     }
 
+    /// Arguments of a default action or entry that the list of actions binds already.
+    fn repeated_arguments(&mut self, reference: &ActionRef, repeated: &[ast::Arg]) {
+        for (bound, repeated) in reference.args.iter().zip(repeated) {
+            let again = self.expr_of(&repeated.value, &bound.ty);
+            bound_arguments::check(bound, &again, repeated.value.span, self.diagnostics);
+        }
+    }
+
+    /// A number of the control or parser around it may stand for a size.
+    pub(super) fn size_property(&mut self, value: &ast::Expr) -> Option<Expr> {
+        let size = self.expr(value);
+        let known = size.as_int().is_some() || matches!(size.kind, ExprKind::Var(_));
+        match size.ty.stored() {
+            Type::Poison => None,
+            Type::Int | Type::Bits { .. } if known => Some(size),
+            _ => {
+                let message = "an integer known at compile time is needed here";
+                self.error("not-constant", value.span, message);
+                None
+            }
+        }
+    }
+
     fn check_constant(&self, value: &Expr) {
         if !matches!(
             value.kind,
             ExprKind::Const(_) | ExprKind::Poison | ExprKind::Var(_)
         ) {
-            self.error(
-                "not-constant",
-                value.span,
-                "action data must be known at compile time",
-            );
+            let message = "action data must be known at compile time";
+            self.error("not-constant", value.span, message);
         }
     }
 

@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use num_traits::ToPrimitive;
 
+use super::rules::field_types;
 use super::{Checker, Entity};
 use crate::ast::{self, TypeKind};
 use crate::diagnostics::Diagnostic;
 use crate::source::Span;
-use crate::types::{StructKind, Type};
+use crate::types::{self, Type};
 
 /// Wider fields than this exist in no protocol, and would only exhaust memory.
 const MAX_WIDTH: u32 = 1 << 16;
@@ -116,9 +117,9 @@ impl Checker<'_> {
             Entity::Type(ty) => ty.clone(),
             Entity::Generic(generic) => {
                 let (params, template) = &**generic;
-                let map: Vec<_> = params.iter().cloned().zip(args).collect();
+                let map = types::bind(params, args);
                 let ty = Type::Struct(template.clone()).substitute(&map);
-                self.check_fields(&ty, span);
+                field_types::check(&ty, span, &self.program, self.diagnostics);
                 ty
             }
             Entity::Extern(id) => Type::Extern(*id, args),
@@ -133,56 +134,13 @@ impl Checker<'_> {
         }
     }
 
-    /// Which types headers, unions and structs may hold (specification, section 7.2.2).
-    pub(super) fn check_fields(&self, ty: &Type, span: Span) {
-        let Type::Struct(s) = ty else { return };
-        for field in &s.fields {
-            let allowed = match s.kind {
-                StructKind::Header => match field.ty.stored() {
-                    Type::Bits { .. }
-                    | Type::Bool
-                    | Type::Varbit(_)
-                    | Type::Poison
-                    | Type::Var(_) => true,
-                    Type::Struct(inner) => inner.kind == StructKind::Struct,
-                    _ => false,
-                },
-                StructKind::Union => {
-                    field.ty.is_header() || matches!(field.ty, Type::Poison | Type::Var(_))
-                }
-                StructKind::Struct => !matches!(
-                    field.ty,
-                    Type::Void
-                        | Type::MatchKind
-                        | Type::Extern(..)
-                        | Type::Block(..)
-                        | Type::DontCare
-                ),
-            };
-            if !allowed {
-                let kind = match s.kind {
-                    StructKind::Header => "header",
-                    StructKind::Union => "header_union",
-                    StructKind::Struct => "struct",
-                };
-                let message = format!(
-                    "field `{}` of {kind} `{}` cannot have type `{}`",
-                    field.name,
-                    s.name,
-                    self.show(&field.ty)
-                );
-                self.error("bad-field-type", span, message);
-            }
-        }
-    }
-
     /// A constant between 0 and `max` that gives a width or size.
     pub(super) fn size(&mut self, expr: &ast::Expr, max: u32, what: &str) -> Option<u32> {
         let value = self.constant_int(expr)?;
         let size = value.to_u32().filter(|v| *v <= max);
         if size.is_none() {
             let message = format!("the {what} {value} is not between 0 and {max}");
-            self.report(Diagnostic::error("bad-width", expr.span, message));
+            self.error("bad-width", expr.span, message);
         }
         size
     }
@@ -195,11 +153,8 @@ impl Checker<'_> {
         }
         let value = checked.as_int().cloned();
         if value.is_none() {
-            self.error(
-                "not-constant",
-                expr.span,
-                "an integer known at compile time is needed here",
-            );
+            let message = "an integer known at compile time is needed here";
+            self.error("not-constant", expr.span, message);
         }
         value
     }

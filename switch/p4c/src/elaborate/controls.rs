@@ -18,11 +18,11 @@ impl Elaborator<'_> {
         let control = &self.program.controls[id];
         let label = self.new_label();
         let inner = self.block(|e| {
-            e.statements(&control.locals, env);
+            e.statements(&control.block.locals, env);
             env.returns = Some((label, None));
             e.statements(&control.body, env);
         });
-        self.push_labeled(label, inner, control.span);
+        self.push_labeled(label, inner, control.block.span);
     }
 
     /// `.apply(...)` of a control.
@@ -31,18 +31,15 @@ impl Elaborator<'_> {
             return;
         };
         let Constructed::Control(id) = unit.what else {
-            self.error(
-                "misplaced-apply",
-                span,
-                "a parser can only be applied directly in a state, not inside of an `if`",
-            );
+            let message = "a parser can only be applied directly in a state, not inside of an `if`";
+            self.error("misplaced-apply", span, message);
             return;
         };
         if !self.diagnostics.spend(INSTANCE_PARTS, span) {
             return;
         }
         let control = &self.program.controls[id];
-        let bound = self.bind(&control.params, args, &[], Reach::Parameters, env);
+        let bound = self.bind(&control.block.params, args, &[], Reach::Parameters, env);
         let mut inner = self.unit_env(&unit, env.depth + 1);
         inner.vars.extend(bound.vars.clone());
         inner.on_exit = env.on_exit.clone();
@@ -98,11 +95,8 @@ impl Elaborator<'_> {
         let size = self.pure_expr(table.size.as_ref()?, env);
         let number: Option<u64> = size.as_number();
         if number.is_none() {
-            self.error(
-                "not-constant",
-                size.span,
-                "the size of a table must be known at compile time",
-            );
+            let message = "the size of a table must be known at compile time";
+            self.error("not-constant", size.span, message);
         }
         number.filter(|size| *size > 0)
     }

@@ -32,11 +32,8 @@ impl Elaborator<'_> {
                 },
                 None => {
                     let name = &self.program.vars[*id].name;
-                    self.error(
-                        "unbound-variable",
-                        span,
-                        format!("`{name}` has no value here"),
-                    );
+                    let message = format!("`{name}` has no value here");
+                    self.error("unbound-variable", span, message);
                     Expr::poison(span)
                 }
             },

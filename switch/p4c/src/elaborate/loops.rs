@@ -9,7 +9,6 @@
 
 use super::flat::{FlatKind, FlatStmt, Label, Role};
 use super::{Elaborator, Env, Loop};
-use crate::diagnostics::Diagnostic;
 use crate::ir::{BinaryOp, Expr, Stmt, VarId};
 use crate::source::Span;
 use crate::types::Type;
@@ -128,14 +127,9 @@ impl Elaborator<'_> {
         }
         if let Some(table) = applied_table(&all) {
             let name = &self.flat.tables[table].name;
-            self.diagnostics.report(
-                Diagnostic::error(
-                    "table-in-loop",
-                    span,
-                    format!("table `{name}` is applied in a loop"),
-                )
-                .help("BMv2 applies a table at most once; look everything up before the loop"),
-            );
+            let message = format!("table `{name}` is applied in a loop");
+            let help = "BMv2 applies a table at most once; look everything up before the loop";
+            self.error_with_help("table-in-loop", span, message, help);
             return;
         }
         let mut outer = Vec::new();

@@ -204,8 +204,17 @@ fn types_of(params: &[Param]) -> Vec<Type> {
 
 impl Elaborator<'_> {
     fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
-        self.diagnostics
-            .report(Diagnostic::error(code, span, message));
+        self.diagnostics.error(code, span, message);
+    }
+
+    fn error_with_help(
+        &self,
+        code: &'static str,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
+        self.diagnostics.error_with_help(code, span, message, help);
     }
 
     /// The six blocks of `V1Switch`.
@@ -221,7 +230,7 @@ impl Elaborator<'_> {
             return None;
         };
         // The parser's parameters fix the types of headers and metadata.
-        let params = types_of(&self.program.parsers[parser_id].params);
+        let params = types_of(&self.program.parsers[parser_id].block.params);
         let [_, headers, meta, standard] = <[Type; 4]>::try_from(params).ok()?;
         let all = [&headers, &meta, &standard];
         for (control, expected) in [
@@ -241,7 +250,7 @@ impl Elaborator<'_> {
         if !matches!(&self.control_params(&deparser)?[..], [_, emitted] if *emitted == headers) {
             return None;
         }
-        let span = self.program.parsers[parser_id].span;
+        let span = self.program.parsers[parser_id].block.span;
         let headers = self.add_var("hdr", headers, Role::Headers, span);
         let meta = self.add_var("userMetadata", meta, Role::Metadata, span);
         let standard = self.add_var("standard_metadata", standard, Role::Standard, span);
@@ -264,7 +273,7 @@ impl Elaborator<'_> {
     /// None: it is no control.
     fn control_params(&self, unit: &Unit) -> Option<Vec<Type>> {
         match unit.what {
-            Constructed::Control(id) => Some(types_of(&self.program.controls[id].params)),
+            Constructed::Control(id) => Some(types_of(&self.program.controls[id].block.params)),
             _ => None,
         }
     }
@@ -290,11 +299,7 @@ impl Elaborator<'_> {
             _ => return None,
         };
         // The block's own name is the first part of all names inside; p4c ignores @name here, and so do we.
-        let path = match construct.what {
-            Constructed::Control(id) => self.program.controls[id].name.clone(),
-            Constructed::Parser(id) => self.program.parsers[id].name.clone(),
-            _ => return None,
-        };
+        let path = self.program.block(construct.what)?.name.clone();
         self.unit(construct, path, env, arg.span)
     }
 
@@ -308,20 +313,9 @@ impl Elaborator<'_> {
         if !self.may_nest(env, "controls or parsers are nested too deeply", span) {
             return None;
         }
-        let program = self.program;
-        let (params, instances): (&[Param], &[InstanceId]) = match construct.what {
-            Constructed::Control(id) => (
-                &program.controls[id].constructor_params,
-                &program.controls[id].instances,
-            ),
-            Constructed::Parser(id) => (
-                &program.parsers[id].constructor_params,
-                &program.parsers[id].instances,
-            ),
-            _ => return None,
-        };
+        let block = self.program.block(construct.what)?;
         let mut bindings = HashMap::new();
-        for (param, arg) in params.iter().zip(&construct.args) {
+        for (param, arg) in block.constructor_params.iter().zip(&construct.args) {
             let value = self.pure_expr(arg, env);
             bindings.insert(param.var, value);
         }
@@ -339,7 +333,7 @@ impl Elaborator<'_> {
                 path: path.clone(),
             });
         }
-        for id in instances {
+        for id in &block.instances {
             let child = self.instantiate(*id, Some(&path), &inner);
             inner.siblings.extend(child.map(|c| (*id, c)));
         }
@@ -461,7 +455,7 @@ impl Elaborator<'_> {
         let Constructed::Control(id) = unit.what else {
             return FlatControl::default();
         };
-        let control = &self.program.controls[id];
+        let control = &self.program.controls[id].block;
         let mut env = self.unit_env(unit, 0);
         for (param, arg) in control.params.iter().zip(args) {
             env.vars.insert(param.var, arg.clone());

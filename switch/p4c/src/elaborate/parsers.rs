@@ -20,7 +20,7 @@ impl Elaborator<'_> {
         let Constructed::Parser(id) = unit.what else {
             return;
         };
-        let parser = &self.program.parsers[id];
+        let parser = &self.program.parsers[id].block;
         let mut env = self.unit_env(unit, 0);
         for (param, arg) in parser.params.iter().zip(args) {
             env.vars.insert(param.var, arg.clone());
@@ -46,7 +46,7 @@ impl Elaborator<'_> {
         for value_set in &parser.value_sets {
             self.value_set(*value_set, unit, &env);
         }
-        let first = self.block(|e| e.statements(&parser.locals, &mut env));
+        let first = self.block(|e| e.statements(&parser.block.locals, &mut env));
         let base = self.flat.parser.states.len();
         for state in &parser.states {
             self.add_state(format!("{prefix}{}", state.name), state.span);
@@ -83,7 +83,7 @@ impl Elaborator<'_> {
             return base;
         }
         // Local variables are set once, before the first state, which may be entered again.
-        let locals = self.add_state(format!("{prefix}locals"), parser.span);
+        let locals = self.add_state(format!("{prefix}locals"), parser.block.span);
         self.flat.parser.states[locals].body = first;
         self.flat.parser.states[locals].transition =
             FlatTransition::Direct(FlatTarget::State(base));
@@ -127,7 +127,7 @@ impl Elaborator<'_> {
             if !self.may_nest(env, "parsers are nested too deeply", statement.span) {
                 return current;
             }
-            let params = &self.program.parsers[id].params;
+            let params = &self.program.parsers[id].block.params;
             let bound = self.bind(params, args, &[], Reach::Parameters, env);
             let mut inner = self.unit_env(&unit, env.depth + 1);
             inner.vars.extend(bound.vars.clone());
@@ -151,11 +151,8 @@ impl Elaborator<'_> {
         let declared = &self.program.value_sets[id];
         let size = self.pure_expr(&declared.size, env);
         let Some(size) = size.as_number() else {
-            self.error(
-                "not-constant",
-                declared.span,
-                "the size of a value set must be known at compile time",
-            );
+            let message = "the size of a value set must be known at compile time";
+            self.error("not-constant", declared.span, message);
             return;
         };
         self.flat.value_sets.push(FlatValueSet {

@@ -2,8 +2,8 @@
 
 use super::{Failed, Parsed, Parser};
 use crate::ast::{
-    Annotation, ControlBody, Declaration, DeclarationKind, Field, Ident, ParserBody, Prototype,
-    SelectCase, State, StructKind, Transition, Type, TypeKind,
+    Annotation, Block, BlockType, Declaration, DeclarationKind, Field, Ident, Prototype,
+    SelectCase, State, Statement, StructKind, Transition, Type, TypeKind,
 };
 use crate::diagnostics::Diagnostic;
 use crate::lex::Tok;
@@ -350,16 +350,43 @@ impl Parser<'_> {
     }
 
     fn package(&mut self) -> Parsed<(Ident, DeclarationKind)> {
+        let (name, ty) = self.block_type("a package name")?;
+        self.expect(";")?;
+        Ok((name, DeclarationKind::Package(ty)))
+    }
+
+    /// `parser Name<T>(params)`, and the same for controls and packages.
+    fn block_type(&mut self, what: &str) -> Parsed<(Ident, BlockType)> {
         self.next();
-        let name = self.type_name("a package name")?;
+        let name = self.type_name(what)?;
         let type_params = self.type_params()?;
         let params = self.params()?;
-        self.expect(";")?;
-        let kind = DeclarationKind::Package {
+        let ty = BlockType {
             type_params,
             params,
         };
-        Ok((name, kind))
+        Ok((name, ty))
+    }
+
+    /// The body of a parser or control, or the `;` of one that has none.
+    fn block_body<C>(
+        &mut self,
+        code: impl FnOnce(&mut Self, &mut Vec<Declaration>) -> Parsed<C>,
+    ) -> Parsed<Option<Block<C>>> {
+        if self.eat(";") {
+            return Ok(None);
+        }
+        let constructor_params = match self.at("(") {
+            true => self.params()?,
+            false => Vec::new(),
+        };
+        let mut locals = Vec::new();
+        let code = code(self, &mut locals)?;
+        Ok(Some(Block {
+            constructor_params,
+            locals,
+            code,
+        }))
     }
 
     fn value_set(&mut self) -> Parsed<(Ident, DeclarationKind)> {
@@ -375,36 +402,15 @@ impl Parser<'_> {
         Ok((name, DeclarationKind::ValueSet { ty, size }))
     }
 
-    fn constructor_params(&mut self) -> Parsed<Vec<crate::ast::Param>> {
-        if self.at("(") {
-            self.params()
-        } else {
-            Ok(Vec::new())
-        }
-    }
-
     fn parser_declaration(&mut self) -> Parsed<(Ident, DeclarationKind)> {
-        self.next();
-        let name = self.type_name("a parser name")?;
-        let type_params = self.type_params()?;
-        let params = self.params()?;
-        let body = if self.eat(";") {
-            None
-        } else {
-            Some(self.parser_body()?)
-        };
-        let kind = DeclarationKind::Parser {
-            type_params,
-            params,
-            body,
-        };
-        Ok((name, kind))
+        let (name, ty) = self.block_type("a parser name")?;
+        let body = self.block_body(Self::parser_states)?;
+        Ok((name, DeclarationKind::Parser { ty, body }))
     }
 
-    fn parser_body(&mut self) -> Parsed<ParserBody> {
-        let constructor_params = self.constructor_params()?;
+    /// `{ local .. state .. }`
+    fn parser_states(&mut self, locals: &mut Vec<Declaration>) -> Parsed<Vec<State>> {
         self.expect("{")?;
-        let mut locals = Vec::new();
         let mut states = Vec::new();
         while !self.at("}") {
             if self.at_end() {
@@ -420,11 +426,7 @@ impl Parser<'_> {
             }
         }
         self.next();
-        Ok(ParserBody {
-            constructor_params,
-            locals,
-            states,
-        })
+        Ok(states)
     }
 
     fn starts_state(&mut self) -> bool {
@@ -502,36 +504,23 @@ impl Parser<'_> {
     }
 
     fn control_declaration(&mut self) -> Parsed<(Ident, DeclarationKind)> {
-        self.next();
-        let name = self.type_name("a control name")?;
-        let type_params = self.type_params()?;
-        let params = self.params()?;
-        let body = if self.eat(";") {
-            None
-        } else {
-            Some(self.control_body()?)
-        };
-        let kind = DeclarationKind::Control {
-            type_params,
-            params,
-            body,
-        };
-        Ok((name, kind))
+        let (name, ty) = self.block_type("a control name")?;
+        let body = self.block_body(Self::control_code)?;
+        Ok((name, DeclarationKind::Control { ty, body }))
     }
 
-    fn control_body(&mut self) -> Parsed<ControlBody> {
-        let constructor_params = self.constructor_params()?;
+    /// `{ local .. apply { .. } }`
+    fn control_code(&mut self, locals: &mut Vec<Declaration>) -> Parsed<Vec<Statement>> {
         let open = self.expect("{")?;
-        let mut locals = Vec::new();
         let mut apply = None;
         while !self.at("}") {
             if self.at_end() {
                 return self.expected("`}`");
             }
             if self.at_word("apply") && (self.peek_at(1).is("{") || self.peek_at(1).is("@")) {
-                let span = self.next().span;
+                self.next();
                 self.annotations()?;
-                apply = Some((self.block()?, span));
+                apply = Some(self.block()?);
                 continue;
             }
             let start = self.pos;
@@ -541,22 +530,11 @@ impl Parser<'_> {
             }
         }
         let close = self.next().span;
-        let Some((apply, apply_span)) = apply else {
-            self.report(
-                Diagnostic::error(
-                    "missing-apply",
-                    open.to(close),
-                    "a control needs an `apply` block",
-                )
-                .label("no `apply { ... }` in here"),
-            );
-            return Err(Failed);
-        };
-        Ok(ControlBody {
-            constructor_params,
-            locals,
-            apply,
-            apply_span,
+        apply.ok_or_else(|| {
+            let message = "a control needs an `apply` block";
+            let error = Diagnostic::error("missing-apply", open.to(close), message);
+            self.report(error.label("no `apply { ... }` in here"));
+            Failed
         })
     }
 }

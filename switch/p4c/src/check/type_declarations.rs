@@ -1,0 +1,138 @@
+//! Declarations of types, errors and match kinds.
+
+use std::rc::Rc;
+
+use num_bigint::BigInt;
+
+use super::rules::{distinct_names, field_types, new_types};
+use super::{Checker, Entity};
+use crate::ast::{self, DeclarationKind as Kind};
+use crate::types::{EnumType, FieldType, NewType, StructKind, StructType, Type};
+
+impl Checker<'_> {
+    pub(super) fn type_declaration(&mut self, d: &ast::Declaration) {
+        match &d.kind {
+            Kind::Struct {
+                kind,
+                type_params,
+                fields,
+            } => self.structure(d, *kind, type_params, fields),
+            Kind::Enum { members } => {
+                let names: Vec<&ast::Ident> = members.iter().collect();
+                distinct_names::check(names.iter().copied(), self.diagnostics);
+                self.declare_enum(d, &names, None);
+            }
+            Kind::SerializableEnum {
+                underlying,
+                members,
+            } => {
+                let names: Vec<&ast::Ident> = members.iter().map(|(m, _)| m).collect();
+                distinct_names::check(names.iter().copied(), self.diagnostics);
+                let underlying = self.ty(underlying);
+                if !matches!(underlying.stored(), Type::Bits { .. } | Type::Poison) {
+                    let message = format!(
+                        "an enum is stored as bit<W> or int<W>, not `{}`",
+                        self.show(&underlying)
+                    );
+                    self.error("bad-enum-type", d.span, message);
+                    return;
+                }
+                let values: Vec<BigInt> = members
+                    .iter()
+                    .map(|(_, value)| {
+                        let value = self.expr_of(value, &underlying);
+                        value.as_int().cloned().unwrap_or_default()
+                    })
+                    .collect();
+                self.declare_enum(d, &names, Some((underlying, values)));
+            }
+            Kind::Error { members } => {
+                self.annotations(&d.annotations);
+                let known = &mut self.program.errors;
+                distinct_names::add_members(known, members, "error", self.diagnostics);
+            }
+            Kind::MatchKind { members } => {
+                self.annotations(&d.annotations);
+                let known = &mut self.match_kinds;
+                distinct_names::add_members(known, members, "match kind", self.diagnostics);
+            }
+            Kind::Typedef(ty) => {
+                self.annotations(&d.annotations);
+                let ty = self.ty(ty);
+                self.declare(&d.name, Entity::Type(ty));
+            }
+            Kind::NewType(ty) => {
+                let underlying = self.ty(ty);
+                new_types::check(&underlying, d.name.span, &self.program, self.diagnostics);
+                let new = NewType {
+                    name: d.name.text.clone(),
+                    underlying,
+                    annotations: self.annotations(&d.annotations),
+                };
+                self.declare(&d.name, Entity::Type(Type::New(Rc::new(new))));
+            }
+            _ => {}
+        }
+    }
+
+    fn structure(
+        &mut self,
+        d: &ast::Declaration,
+        kind: StructKind,
+        params: &[ast::Ident],
+        fields: &[ast::Field],
+    ) {
+        distinct_names::check(fields.iter().map(|f| &f.name), self.diagnostics);
+        let (vars, fields) = self.scoped(|c| {
+            let vars = c.type_params(params);
+            let fields: Vec<FieldType> = fields
+                .iter()
+                .map(|f| FieldType {
+                    name: f.name.text.clone(),
+                    ty: c.ty(&f.ty),
+                    annotations: c.annotations(&f.annotations),
+                })
+                .collect();
+            (vars, fields)
+        });
+        let ty = Rc::new(StructType {
+            kind,
+            name: d.name.text.clone(),
+            args: vars.iter().cloned().map(Type::Var).collect(),
+            fields,
+            annotations: self.annotations(&d.annotations),
+            span: d.name.span,
+        });
+        let whole = Type::Struct(ty.clone());
+        field_types::check(&whole, d.name.span, &self.program, self.diagnostics);
+        if !self.diagnostics.afford_type(&whole, d.name.span) {
+            return self.declare(&d.name, Entity::Type(Type::Poison));
+        }
+        if vars.is_empty() {
+            if kind == StructKind::Header {
+                self.program.headers.push(ty.clone());
+            }
+            self.declare(&d.name, Entity::Type(whole));
+        } else {
+            self.declare(&d.name, Entity::Generic(Rc::new((vars, ty))));
+        }
+    }
+
+    /// An enum, with its type and the value of each member if it is serializable.
+    fn declare_enum(
+        &mut self,
+        d: &ast::Declaration,
+        members: &[&ast::Ident],
+        underlying: Option<(Type, Vec<BigInt>)>,
+    ) {
+        let declared = Rc::new(EnumType {
+            name: d.name.text.clone(),
+            members: members.iter().map(|m| m.text.clone()).collect(),
+            underlying,
+            annotations: self.annotations(&d.annotations),
+            span: d.name.span,
+        });
+        self.program.enums.push(declared.clone());
+        self.declare(&d.name, Entity::Type(Type::Enum(declared)));
+    }
+}
