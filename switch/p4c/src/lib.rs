@@ -21,6 +21,7 @@ pub mod eval;
 mod fold;
 pub mod ir;
 pub mod lex;
+mod names;
 pub mod options;
 pub mod p4info;
 pub mod parse;

@@ -18,82 +18,82 @@ use super::{Backend, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatStmt, Label};
 use crate::source::Span;
 
+/// Jumps of the action in work whose target is not known yet: their numbers in [`Backend::out`].
 #[derive(Default)]
-struct Body {
-    primitives: Vec<json::Primitive>,
-    /// Jumps whose target is not known yet.
-    pending: HashMap<Label, Vec<usize>>,
+struct Jumps {
+    /// To what stands behind the block of a label.
+    behind: HashMap<Label, Vec<usize>>,
     to_end: Vec<usize>,
 }
 
 impl Backend<'_> {
     pub(super) fn action_body(&mut self, statements: &[FlatStmt]) -> Vec<json::Primitive> {
-        let mut body = Body::default();
-        self.action_statements(statements, &mut body);
-        let end = body.primitives.len();
-        for jump in std::mem::take(&mut body.to_end) {
-            body.patch(jump, end);
-        }
-        body.primitives
+        let ((), primitives) = self.apart(|b| {
+            let mut jumps = Jumps::default();
+            b.action_statements(statements, &mut jumps);
+            b.land_here(jumps.to_end);
+        });
+        primitives
     }
 
-    fn action_statements(&mut self, statements: &[FlatStmt], body: &mut Body) {
+    fn action_statements(&mut self, statements: &[FlatStmt], jumps: &mut Jumps) {
         for statement in statements {
             let span = statement.span;
             match &statement.kind {
                 FlatKind::If(condition, then, otherwise) => {
-                    let zero_jump = body.primitives.len();
                     let condition = self.data(condition).wrapped();
-                    let parameters = vec![condition, hex_value(0, 1)];
-                    body.primitives
-                        .push(self.primitive("_jump_if_zero", parameters, span));
-                    self.action_statements(then, body);
+                    let to_else = self.jump("_jump_if_zero", vec![condition], span);
+                    self.action_statements(then, jumps);
                     if otherwise.is_empty() {
-                        let end = body.primitives.len();
-                        body.patch(zero_jump, end);
+                        self.land_here([to_else]);
                         continue;
                     }
-                    let skip = self.jump(body, span);
-                    let start = body.primitives.len();
-                    body.patch(zero_jump, start);
-                    self.action_statements(otherwise, body);
-                    let end = body.primitives.len();
-                    body.patch(skip, end);
+                    let skip = self.jump("_jump", Vec::new(), span);
+                    self.land_here([to_else]);
+                    self.action_statements(otherwise, jumps);
+                    self.land_here([skip]);
                 }
                 FlatKind::Labeled(label, inner) => {
-                    self.action_statements(inner, body);
-                    let end = body.primitives.len();
-                    for jump in body.pending.remove(label).unwrap_or_default() {
-                        body.patch(jump, end);
-                    }
+                    self.action_statements(inner, jumps);
+                    self.land_here(jumps.behind.remove(label).unwrap_or_default());
                 }
                 FlatKind::Break(label) => {
-                    let jump = self.jump(body, span);
-                    body.pending.entry(*label).or_default().push(jump);
+                    let jump = self.jump("_jump", Vec::new(), span);
+                    jumps.behind.entry(*label).or_default().push(jump);
                 }
                 FlatKind::Loop(inner) => {
-                    let start = body.primitives.len();
-                    self.action_statements(inner, body);
-                    let back = self.jump(body, span);
-                    body.patch(back, start);
+                    let start = self.out.len();
+                    self.action_statements(inner, jumps);
+                    let back = self.jump("_jump", Vec::new(), span);
+                    self.land(back, start);
                 }
                 FlatKind::Exit => {
                     // `exit` only marks the packet; the rest of the action must be skipped as well.
-                    body.primitives
-                        .push(self.primitive("exit", Vec::new(), span));
-                    let jump = self.jump(body, span);
-                    body.to_end.push(jump);
+                    self.emit("exit", Vec::new(), span);
+                    jumps.to_end.push(self.jump("_jump", Vec::new(), span));
                 }
-                FlatKind::Atomic { body: inner, .. } => self.action_statements(inner, body),
-                _ => self.simple_statement(statement, &mut body.primitives),
+                FlatKind::Atomic { body: inner, .. } => self.action_statements(inner, jumps),
+                _ => self.simple_statement(statement),
             }
         }
     }
 
-    fn jump(&self, body: &mut Body, span: Span) -> usize {
-        body.primitives
-            .push(self.primitive("_jump", vec![hex_value(0, 1)], span));
-        body.primitives.len() - 1
+    /// Emits a jump, whose target is its last parameter, and returns its number.
+    fn jump(&mut self, op: &str, mut parameters: Vec<json::Value>, span: Span) -> usize {
+        parameters.push(hex_value(0, 1));
+        self.emit(op, parameters, span);
+        self.out.len() - 1
+    }
+
+    fn land_here(&mut self, jumps: impl IntoIterator<Item = usize>) {
+        let here = self.out.len();
+        jumps.into_iter().for_each(|jump| self.land(jump, here));
+    }
+
+    fn land(&mut self, jump: usize, target: usize) {
+        if let Some(parameter) = self.out[jump].parameters.last_mut() {
+            *parameter = hex_value(target, 1);
+        }
     }
 
     /// Adds an action and returns its id.
@@ -136,14 +136,5 @@ impl Backend<'_> {
         let id = self.add_action(action.name.clone(), runtime_data, primitives, action.span);
         self.action_ids.insert(index, id);
         id
-    }
-}
-
-impl Body {
-    /// The target is the last parameter of both kinds of jump.
-    fn patch(&mut self, jump: usize, target: usize) {
-        if let Some(parameter) = self.primitives[jump].parameters.last_mut() {
-            *parameter = hex_value(target, 1);
-        }
     }
 }

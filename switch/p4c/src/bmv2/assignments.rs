@@ -13,30 +13,25 @@ use crate::types::{StructKind, Type};
 
 impl Backend<'_> {
     /// Statements without control flow.
-    pub(super) fn simple_statement(
-        &mut self,
-        statement: &FlatStmt,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    pub(super) fn simple_statement(&mut self, statement: &FlatStmt) {
         let span = statement.span;
         match &statement.kind {
-            FlatKind::Assign(target, value) => self.assign(target, value, span, out),
-            FlatKind::SetValid(header, valid) => self.set_valid(header, *valid, span, out),
+            FlatKind::Assign(target, value) => self.assign(target, value, span),
+            FlatKind::SetValid(header, valid) => self.set_valid(header, *valid, span),
             FlatKind::PushFront(stack, count) | FlatKind::PopFront(stack, count) => {
-                let op = if matches!(statement.kind, FlatKind::PushFront(..)) {
-                    "push"
-                } else {
-                    "pop"
+                let op = match statement.kind {
+                    FlatKind::PushFront(..) => "push",
+                    _ => "pop",
                 };
                 let parameters = vec![self.argument(stack), hex_value(*count, 8)];
-                out.push(self.primitive(op, parameters, span));
+                self.emit(op, parameters, span);
             }
             FlatKind::Extern {
                 object,
                 name,
                 type_args,
                 args,
-            } => self.extern_call(*object, name, type_args, args, span, out),
+            } => self.extern_call(*object, name, type_args, args, span),
             _ => self.error(
                 "unsupported-statement",
                 span,
@@ -45,17 +40,11 @@ impl Backend<'_> {
         }
     }
 
-    pub(super) fn set_valid(
-        &mut self,
-        header: &Expr,
-        valid: bool,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    pub(super) fn set_valid(&mut self, header: &Expr, valid: bool, span: Span) {
         let op = if valid { "add_header" } else { "remove_header" };
         match self.place(header) {
             Some(Place::Header(name)) => {
-                out.push(self.primitive(op, vec![json::Value::Header(name)], span));
+                self.emit(op, vec![json::Value::Header(name)], span);
             }
             _ => self.error(
                 "unsupported-header",
@@ -65,138 +54,95 @@ impl Backend<'_> {
         }
     }
 
-    pub(super) fn assign(
-        &mut self,
-        target: &Expr,
-        value: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    pub(super) fn assign(&mut self, target: &Expr, value: &Expr, span: Span) {
         if matches!(target.kind, ExprKind::Poison | ExprKind::DontCare) {
             return;
         }
         match target.ty.clone() {
             Type::Struct(s) if s.kind == StructKind::Header => {
-                self.assign_header(target, value, span, out)
+                self.assign_header(target, value, span)
             }
             Type::Struct(s) if s.kind == StructKind::Union => match &value.kind {
                 ExprKind::InvalidHeader => {
                     for member in target.members() {
-                        self.set_valid(&member, false, span, out);
+                        self.set_valid(&member, false, span);
                     }
                 }
-                _ => self.copy("assign_union", target, value, span, out),
+                _ => self.copy("assign_union", target, value, span),
             },
             Type::Stack(element, _) => match &value.kind {
-                ExprKind::List(_) => self.assign_members(target, value, span, out),
+                ExprKind::List(_) => self.assign_members(target, value, span),
                 _ if element.is_union() => {
-                    self.copy("assign_union_stack", target, value, span, out);
+                    self.copy("assign_union_stack", target, value, span);
                 }
-                _ => self.copy("assign_header_stack", target, value, span, out),
+                _ => self.copy("assign_header_stack", target, value, span),
             },
             Type::Struct(_) | Type::Tuple(_) => match &value.kind {
                 ExprKind::Conditional(..) => {
                     let message = "BMv2 cannot choose between structs";
                     self.error("unsupported-expression", value.span, message);
                 }
-                _ => self.assign_members(target, value, span, out),
+                _ => self.assign_members(target, value, span),
             },
-            Type::Varbit(_) => self.copy("assign_VL", target, value, span, out),
-            _ => self.assign_scalar(target, value, span, out),
+            Type::Varbit(_) => self.copy("assign_VL", target, value, span),
+            _ => self.assign_scalar(target, value, span),
         }
     }
 
-    fn copy(
-        &mut self,
-        op: &str,
-        target: &Expr,
-        value: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    fn copy(&mut self, op: &str, target: &Expr, value: &Expr, span: Span) {
         let parameters = vec![self.argument(target), self.argument(value)];
-        out.push(self.primitive(op, parameters, span));
+        self.emit(op, parameters, span);
     }
 
-    fn assign_header(
-        &mut self,
-        target: &Expr,
-        value: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    fn assign_header(&mut self, target: &Expr, value: &Expr, span: Span) {
         match &value.kind {
-            ExprKind::InvalidHeader => self.set_valid(target, false, span, out),
+            ExprKind::InvalidHeader => self.set_valid(target, false, span),
             ExprKind::List(_) => {
-                let value = self.read_first(target, value, span, out);
-                self.set_valid(target, true, span, out);
-                self.assign_members(target, &value, span, out);
+                let value = self.read_first(target, value, span);
+                self.set_valid(target, true, span);
+                self.assign_members(target, &value, span);
             }
-            _ => self.copy("assign_header", target, value, span, out),
+            _ => self.copy("assign_header", target, value, span),
         }
     }
 
-    fn assign_members(
-        &mut self,
-        target: &Expr,
-        value: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
-        let value = self.read_first(target, value, span, out);
+    fn assign_members(&mut self, target: &Expr, value: &Expr, span: Span) {
+        let value = self.read_first(target, value, span);
         for (part, source) in target.members().iter().zip(&value.members()) {
-            self.assign(part, source, span, out);
+            self.assign(part, source, span);
         }
     }
 
     /// The value of an assignment, if it is a list, without parts that it reads after it has written them or made
     /// the header valid: `s = { s.b, s.a }`, `h = { h.isValid() }`.
-    fn read_first(
-        &mut self,
-        target: &Expr,
-        value: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) -> Expr {
+    fn read_first(&mut self, target: &Expr, value: &Expr, span: Span) -> Expr {
         match (root(target), &value.kind) {
-            (Some(var), ExprKind::List(_)) => self.set_aside(value, var, span, out),
+            (Some(var), ExprKind::List(_)) => self.set_aside(value, var, span),
             _ => value.clone(),
         }
     }
 
     /// `value` with copies of everything in it that reads a variable.
-    fn set_aside(
-        &mut self,
-        value: &Expr,
-        var: usize,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) -> Expr {
+    fn set_aside(&mut self, value: &Expr, var: usize, span: Span) -> Expr {
         if !value.variables().contains(&var) {
             return value.clone();
         }
         let mut aside = value.clone();
         if let ExprKind::List(items) = &mut aside.kind {
             for item in items {
-                *item = self.set_aside(item, var, span, out);
+                *item = self.set_aside(item, var, span);
             }
             return aside;
         }
         let temp = self.temp(&value.ty, span);
-        self.assign(&temp, value, span, out);
+        self.assign(&temp, value, span);
         temp
     }
 
-    fn assign_scalar(
-        &mut self,
-        target: &Expr,
-        value: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    fn assign_scalar(&mut self, target: &Expr, value: &Expr, span: Span) {
         if let ExprKind::Slice { base, high, low } = &target.kind {
             let merged = replace_bits(base, value, *high, *low);
-            self.assign(base, &merged, span, out);
+            self.assign(base, &merged, span);
             return;
         }
         if same_place(target, value) {
@@ -205,7 +151,7 @@ impl Backend<'_> {
         match self.place(target) {
             Some(Place::Field(_)) => {
                 let parameters = vec![self.argument(target), self.argument(value)];
-                out.push(self.primitive("assign", parameters, span));
+                self.emit("assign", parameters, span);
             }
             _ => self.error(
                 "unsupported-target",
@@ -216,29 +162,18 @@ impl Backend<'_> {
     }
 
     /// Scalars that BMv2 must find in fields: inputs of hashes, digests and key fields.
-    pub(super) fn fields_of(
-        &mut self,
-        value: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) -> Vec<json::CalculationInput> {
+    pub(super) fn fields_of(&mut self, value: &Expr, span: Span) -> Vec<json::CalculationInput> {
         let mut inputs = Vec::new();
         for leaf in value.leaves() {
-            if let Some(field) = self.field_of(&leaf) {
-                inputs.push(json::Value::Field(field).into());
-            } else if let Some(constant) = leaf.as_value() {
+            if let Some(constant) = leaf.as_value() {
                 let width = leaf.ty.width().unwrap_or(32);
                 let number = self.member_number(constant, &leaf.ty);
                 inputs.push(json::CalculationInput {
                     value: hex_value(number, width),
                     bitwidth: Some(width),
                 });
-            } else {
-                let temp = self.temp(&leaf.ty.clone(), span);
-                self.assign(&temp, &leaf, span, out);
-                if let Some(field) = self.field_of(&temp) {
-                    inputs.push(json::Value::Field(field).into());
-                }
+            } else if let Some(field) = self.field_with(&leaf, span) {
+                inputs.push(json::Value::Field(field).into());
             }
         }
         inputs

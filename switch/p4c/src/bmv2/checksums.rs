@@ -70,7 +70,7 @@ impl Backend<'_> {
                 return;
             }
         }
-        let mut input = self.fields_of(data, span, &mut Vec::new());
+        let mut input = self.fields_of(data, span);
         if name.ends_with("_with_payload") {
             input.push(json::Value::Payload(()).into());
         }

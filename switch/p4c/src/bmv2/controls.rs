@@ -13,22 +13,24 @@ use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{Branches, FlatControl, FlatKind, FlatStmt, Label};
 use crate::source::Span;
 
-/// The nodes of one pipeline while it is built.
-#[derive(Default)]
-pub(super) struct Graph {
+/// A pipeline while it is built.
+pub(super) struct Pipeline<'b, 'a> {
+    pub backend: &'b mut Backend<'a>,
     pub tables: Vec<json::Table>,
-    pub conditionals: Vec<json::Conditional>,
+    conditionals: Vec<json::Conditional>,
     pub profiles: Vec<json::ActionProfile>,
-    /// What follows each labeled block.
+    /// The node behind each labeled block; none: the end of the pipeline.
     labels: HashMap<Label, Option<String>>,
     /// Tables of the program that are already nodes, and their successors.
     applied: HashMap<usize, Successors>,
 }
 
-/// Where a table leads.
+/// Where a table leads; none: to the end of the pipeline.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Successors {
+    /// If the table is empty (`base_default_next` of the JSON).
     pub base_default: Option<String>,
+    /// By name of the action, or `__HIT__` and `__MISS__`.
     pub by_action: IndexMap<String, Option<String>>,
 }
 
@@ -39,36 +41,41 @@ impl Backend<'_> {
         id: u32,
         control: &FlatControl,
     ) -> json::Pipeline {
-        let mut graph = Graph::default();
-        let init_table = self.sequence(&control.body, None, &mut graph);
+        let source_info = self.source_info(control.span);
+        let mut pipeline = Pipeline {
+            backend: self,
+            tables: Vec::new(),
+            conditionals: Vec::new(),
+            profiles: Vec::new(),
+            labels: HashMap::new(),
+            applied: HashMap::new(),
+        };
+        let init_table = pipeline.sequence(&control.body, None);
         // They were made from the end; ids and order follow the program again.
-        graph.tables.reverse();
-        graph.conditionals.reverse();
-        for (id, table) in (0..).zip(&mut graph.tables) {
+        pipeline.tables.reverse();
+        pipeline.conditionals.reverse();
+        for (id, table) in (0..).zip(&mut pipeline.tables) {
             table.id = id;
         }
-        for (id, conditional) in (0..).zip(&mut graph.conditionals) {
+        for (id, conditional) in (0..).zip(&mut pipeline.conditionals) {
             conditional.id = id;
         }
         json::Pipeline {
             name: name.to_owned(),
             id,
-            source_info: self.source_info(control.span),
+            source_info,
             init_table,
-            tables: graph.tables,
-            action_profiles: graph.profiles,
-            conditionals: graph.conditionals,
+            tables: pipeline.tables,
+            action_profiles: pipeline.profiles,
+            conditionals: pipeline.conditionals,
             action_calls: Vec::new(),
         }
     }
+}
 
+impl Pipeline<'_, '_> {
     /// The node that runs `statements` and then goes to `next`.
-    fn sequence(
-        &mut self,
-        statements: &[FlatStmt],
-        mut next: Option<String>,
-        graph: &mut Graph,
-    ) -> Option<String> {
+    fn sequence(&mut self, statements: &[FlatStmt], mut next: Option<String>) -> Option<String> {
         let mut end = statements.len();
         while end > 0 {
             let statement = &statements[end - 1];
@@ -77,51 +84,46 @@ impl Backend<'_> {
                     .iter()
                     .rposition(|s| !is_simple(s))
                     .map_or(0, |i| i + 1);
-                next = self.generated_table(&statements[start..end], None, next, graph);
+                next = self.generated_table(&statements[start..end], None, next);
                 end = start;
                 continue;
             }
             end -= 1;
-            next = self.node(statement, next, graph);
+            next = self.node(statement, next);
         }
         next
     }
 
-    fn node(
-        &mut self,
-        statement: &FlatStmt,
-        next: Option<String>,
-        graph: &mut Graph,
-    ) -> Option<String> {
+    fn node(&mut self, statement: &FlatStmt, next: Option<String>) -> Option<String> {
         match &statement.kind {
             FlatKind::If(condition, then, otherwise) => {
-                let then = self.sequence(then, next.clone(), graph);
-                let otherwise = self.sequence(otherwise, next, graph);
+                let then = self.sequence(then, next.clone());
+                let otherwise = self.sequence(otherwise, next);
                 // Both ways lead to the same place: nothing to decide.
                 if then == otherwise {
                     return then;
                 }
-                let name = self.node_name("node");
+                let name = self.backend.node_names.unique("node");
                 let conditional = json::Conditional {
                     name: name.clone(),
                     id: 0,
-                    source_info: self.source_info(condition.span),
-                    expression: self.condition(condition),
+                    source_info: self.backend.source_info(condition.span),
+                    expression: self.backend.condition(condition),
                     true_next: then,
                     false_next: otherwise,
                 };
-                graph.conditionals.push(conditional);
+                self.conditionals.push(conditional);
                 Some(name)
             }
-            FlatKind::Atomic { name, body } => self.generated_table(body, Some(name), next, graph),
+            FlatKind::Atomic { name, body } => self.generated_table(body, Some(name), next),
             FlatKind::ApplyTable(table, branches) => {
-                self.table_node(*table, branches, next, statement.span, graph)
+                self.table_node(*table, branches, next, statement.span)
             }
             FlatKind::Labeled(label, body) => {
-                graph.labels.insert(*label, next.clone());
-                self.sequence(body, next, graph)
+                self.labels.insert(*label, next.clone());
+                self.sequence(body, next)
             }
-            FlatKind::Break(label) => graph.labels.get(label).cloned().flatten(),
+            FlatKind::Break(label) => self.labels.get(label).cloned().flatten(),
             FlatKind::Exit => None,
             _ => next,
         }
@@ -133,22 +135,21 @@ impl Backend<'_> {
         statements: &[FlatStmt],
         action: Option<&str>,
         next: Option<String>,
-        graph: &mut Graph,
     ) -> Option<String> {
         let span = statements.first().map_or_else(Span::default, |s| s.span);
-        let primitives = self.action_body(statements);
+        let primitives = self.backend.action_body(statements);
         if primitives.is_empty() {
             return next;
         }
-        let generated = self.generated_name(span);
+        let generated = self.backend.generated_name(span);
         let base = action.map_or(generated, |name| {
             name.rsplit('.').next().unwrap_or(name).to_owned()
         });
         let action_name = match action {
             Some(name) => name.to_owned(),
-            None => self.node_name(&base),
+            None => self.backend.node_names.unique(&base),
         };
-        Some(self.keyless_table(&base, action_name, primitives, span, next, graph))
+        Some(self.keyless_table(&base, action_name, primitives, span, next))
     }
 
     pub(super) fn keyless_table(
@@ -158,12 +159,13 @@ impl Backend<'_> {
         primitives: Vec<json::Primitive>,
         span: Span,
         next: Option<String>,
-        graph: &mut Graph,
     ) -> String {
-        let action_id = self.add_action(action_name.clone(), Vec::new(), primitives, span);
-        let name = self.node_name(&format!("tbl_{base}"));
-        let source_info = self.source_info(span);
-        graph.tables.push(json::Table {
+        let action_id = self
+            .backend
+            .add_action(action_name.clone(), Vec::new(), primitives, span);
+        let name = self.backend.node_names.unique(&format!("tbl_{base}"));
+        let source_info = self.backend.source_info(span);
+        self.tables.push(json::Table {
             name: name.clone(),
             id: 0,
             source_info,
@@ -196,20 +198,22 @@ impl Backend<'_> {
         branches: &Branches,
         next: Option<String>,
         span: Span,
-        graph: &mut Graph,
     ) -> Option<String> {
-        let successors = self.successors(table, branches, next, graph);
-        match graph.applied.get(&table) {
+        let successors = self.successors(table, branches, next);
+        match self.applied.get(&table) {
             None => {
-                let first = self.table(table, &successors, graph);
-                graph.applied.insert(table, successors);
+                let first = self.table(table, &successors);
+                self.applied.insert(table, successors);
                 Some(first)
             }
-            Some(before) if *before == successors => Some(self.flat.tables[table].name.clone()),
+            Some(before) if *before == successors => {
+                Some(self.backend.flat.tables[table].name.clone())
+            }
             Some(_) => {
-                let name = &self.flat.tables[table].name;
-                let declared = self.program.tables[self.flat.tables[table].table].span;
-                self.diagnostics.report(
+                let name = &self.backend.flat.tables[table].name;
+                let declared =
+                    self.backend.program.tables[self.backend.flat.tables[table].table].span;
+                self.backend.diagnostics.report(
                     Diagnostic::error(
                         "table-applied-twice",
                         span,
@@ -228,12 +232,11 @@ impl Backend<'_> {
         table: usize,
         branches: &Branches,
         next: Option<String>,
-        graph: &mut Graph,
     ) -> Successors {
-        let names: Vec<String> = self.flat.tables[table]
+        let names: Vec<String> = self.backend.flat.tables[table]
             .actions
             .iter()
-            .map(|a| self.flat.actions[*a].name.clone())
+            .map(|a| self.backend.flat.actions[*a].name.clone())
             .collect();
         let mut by_action = IndexMap::new();
         match branches {
@@ -245,8 +248,8 @@ impl Backend<'_> {
                 }
             }
             Branches::HitMiss(hit, miss) => {
-                let hit = self.sequence(hit, next.clone(), graph);
-                let miss = self.sequence(miss, next, graph);
+                let hit = self.sequence(hit, next.clone());
+                let miss = self.sequence(miss, next);
                 by_action.insert("__HIT__".to_owned(), hit);
                 by_action.insert("__MISS__".to_owned(), miss);
                 Successors {
@@ -255,12 +258,12 @@ impl Backend<'_> {
                 }
             }
             Branches::Actions(arms, rest) => {
-                let default = self.sequence(rest, next.clone(), graph);
+                let default = self.sequence(rest, next.clone());
                 for name in &names {
                     by_action.insert(name.clone(), default.clone());
                 }
                 for (labels, body) in arms {
-                    let target = self.sequence(body, next.clone(), graph);
+                    let target = self.sequence(body, next.clone());
                     for label in labels {
                         if let Some(name) = names.get(*label) {
                             by_action.insert(name.clone(), target.clone());

@@ -22,25 +22,17 @@ impl Backend<'_> {
         type_args: &[Type],
         args: &[Expr],
         span: Span,
-        out: &mut Vec<json::Primitive>,
     ) {
         if args.iter().any(|a| matches!(a.kind, ExprKind::Poison)) {
             return;
         }
         match object {
-            Some(index) => self.method(index, name, args, span, out),
-            None => self.function(name, type_args, args, span, out),
+            Some(index) => self.method(index, name, args, span),
+            None => self.function(name, type_args, args, span),
         }
     }
 
-    fn method(
-        &mut self,
-        index: usize,
-        name: &str,
-        args: &[Expr],
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    fn method(&mut self, index: usize, name: &str, args: &[Expr], span: Span) {
         let Some(object) = self.flat.objects.get(index) else {
             return;
         };
@@ -92,7 +84,7 @@ impl Backend<'_> {
                 return self.unsupported_extern(span, message);
             }
         };
-        out.push(self.primitive(op, parameters, span));
+        self.emit(op, parameters, span);
     }
 
     fn unsupported_extern(&self, span: Span, message: String) {
@@ -114,14 +106,7 @@ impl Backend<'_> {
         }
     }
 
-    fn function(
-        &mut self,
-        name: &str,
-        type_args: &[Type],
-        args: &[Expr],
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) {
+    fn function(&mut self, name: &str, type_args: &[Type], args: &[Expr], span: Span) {
         let (op, parameters) = match (name, args) {
             // v1model of before 2019 has it without argument.
             ("mark_to_drop", []) => ("mark_to_drop", vec![Json::Header(STANDARD.to_owned())]),
@@ -145,7 +130,7 @@ impl Backend<'_> {
             ("truncate", [length]) => ("truncate", vec![self.argument(length)]),
             ("assert" | "assume", [check]) => {
                 let check = self.data(check).wrapped();
-                out.push(self.primitive(name, vec![check], span));
+                self.emit(name, vec![check], span);
                 return;
             }
             ("log_msg", [message, data @ ..]) => {
@@ -161,7 +146,7 @@ impl Backend<'_> {
                 ("log_msg", vec![message, Json::ParametersVector(values)])
             }
             ("hash", [result, algorithm, base, data, max]) => {
-                let input = self.fields_of(data, span, out);
+                let input = self.fields_of(data, span);
                 let Some(calculation) = self.calculation(algorithm, input, span) else {
                     return;
                 };
@@ -176,7 +161,7 @@ impl Backend<'_> {
                 )
             }
             ("digest", [receiver, data]) => {
-                let id = self.learn_list(type_args.first(), data, span, out);
+                let id = self.learn_list(type_args.first(), data, span);
                 (
                     "generate_digest",
                     vec![self.argument(receiver), hex_value(id, 32)],
@@ -227,7 +212,7 @@ impl Backend<'_> {
                 return self.unsupported_extern(span, message);
             }
         };
-        out.push(self.primitive(op, parameters, span));
+        self.emit(op, parameters, span);
     }
 
     fn check_stage(&self, stage: Stage, name: &str, span: Span) {
@@ -290,22 +275,11 @@ impl Backend<'_> {
     }
 
     /// The list of fields that a digest carries; equal digests share it.
-    fn learn_list(
-        &mut self,
-        ty: Option<&Type>,
-        data: &Expr,
-        span: Span,
-        out: &mut Vec<json::Primitive>,
-    ) -> u32 {
+    fn learn_list(&mut self, ty: Option<&Type>, data: &Expr, span: Span) -> u32 {
         // Learn lists hold fields only.
         let mut elements = Vec::new();
         for leaf in data.leaves() {
-            let field = self.field_of(&leaf).or_else(|| {
-                let temp = self.temp(&leaf.ty, span);
-                self.assign(&temp, &leaf, span, out);
-                self.field_of(&temp)
-            });
-            elements.extend(field.map(Json::Field));
+            elements.extend(self.field_with(&leaf, span).map(Json::Field));
         }
         let digest = ty.and_then(|ty| digests::of_call(&self.digests, ty, span));
         let name = digest.map_or_else(|| "digest".to_owned(), |d| d.name.clone());

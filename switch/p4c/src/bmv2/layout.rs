@@ -8,11 +8,10 @@ use std::collections::{HashMap, HashSet};
 
 use ebb_bmv2_json as json;
 
-use super::Backend;
 use crate::annotations;
-use crate::diagnostics::Diagnostic;
-use crate::elaborate::flat::Role;
-use crate::ir::{Expr, ExprKind};
+use crate::diagnostics::{Diagnostic, Diagnostics};
+use crate::elaborate::flat::{FlatVar, Role};
+use crate::ir::{self, Expr, ExprKind, VarId};
 use crate::source::Span;
 use crate::types::{StructKind, StructType, Type};
 
@@ -24,21 +23,18 @@ pub(super) const STANDARD: &str = "standard_metadata";
 /// `scalars` and `standard_metadata` come first.
 const METADATA_HEADERS: u32 = 2;
 
-#[derive(Debug, Default)]
-pub(super) struct Layout {
+pub(super) struct Layout<'a> {
+    diagnostics: &'a Diagnostics,
+    /// The variables of the flat program, and those that the backend adds.
+    pub vars: Vec<FlatVar>,
     /// Name of the header of scalars.
     scalars_name: String,
     scalars: Vec<json::FieldDecl>,
     scalar_names: HashSet<String>,
-    header_types: Vec<json::HeaderType>,
-    headers: Vec<json::Header>,
-    stacks: Vec<json::HeaderStack>,
-    union_types: Vec<json::HeaderUnionType>,
-    unions: Vec<json::HeaderUnion>,
-    union_stacks: Vec<json::HeaderUnionStack>,
-    aliases: Vec<(String, json::FieldRef)>,
-    /// Path of each variable; empty for the headers struct.
-    paths: HashMap<usize, String>,
+    /// Where the variables are, by number: a path; empty for the headers struct.
+    paths: HashMap<VarId, String>,
+    /// Headers, stacks and unions with their types, without those of metadata.
+    json: json::Program,
 }
 
 /// What an expression refers to, in terms of the JSON.
@@ -62,10 +58,39 @@ pub(super) enum Place {
     UnionStackNext(String, String),
 }
 
-impl Backend<'_> {
-    pub(super) fn fresh_scalar(&self, name: &str) -> String {
+impl<'a> Layout<'a> {
+    pub fn new(vars: &[FlatVar], diagnostics: &'a Diagnostics) -> Self {
+        let mut layout = Layout {
+            diagnostics,
+            vars: vars.to_vec(),
+            scalars_name: String::new(),
+            scalars: Vec::new(),
+            scalar_names: HashSet::new(),
+            paths: HashMap::new(),
+            json: json::Program::default(),
+        };
+        for id in 0..vars.len() {
+            layout.declare_var(id);
+        }
+        layout
+    }
+
+    /// A new scalar variable.
+    pub fn temp(&mut self, ty: &Type, span: Span) -> Expr {
+        let var = FlatVar {
+            name: self.fresh_scalar("tmp"),
+            ty: ty.clone(),
+            role: Role::Local,
+            span,
+        };
+        let id = ir::add(&mut self.vars, var);
+        self.declare_var(id);
+        Expr::var(id, ty.clone(), span)
+    }
+
+    fn fresh_scalar(&self, name: &str) -> String {
         let taken =
-            |n: &str| self.layout.scalar_names.contains(n) || self.vars.iter().any(|v| v.name == n);
+            |n: &str| self.scalar_names.contains(n) || self.vars.iter().any(|v| v.name == n);
         let mut unique = name.to_owned();
         let mut n = 0;
         while taken(&unique) {
@@ -75,17 +100,17 @@ impl Backend<'_> {
         unique
     }
 
-    pub(super) fn declare_var(&mut self, id: usize) {
+    fn declare_var(&mut self, id: usize) {
         let var = self.vars[id].clone();
         match var.role {
             Role::ActionData(_) => {}
             Role::Standard => {
-                self.layout.paths.insert(id, STANDARD.to_owned());
+                self.paths.insert(id, STANDARD.to_owned());
                 self.declare_standard(&var.ty);
             }
             Role::Headers => {
                 self.check_header_names(&var.ty);
-                self.layout.paths.insert(id, String::new());
+                self.paths.insert(id, String::new());
                 self.declare(&var.ty, "", var.span);
             }
             Role::Metadata | Role::Local => {
@@ -94,20 +119,20 @@ impl Backend<'_> {
                     name.strip_prefix(&var.name)
                         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
                 };
-                let layout = &self.layout;
-                let headers = layout.headers.iter().map(|h| &h.name);
+                let json = &self.json;
+                let headers = json.headers.iter().map(|h| &h.name);
                 let taken = headers
-                    .chain(layout.stacks.iter().map(|s| &s.name))
-                    .chain(layout.unions.iter().map(|u| &u.name))
-                    .chain(layout.union_stacks.iter().map(|s| &s.name))
-                    .chain(&layout.scalar_names)
+                    .chain(json.header_stacks.iter().map(|s| &s.name))
+                    .chain(json.header_unions.iter().map(|u| &u.name))
+                    .chain(json.header_union_stacks.iter().map(|s| &s.name))
+                    .chain(&self.scalar_names)
                     .any(|name| is_of_var(name));
                 let path = if taken {
                     format!("{}.local", var.name)
                 } else {
                     var.name.clone()
                 };
-                self.layout.paths.insert(id, path.clone());
+                self.paths.insert(id, path.clone());
                 self.declare(&var.ty, &path, var.span);
             }
         }
@@ -118,13 +143,13 @@ impl Backend<'_> {
     fn check_header_names(&mut self, headers: &Type) {
         let Type::Struct(s) = headers else { return };
         let names: Vec<String> = s.fields.iter().map(|f| s.own_field_name(&f.name)).collect();
-        self.layout.scalars_name = SCALARS.to_owned();
-        while names.contains(&self.layout.scalars_name) {
-            self.layout.scalars_name.push('_');
+        self.scalars_name = SCALARS.to_owned();
+        while names.contains(&self.scalars_name) {
+            self.scalars_name.push('_');
         }
         if names.iter().any(|name| name == STANDARD) {
             let message = format!("BMv2 has metadata of the name `{STANDARD}`");
-            self.error_with_help(
+            self.diagnostics.error_with_help(
                 "reserved-name",
                 s.span,
                 message,
@@ -160,27 +185,26 @@ impl Backend<'_> {
             Type::String | Type::Int | Type::Void | Type::Poison => {}
             _ => {
                 let (width, signed) = scalar_shape(ty);
-                if !self.layout.scalar_names.insert(path.to_owned()) {
+                if !self.scalar_names.insert(path.to_owned()) {
                     self.duplicate_name("fields of metadata", path);
                 }
-                self.layout
-                    .scalars
+                self.scalars
                     .push(json::FieldDecl::bits(path, width, signed));
             }
         }
     }
 
     fn declare_header(&mut self, s: &StructType, path: &str, span: Span) -> u32 {
-        let header_type = self.header_type(s, span);
+        let header_type = self.declare_header_type(s, span);
         self.add_header(path, header_type, false)
     }
 
     fn add_header(&mut self, name: &str, header_type: String, metadata: bool) -> u32 {
-        if self.layout.headers.iter().any(|h| h.name == name) {
+        if self.json.headers.iter().any(|h| h.name == name) {
             self.duplicate_name("headers", name);
         }
-        let id = self.layout.headers.len() as u32 + METADATA_HEADERS;
-        self.layout.headers.push(json::Header {
+        let id = self.json.headers.len() as u32 + METADATA_HEADERS;
+        self.json.headers.push(json::Header {
             name: name.to_owned(),
             id,
             header_type,
@@ -236,16 +260,16 @@ impl Backend<'_> {
             members.push((name, type_name(header)));
         }
         let name = type_name(s);
-        if !self.layout.union_types.iter().any(|t| t.name == name) {
-            let id = self.layout.union_types.len() as u32;
-            self.layout.union_types.push(json::HeaderUnionType {
+        if !self.json.header_union_types.iter().any(|t| t.name == name) {
+            let id = self.json.header_union_types.len() as u32;
+            self.json.header_union_types.push(json::HeaderUnionType {
                 name: name.clone(),
                 id,
                 headers: members,
             });
         }
-        let id = self.layout.unions.len() as u32;
-        self.layout.unions.push(json::HeaderUnion {
+        let id = self.json.header_unions.len() as u32;
+        self.json.header_unions.push(json::HeaderUnion {
             name: path.to_owned(),
             id,
             union_type: name,
@@ -261,8 +285,8 @@ impl Backend<'_> {
             let header_union_ids = (0..size)
                 .map(|i| self.declare_union(s, &format!("{path}[{i}]"), span))
                 .collect();
-            let id = self.layout.union_stacks.len() as u32;
-            self.layout.union_stacks.push(json::HeaderUnionStack {
+            let id = self.json.header_union_stacks.len() as u32;
+            self.json.header_union_stacks.push(json::HeaderUnionStack {
                 name: path.to_owned(),
                 id,
                 union_type: type_name(s),
@@ -274,8 +298,8 @@ impl Backend<'_> {
         let header_ids = (0..size)
             .map(|i| self.declare_header(s, &format!("{path}[{i}]"), span))
             .collect();
-        let id = self.layout.stacks.len() as u32;
-        self.layout.stacks.push(json::HeaderStack {
+        let id = self.json.header_stacks.len() as u32;
+        self.json.header_stacks.push(json::HeaderStack {
             name: path.to_owned(),
             id,
             header_type: type_name(s),
@@ -284,9 +308,9 @@ impl Backend<'_> {
         });
     }
 
-    fn header_type(&mut self, s: &StructType, span: Span) -> String {
+    fn declare_header_type(&mut self, s: &StructType, span: Span) -> String {
         let name = type_name(s);
-        if self.layout.header_types.iter().any(|t| t.name == name) {
+        if self.json.header_types.iter().any(|t| t.name == name) {
             return name;
         }
         let mut fields = Vec::new();
@@ -306,14 +330,11 @@ impl Backend<'_> {
             } else {
                 s.span
             };
-            self.error("unaligned-header", place, message);
+            self.diagnostics.error("unaligned-header", place, message);
         }
-        self.layout.header_types.push(json::HeaderType {
-            name: name.clone(),
-            id: 0,
-            fields,
-            length_exp: None,
+        self.json.header_types.push(json::HeaderType {
             max_length: varbit.map(|v| (bits + v).div_ceil(8)),
+            ..header_type(&name, fields)
         });
         name
     }
@@ -325,31 +346,18 @@ impl Backend<'_> {
         for field in &s.fields {
             if let Some(alias) = annotations::string(&field.annotations, "alias") {
                 let target = json::FieldRef::new(STANDARD, &field.name);
-                self.layout.aliases.push((alias, target));
+                self.json.field_aliases.push((alias, target));
             }
         }
         pad(&mut fields, "_padding");
-        self.layout.header_types.push(json::HeaderType {
-            name: STANDARD.to_owned(),
-            id: 0,
-            fields,
-            length_exp: None,
-            max_length: None,
-        });
+        self.json.header_types.push(header_type(STANDARD, fields));
     }
 
-    /// Moves the collected declarations into the JSON: metadata first, then headers.
-    pub(super) fn finish_layout(&mut self) {
-        let mut layout = std::mem::take(&mut self.layout);
-        pad(&mut layout.scalars, "_padding_0");
-        let mut types = vec![json::HeaderType {
-            name: SCALARS_TYPE.to_owned(),
-            id: 0,
-            fields: layout.scalars,
-            length_exp: None,
-            max_length: None,
-        }];
-        types.extend(layout.header_types);
+    /// Puts the declarations into the JSON: metadata first, then headers.
+    pub fn finish(mut self, json: &mut json::Program) {
+        pad(&mut self.scalars, "_padding_0");
+        let mut types = vec![header_type(SCALARS_TYPE, self.scalars)];
+        types.append(&mut self.json.header_types);
         for (id, header_type) in (0..).zip(&mut types) {
             header_type.id = id;
         }
@@ -361,21 +369,21 @@ impl Backend<'_> {
             pi_omit: true,
         };
         let mut headers = vec![
-            metadata(&layout.scalars_name, 0, SCALARS_TYPE),
+            metadata(&self.scalars_name, 0, SCALARS_TYPE),
             metadata(STANDARD, 1, STANDARD),
         ];
-        headers.extend(layout.headers);
-        self.json.header_types = types;
-        self.json.headers = headers;
-        self.json.header_stacks = layout.stacks;
-        self.json.header_union_types = layout.union_types;
-        self.json.header_unions = layout.unions;
-        self.json.header_union_stacks = layout.union_stacks;
-        self.json.field_aliases = layout.aliases;
+        headers.append(&mut self.json.headers);
+        json.header_types = types;
+        json.headers = headers;
+        json.header_stacks = self.json.header_stacks;
+        json.header_union_types = self.json.header_union_types;
+        json.header_unions = self.json.header_unions;
+        json.header_union_stacks = self.json.header_union_stacks;
+        json.field_aliases = self.json.field_aliases;
     }
 
     /// Names of all header instances that a value of headers consists of, in order.
-    pub(super) fn header_instances(&self, expr: &Expr) -> Vec<String> {
+    pub fn header_instances(&self, expr: &Expr) -> Vec<String> {
         match &expr.ty {
             Type::Struct(s) if s.kind == StructKind::Header => match self.place(expr) {
                 Some(Place::Header(name)) => vec![name],
@@ -391,13 +399,13 @@ impl Backend<'_> {
     }
 
     /// What an expression refers to; `None` if it is not a place.
-    pub(super) fn place(&self, expr: &Expr) -> Option<Place> {
+    pub fn place(&self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => {
                 let role = self.vars[*id].role;
                 match role {
                     Role::ActionData(i) => Some(Place::ActionData(i)),
-                    _ => self.at_path(&expr.ty, self.layout.paths.get(id)?.clone()),
+                    _ => self.at_path(&expr.ty, self.paths.get(id)?.clone()),
                 }
             }
             ExprKind::Field(base, name) => {
@@ -453,8 +461,19 @@ impl Backend<'_> {
             Type::Stack(element, _) if element.is_union() => Place::UnionStack(path),
             Type::Stack(..) => Place::Stack(path),
             Type::Varbit(_) => Place::Field(json::FieldRef::new(path, VARBIT_FIELD)),
-            _ => Place::Field(json::FieldRef::new(&self.layout.scalars_name, path)),
+            _ => Place::Field(json::FieldRef::new(&self.scalars_name, path)),
         })
+    }
+}
+
+/// A type of fixed length. Types are numbered in the end.
+fn header_type(name: &str, fields: Vec<json::FieldDecl>) -> json::HeaderType {
+    json::HeaderType {
+        name: name.to_owned(),
+        id: 0,
+        fields,
+        length_exp: None,
+        max_length: None,
     }
 }
 
@@ -474,7 +493,7 @@ fn join(path: &str, name: &str) -> String {
 }
 
 /// The metadata's types have names that the program's own may have too.
-pub(super) fn type_name(s: &StructType) -> String {
+pub fn type_name(s: &StructType) -> String {
     let name = written_type(s);
     match name.as_str() {
         STANDARD | SCALARS_TYPE => format!("{name}_"),
@@ -495,7 +514,7 @@ fn written_type(s: &StructType) -> String {
 }
 
 /// Width and signedness of the field that holds a scalar.
-pub(super) fn scalar_shape(ty: &Type) -> (u32, bool) {
+pub fn scalar_shape(ty: &Type) -> (u32, bool) {
     match ty.stored() {
         Type::Bits { width, signed } => (*width, *signed),
         other => (other.width().unwrap_or(32), false),

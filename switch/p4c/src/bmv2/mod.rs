@@ -19,8 +19,9 @@ use num_traits::Signed;
 
 use crate::diagnostics::Diagnostics;
 use crate::digests::{self, Digest};
-use crate::elaborate::flat::{Flat, FlatVar, Role};
+use crate::elaborate::flat::Flat;
 use crate::ir::{Expr, Program};
+use crate::names::Names;
 use crate::source::{SourceMap, Span};
 use crate::types::Type;
 use layout::{Layout, Place};
@@ -39,11 +40,11 @@ struct Backend<'a> {
     sources: &'a SourceMap,
     diagnostics: &'a Diagnostics,
     json: json::Program,
-    layout: Layout,
-    /// Storage of the flat program plus temporaries made here.
-    vars: Vec<FlatVar>,
+    /// The primitives made so far of the action or state in work; [`Backend::apart`] begins another one.
+    out: Vec<json::Primitive>,
+    layout: Layout<'a>,
     stage: Stage,
-    node_names: HashSet<String>,
+    node_names: Names,
     /// JSON ids of the actions of the flat program.
     action_ids: HashMap<usize, u32>,
     /// JSON ids of field lists by their P4 number.
@@ -70,10 +71,10 @@ pub fn generate(
         sources,
         diagnostics,
         json: json::Program::default(),
-        layout: Layout::default(),
-        vars: flat.vars.clone(),
+        out: Vec::new(),
+        layout: Layout::new(&flat.vars, diagnostics),
         stage: Stage::Parser,
-        node_names: HashSet::new(),
+        node_names: Names::default(),
         action_ids: HashMap::new(),
         field_lists: HashMap::new(),
         meter_targets: HashMap::new(),
@@ -82,14 +83,15 @@ pub fn generate(
         digests: digests::digests(flat),
     };
     backend.run(source_name);
-    backend.json
+    let Backend {
+        layout, mut json, ..
+    } = backend;
+    layout.finish(&mut json);
+    json
 }
 
 impl Backend<'_> {
     fn run(&mut self, source_name: &str) {
-        for id in 0..self.flat.vars.len() {
-            self.declare_var(id);
-        }
         self.json.errors = self
             .program
             .errors
@@ -108,7 +110,6 @@ impl Backend<'_> {
         self.json.pipelines = vec![ingress, egress];
         self.checksums();
         self.extern_instances();
-        self.finish_layout();
         self.json.program = Some(source_name.to_owned());
         self.json.meta = Some(json::Meta {
             compiler: Some(concat!("ebb-p4c ", env!("CARGO_PKG_VERSION")).to_owned()),
@@ -164,37 +165,30 @@ impl Backend<'_> {
         })
     }
 
-    fn primitive(&self, op: &str, parameters: Vec<json::Value>, span: Span) -> json::Primitive {
-        json::Primitive {
+    /// Adds a primitive to the action or state in work.
+    fn emit(&mut self, op: &str, parameters: Vec<json::Value>, span: Span) {
+        let primitive = json::Primitive {
             op: op.to_owned(),
             parameters,
             source_info: self.source_info(span),
-        }
+        };
+        self.out.push(primitive);
     }
 
-    /// A new scalar variable.
+    /// What `make` returns, and the primitives that it emits, which do not become part of what is in work.
+    fn apart<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> (T, Vec<json::Primitive>) {
+        let outer = std::mem::take(&mut self.out);
+        let made = make(self);
+        (made, std::mem::replace(&mut self.out, outer))
+    }
+
     fn temp(&mut self, ty: &Type, span: Span) -> Expr {
-        let name = self.fresh_scalar("tmp");
-        self.vars.push(FlatVar {
-            name,
-            ty: ty.clone(),
-            role: Role::Local,
-            span,
-        });
-        let id = self.vars.len() - 1;
-        self.declare_var(id);
-        Expr::var(id, ty.clone(), span)
+        self.layout.temp(ty, span)
     }
 
-    /// A name that no node of a pipeline has yet.
-    fn node_name(&mut self, wanted: &str) -> String {
-        let mut name = wanted.to_owned();
-        let mut n = 0;
-        while !self.node_names.insert(name.clone()) {
-            name = format!("{wanted}_{n}");
-            n += 1;
-        }
-        name
+    /// What an expression refers to; none if it is not a place.
+    fn place(&self, expr: &Expr) -> Option<Place> {
+        self.layout.place(expr)
     }
 
     /// `<file stem><line>`, as p4c names what it generates.
@@ -209,6 +203,15 @@ impl Backend<'_> {
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
         format!("{clean}{line}")
+    }
+
+    /// The field that holds a value: its own, or that of a new variable, which it is assigned to.
+    fn field_with(&mut self, value: &Expr, span: Span) -> Option<json::FieldRef> {
+        self.field_of(value).or_else(|| {
+            let temp = self.temp(&value.ty, span);
+            self.assign(&temp, value, span);
+            self.field_of(&temp)
+        })
     }
 
     /// The field an expression reads, if it is nothing but that.

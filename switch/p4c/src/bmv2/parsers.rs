@@ -18,7 +18,8 @@ use super::layout::Place;
 use super::{Backend, Stage, hex, hex_value};
 use crate::elaborate::flat::{FlatKind, FlatStmt, FlatTarget, FlatTransition, Label};
 use crate::eval;
-use crate::ir::{Callee, Expr, ExprKind};
+use crate::ir::{self, Callee, Expr, ExprKind};
+use crate::names::Names;
 use crate::source::Span;
 use crate::types::{StructKind, Type};
 
@@ -33,6 +34,7 @@ enum End<'a> {
 #[derive(Default)]
 struct States {
     list: Vec<json::ParseState>,
+    names: Names,
     labels: HashMap<Label, usize>,
 }
 
@@ -143,10 +145,9 @@ impl Backend<'_> {
         otherwise: usize,
         states: &mut States,
     ) {
-        let mut primitives = Vec::new();
         let temp = self.temp(&Type::bit(1), condition.span);
         let bit = condition.clone().cast(Type::bit(1));
-        self.assign(&temp, &bit, condition.span, &mut primitives);
+        let ((), primitives) = self.apart(|b| b.assign(&temp, &bit, condition.span));
         let names = [then, otherwise].map(|s| states.list[s].name.clone());
         let key = self.field_of(&temp).map(Json::Field);
         let state = &mut states.list[index];
@@ -188,11 +189,10 @@ impl Backend<'_> {
                     .push(default_transition(next));
             }
             FlatTransition::Select { keys, cases } => {
-                let mut ops = Vec::new();
-                let mut transition_key = Vec::new();
-                for key in keys {
-                    transition_key.extend(self.transition_key(key, &mut ops));
-                }
+                let (transition_key, ops) = self.apart(|b| {
+                    let keys = keys.iter();
+                    keys.filter_map(|key| b.transition_key(key)).collect()
+                });
                 let widths: Vec<u32> = keys.iter().map(|k| k.ty.width().unwrap_or(32)).collect();
                 let mut transitions = Vec::new();
                 for (sets, t) in cases {
@@ -213,15 +213,10 @@ impl Backend<'_> {
         }
     }
 
-    fn transition_key(&mut self, key: &Expr, ops: &mut Vec<json::Primitive>) -> Option<Json> {
+    fn transition_key(&mut self, key: &Expr) -> Option<Json> {
         match self.place(key) {
-            Some(Place::Field(field)) => Some(Json::Field(field)),
             Some(Place::StackField(field)) => Some(Json::StackField(field)),
-            _ => {
-                let temp = self.temp(&key.ty.clone(), key.span);
-                self.assign(&temp, key, key.span, ops);
-                self.field_of(&temp).map(Json::Field)
-            }
+            _ => self.field_with(key, key.span).map(Json::Field),
         }
     }
 
@@ -344,8 +339,7 @@ impl Backend<'_> {
             }
             _ => {}
         }
-        let mut primitives = Vec::new();
-        self.simple_statement(statement, &mut primitives);
+        let ((), primitives) = self.apart(|b| b.simple_statement(statement));
         primitives.into_iter().map(to_parser_op).collect()
     }
 
@@ -377,14 +371,14 @@ impl Backend<'_> {
     }
 
     /// All headers of a value become valid.
-    fn set_all_valid(&mut self, value: &Expr, span: Span, out: &mut Vec<json::Primitive>) {
+    fn set_all_valid(&mut self, value: &Expr, span: Span) {
         match &value.ty {
             Type::Struct(s) if s.kind == StructKind::Header => {
-                self.set_valid(value, true, span, out);
+                self.set_valid(value, true, span);
             }
             Type::Struct(_) | Type::Tuple(_) | Type::Stack(..) => {
                 for member in value.members() {
-                    self.set_all_valid(&member, span, out);
+                    self.set_all_valid(&member, span);
                 }
             }
             _ => {}
@@ -405,8 +399,7 @@ impl Backend<'_> {
 
     /// `target = packet.lookahead<T>()`, field by field.
     fn lookahead(&mut self, target: &Expr, span: Span) -> Vec<json::ParserOp> {
-        let mut primitives = Vec::new();
-        self.set_all_valid(target, span, &mut primitives);
+        let ((), primitives) = self.apart(|b| b.set_all_valid(target, span));
         let mut ops: Vec<json::ParserOp> = primitives.into_iter().map(to_parser_op).collect();
         let leaves = target.leaves();
         if leaves.len() > 1 {
@@ -448,31 +441,7 @@ impl Backend<'_> {
     /// The deparser is the list of headers it emits.
     pub(super) fn deparser(&mut self) {
         let flat = self.flat;
-        let mut order = Vec::new();
-        let mut primitives = Vec::new();
-        for statement in &flat.deparser.body {
-            match &statement.kind {
-                FlatKind::Extern {
-                    name,
-                    args,
-                    object: Some(_),
-                    ..
-                } if name == "emit" => {
-                    for arg in args {
-                        self.check_emitted(arg);
-                        order.extend(self.header_instances(arg));
-                    }
-                }
-                FlatKind::Assign(..) | FlatKind::SetValid(..) if order.is_empty() => {
-                    self.simple_statement(statement, &mut primitives);
-                }
-                _ => self.error(
-                    "unsupported-deparser",
-                    statement.span,
-                    "a BMv2 deparser only emits headers; move this to the egress control",
-                ),
-            }
-        }
+        let (order, primitives) = self.apart(Self::emitted_headers);
         let source_info = self.source_info(flat.deparser.span);
         self.json.deparsers = vec![json::Deparser {
             name: "deparser".to_owned(),
@@ -482,23 +451,46 @@ impl Backend<'_> {
             primitives,
         }];
     }
+
+    /// The headers that the deparser emits, in their order; assignments before them become primitives.
+    fn emitted_headers(&mut self) -> Vec<String> {
+        let mut order = Vec::new();
+        for statement in &self.flat.deparser.body {
+            match &statement.kind {
+                FlatKind::Extern {
+                    name,
+                    args,
+                    object: Some(_),
+                    ..
+                } if name == "emit" => {
+                    for arg in args {
+                        self.check_emitted(arg);
+                        order.extend(self.layout.header_instances(arg));
+                    }
+                }
+                FlatKind::Assign(..) | FlatKind::SetValid(..) if order.is_empty() => {
+                    self.simple_statement(statement);
+                }
+                _ => self.error(
+                    "unsupported-deparser",
+                    statement.span,
+                    "a BMv2 deparser only emits headers; move this to the egress control",
+                ),
+            }
+        }
+        order
+    }
 }
 
 fn add_state(states: &mut States, name: &str) -> usize {
-    let mut unique = name.to_owned();
-    let mut n = 0;
-    while states.list.iter().any(|s| s.name == unique) {
-        unique = format!("{name}_{n}");
-        n += 1;
-    }
-    states.list.push(json::ParseState {
-        name: unique,
+    let state = json::ParseState {
+        name: states.names.unique(name),
         id: states.list.len() as u32,
         parser_ops: Vec::new(),
         transitions: Vec::new(),
         transition_key: Vec::new(),
-    });
-    states.list.len() - 1
+    };
+    ir::add(&mut states.list, state)
 }
 
 fn default_transition(next_state: Option<String>) -> json::Transition {

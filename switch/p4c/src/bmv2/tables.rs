@@ -4,37 +4,172 @@ use ebb_bmv2_json as json;
 use num_bigint::BigInt;
 use num_traits::{One, Zero};
 
-use super::controls::{Graph, Successors};
+use super::controls::{Pipeline, Successors};
 use super::{Backend, hex};
 use crate::diagnostics::Diagnostic;
 use crate::elaborate::flat::{FlatEntry, FlatTable};
 use crate::eval::{self, Value};
-use crate::ir::{Callee, Expr, ExprKind, Priority};
+use crate::ir::{Callee, Expr, ExprKind, Priority, Table};
 
 /// What BMv2 tables get when the program says nothing.
 pub(super) const DEFAULT_SIZE: u32 = 1024;
 
-impl Backend<'_> {
+impl Pipeline<'_, '_> {
     /// Adds the node of a table; returns the name of the node to enter, which may be an action before it
     /// that computes the key.
-    pub(super) fn table(
-        &mut self,
-        index: usize,
-        successors: &Successors,
-        graph: &mut Graph,
-    ) -> String {
-        let flat = &self.flat.tables[index];
-        let declared = &self.program.tables[flat.table];
+    pub(super) fn table(&mut self, index: usize, successors: &Successors) -> String {
+        let flat = &self.backend.flat.tables[index];
+        let declared = &self.backend.program.tables[flat.table];
         let span = declared.span;
         let name = flat.name.clone();
-        self.node_names.insert(name.clone());
+        self.backend.node_names.take(&name);
 
-        let mut before = Vec::new();
+        let ((key, selector), before) = self.backend.apart(|b| b.key(flat, declared));
+        let count_lpm = key
+            .iter()
+            .filter(|k| k.match_type == json::MatchType::Lpm)
+            .count();
+        if count_lpm > 1 {
+            let message = format!("table `{name}` has more than one lpm key");
+            self.backend.error("several-lpm-keys", span, message);
+        }
+
+        let kind = self.implementation(flat, selector);
+        let simple = kind == json::TableKind::Simple;
+        let action_ids: Vec<u32> = flat
+            .actions
+            .iter()
+            .map(|a| self.backend.action_id(*a))
+            .collect();
+        let default_entry = declared
+            .default_action
+            .as_ref()
+            .filter(|_| simple)
+            .map(|call| json::DefaultEntry {
+                action_id: action_ids[call.action_ref],
+                action_const: declared.default_is_const,
+                action_data: flat
+                    .default_data
+                    .iter()
+                    .map(|d| self.backend.data_hex(d))
+                    .collect(),
+                action_entry_const: declared.default_is_const,
+            });
+        let entries = (!flat.entries.is_empty()).then(|| self.backend.entries(flat, &action_ids));
+        let max_size = self.backend.max_size(flat);
+        if flat.entries.iter().any(|e| !e.is_const) {
+            self.backend.diagnostics.report(
+                Diagnostic::warning(
+                    "entries-not-const",
+                    span,
+                    format!(
+                        "BMv2 takes all entries of table `{name}` as constant, ebb-switch does not"
+                    ),
+                )
+                .help("write `const entries` if they are not to change"),
+            );
+        }
+        for direct in flat.counters.iter().chain(&flat.meters) {
+            self.backend.direct_tables.insert(*direct, index);
+        }
+        let table = json::Table {
+            name: name.clone(),
+            id: 0,
+            source_info: self.backend.source_info(span),
+            match_type: table_match_type(&key),
+            key,
+            kind,
+            action_profile: flat
+                .implementation
+                .map(|o| self.backend.flat.objects[o].name.clone()),
+            max_size: Some(max_size),
+            with_counters: flat.counters.is_some(),
+            support_timeout: declared.support_timeout,
+            direct_meters: flat
+                .meters
+                .map(|o| self.backend.flat.objects[o].name.clone()),
+            action_ids,
+            actions: flat
+                .actions
+                .iter()
+                .map(|a| self.backend.flat.actions[*a].name.clone())
+                .collect(),
+            base_default_next: successors.base_default.clone(),
+            next_tables: successors.by_action.clone(),
+            default_entry,
+            entries,
+        };
+        self.tables.push(table);
+        if before.is_empty() {
+            return name;
+        }
+        let base = self.backend.generated_name(span);
+        let action = self.backend.node_names.unique(&base);
+        self.keyless_table(&base, action, before, span, Some(name))
+    }
+
+    fn implementation(&mut self, table: &FlatTable, selector: Vec<json::Value>) -> json::TableKind {
+        let Some(index) = table.implementation else {
+            return json::TableKind::Simple;
+        };
+        let object = &self.backend.flat.objects[index];
+        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
+        let is_selector = object.extern_name == "action_selector";
+        let max_size = arg("size").and_then(Expr::as_number);
+        let algorithm = arg("algorithm").and_then(Expr::as_value).map(|v| match v {
+            Value::Member(name) => name.clone(),
+            _ => String::new(),
+        });
+        if self.backend.profiles.insert(index) {
+            let id = self.backend.profiles.len() as u32 - 1;
+            self.profiles.push(json::ActionProfile {
+                name: object.name.clone(),
+                id,
+                source_info: self.backend.source_info(object.span),
+                max_size: max_size.unwrap_or(0),
+                selector: is_selector.then(|| json::Selector {
+                    algo: algorithm.unwrap_or_default(),
+                    input: selector.clone(),
+                }),
+            });
+        } else if is_selector {
+            // BMv2 has one hash input for each selector.
+            let same = self
+                .profiles
+                .iter()
+                .find(|p| p.name == object.name)
+                .and_then(|p| p.selector.as_ref())
+                .is_some_and(|s| s.input == selector);
+            if !same {
+                let message = format!(
+                    "the tables that share selector `{}` have different selector keys",
+                    object.name
+                );
+                self.backend
+                    .error("selector-keys-differ", object.span, message);
+            }
+        }
+        if is_selector {
+            json::TableKind::IndirectWs
+        } else {
+            json::TableKind::Indirect
+        }
+    }
+}
+
+impl Backend<'_> {
+    /// The fields that entries match, and those that a selector hashes; what has to be computed for them is emitted.
+    fn key(
+        &mut self,
+        flat: &FlatTable,
+        declared: &Table,
+    ) -> (Vec<json::KeyField>, Vec<json::Value>) {
         let mut key = Vec::new();
         let mut selector = Vec::new();
         for (expr, element) in flat.key.iter().zip(&declared.key) {
-            let field = self.key_field(expr, &mut before);
-            let Some(field) = field else { continue };
+            let Some(field) = self.key_field(expr) else {
+                continue;
+            };
             if element.match_kind == "selector" {
                 selector.push(json::Value::Field(field));
                 continue;
@@ -56,97 +191,18 @@ impl Backend<'_> {
                 mask: None,
             });
         }
-        let count_lpm = key
-            .iter()
-            .filter(|k| k.match_type == json::MatchType::Lpm)
-            .count();
-        if count_lpm > 1 {
-            let message = format!("table `{name}` has more than one lpm key");
-            self.error("several-lpm-keys", span, message);
-        }
-
-        let kind = self.implementation(flat, selector, graph);
-        let simple = kind == json::TableKind::Simple;
-        let action_ids: Vec<u32> = flat.actions.iter().map(|a| self.action_id(*a)).collect();
-        let default_entry = declared
-            .default_action
-            .as_ref()
-            .filter(|_| simple)
-            .map(|call| json::DefaultEntry {
-                action_id: action_ids[call.action_ref],
-                action_const: declared.default_is_const,
-                action_data: flat.default_data.iter().map(|d| self.data_hex(d)).collect(),
-                action_entry_const: declared.default_is_const,
-            });
-        let entries = (!flat.entries.is_empty()).then(|| self.entries(flat, &action_ids));
-        let max_size = self.max_size(flat);
-        if flat.entries.iter().any(|e| !e.is_const) {
-            self.diagnostics.report(
-                Diagnostic::warning(
-                    "entries-not-const",
-                    span,
-                    format!(
-                        "BMv2 takes all entries of table `{name}` as constant, ebb-switch does not"
-                    ),
-                )
-                .help("write `const entries` if they are not to change"),
-            );
-        }
-        for direct in flat.counters.iter().chain(&flat.meters) {
-            self.direct_tables.insert(*direct, index);
-        }
-        let table = json::Table {
-            name: name.clone(),
-            id: 0,
-            source_info: self.source_info(span),
-            match_type: table_match_type(&key),
-            key,
-            kind,
-            action_profile: flat
-                .implementation
-                .map(|o| self.flat.objects[o].name.clone()),
-            max_size: Some(max_size),
-            with_counters: flat.counters.is_some(),
-            support_timeout: declared.support_timeout,
-            direct_meters: flat.meters.map(|o| self.flat.objects[o].name.clone()),
-            action_ids,
-            actions: flat
-                .actions
-                .iter()
-                .map(|a| self.flat.actions[*a].name.clone())
-                .collect(),
-            base_default_next: successors.base_default.clone(),
-            next_tables: successors.by_action.clone(),
-            default_entry,
-            entries,
-        };
-        graph.tables.push(table);
-        if before.is_empty() {
-            return name;
-        }
-        let base = self.generated_name(span);
-        let action = self.node_name(&base);
-        self.keyless_table(&base, action, before, span, Some(name), graph)
+        (key, selector)
     }
 
     /// The field a key looks at; other expressions are computed into a variable before.
-    fn key_field(
-        &mut self,
-        expr: &Expr,
-        before: &mut Vec<json::Primitive>,
-    ) -> Option<json::FieldRef> {
-        if let Some(field) = self.field_of(expr) {
-            return Some(field);
-        }
+    fn key_field(&mut self, expr: &Expr) -> Option<json::FieldRef> {
         if let ExprKind::Call(call) = &expr.kind
             && let Callee::IsValid(header) = &call.callee
-            && let [name] = &self.header_instances(header)[..]
+            && let [name] = &self.layout.header_instances(header)[..]
         {
             return Some(json::FieldRef::new(name, "$valid$"));
         }
-        let temp = self.temp(&expr.ty.clone(), expr.span);
-        self.assign(&temp, expr, expr.span, before);
-        self.field_of(&temp)
+        self.field_with(expr, expr.span)
     }
 
     /// Entries that a table takes; its direct meter has as many cells, or BMv2 ends.
@@ -171,58 +227,6 @@ impl Backend<'_> {
                 self.error("not-constant", expr.span, message);
                 hex(&BigInt::zero(), 8)
             }
-        }
-    }
-
-    fn implementation(
-        &mut self,
-        table: &FlatTable,
-        selector: Vec<json::Value>,
-        graph: &mut Graph,
-    ) -> json::TableKind {
-        let Some(index) = table.implementation else {
-            return json::TableKind::Simple;
-        };
-        let object = &self.flat.objects[index];
-        let arg = |name: &str| object.args.iter().find(|(n, _)| n == name).map(|(_, e)| e);
-        let is_selector = object.extern_name == "action_selector";
-        let max_size = arg("size").and_then(Expr::as_number);
-        let algorithm = arg("algorithm").and_then(Expr::as_value).map(|v| match v {
-            Value::Member(name) => name.clone(),
-            _ => String::new(),
-        });
-        if self.profiles.insert(index) {
-            let id = self.profiles.len() as u32 - 1;
-            graph.profiles.push(json::ActionProfile {
-                name: object.name.clone(),
-                id,
-                source_info: self.source_info(object.span),
-                max_size: max_size.unwrap_or(0),
-                selector: is_selector.then(|| json::Selector {
-                    algo: algorithm.unwrap_or_default(),
-                    input: selector.clone(),
-                }),
-            });
-        } else if is_selector {
-            // BMv2 has one hash input for each selector.
-            let same = graph
-                .profiles
-                .iter()
-                .find(|p| p.name == object.name)
-                .and_then(|p| p.selector.as_ref())
-                .is_some_and(|s| s.input == selector);
-            if !same {
-                let message = format!(
-                    "the tables that share selector `{}` have different selector keys",
-                    object.name
-                );
-                self.error("selector-keys-differ", object.span, message);
-            }
-        }
-        if is_selector {
-            json::TableKind::IndirectWs
-        } else {
-            json::TableKind::Indirect
         }
     }
 

@@ -28,6 +28,7 @@ use crate::annotations;
 use crate::budget::{expr_parts, type_parts};
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{Annotation, Constructed, Expr, ExprKind, InstanceId, Param, Program, VarId};
+use crate::names::Names;
 use crate::source::Span;
 use crate::types::{Type, TypeVar};
 
@@ -115,29 +116,6 @@ struct Elaborator<'a> {
     /// Tables by unit and table, and where they were first applied.
     tables: HashMap<(usize, usize), usize>,
     value_sets: HashMap<(usize, usize), usize>,
-}
-
-/// Names that are taken, and the number that the next one of that name gets.
-#[derive(Default)]
-struct Names(HashMap<String, usize>);
-
-impl Names {
-    /// One name is taken.
-    fn with(name: &str) -> Names {
-        Names(HashMap::from([(name.to_owned(), 0)]))
-    }
-
-    /// `name`, or the first of `name_0`, `name_1`, .. that is free.
-    fn unique(&mut self, name: &str) -> String {
-        let mut unique = name.to_owned();
-        while self.0.contains_key(&unique) {
-            let next = self.0.entry(name.to_owned()).or_default();
-            unique = format!("{name}_{next}");
-            *next += 1;
-        }
-        self.0.insert(unique.clone(), 0);
-        unique
-    }
 }
 
 /// Numbers of units in `ExprKind::Instance` start here.
