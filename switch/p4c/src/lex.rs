@@ -104,7 +104,9 @@ impl Lexer<'_> {
             }
             let start = self.pos;
             let Some(c) = self.peek() else { break };
-            let tok = if self.rest().starts_with("/*") {
+            let open_comment = self.rest().starts_with("/*");
+            let tok = if open_comment {
+                self.pos += 2;
                 Tok::Bad("a comment without closing `*/`".into())
             } else if c.is_ascii_digit() {
                 self.number()
@@ -116,15 +118,13 @@ impl Lexer<'_> {
                 self.punctuation()
             };
             let starts_line = std::mem::take(&mut self.starts_line);
-            let is_comment = self.pos == start;
-            self.pos = self.pos.max(start + if is_comment { 2 } else { 0 });
             self.tokens.push(Token {
                 tok,
                 span: self.span(start),
                 starts_line,
                 joint: true,
             });
-            if is_comment {
+            if open_comment {
                 self.pos = self.text.len();
             }
         }

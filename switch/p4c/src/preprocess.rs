@@ -131,8 +131,7 @@ impl Preprocessor<'_> {
     }
 
     fn error(&self, code: &'static str, span: Span, message: impl Into<String>) {
-        self.diagnostics
-            .report(Diagnostic::error(code, span, message));
+        self.diagnostics.error(code, span, message);
     }
 
     fn run_file(&mut self, file: FileId, depth: usize) {
@@ -164,11 +163,8 @@ impl Preprocessor<'_> {
             }
         }
         if let Some(open) = conditionals.last() {
-            self.error(
-                "unterminated-conditional",
-                open.span,
-                "`#if` without `#endif`",
-            );
+            let message = "`#if` without `#endif`";
+            self.error("unterminated-conditional", open.span, message);
         }
     }
 
@@ -380,10 +376,9 @@ impl Preprocessor<'_> {
         if depth >= MAX_INCLUDE_DEPTH {
             self.exhausted.set(true);
             let message = format!("includes are nested more than {MAX_INCLUDE_DEPTH} deep");
-            self.diagnostics.report(
-                Diagnostic::error("include-depth", span, message)
-                    .help("does a file include itself? guard it with #ifndef"),
-            );
+            let help = "does a file include itself? guard it with #ifndef";
+            self.diagnostics
+                .error_with_help("include-depth", span, message, help);
             return;
         }
         self.included += 1;
@@ -406,6 +401,20 @@ impl Preprocessor<'_> {
         }
     }
 
+    /// What `__LINE__` and `__FILE__` stand for at a place.
+    fn place(&self, name: &str, span: Span) -> Option<Tok> {
+        let position = || self.sources.position(span);
+        match name {
+            "__LINE__" => Some(Tok::Number {
+                value: position().1.into(),
+                width: None,
+                radix: 10,
+            }),
+            "__FILE__" => Some(Tok::Str(position().0.to_owned())),
+            _ => None,
+        }
+    }
+
     /// Replaces macros. `hidden` are the macros being expanded, which do not expand again (C, 6.10.3.4).
     fn expand(&self, tokens: &[Token], hidden: &mut Vec<String>) -> Vec<Token> {
         let mut out = Vec::new();
@@ -417,16 +426,7 @@ impl Preprocessor<'_> {
                 out.push(token.clone());
                 continue;
             };
-            let place = match name.as_str() {
-                "__LINE__" => Some(Tok::Number {
-                    value: self.sources.position(token.span).1.into(),
-                    width: None,
-                    radix: 10,
-                }),
-                "__FILE__" => Some(Tok::Str(self.sources.position(token.span).0.to_owned())),
-                _ => None,
-            };
-            if let Some(tok) = place {
+            if let Some(tok) = self.place(name, token.span) {
                 out.push(Token {
                     tok,
                     ..token.clone()
@@ -447,37 +447,30 @@ impl Preprocessor<'_> {
                         out.push(token.clone());
                         continue;
                     }
-                    let most = if definition.variadic {
-                        params.len()
-                    } else {
-                        usize::MAX
+                    let most = match definition.variadic {
+                        true => params.len(),
+                        false => usize::MAX,
                     };
                     let Some((mut args, after)) = macro_arguments(tokens, i, most) else {
-                        self.error(
-                            "macro-arguments",
-                            token.span,
-                            format!("the arguments of macro `{name}` have no closing `)`"),
-                        );
+                        let message =
+                            format!("the arguments of macro `{name}` have no closing `)`");
+                        self.error("macro-arguments", token.span, message);
                         return out;
                     };
                     i = after;
                     if definition.variadic && args.len() + 1 == params.len() {
                         args.push(Vec::new());
                     }
-                    let given = if params.is_empty() && args.iter().all(Vec::is_empty) {
-                        0
-                    } else {
-                        args.len()
+                    let given = match params.is_empty() && args.iter().all(Vec::is_empty) {
+                        true => 0,
+                        false => args.len(),
                     };
                     if given != params.len() {
-                        self.error(
-                            "macro-arguments",
-                            token.span,
-                            format!(
-                                "macro `{name}` takes {} arguments, {given} given",
-                                params.len()
-                            ),
+                        let message = format!(
+                            "macro `{name}` takes {} arguments, {given} given",
+                            params.len()
                         );
+                        self.error("macro-arguments", token.span, message);
                         continue;
                     }
                     let expanded: Vec<_> = args.iter().map(|a| self.expand(a, hidden)).collect();
@@ -498,11 +491,8 @@ impl Preprocessor<'_> {
             let tokens = out.len() + expanded.len() + self.output.len();
             if tokens > MAX_TOKENS || work > MAX_REPLACED {
                 self.exhausted.set(true);
-                self.error(
-                    "macro-too-large",
-                    token.span,
-                    format!("the expansion of macro `{name}` is too large"),
-                );
+                let message = format!("the expansion of macro `{name}` is too large");
+                self.error("macro-too-large", token.span, message);
                 return out;
             }
             out.extend(expanded);

@@ -12,7 +12,7 @@ use crate::source::Span;
 impl Parser<'_> {
     /// Any declaration. Which ones a place allows is checked by the places.
     pub(super) fn declaration(&mut self) -> Parsed<Declaration> {
-        let start = self.peek().span;
+        let mut start = self.peek().span;
         let annotations = self.annotations()?;
         let word = match &self.peek().tok {
             Tok::Ident(word) => word.as_str(),
@@ -39,8 +39,8 @@ impl Parser<'_> {
             "package" => self.package()?,
             "value_set" => self.value_set()?,
             _ => {
-                let declaration = self.typed_declaration(annotations)?;
-                return Ok(declaration);
+                start = self.peek().span;
+                self.typed_declaration()?
             }
         };
         Ok(Declaration {
@@ -70,11 +70,7 @@ impl Parser<'_> {
     pub(super) fn variable(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
         let ty = self.ty()?;
         let name = self.ident("a variable name")?;
-        let init = if self.eat("=") {
-            Some(self.expr()?)
-        } else {
-            None
-        };
+        let init = self.behind("=", Self::expr)?;
         Ok(Declaration {
             annotations,
             span: ty.span.to(self.last_span()),
@@ -84,59 +80,37 @@ impl Parser<'_> {
     }
 
     /// What begins with a type: function, instance or variable.
-    fn typed_declaration(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
+    fn typed_declaration(&mut self) -> Parsed<(Ident, DeclarationKind)> {
         if !matches!(self.peek().tok, Tok::Ident(_) | Tok::Punct(".")) {
             return self.expected("a declaration");
         }
-        let start = self.peek().span;
         let ty = self.ty()?;
         if self.at("(") {
             let args = self.args()?;
             let name = self.ident("an instance name")?;
-            let initializer = if self.eat("=") {
-                self.expect("{")?;
+            let initializer = self.behind("=", |p| {
+                p.expect("{")?;
                 let mut members = Vec::new();
-                while !self.eat("}") {
-                    members.push(self.declaration()?);
+                while !p.eat("}") {
+                    members.push(p.declaration()?);
                 }
-                Some(members)
-            } else {
-                None
-            };
+                Ok(members)
+            })?;
             self.expect(";")?;
-            return Ok(Declaration {
-                annotations,
-                name,
-                kind: DeclarationKind::Instance {
-                    ty,
-                    args,
-                    initializer,
-                },
-                span: start.to(self.last_span()),
-            });
+            let kind = DeclarationKind::Instance {
+                ty,
+                args,
+                initializer,
+            };
+            return Ok((name, kind));
         }
         let is_function = matches!(self.peek().tok, Tok::Ident(_))
             && (self.peek_at(1).is("(") || self.peek_at(1).is("<"));
         if is_function {
-            let name = self.ident("a function name")?;
-            let type_params = self.type_params()?;
-            let params = self.params()?;
-            let prototype = Prototype {
-                annotations: Vec::new(),
-                name: name.clone(),
-                type_params,
-                return_type: ty,
-                params,
-                is_constructor: false,
-                is_abstract: false,
-            };
+            let prototype = self.prototype_returning(ty, Vec::new())?;
             let body = self.block()?;
-            return Ok(Declaration {
-                annotations,
-                name,
-                kind: DeclarationKind::Function { prototype, body },
-                span: start.to(self.last_span()),
-            });
+            let name = prototype.name.clone();
+            return Ok((name, DeclarationKind::Function { prototype, body }));
         }
         // A misspelt keyword looks like a type name here.
         if let TypeKind::Name { name, .. } = &ty.kind
@@ -155,18 +129,9 @@ impl Parser<'_> {
             return Err(Failed);
         }
         let name = self.ident("a name")?;
-        let init = if self.eat("=") {
-            Some(self.expr()?)
-        } else {
-            None
-        };
+        let init = self.behind("=", Self::expr)?;
         self.expect(";")?;
-        Ok(Declaration {
-            annotations,
-            name,
-            kind: DeclarationKind::Variable { ty, init },
-            span: start.to(self.last_span()),
-        })
+        Ok((name, DeclarationKind::Variable { ty, init }))
     }
 
     fn type_name(&mut self, what: &str) -> Parsed<Ident> {
@@ -285,16 +250,11 @@ impl Parser<'_> {
 
     /// `Name<T> {` follows, as against `T<U> name(...)`.
     fn is_generic_object(&mut self) -> bool {
-        let pos = self.pos;
-        let found = self
-            .attempt(|p| {
-                p.ident("a name")?;
-                p.type_args()?;
-                p.expect("{")
-            })
-            .is_some();
-        self.pos = pos;
-        found
+        self.comes(|p| {
+            p.ident("a name")?;
+            p.type_args()?;
+            p.expect("{")
+        })
     }
 
     fn method(&mut self, object: &Ident, annotations: Vec<Annotation>) -> Parsed<Prototype> {
@@ -327,6 +287,15 @@ impl Parser<'_> {
 
     fn prototype(&mut self, annotations: Vec<Annotation>) -> Parsed<Prototype> {
         let return_type = self.ty()?;
+        self.prototype_returning(return_type, annotations)
+    }
+
+    /// What follows the return type of a function.
+    fn prototype_returning(
+        &mut self,
+        return_type: Type,
+        annotations: Vec<Annotation>,
+    ) -> Parsed<Prototype> {
         let name = self.ident("a function name")?;
         let type_params = self.type_params()?;
         let params = self.params()?;
@@ -430,17 +399,12 @@ impl Parser<'_> {
     }
 
     fn starts_state(&mut self) -> bool {
-        let pos = self.pos;
-        let found = self
-            .attempt(|p| {
-                p.annotations()?;
-                p.expect_word("state")?;
-                p.ident("a state")?;
-                p.expect("{")
-            })
-            .is_some();
-        self.pos = pos;
-        found
+        self.comes(|p| {
+            p.annotations()?;
+            p.expect_word("state")?;
+            p.ident("a state")?;
+            p.expect("{")
+        })
     }
 
     fn state(&mut self) -> Parsed<State> {

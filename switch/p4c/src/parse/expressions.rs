@@ -1,8 +1,9 @@
 //! Expressions, by precedence climbing.
 
 use super::types::TYPE_WORDS;
-use super::{Parsed, Parser};
+use super::{Failed, Parsed, Parser};
 use crate::ast::{Arg, BinaryOp, Expr, ExprKind, Ident, Type, UnaryOp};
+use crate::diagnostics::Diagnostic;
 use crate::lex::Tok;
 use crate::source::Span;
 
@@ -126,14 +127,11 @@ impl Parser<'_> {
             return false;
         }
         // `(error.NoError)` and `(Enum.member)` begin like a cast.
-        let pos = self.pos;
-        let closes = self.attempt(|p| {
+        self.comes(|p| {
             p.next();
             p.ty()?;
             p.expect(")")
-        });
-        self.pos = pos;
-        closes.is_some()
+        })
     }
 
     /// A primary expression and its suffixes.
@@ -181,10 +179,9 @@ impl Parser<'_> {
     fn generic_call(&mut self) -> Option<Vec<Type>> {
         self.attempt(|p| {
             let args = p.type_args()?;
-            if p.at("(") {
-                Ok(args)
-            } else {
-                p.expected("`(`")
+            match p.at("(") {
+                true => Ok(args),
+                false => p.expected("`(`"),
             }
         })
     }
@@ -327,11 +324,8 @@ impl Parser<'_> {
         let mut rest = false;
         while !self.at("}") {
             if rest {
-                self.report(crate::diagnostics::Diagnostic::error(
-                    "syntax",
-                    self.peek().span,
-                    "`...` stands for the rest, so it comes last",
-                ));
+                let message = "`...` stands for the rest, so it comes last";
+                self.report(Diagnostic::error("syntax", self.peek().span, message));
             }
             if self.at("...") && (self.peek_at(1).is("}") || self.peek_at(1).is(",")) {
                 self.next();
@@ -353,12 +347,9 @@ impl Parser<'_> {
         }
         let span = start.to(self.next().span);
         if !items.is_empty() && !fields.is_empty() {
-            self.report(crate::diagnostics::Diagnostic::error(
-                "syntax",
-                span,
-                "a list either names all its fields or none",
-            ));
-            return Err(super::Failed);
+            let message = "a list either names all its fields or none";
+            self.report(Diagnostic::error("syntax", span, message));
+            return Err(Failed);
         }
         let kind = if fields.is_empty() {
             ExprKind::List { items, rest }

@@ -218,13 +218,7 @@ impl<'a> Parser<'a> {
 
     fn ident(&mut self, what: &str) -> Parsed<Ident> {
         match &self.peek().tok {
-            Tok::Ident(name) if !RESERVED.contains(&name.as_str()) => {
-                let span = self.next().span;
-                Ok(Ident {
-                    text: name.clone(),
-                    span,
-                })
-            }
+            Tok::Ident(name) if !RESERVED.contains(&name.as_str()) => self.member_name(),
             Tok::Ident(name) => {
                 let message = format!("expected {what}, but `{name}` is a keyword of P4");
                 let mut diagnostic =
@@ -240,13 +234,10 @@ impl<'a> Parser<'a> {
     /// Names after a dot may be any word: `error`, `apply`, `default`...
     fn member_name(&mut self) -> Parsed<Ident> {
         match &self.peek().tok {
-            Tok::Ident(name) => {
-                let span = self.next().span;
-                Ok(Ident {
-                    text: name.clone(),
-                    span,
-                })
-            }
+            Tok::Ident(name) => Ok(Ident {
+                text: name.clone(),
+                span: self.next().span,
+            }),
             _ => self.expected("a name"),
         }
     }
@@ -275,6 +266,26 @@ impl<'a> Parser<'a> {
             self.pos = pos;
         }
         result.ok()
+    }
+
+    /// Whether `body` could be parsed here; the position stays.
+    fn comes<T>(&mut self, body: impl FnOnce(&mut Self) -> Parsed<T>) -> bool {
+        let pos = self.pos;
+        let found = self.attempt(body).is_some();
+        self.pos = pos;
+        found
+    }
+
+    /// The item behind `punct`, if that comes next.
+    fn behind<T>(
+        &mut self,
+        punct: &str,
+        item: impl FnOnce(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Option<T>> {
+        match self.eat(punct) {
+            true => item(self).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// `item, item, ... close`; the opening token is already read.

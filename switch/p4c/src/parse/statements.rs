@@ -1,7 +1,9 @@
 //! Statements.
 
 use super::{Failed, Parsed, Parser};
-use crate::ast::{BinaryOp, DeclarationKind, Expr, ExprKind, Statement, StatementKind, SwitchCase};
+use crate::ast::{
+    Annotation, BinaryOp, Declaration, Expr, ExprKind, Statement, StatementKind, SwitchCase,
+};
 use crate::diagnostics::Diagnostic;
 use crate::lex::Tok;
 use crate::source::Span;
@@ -53,13 +55,12 @@ impl Parser<'_> {
                 "for" => self.for_statement()?,
                 "return" => {
                     self.next();
-                    let value = if self.at(";") {
-                        None
-                    } else {
-                        Some(self.expr()?)
-                    };
+                    if self.eat(";") {
+                        return Ok(self.statement_from(start, StatementKind::Return(None)));
+                    }
+                    let value = self.expr()?;
                     self.expect(";")?;
-                    StatementKind::Return(value)
+                    StatementKind::Return(Some(value))
                 }
                 "exit" | "break" | "continue" => {
                     self.next();
@@ -81,23 +82,21 @@ impl Parser<'_> {
                 }
             }
         };
-        Ok(Statement {
-            kind,
-            span: start.to(self.last_span()),
-        })
+        Ok(self.statement_from(start, kind))
+    }
+
+    /// A statement that begins at `start` and ends here.
+    fn statement_from(&self, start: Span, kind: StatementKind) -> Statement {
+        let span = start.to(self.last_span());
+        Statement { kind, span }
     }
 
     /// `type name` comes next.
     fn starts_variable(&mut self) -> bool {
-        let pos = self.pos;
-        let found = self
-            .attempt(|p| {
-                p.ty()?;
-                p.ident("a name")
-            })
-            .is_some();
-        self.pos = pos;
-        found
+        self.comes(|p| {
+            p.ty()?;
+            p.ident("a name")
+        })
     }
 
     /// An assignment or a call, without its `;`.
@@ -218,14 +217,12 @@ impl Parser<'_> {
         });
         if let Some((ty, name)) = for_in {
             let low = self.expr()?;
-            let collection = if self.eat("..") {
-                let high = self.expr()?;
-                crate::ast::Expr {
+            let collection = match self.behind("..", Self::expr)? {
+                Some(high) => Expr {
                     span: low.span.to(high.span),
                     kind: ExprKind::Range(Box::new(low), Box::new(high)),
-                }
-            } else {
-                low
+                },
+                None => low,
             };
             self.expect(")")?;
             let body = Box::new(self.statement()?);
@@ -245,10 +242,7 @@ impl Parser<'_> {
             } else {
                 self.simple_statement()?
             };
-            init.push(Statement {
-                kind,
-                span: start.to(self.last_span()),
-            });
+            init.push(self.statement_from(start, kind));
             if !self.eat(",") {
                 break;
             }
@@ -259,10 +253,7 @@ impl Parser<'_> {
         let update = self.list(")", |p| {
             let start = p.peek().span;
             let kind = p.simple_statement()?;
-            Ok(Statement {
-                kind,
-                span: start.to(p.last_span()),
-            })
+            Ok(p.statement_from(start, kind))
         })?;
         let body = Box::new(self.statement()?);
         Ok(StatementKind::For {
@@ -273,16 +264,12 @@ impl Parser<'_> {
         })
     }
 
-    /// A constant, a variable or an instance inside a block.
-    fn local_declaration(
-        &mut self,
-        annotations: Vec<crate::ast::Annotation>,
-    ) -> Parsed<crate::ast::Declaration> {
+    /// A constant or a variable inside of a block.
+    fn local_declaration(&mut self, annotations: Vec<Annotation>) -> Parsed<Declaration> {
         if self.at_word("const") {
             return self.constant(annotations);
         }
         let declaration = self.variable(annotations)?;
-        debug_assert!(matches!(declaration.kind, DeclarationKind::Variable { .. }));
         self.expect(";")?;
         Ok(declaration)
     }

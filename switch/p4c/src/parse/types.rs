@@ -82,10 +82,9 @@ impl Parser<'_> {
             _ => {
                 let global = self.eat(".");
                 let name = self.ident("a type")?;
-                let args = if self.at("<") {
-                    self.type_args()?
-                } else {
-                    Vec::new()
+                let args = match self.at("<") {
+                    true => self.type_args()?,
+                    false => Vec::new(),
                 };
                 TypeKind::Name { name, args, global }
             }
@@ -159,11 +158,7 @@ impl Parser<'_> {
         };
         let ty = self.ty()?;
         let name = self.ident("a parameter name")?;
-        let default = if self.eat("=") {
-            Some(self.expr()?)
-        } else {
-            None
-        };
+        let default = self.behind("=", Self::expr)?;
         Ok(Param {
             annotations,
             direction,
