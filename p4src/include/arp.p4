@@ -31,6 +31,7 @@ control ArpResponder(inout headers_t hdr,
         meta.drop_reason = DropReason.ARP_UNANSWERED;
     }
 
+    @brief("the gateway addresses, and the address at which the switch answers for them")
     table arp_responder {
         key = {
             hdr.arp.target_ip : exact @name("target");       // 32 bits

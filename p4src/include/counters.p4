@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Counters of ports, of drops and of what leaves; other counters are in the file of their mechanism. All are indirect
-// and count packets and bytes. The index is the port; that of `dropped` is the drop reason.
+// and count packets and bytes, and have a @brief, as tables have, for the page that lists them. The index is the port;
+// that of `dropped` is the drop reason.
 
 #ifndef COUNTERS_P4
 #define COUNTERS_P4
 
 #include "headers.p4"
 
+@brief("packets that came in")
 counter(PORTS, CounterType.packets_and_bytes) port_in;
+@brief("packets that went onto the link")
 counter(PORTS, CounterType.packets_and_bytes) port_out;
+@brief("packets dropped by the program, by the numbers of drop_reason.p4")
 counter(256, CounterType.packets_and_bytes) dropped;
 
 // In egress, for what goes onto the link.
 control EgressCounters(in metadata_t meta, in standard_metadata_t standard_metadata) {
-    counter(PORTS, CounterType.packets_and_bytes) trim_sent;     // TX_TRIM of SAI, see trimming.p4
+    @brief("packets that went onto the link by the trim queue: TX_TRIM of SAI")
+    counter(PORTS, CounterType.packets_and_bytes) trim_sent;
+    @brief("packets that went onto the link with a level other than 0 of in-switch demotion")
     counter(PORTS, CounterType.packets_and_bytes) mlfq_demoted;
 
     apply {

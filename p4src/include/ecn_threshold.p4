@@ -11,6 +11,7 @@
 
 control EcnThreshold(inout headers_t hdr, in standard_metadata_t standard_metadata) {
 
+    @brief("packets marked CE for the depth of their queue")
     counter(PORTS, CounterType.packets_and_bytes) step_marked;
 
     bool congested = false;
@@ -19,6 +20,7 @@ control EcnThreshold(inout headers_t hdr, in standard_metadata_t standard_metada
         congested = standard_metadata.enq_qdepth > depth;
     }
 
+    @brief("step marking on enq_qdepth above depth, in the unit of the target")
     table ecn_threshold {
         key = {
             standard_metadata.egress_port : exact @name("egress_port");   // 9 bits

@@ -143,20 +143,20 @@ struct flow_t {
 // The program's own data; v1model's targets set all of it to 0 when a packet arrives, and keep it to the end of egress.
 struct metadata_t {
     DropReason drop_reason;
-    bit<32>    frame_bytes;        // length on the wire, after any trim; no FCS
-    bit<16>    l4_bytes;           // IPv4 total length without the IPv4 header
+    bit<32>    frame_bytes;        // length of the frame in bytes, after any trim; without FCS
+    bit<16>    l4_bytes;           // length of the IPv4 payload in bytes
     flow_t     flow;
     bit<32>    flow_hash;          // set by flow_hash.p4
 
     bit<1>     spray;              // the class takes a path per packet instead of one per flow
     bit<1>     trimmable;          // packets of the class may lose their payload
-    bit<2>     mlfq;               // who chooses the level in this class, see mlfq.p4
+    bit<2>     mlfq;               // who chooses the MLFQ level in this class, see mlfq.p4
 
     bit<1>     demoted;            // the MLFQ of this switch gave it a level below the top one
     bit<1>     occupying;          // its bytes are in the register of occupancy.p4
     bit<1>     refused;            // it does not fit into the data queue of `refused_port`
     port_t     refused_port;
-    bit<1>     trimmed;            // it goes through the trim queue instead, cut or whole
+    bit<1>     trimmed;            // it goes through the trim queue, cut or whole
 }
 
 #endif

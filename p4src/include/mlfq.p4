@@ -18,7 +18,7 @@
 const bit<2> MLFQ_SENDER = 1;
 const bit<2> MLFQ_SWITCH = 2;
 
-const bit<32> MLFQ_FLOWS = 65536;
+const bit<32> MLFQ_FLOWS = 65536;  // slots; the lower 16 bits of the flow hash choose one
 
 control Mlfq(in headers_t hdr,
              inout metadata_t meta,
@@ -46,6 +46,7 @@ control Mlfq(in headers_t hdr,
         assigned = level;
     }
 
+    @brief("bytes sent by the flow so far to level")
     table mlfq_demotion {
         key = {
             flow_bytes : range @name("flow_bytes");          // 32 bits: bytes sent before this packet
@@ -61,6 +62,7 @@ control Mlfq(in headers_t hdr,
         standard_metadata.priority = queue;
     }
 
+    @brief("level to queue: assigned by the sender, or from mlfq_demotion")
     table mlfq_level {
         key = {
             assigned : exact @name("level");                 // 8 bits

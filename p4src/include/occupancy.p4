@@ -16,6 +16,7 @@
 
 #include "headers.p4"
 
+// By output port: bytes of the trimmable packets that are between ingress and egress.
 register<bit<32>>(PORTS) occupied_bytes;
 
 control OccupancyAdmission(inout metadata_t meta, in standard_metadata_t standard_metadata) {
@@ -33,6 +34,7 @@ control OccupancyAdmission(inout metadata_t meta, in standard_metadata_t standar
                              with_packet > limit_bytes ? occupied : with_packet);
     }
 
+    @brief("only where the occupancy counter of the program is the trigger of trimming (stock BMv2)")
     table occupancy_limit {
         key = {
             standard_metadata.egress_spec : exact @name("egress_port");   // 9 bits

@@ -19,6 +19,7 @@ control PhantomQueue(inout headers_t hdr, in metadata_t meta, in standard_metada
 
     register<bit<64>>(PORTS) phantom_backlog;                // in 2^-16 bytes, so that nothing is lost in rounding
     register<bit<48>>(PORTS) phantom_updated;                // time of the last packet that left, in us
+    @brief("packets marked CE for the backlog of the phantom queue")
     counter(PORTS, CounterType.packets_and_bytes) phantom_marked;
 
     bool congested = false;
@@ -42,6 +43,7 @@ control PhantomQueue(inout headers_t hdr, in metadata_t meta, in standard_metada
         phantom_updated.write(port, now);
     }
 
+    @brief("drain rate in bytes per 2^16 us, and the backlog above which packets are marked")
     table phantom_queue {
         key = {
             standard_metadata.egress_port : exact @name("egress_port");   // 9 bits

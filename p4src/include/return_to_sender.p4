@@ -23,7 +23,8 @@ control ReturnToSender(inout headers_t hdr,
                        inout metadata_t meta,
                        in standard_metadata_t standard_metadata) {
 
-    counter(PORTS, CounterType.packets_and_bytes) returned;  // by the port that refused the header
+    @brief("headers turned round, by the port that refused them")
+    counter(PORTS, CounterType.packets_and_bytes) returned;
 
     bool returnable = false;
 
@@ -31,7 +32,7 @@ control ReturnToSender(inout headers_t hdr,
         returnable = true;
     }
 
-    // The classes of trimmed headers that are turned round. Without entries the mechanism is off.
+    @brief("classes of trimmed headers that are turned round when the control queue refuses them; no entry: off")
     table return_to_sender {
         key = {
             hdr.ipv4.dscp : exact @name("dscp");             // 6 bits

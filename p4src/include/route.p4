@@ -21,8 +21,10 @@ control Route(inout headers_t hdr,
               inout metadata_t meta,
               inout standard_metadata_t standard_metadata) {
 
+    // Up to 16384 members and groups; the hash that picks a member has 16 bits.
     action_selector(HashAlgorithm.crc16, 16384, 16) ecmp;
-    counter(1024, CounterType.packets_and_bytes) replicated;      // by multicast group, packets before they are copied
+    @brief("packets to the group, before they are copied")
+    counter(1024, CounterType.packets_and_bytes) replicated;
 
     bit<32> multiplier = 0;
     bit<16> path = 0;
@@ -31,6 +33,7 @@ control Route(inout headers_t hdr,
         multiplier = seed | 1;
     }
 
+    @brief("per switch, against polarisation")
     table hash_settings {
         actions = {
             set_hash_seed;
@@ -54,6 +57,7 @@ control Route(inout headers_t hdr,
         meta.drop_reason = DropReason.ROUTE_DROP;
     }
 
+    @brief("routing; the input of the selector is a hash of the flow, and of the entropy when the class is sprayed")
     table ipv4_route {
         key = {
             hdr.ipv4.dst : lpm @name("dst");                 // 32 bits

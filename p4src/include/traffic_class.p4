@@ -20,6 +20,7 @@ control TrafficClass(in headers_t hdr,
         meta.mlfq = mlfq;
     }
 
+    @brief("per class: queue, path choice, trim eligibility; mlfq 0 off, 1 sender level, 2 in-switch demotion")
     table traffic_class {
         key = {
             hdr.ipv4.dscp : exact @name("dscp");             // 6 bits

@@ -22,7 +22,8 @@ control Trimming(inout headers_t hdr,
                  inout metadata_t meta,
                  inout standard_metadata_t standard_metadata) {
 
-    counter(PORTS, CounterType.packets_and_bytes) trimmed;   // TRIM of SAI
+    @brief("packets sent to the trim queue: TRIM of SAI")
+    counter(PORTS, CounterType.packets_and_bytes) trimmed;
 
     bit<16> keep_bytes = 0;
     bit<6>  keep_dscp = 0;
@@ -33,6 +34,7 @@ control Trimming(inout headers_t hdr,
         standard_metadata.priority = queue_index;
     }
 
+    @brief("SONiC SWITCH_TRIMMING; an entry of a host port gives DSCP_TRIMMED_LASTHOP, the default is for all others")
     table trimming {
         key = {
             meta.refused_port : exact @name("egress_port");  // 9 bits
