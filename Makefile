@@ -53,7 +53,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
   $(shell rm -f $(PROGRAM)/fabric.json)
 endif
 
-.PHONY: help setup build run sim experiments experiment report results p4-proto bench \
+.PHONY: help setup build run sim experiments experiment report results pages p4-proto bench \
   test test-build test-rust test-python test-ptf test-e2e lint clean
 
 help: ## this list, and the options
@@ -121,6 +121,10 @@ report: .venv/.study-installed build ## results/report: verdicts and figures of 
 
 results: .venv/.study-installed build ## docs/results: the same of the full sizes that have been run, to be committed
 	@$(EXPERIMENT) report --size full --markdown --out docs/results
+
+pages: build ## the tables of docs/architecture.md and the keys of docs/scenarios.md, made from P4 and models
+	@$(PYTHON) -m ebb_controller.reference
+	@$(PYTHON) -m ebb_experiments.reference > docs/scenarios.md.new && mv docs/scenarios.md.new docs/scenarios.md
 
 p4-proto: .venv/.run-installed ## generated Rust again, after a change of switch/p4-proto/proto or of finsy
 	@$(PYTHON) tools/protos.py --write

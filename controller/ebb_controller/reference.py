@@ -1,0 +1,89 @@
+"""The tables and counters of the P4 program, as Markdown made from its P4Info.
+
+`make pages` puts them into docs/architecture.md, between two marks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from finsy.proto import p4i
+
+from ebb_controller.controller import Program
+from ebb_controller.mechanisms import COUNTERS, MECHANISMS
+from ebb_controller.reconcile import ControllerError
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "architecture.md"
+PROGRAM = Program(ROOT / "build" / "fabric.p4info.txtpb", ROOT / "build" / "fabric.json")
+BEGIN, END = "<!-- tables: made by `make pages` -->\n", "<!-- /tables -->\n"
+
+
+def renewed(page: str, program: p4i.P4Info) -> str:
+    """A page with the tables and counters of this program between its marks."""
+    before, _begin, rest = page.partition(BEGIN)
+    _old, _end, after = rest.partition(END)
+    return "".join([before, BEGIN, *(f"{line}\n" for line in _lines(program)), END, after])
+
+
+def _lines(program: p4i.P4Info) -> Iterator[str]:
+    pages = {
+        table.name: f"{each.name.replace('_', '-')}.md"
+        for each in MECHANISMS
+        for table in each.tables
+    }
+    yield "| table | key | actions | meaning |"
+    yield "|---|---|---|---|"
+    for table in program.tables:
+        name = table.preamble.alias
+        page = pages.get(name, "")
+        shown = f"[`{name}`]({page})" if (PAGE.parent / page).is_file() else f"`{name}`"
+        yield f"| {shown} | {_keys(table)} | {_actions(table, program)} | {_brief(table)} |"
+    yield ""
+    yield "| counter of packets and bytes | by | meaning |"
+    yield "|---|---|---|"
+    for counter in program.counters:
+        name = counter.preamble.alias
+        index = COUNTERS[name].index if name in COUNTERS else "port"
+        yield f"| `{name}` | {index} | {_brief(counter)} |"
+
+
+def _keys(table: p4i.Table) -> str:
+    kinds = p4i.MatchField.MatchType
+    keys = [f"`{key.name}` {kinds.Name(key.match_type).lower()}" for key in table.match_fields]
+    return ", ".join(keys) or "none: the default action"
+
+
+def _actions(table: p4i.Table, program: p4i.P4Info) -> str:
+    """Actions of entries, with the width of each argument in bits."""
+    definitions = {action.preamble.id: action for action in program.actions}
+    selectors = {profile.preamble.id: profile.preamble.alias for profile in program.action_profiles}
+    shown = []
+    for reference in table.action_refs:
+        if reference.scope != p4i.ActionRef.DEFAULT_ONLY:
+            action = definitions[reference.id]
+            arguments = ", ".join(f"{each.name}:{each.bitwidth}" for each in action.params)
+            shown.append(f"`{action.preamble.alias}({arguments})`")
+    selector = selectors.get(table.implementation_id)
+    return ", ".join(shown) + (f"; members of the selector `{selector}`" if selector else "")
+
+
+def _brief(thing: p4i.Table | p4i.Counter) -> str:
+    return str(thing.preamble.doc.brief)
+
+
+def main() -> int:
+    """Writes the page, if it is another."""
+    try:
+        program = PROGRAM.check()
+    except ControllerError as error:
+        print(f"reference: {error}", file=sys.stderr)
+        return 1
+    PAGE.write_text(renewed(PAGE.read_text(), program))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
