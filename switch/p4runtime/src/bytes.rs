@@ -114,13 +114,9 @@ pub fn prefix_mask(prefix: usize, width: usize) -> Vec<u8> {
 
 /// Bits of `value` outside of `mask`: set where a masked value is not allowed to be.
 pub fn outside(value: &[u8], mask: &[u8]) -> Vec<u8> {
-    combine(value, mask, |v, m| v & !m)
-}
-
-fn combine(a: &[u8], b: &[u8], f: impl Fn(u8, u8) -> u8) -> Vec<u8> {
-    let width = 8 * a.len().max(b.len());
-    let bytes = padded(a, width).into_iter().zip(padded(b, width));
-    strip(&bytes.map(|(a, b)| f(a, b)).collect::<Vec<_>>()).to_vec()
+    let width = 8 * value.len().max(mask.len());
+    let bytes = padded(value, width).into_iter().zip(padded(mask, width));
+    strip(&bytes.map(|(v, m)| v & !m).collect::<Vec<_>>()).to_vec()
 }
 
 /// Order of canonical values as numbers.

@@ -131,6 +131,14 @@ impl Index {
         )))
     }
 
+    /// Whether a read may ask for this id, of which 0 selects all objects of the kind.
+    pub fn check_filter<T: Object>(&self, objects: &Objects<T>, id: u32) -> Result<()> {
+        match id {
+            0 => Ok(()),
+            id => self.find(objects, id).map(drop),
+        }
+    }
+
     pub fn direct_counter_of(&self, table: &config::Table) -> Option<&config::DirectCounter> {
         let mut ids = table.direct_resource_ids.iter();
         ids.find_map(|id| self.direct_counters.get(id))

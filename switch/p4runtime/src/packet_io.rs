@@ -37,7 +37,7 @@ pub fn packet_out_frame(
         };
         bits.push(&value.map_err(|e| e.at(place))?, width);
     }
-    let mut frame = bits.into_bytes();
+    let mut frame = bits.bytes;
     frame.extend_from_slice(&packet.payload);
     Ok(frame)
 }
@@ -87,10 +87,6 @@ impl Bits {
             }
             self.len += 1;
         }
-    }
-
-    fn into_bytes(self) -> Vec<u8> {
-        self.bytes
     }
 }
 

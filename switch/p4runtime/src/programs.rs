@@ -9,7 +9,7 @@ use ebb_pipeline::control::MatchKind;
 use ebb_pipeline::{ActionId, DigestId, Pipeline, Program};
 use prost::Message;
 
-use crate::entities::{Plans, match_kind, plans, register_type};
+use crate::entities::{Plans, action_of, match_kind, plans, register_type};
 use crate::error::{EntityError, Result};
 use crate::forwarding::lock;
 use crate::p4info::{Index, Object};
@@ -273,13 +273,7 @@ fn check_table(info: &Index, pipeline: &Pipeline, table: &config::Table) -> Resu
     }
     for reference in &table.action_refs {
         let action = info.action(reference.id)?;
-        let found = match has.profile {
-            Some(profile) => pipeline
-                .profile_action(profile, action.name())
-                .or_else(|_| pipeline.table_action(id, action.name()))?,
-            None => pipeline.table_action(id, action.name())?,
-        };
-        check_action(pipeline, action, found)?;
+        check_action(pipeline, action, action_of(pipeline, id, action.name())?)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The gRPC servers: one address for each device, and one for the fabric they are part of.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -106,10 +107,8 @@ impl Server {
         socket: &Path,
         fabric: Arc<dyn Fabric>,
     ) -> Result<Self, ServeError> {
-        let bound = PrivateSocket::bind(socket).map_err(|reason| ServeError::Bind {
-            address: socket.display().to_string(),
-            reason,
-        })?;
+        let bound = PrivateSocket::bind(socket);
+        let bound = bound.map_err(|reason| cannot_bind(socket.display(), reason))?;
         self.fabric = Some((bound, fabric));
         Ok(self)
     }
@@ -228,10 +227,17 @@ fn bind(address: SocketAddr) -> Result<Endpoint, ServeError> {
     listen().map_err(|reason| cannot_bind(address, reason))
 }
 
-fn cannot_bind(address: SocketAddr, reason: std::io::Error) -> ServeError {
+fn cannot_bind(address: impl Display, reason: std::io::Error) -> ServeError {
     ServeError::Bind {
         address: address.to_string(),
         reason,
+    }
+}
+
+fn failed(address: impl Display, source: tonic::transport::Error) -> ServeError {
+    ServeError::Serve {
+        address: address.to_string(),
+        source,
     }
 }
 
@@ -253,10 +259,7 @@ fn grpc(address: SocketAddr, tls: Option<&ServerTlsConfig>) -> Result<Grpc, Serv
         return Ok(plain_grpc());
     };
     let grpc = plain_grpc().tls_config(tls.clone());
-    grpc.map_err(|source| ServeError::Serve {
-        address: address.to_string(),
-        source,
-    })
+    grpc.map_err(|source| failed(address, source))
 }
 
 async fn serve_device(
@@ -283,10 +286,7 @@ async fn serve_device(
     let events = tokio::spawn(serve_events(host));
     let result = server.await;
     events.abort();
-    result.map_err(|source| ServeError::Serve {
-        address: address.to_string(),
-        source,
-    })
+    result.map_err(|source| failed(address, source))
 }
 
 async fn serve_fabric(
@@ -295,20 +295,13 @@ async fn serve_fabric(
     limits: Limits,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let fail = |reason| ServeError::Bind {
-        address: socket.path().display().to_string(),
-        reason,
-    };
-    let connections = incoming(
-        socket.listener().map_err(fail)?,
-        Connections::new(limits.connections),
-    );
+    let path = socket.path().display();
+    let listener = socket.listener();
+    let listener = listener.map_err(|reason| cannot_bind(&path, reason))?;
+    let connections = incoming(listener, Connections::new(limits.connections));
     plain_grpc()
         .add_service(Counted::new(FabricServer::new(service), limits.budget))
         .serve_with_incoming_shutdown(connections, stop)
         .await
-        .map_err(|source| ServeError::Serve {
-            address: socket.path().display().to_string(),
-            source,
-        })
+        .map_err(|source| failed(&path, source))
 }

@@ -322,9 +322,8 @@ pub fn read_members(
     filter: &p4::ActionProfileMember,
     out: &mut Vec<p4::Entity>,
 ) -> Result<()> {
-    if filter.action_profile_id != 0 {
-        ctx.info.action_profile(filter.action_profile_id)?;
-    }
+    let profiles = &ctx.info.action_profiles;
+    ctx.info.check_filter(profiles, filter.action_profile_id)?;
     for (profile, stored) in selected(&ctx.store.profiles, filter.action_profile_id) {
         for (id, action) in selected(&stored.members, filter.member_id) {
             out.push(entity(Kind::ActionProfileMember(p4::ActionProfileMember {
@@ -342,9 +341,8 @@ pub fn read_groups(
     filter: &p4::ActionProfileGroup,
     out: &mut Vec<p4::Entity>,
 ) -> Result<()> {
-    if filter.action_profile_id != 0 {
-        ctx.info.action_profile(filter.action_profile_id)?;
-    }
+    let profiles = &ctx.info.action_profiles;
+    ctx.info.check_filter(profiles, filter.action_profile_id)?;
     for (_, stored) in selected(&ctx.store.profiles, filter.action_profile_id) {
         for (_, group) in selected(&stored.groups, filter.group_id) {
             out.push(entity(Kind::ActionProfileGroup(group.clone())));
@@ -354,13 +352,9 @@ pub fn read_groups(
 }
 
 fn check_existence(change: Change, id: u32, exists: bool) -> Result<()> {
-    match (change, exists) {
-        (Change::Insert, _) if id == 0 => Err(EntityError::invalid("0 is no valid id")),
-        (Change::Insert, true) => Err(EntityError::already_exists("exists; use MODIFY")),
-        (Change::Modify | Change::Delete, false) => {
-            Err(EntityError::not_found("does not exist; insert it first"))
-        }
-        _ => Ok(()),
+    match (change, id) {
+        (Change::Insert, 0) => Err(EntityError::invalid("0 is no valid id")),
+        _ => change.check_existence(exists),
     }
 }
 

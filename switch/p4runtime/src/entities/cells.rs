@@ -9,6 +9,7 @@ use crate::bytes::{canonical, from_signed, strip, to_signed};
 use crate::entities::direct::{
     check_reset, checked_counter, checked_rates, meter_config, meter_counter_data, shown_counter,
 };
+use crate::entities::plan::meter_type;
 use crate::entities::{Change, Context, Kind, Position, entity};
 use crate::error::{EntityError, Result};
 use crate::p4info::{Index, Object};
@@ -39,9 +40,8 @@ pub fn read_counters(
     part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
 ) -> Result<bool> {
-    if filter.counter_id != 0 {
-        ctx.info.find(&ctx.info.counters, filter.counter_id)?;
-    }
+    ctx.info
+        .check_filter(&ctx.info.counters, filter.counter_id)?;
     let size = |counter: &config::Counter| counter.size;
     let selected = (filter.counter_id, filter.index);
     parts(
@@ -70,8 +70,7 @@ pub fn write_meter(ctx: &mut Context, change: Change, entry: &p4::MeterEntry) ->
     let place = |e: EntityError| e.at(format!("meter '{}'", meter.name()));
     let reset = entry.counter_data.as_ref();
     reset.map_or(Ok(()), check_reset).map_err(place)?;
-    let kind = meter.spec.as_ref();
-    let kind = kind.map_or_else(Default::default, config::MeterSpec::r#type);
+    let kind = meter_type(meter.spec.as_ref());
     let rates = entry.config.as_ref().map(|c| checked_rates(kind, c));
     let rates = rates.transpose().map_err(place)?;
     let id = ctx.pipeline.meter(meter.name())?;
@@ -91,9 +90,7 @@ pub fn read_meters(
     part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
 ) -> Result<bool> {
-    if filter.meter_id != 0 {
-        ctx.info.find(&ctx.info.meters, filter.meter_id)?;
-    }
+    ctx.info.check_filter(&ctx.info.meters, filter.meter_id)?;
     let size = |meter: &config::Meter| meter.size;
     let selected = (filter.meter_id, filter.index);
     parts(
@@ -149,9 +146,8 @@ pub fn read_registers(
     part: (&mut Position, usize),
     out: &mut Vec<p4::Entity>,
 ) -> Result<bool> {
-    if filter.register_id != 0 {
-        ctx.info.find(&ctx.info.registers, filter.register_id)?;
-    }
+    ctx.info
+        .check_filter(&ctx.info.registers, filter.register_id)?;
     let size = |register: &config::Register| register.size.into();
     let selected = (filter.register_id, filter.index);
     parts(
@@ -245,16 +241,11 @@ fn indices(index: Option<p4::Index>, size: i64) -> Result<Range<u64>> {
     let Some(p4::Index { index }) = index else {
         return Ok(0..size);
     };
+    let message = format!("index {index}; allowed: 0 to {}", size.saturating_sub(1));
     match u64::try_from(index) {
-        Err(_) => Err(EntityError::invalid(format!(
-            "index {index}; allowed: 0 to {}",
-            size.saturating_sub(1)
-        ))),
+        Err(_) => Err(EntityError::invalid(message)),
         Ok(index) if index < size => Ok(index..index + 1),
-        Ok(_) => Err(EntityError::out_of_range(format!(
-            "index {index}; allowed: 0 to {}",
-            size.saturating_sub(1)
-        ))),
+        Ok(_) => Err(EntityError::out_of_range(message)),
     }
 }
 

@@ -9,20 +9,15 @@ pub fn write(ctx: &mut Context, change: Change, entry: &p4::DigestEntry) -> Resu
     let digest = ctx.info.find(&ctx.info.digests, entry.digest_id)?;
     let place = |e: EntityError| e.at(format!("digest '{}'", digest.name()));
     let exists = ctx.store.digests.contains_key(&entry.digest_id);
-    match (change, exists) {
-        (Change::Insert, true) => Err(EntityError::already_exists("exists; use MODIFY")),
-        (Change::Modify | Change::Delete, false) => {
-            Err(EntityError::not_found("does not exist; insert it first"))
+    change.check_existence(exists).map_err(place)?;
+    match change {
+        Change::Delete => ctx.store.digests.remove(&entry.digest_id),
+        _ => {
+            let config = checked(entry).map_err(place)?;
+            ctx.store.digests.insert(entry.digest_id, config)
         }
-        (Change::Delete, true) => {
-            ctx.store.digests.remove(&entry.digest_id);
-            Ok(())
-        }
-        (Change::Insert | Change::Modify, _) => checked(entry).map(|config| {
-            ctx.store.digests.insert(entry.digest_id, config);
-        }),
-    }
-    .map_err(place)
+    };
+    Ok(())
 }
 
 fn checked(entry: &p4::DigestEntry) -> Result<p4::digest_entry::Config> {
@@ -36,9 +31,7 @@ fn checked(entry: &p4::DigestEntry) -> Result<p4::digest_entry::Config> {
 }
 
 pub fn read(ctx: &Context, filter: &p4::DigestEntry, out: &mut Vec<p4::Entity>) -> Result<()> {
-    if filter.digest_id != 0 {
-        ctx.info.find(&ctx.info.digests, filter.digest_id)?;
-    }
+    ctx.info.check_filter(&ctx.info.digests, filter.digest_id)?;
     for (id, config) in selected(&ctx.store.digests, filter.digest_id) {
         out.push(entity(Kind::DigestEntry(p4::DigestEntry {
             digest_id: id,

@@ -143,14 +143,15 @@ pub fn counter_data(
     Some(shown_counter(counter.spec.as_ref(), value))
 }
 
+fn not_negative(what: &str, value: i64) -> Result<u64> {
+    u64::try_from(value)
+        .map_err(|_| EntityError::out_of_range(format!("{what} {value}; allowed: 0 and above")))
+}
+
 pub fn checked_counter(data: &p4::CounterData) -> Result<CounterValue> {
-    let checked = |what: &str, value: i64| {
-        u64::try_from(value)
-            .map_err(|_| EntityError::out_of_range(format!("{what} {value}; allowed: 0 and above")))
-    };
     Ok(CounterValue {
-        packets: checked("packet_count", data.packet_count)?,
-        bytes: checked("byte_count", data.byte_count)?,
+        packets: not_negative("packet_count", data.packet_count)?,
+        bytes: not_negative("byte_count", data.byte_count)?,
     })
 }
 
@@ -194,10 +195,6 @@ fn checked_meter(plan: &TablePlan, given: Option<&p4::MeterConfig>) -> Result<Op
 /// for PIR >= CIR), or one with an excess burst (RFC 2697). With both rates and bursts the same a meter
 /// of two rates has two colours, as the type SINGLE_RATE_TWO_COLOR wants it.
 pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<MeterConfig> {
-    let checked = |what: &str, value: i64| {
-        u64::try_from(value)
-            .map_err(|_| EntityError::out_of_range(format!("{what} {value}; allowed: 0 and above")))
-    };
     let two_rates = kind == meter_spec::Type::TwoRateThreeColor;
     if !two_rates && (given.pir != given.cir || given.pburst != given.cburst) {
         return Err(EntityError::invalid(
@@ -218,12 +215,12 @@ pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<
         )));
     }
     Ok(MeterConfig {
-        cir: checked("cir", given.cir)?,
-        cburst: checked("cburst", given.cburst)?,
-        pir: checked("pir", given.pir)?,
-        pburst: checked("pburst", given.pburst)?,
+        cir: not_negative("cir", given.cir)?,
+        cburst: not_negative("cburst", given.cburst)?,
+        pir: not_negative("pir", given.pir)?,
+        pburst: not_negative("pburst", given.pburst)?,
         eburst: match excess {
-            true => Some(checked("eburst", given.eburst)?),
+            true => Some(not_negative("eburst", given.eburst)?),
             false => None,
         },
     })

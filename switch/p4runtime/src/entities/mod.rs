@@ -21,7 +21,7 @@ use ebb_units::Instant;
 
 pub use cells::register_type;
 pub use matching::match_kind;
-pub use plan::{Plans, TablePlan, plans};
+pub use plan::{Plans, TablePlan, action_of, plans};
 pub use restore::{restore, restore_updates};
 pub use table_read::idle_entry;
 pub use undo::write_all_or_nothing;
@@ -90,6 +90,17 @@ impl Change {
             _ => Err(EntityError::invalid(format!(
                 "{what} can only be MODIFY-ed, never inserted or deleted"
             ))),
+        }
+    }
+
+    /// What is inserted must not exist, all else must.
+    fn check_existence(self, exists: bool) -> Result<()> {
+        match (self, exists) {
+            (Change::Insert, true) => Err(EntityError::already_exists("exists; use MODIFY")),
+            (Change::Modify | Change::Delete, false) => {
+                Err(EntityError::not_found("does not exist; insert it first"))
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -165,4 +176,11 @@ fn selected<T>(
 
 fn entity(kind: Kind) -> p4::Entity {
     p4::Entity { entity: Some(kind) }
+}
+
+fn update(kind: p4::update::Type, entity: p4::Entity) -> p4::Update {
+    p4::Update {
+        r#type: kind as i32,
+        entity: Some(entity),
+    }
 }

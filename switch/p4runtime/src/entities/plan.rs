@@ -31,30 +31,36 @@ pub fn plans(info: &Index, pipeline: &Pipeline) -> Result<Plans> {
 
 fn plan(info: &Index, table: &config::Table, pipeline: &Pipeline) -> Result<TablePlan> {
     let id = pipeline.table(table.name())?;
-    let profile = pipeline.table_info(id).profile;
-    let meter = info.direct_meter_of(table).map(|m| {
-        let spec = m.spec.as_ref();
-        spec.map_or_else(Default::default, config::MeterSpec::r#type)
-    });
+    let meter = info.direct_meter_of(table);
     let action = |reference: &config::ActionRef| {
         let name = info.action(reference.id)?.name();
-        let action = match profile {
-            Some(profile) => pipeline
-                .profile_action(profile, name)
-                .or_else(|_| pipeline.table_action(id, name))?,
-            None => pipeline.table_action(id, name)?,
-        };
-        Ok((reference.id, action))
+        Ok((reference.id, action_of(pipeline, id, name)?))
     };
     Ok(TablePlan {
         id,
         needs_priority: needs_priority(&table.match_fields),
         has_counter: info.direct_counter_of(table).is_some(),
-        meter,
+        meter: meter.map(|m| meter_type(m.spec.as_ref())),
         actions: table
             .action_refs
             .iter()
             .map(action)
             .collect::<Result<_>>()?,
     })
+}
+
+/// An action of a table or, if it has one, of its profile.
+pub fn action_of(pipeline: &Pipeline, table: TableId, name: &str) -> Result<ActionId> {
+    let of_profile = match pipeline.table_info(table).profile {
+        Some(profile) => pipeline.profile_action(profile, name).ok(),
+        None => None,
+    };
+    match of_profile {
+        Some(action) => Ok(action),
+        None => Ok(pipeline.table_action(table, name)?),
+    }
+}
+
+pub fn meter_type(spec: Option<&config::MeterSpec>) -> config::meter_spec::Type {
+    spec.map_or_else(Default::default, config::MeterSpec::r#type)
 }

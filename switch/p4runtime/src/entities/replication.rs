@@ -62,7 +62,7 @@ pub fn read(
 fn write_group(ctx: &mut Context, change: Change, entry: &p4::MulticastGroupEntry) -> Result<()> {
     let id = checked_id(entry.multicast_group_id, MAX_GROUP)?;
     let exists = ctx.store.multicast_groups.contains_key(&id.into());
-    check_existence(change, exists)?;
+    change.check_existence(exists)?;
     if change == Change::Delete {
         ctx.pipeline.delete_multicast_group(id)?;
         ctx.store.multicast_groups.remove(&id.into());
@@ -85,7 +85,7 @@ fn write_group(ctx: &mut Context, change: Change, entry: &p4::MulticastGroupEntr
 fn write_session(ctx: &mut Context, change: Change, entry: &p4::CloneSessionEntry) -> Result<()> {
     let id = checked_id(entry.session_id, MAX_SESSION)?;
     let exists = ctx.store.clone_sessions.contains_key(&id.into());
-    check_existence(change, exists)?;
+    change.check_existence(exists)?;
     if change == Change::Delete {
         ctx.pipeline.delete_clone_session(id.into())?;
         ctx.store.clone_sessions.remove(&id.into());
@@ -127,16 +127,6 @@ fn checked_id(id: u32, max: u32) -> Result<u16> {
     match id {
         id if (1..=max).contains(&id) => Ok(id as u16),
         _ => Err(EntityError::invalid(format!("allowed: 1 to {max}"))),
-    }
-}
-
-fn check_existence(change: Change, exists: bool) -> Result<()> {
-    match (change, exists) {
-        (Change::Insert, true) => Err(EntityError::already_exists("exists; use MODIFY")),
-        (Change::Modify | Change::Delete, false) => {
-            Err(EntityError::not_found("does not exist; insert it first"))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -3,38 +3,34 @@
 use ebb_pipeline::Pipeline;
 use tonic::Code;
 
-use crate::entities::{Context, Kind, Position, entity, read, table_read, write};
+use crate::entities::{Context, Kind, Position, entity, read, table_read, update, write};
 use crate::error::Result;
 use crate::p4info::Object;
 use crate::proto::config;
 use crate::proto::p4;
-use crate::proto::p4::packet_replication_engine_entry::Type;
-use crate::proto::p4::update;
+use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
+use crate::proto::p4::update::Type;
 
 /// Updates in the order of their dependencies. Counters and registers are not among them.
 pub fn restore_updates(ctx: &mut Context) -> Result<Vec<p4::Update>> {
     let replication = |kind| {
         Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
     };
-    let insert = update::Type::Insert;
     let everything = [
-        (insert, Kind::ActionProfileMember(Default::default())),
-        (insert, Kind::ActionProfileGroup(Default::default())),
-        (insert, Kind::TableEntry(Default::default())),
-        (update::Type::Modify, Kind::MeterEntry(Default::default())),
+        (Type::Insert, Kind::ActionProfileMember(Default::default())),
+        (Type::Insert, Kind::ActionProfileGroup(Default::default())),
+        (Type::Insert, Kind::TableEntry(Default::default())),
+        (Type::Modify, Kind::MeterEntry(Default::default())),
         (
-            insert,
-            replication(Type::MulticastGroupEntry(Default::default())),
+            Type::Insert,
+            replication(Replication::MulticastGroupEntry(Default::default())),
         ),
         (
-            insert,
-            replication(Type::CloneSessionEntry(Default::default())),
+            Type::Insert,
+            replication(Replication::CloneSessionEntry(Default::default())),
         ),
-        (insert, Kind::DigestEntry(Default::default())),
-        (
-            update::Type::Modify,
-            Kind::ValueSetEntry(Default::default()),
-        ),
+        (Type::Insert, Kind::DigestEntry(Default::default())),
+        (Type::Modify, Kind::ValueSetEntry(Default::default())),
     ];
     let mut out = deletions(ctx)?;
     for (kind, filter) in everything {
@@ -55,17 +51,10 @@ pub fn restore_updates(ctx: &mut Context) -> Result<Vec<p4::Update>> {
         whole.counter_data = None;
         // As the program has it: nothing to say.
         if whole.action.is_some() || whole.meter_config.is_some() {
-            out.push(with(update::Type::Modify, entity(Kind::TableEntry(whole))));
+            out.push(update(Type::Modify, entity(Kind::TableEntry(whole))));
         }
     }
     Ok(out)
-}
-
-fn with(kind: update::Type, entity: p4::Entity) -> p4::Update {
-    p4::Update {
-        r#type: kind as i32,
-        entity: Some(entity),
-    }
 }
 
 /// Deletions of entries that the program brings and somebody has deleted: the new program may bring
@@ -84,7 +73,7 @@ fn deletions(ctx: &Context) -> Result<Vec<p4::Update>> {
             let (key, priority) = (&view.entry.key, view.entry.priority);
             if ctx.pipeline.find_entry(plan.id, key, priority).is_err() {
                 let entry = table_read::key_entry(ctx, table, &view)?;
-                out.push(with(update::Type::Delete, entity(Kind::TableEntry(entry))));
+                out.push(update(Type::Delete, entity(Kind::TableEntry(entry))));
             }
         }
     }
@@ -92,7 +81,7 @@ fn deletions(ctx: &Context) -> Result<Vec<p4::Update>> {
 }
 
 /// How an entity is to be written; `None`: there is nothing to say of it.
-fn restored(ctx: &mut Context, kind: update::Type, found: p4::Entity) -> Option<p4::Update> {
+fn restored(ctx: &mut Context, kind: Type, found: p4::Entity) -> Option<p4::Update> {
     match found.entity? {
         Kind::TableEntry(entry) => {
             let mut whole = table_read::snapshot(ctx, &entry)?;
@@ -100,34 +89,25 @@ fn restored(ctx: &mut Context, kind: update::Type, found: p4::Entity) -> Option<
             // The program brings its const entries itself, but not their meters.
             match (entry.is_const, &whole.meter_config) {
                 (true, None) => None,
-                (true, Some(_)) => {
-                    let whole = entity(Kind::TableEntry(whole));
-                    Some(with(update::Type::Modify, whole))
-                }
-                (false, _) => Some(with(kind, entity(Kind::TableEntry(whole)))),
+                (true, Some(_)) => Some(update(Type::Modify, entity(Kind::TableEntry(whole)))),
+                (false, _) => Some(update(kind, entity(Kind::TableEntry(whole)))),
             }
         }
         Kind::MeterEntry(meter) if meter.config.is_none() => None,
-        other => Some(with(kind, entity(other))),
+        other => Some(update(kind, entity(other))),
     }
 }
 
 /// An entry that the new program brings itself is changed to what it was, and one that it does not
 /// bring need not be deleted.
-pub fn restore(ctx: &mut Context, update: &p4::Update) -> Result<()> {
-    match write(ctx, update) {
-        Err(error) if error.code == Code::AlreadyExists => {
-            let modify = p4::Update {
-                r#type: update::Type::Modify as i32,
-                entity: update.entity.clone(),
-            };
+pub fn restore(ctx: &mut Context, change: &p4::Update) -> Result<()> {
+    match (write(ctx, change), change.r#type()) {
+        (Err(error), _) if error.code == Code::AlreadyExists => {
+            let mut modify = change.clone();
+            modify.set_type(Type::Modify);
             write(ctx, &modify)
         }
-        Err(error) if error.code == Code::NotFound && is_deletion(update) => Ok(()),
-        result => result,
+        (Err(error), Type::Delete) if error.code == Code::NotFound => Ok(()),
+        (result, _) => result,
     }
-}
-
-fn is_deletion(update: &p4::Update) -> bool {
-    update.r#type() == update::Type::Delete
 }

@@ -7,11 +7,11 @@
 
 use tonic::Code;
 
-use crate::entities::{Context, Kind, Position, entity, read, table_read, write};
+use crate::entities::{Context, Kind, Position, entity, read, table_read, update, write};
 use crate::error::{EntityError, Result};
 use crate::proto::p4;
-use crate::proto::p4::packet_replication_engine_entry::Type;
-use crate::proto::p4::update;
+use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
+use crate::proto::p4::update::Type;
 
 /// Cells that are remembered beyond one for each update: a counter of a million cells, once.
 const MOST_KEPT: usize = 1 << 20;
@@ -60,22 +60,14 @@ fn inverse(ctx: &mut Context, change: &p4::Update) -> Vec<p4::Update> {
     let Some(whole) = change.entity.as_ref() else {
         return Vec::new();
     };
-    let with = |kind: update::Type, entity: p4::Entity| p4::Update {
-        r#type: kind as i32,
-        entity: Some(entity),
+    let back = match change.r#type() {
+        Type::Insert => return vec![update(Type::Delete, whole.clone())],
+        Type::Modify => Type::Modify,
+        Type::Delete => Type::Insert,
+        Type::Unspecified => return Vec::new(),
     };
-    match change.r#type() {
-        update::Type::Insert => vec![with(update::Type::Delete, whole.clone())],
-        update::Type::Modify => {
-            let modify = |e| with(update::Type::Modify, e);
-            present(ctx, whole).into_iter().map(modify).collect()
-        }
-        update::Type::Delete => {
-            let insert = |e| with(update::Type::Insert, e);
-            present(ctx, whole).into_iter().map(insert).collect()
-        }
-        update::Type::Unspecified => Vec::new(),
-    }
+    let present = present(ctx, whole).into_iter();
+    present.map(|entity| update(back, entity)).collect()
 }
 
 /// What a write of this entity would change, as it is now.
@@ -84,19 +76,16 @@ fn present(ctx: &mut Context, of: &p4::Entity) -> Vec<p4::Entity> {
         return Vec::new();
     };
     if let Kind::TableEntry(entry) = kind {
-        let before = table_read::snapshot(ctx, entry);
-        return before
-            .map(|e| entity(Kind::TableEntry(e)))
-            .into_iter()
-            .collect();
+        let before = table_read::snapshot(ctx, entry).into_iter();
+        return before.map(|e| entity(Kind::TableEntry(e))).collect();
     }
     // Id 0 would select everything, and no write has it.
     let id = match kind {
         Kind::ActionProfileMember(e) => e.member_id,
         Kind::ActionProfileGroup(e) => e.group_id,
         Kind::PacketReplicationEngineEntry(e) => match &e.r#type {
-            Some(Type::MulticastGroupEntry(group)) => group.multicast_group_id,
-            Some(Type::CloneSessionEntry(session)) => session.session_id,
+            Some(Replication::MulticastGroupEntry(group)) => group.multicast_group_id,
+            Some(Replication::CloneSessionEntry(session)) => session.session_id,
             None => 0,
         },
         Kind::CounterEntry(e) => e.counter_id,

@@ -43,9 +43,8 @@ pub fn write(ctx: &mut Context, change: Change, entry: &p4::ValueSetEntry) -> Re
 }
 
 pub fn read(ctx: &Context, filter: &p4::ValueSetEntry, out: &mut Vec<p4::Entity>) -> Result<()> {
-    if filter.value_set_id != 0 {
-        ctx.info.find(&ctx.info.value_sets, filter.value_set_id)?;
-    }
+    ctx.info
+        .check_filter(&ctx.info.value_sets, filter.value_set_id)?;
     for (id, _) in selected(&ctx.info.value_sets, filter.value_set_id) {
         let members = ctx.store.value_sets.get(&id).cloned();
         out.push(entity(Kind::ValueSetEntry(p4::ValueSetEntry {
