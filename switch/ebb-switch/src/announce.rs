@@ -1,10 +1,11 @@
-//! Who may connect, said at the start.
+//! Tells at the start who may connect.
 
 use std::net::SocketAddr;
 
 use crate::settings::Settings;
 
-/// What the services of a switch do for whoever gets in is in docs/security.md.
+/// Tells it in the log, as a warning if somebody on another machine may do everything. docs/security.md says what
+/// that is.
 pub fn tell(settings: &Settings) {
     let addresses: Vec<_> = settings
         .switches

@@ -1,4 +1,4 @@
-//! From settings to a network on interfaces and bound gRPC addresses. Everything that can be wrong
+//! Makes a network on interfaces and bound gRPC addresses from the settings. Everything that can be wrong
 //! with the settings or the machine comes out here, before the first packet.
 
 use std::collections::BTreeMap;
@@ -25,12 +25,12 @@ const RINGS_BYTES: usize = 128 << 20;
 /// 100,000 per second.
 const RING_BYTES: RangeInclusive<usize> = 1 << 20..=8 << 20;
 
-/// Everything that is ready to run.
+/// What is ready to run.
 pub struct Built {
     pub driver: Driver,
-    /// Addresses in the order of the switches.
+    /// It has the addresses in the order of the switches.
     pub server: Server,
-    /// Ports on interfaces, of all switches.
+    /// The ports of all switches that are on interfaces: switch, port, name of the interface.
     pub interfaces: Vec<(NodeId, u16, String)>,
 }
 
@@ -126,7 +126,7 @@ fn reception(io: FrameIo, ports: usize) -> Reception {
     }
 }
 
-/// What the fabric service tells: links inside first, then those to hosts.
+/// The network as the fabric service tells it: links inside first, then those to hosts.
 fn layout(settings: &Settings) -> Layout {
     let at = |(switch, port): PortAt| LinkEnd {
         node: Node::Switch(switch),
@@ -159,8 +159,8 @@ fn layout(settings: &Settings) -> Layout {
     }
 }
 
-/// Ports on interfaces are captured by the name of the interface, others by that which it would have
-/// in Mininet.
+/// The names of captures: that of the interface for a port on one, that which it would have in Mininet for
+/// others.
 fn capture_names(settings: &Settings) -> impl Iterator<Item = (PortAt, String)> {
     let inner = settings.links.iter().flatten().map(|(switch, port)| {
         let name = &settings.switches[*switch].name;

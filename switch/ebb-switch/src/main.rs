@@ -62,7 +62,7 @@ fn run_switch(options: &Options) -> anyhow::Result<()> {
     run::run(built, options.report)
 }
 
-/// The code generator logs at level info all the code it makes.
+/// Without what the code generator logs at level info: all the code that it makes.
 fn log_filter(level: LogLevel) -> tracing_subscriber::EnvFilter {
     let directives = match level {
         LogLevel::Trace | LogLevel::Debug => level.as_str().to_owned(),
@@ -71,7 +71,7 @@ fn log_filter(level: LogLevel) -> tracing_subscriber::EnvFilter {
     tracing_subscriber::EnvFilter::new(directives)
 }
 
-/// To stderr, or to a file with the suffix that BMv2 gives it.
+/// The log goes to stderr, or to a file with the suffix that BMv2 gives it.
 fn start_log(options: &Options) -> anyhow::Result<()> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(log_filter(options.log_level))

@@ -221,7 +221,7 @@ fn without_separator(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsStr
 /// Where packets that are traced come in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TracePoint {
-    /// `None`: any.
+    /// Name of the switch; none: any.
     pub switch: Option<String>,
     pub port: Option<u16>,
 }

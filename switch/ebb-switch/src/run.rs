@@ -17,7 +17,7 @@ use crate::build::Built;
 use crate::options::ReportFormat;
 use crate::watch::{watch_idle_entries, watch_ports};
 
-/// The packets have a thread of their own; the gRPC servers share this one.
+/// Runs until a signal comes. Packets have a thread of their own; the gRPC servers share this one.
 pub fn run(built: Built, report: ReportFormat) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

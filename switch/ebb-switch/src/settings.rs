@@ -20,7 +20,7 @@ pub struct SwitchSettings {
     pub device_id: u64,
     pub grpc_server_addr: SocketAddr,
     pub program: Option<PathBuf>,
-    /// With it, controllers find the program installed.
+    /// P4Info of the program. With it, controllers find the program installed.
     pub p4info: Option<PathBuf>,
     pub traffic_manager: TrafficManagerConfig,
     pub interfaces: Vec<(u16, String)>,
@@ -45,17 +45,17 @@ pub struct Settings {
     pub fabric_socket: Option<PathBuf>,
     /// The folder for captures that somebody asks the fabric service for.
     pub captures: PathBuf,
-    /// No native code for programs.
+    /// Programs are interpreted instead of compiled to native code.
     pub interpreted: bool,
     /// For all gRPC servers; `None`: without TLS.
     pub tls: Option<TlsFiles>,
     /// Packets that come in here are printed.
     pub trace: Vec<TracePoint>,
-    /// At most so many on each switch.
+    /// How many packets each switch prints at most.
     pub trace_packets: u64,
-    /// So many bytes of each packet are logged.
+    /// How many bytes of each packet are logged. 0: packets are not logged.
     pub dump_packet_data: usize,
-    /// The longest request of a client.
+    /// Length of the longest request that is taken.
     pub max_message_bytes: usize,
 }
 
@@ -171,7 +171,7 @@ impl SwitchSettings {
     }
 }
 
-/// The options ask for all files that they need.
+/// The files of TLS, if it is asked for: the options want all of them or none.
 fn tls_files(options: &Options) -> Option<TlsFiles> {
     Some(TlsFiles {
         certificate: options.grpc_server_cert.clone()?,

@@ -25,11 +25,12 @@ pub fn print(switch: &mut Switch, points: &[TracePoint], packets: u64) {
 }
 
 fn watch(switch: &mut Switch, ports: BTreeSet<u16>, packets: u64) {
-    // It is the first, so that there is room.
+    // It is the first watch of the switch, so there is room for it.
     switch.watch(Watch {
         ports,
         packets,
-        // Whole visits, since the threads of a fabric print at the same time. Without a reader it ends.
+        // The threads of a fabric print at the same time, so each visit is written as a whole. A watch without a
+        // reader ends.
         sink: Box::new(|visit| {
             let mut out = std::io::stdout().lock();
             write!(out, "{visit}").and_then(|()| out.flush()).is_ok()
@@ -37,7 +38,7 @@ fn watch(switch: &mut Switch, ports: BTreeSet<u16>, packets: u64) {
     });
 }
 
-/// Logs so many bytes of each packet that comes in and that leaves, in BMv2's words.
+/// Logs the first `bytes` bytes of each packet that comes in and of each that leaves, in BMv2's words. 0: none.
 pub fn dump(switch: &mut Switch, bytes: usize) {
     if bytes == 0 {
         return;
@@ -68,7 +69,7 @@ pub fn dump(switch: &mut Switch, bytes: usize) {
     });
 }
 
-/// That all places are on switches of this process.
+/// Checks that all places are on switches of this process.
 pub fn check<'a>(
     points: &[TracePoint],
     switches: impl Iterator<Item = &'a str> + Clone,

@@ -15,23 +15,23 @@ use tonic::Status;
 
 use crate::proto::p4::ReadResponse;
 
-/// Parts that wait as they are: 20 MB or so.
+/// Parts of an answer that wait as messages, which take about 20 MB.
 const UNPACKED: usize = 128;
-/// What waits encoded, of all answers together: ten million entries.
+/// Bytes that wait encoded in all answers of a device together, enough for ten million entries.
 const PACKED_BYTES: usize = 512 << 20;
 
-/// How much the answers of a device take that clients have not fetched.
+/// How many bytes of a device's answers wait encoded for their clients.
 #[derive(Debug, Default)]
 pub struct Waiting(AtomicUsize);
 
-/// Some of it, for as long as it waits.
+/// The bytes of one part, which are counted for as long as it waits.
 struct Share {
     bytes: usize,
     of: Arc<Waiting>,
 }
 
 impl Share {
-    /// Reads are done one after the other, so nobody else adds to it between look and addition.
+    /// Reads are done one after the other, so nobody else adds bytes between this addition and the check.
     fn take(of: &Arc<Waiting>, bytes: usize) -> Result<Self, Status> {
         let before = of.0.fetch_add(bytes, Ordering::Relaxed);
         let share = Self {
@@ -82,7 +82,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// And what the client gets.
+    /// An answer, and the stream of responses that the client gets.
     pub fn new(
         all: Arc<Waiting>,
     ) -> (
@@ -110,7 +110,7 @@ impl Answer {
         self.send(Ok(part))
     }
 
-    /// Ends it.
+    /// Ends the answer with an error.
     pub fn fail(self, status: Status) {
         // Nobody may be listening any more.
         let _ = self.send(Err(status));

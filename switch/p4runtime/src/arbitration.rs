@@ -40,9 +40,9 @@ struct Role {
     /// Highest election id ever seen; outlives the stream that brought it.
     highest: Option<u128>,
     config: Option<Any>,
-    /// The same; without one everything is allowed.
+    /// The same, decoded. None: the role may do everything.
     parsed: Option<RoleConfig>,
-    /// As the client wrote it.
+    /// The role as the last client to join it wrote it; notices repeat it.
     given: Option<p4::Role>,
 }
 

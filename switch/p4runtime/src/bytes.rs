@@ -23,7 +23,7 @@ pub fn canonical(bytes: &[u8], width: usize) -> Result<Vec<u8>> {
     Ok(value.to_vec())
 }
 
-/// Without leading zero bytes.
+/// The value without leading zero bytes; zero keeps one.
 pub fn strip(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|b| **b == 0).count();
     match bytes.len() {
@@ -32,7 +32,7 @@ pub fn strip(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// From the shortest two's complement, or a longer one, to `width` bits of it (spec, "Bytestrings").
+/// A number in two's complement of any length, as the lowest `width` bits of it (spec, "Bytestrings").
 pub fn from_signed(bytes: &[u8], width: usize) -> Result<Vec<u8>> {
     let Some(first) = bytes.first() else {
         return canonical(bytes, width);
@@ -61,7 +61,7 @@ pub fn from_signed(bytes: &[u8], width: usize) -> Result<Vec<u8>> {
         .collect())
 }
 
-/// The shortest two's complement of `width` bits.
+/// The value of `width` bits as the shortest two's complement that means the same.
 pub fn to_signed(bytes: &[u8], width: usize) -> Vec<u8> {
     let mut value = padded(bytes, width);
     let sign = width.max(1) - 1;
@@ -119,12 +119,12 @@ pub fn outside(value: &[u8], mask: &[u8]) -> Vec<u8> {
     strip(&bytes.map(|(v, m)| v & !m).collect::<Vec<_>>()).to_vec()
 }
 
-/// Order of canonical values as numbers.
+/// The order of two canonical values as numbers.
 pub fn compare(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
     a.len().cmp(&b.len()).then_with(|| a.cmp(b))
 }
 
-/// The value, if it fits.
+/// The value as a number; `None` if it has more than 64 bits.
 pub fn to_u64(bytes: &[u8]) -> Option<u64> {
     let bytes = strip(bytes);
     if bytes.len() > 8 {

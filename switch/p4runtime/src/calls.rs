@@ -21,10 +21,10 @@ use crate::connections::Connection;
 
 /// The only call whose client sends more than one message.
 const STREAM: &str = "/p4.v1.P4Runtime/StreamChannel";
-/// Before each message: whether it is compressed, and its length.
+/// What precedes each message in gRPC: a byte that says whether it is compressed, and its length in 4 bytes.
 const PREFIX_BYTES: usize = 5;
 
-/// Bytes of requests of all calls of a server.
+/// How many bytes the requests of all calls of a server may take together.
 pub struct Budget {
     held: AtomicUsize,
     limit: usize,
@@ -122,7 +122,7 @@ impl Call {
         }
     }
 
-    /// All but so many bytes.
+    /// Gives back what the call holds, but for `rest` bytes.
     fn release(&self, rest: usize) {
         let held = self.held.swap(rest, Ordering::Relaxed);
         self.budget.held.fetch_sub(held - rest, Ordering::Relaxed);
@@ -147,8 +147,8 @@ struct Boundaries {
 }
 
 impl Boundaries {
-    /// How many of the last bytes, since the stream began, are of a message that is not complete, if one
-    /// has become complete.
+    /// The next bytes of the stream have come. If they complete a message: how many of them belong to the
+    /// next one, which is not complete.
     fn advance(&mut self, mut bytes: &[u8]) -> Option<usize> {
         let mut rest = None;
         while !bytes.is_empty() {
@@ -176,7 +176,7 @@ impl Boundaries {
     }
 }
 
-/// The body of a request.
+/// The body of a request, whose bytes count while they are kept.
 struct Counting {
     body: Body,
     call: Arc<Call>,
@@ -217,7 +217,7 @@ impl HttpBody for Counting {
     }
 }
 
-/// The body of an answer.
+/// The body of an answer, which keeps its call alive until it is sent.
 struct Holding {
     body: Body,
     _call: Arc<Call>,

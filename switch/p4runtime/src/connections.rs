@@ -24,9 +24,9 @@ use crate::forwarding::lock;
 
 /// How long a connection may be open before its first call: handshakes take milliseconds.
 pub const FIRST_CALL: Duration = Duration::from_secs(10);
-/// How long nothing is accepted after it has failed for want of file descriptors or memory.
+/// How long nothing is accepted after an attempt that failed for want of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
-/// What happens many times in an attack is told so often.
+/// The shortest time between two warnings: in an attack their causes come many times a second.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 pub struct Connections {
@@ -42,7 +42,7 @@ struct Open {
     told: Option<Instant>,
 }
 
-/// One of them, as its calls know it.
+/// One connection, as its calls know it.
 pub struct Connection {
     number: u64,
     close: Notify,
@@ -134,7 +134,7 @@ impl Connections {
 }
 
 impl Open {
-    /// Whether there was one without a call.
+    /// Closes the connection that has been without a call for longest. False: all have calls.
     fn close_longest_idle(&mut self) -> bool {
         let idle = self.by_number.values();
         let idle = idle.filter_map(|c| Some((c.idle_since()?, c.number)));
@@ -162,7 +162,7 @@ pub struct Served<Io> {
     io: Io,
     connection: Arc<Connection>,
     all: Arc<Connections>,
-    /// `None` when it has come.
+    /// Ready when the connection is to be closed; `None` once it has been.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -241,7 +241,7 @@ impl Listen for TcpListener {
 
     async fn next(&self) -> io::Result<TcpStream> {
         let (stream, _) = self.accept().await?;
-        // Only slower without it.
+        // Without it the connection is only slower.
         let _ = stream.set_nodelay(true);
         Ok(stream)
     }
@@ -276,7 +276,7 @@ async fn accept_all<L: Listen>(
                     return;
                 }
             }
-            // That one client has gone, or may not.
+            // This one client has gone, or may not connect.
             Err(error)
                 if matches!(
                     error.kind(),

@@ -45,9 +45,9 @@ pub struct Lateness {
 
 /// Which packets are to be traced.
 pub struct TraceRequest {
-    /// Those that come in here; none: everywhere.
+    /// Packets that come in at these ports; none: at any port.
     pub ports: BTreeSet<u16>,
-    /// At most so many.
+    /// How many packets are traced before the trace ends.
     pub packets: u64,
 }
 

@@ -43,10 +43,11 @@ struct Learner {
     config: Config,
     buffer: Vec<Values>,
     buffer_bytes: usize,
+    /// When the first of the buffer came; `None`: it is empty.
     oldest: Option<Instant>,
     sent: VecDeque<Sent>,
     sent_bytes: usize,
-    /// What is in the buffer or in a list that was sent.
+    /// The digests in the buffer and in lists that wait for their acknowledgement, which are not sent again.
     known: HashSet<Values>,
 }
 
@@ -107,7 +108,7 @@ impl Digests {
         self.learners.values().filter_map(Learner::deadline).min()
     }
 
-    /// Another pipeline.
+    /// Another pipeline was installed: what waits is of the old one.
     pub fn clear(&mut self) {
         self.learners.clear();
     }
@@ -159,7 +160,7 @@ impl Learner {
     }
 }
 
-/// With what keeping it takes.
+/// How many bytes the values take in memory, about.
 fn size(values: &Values) -> usize {
     values.iter().map(|v| v.len() + 32).sum()
 }
@@ -168,7 +169,7 @@ fn nanos(ns: i64) -> Duration {
     Duration::from_nanos(ns.max(0) as u64)
 }
 
-/// Types may nest so deep and have so many parts; no P4 program comes near.
+/// How deep the type of a digest may nest and how many parts it may have; no P4 program comes near.
 const MAX_DEPTH: usize = 64;
 const MAX_PARTS: usize = 1 << 16;
 

@@ -61,8 +61,8 @@ impl EntityError {
     }
 }
 
-/// The status of a Write or Read: OK if every element was, else UNKNOWN with one detail for each. So many
-/// elements more were left alone.
+/// The status of a Write or Read: OK if every element succeeded, else UNKNOWN with one detail for each.
+/// `left_alone` is how many more elements there were, which were not tried.
 pub fn batch_status(
     results: &[Result<()>],
     elements: &str,

@@ -34,7 +34,7 @@ impl Forwarding {
         Ok(Self::new(programs.load(config)?, cookie))
     }
 
-    /// With nothing written to it.
+    /// A config of a program, to which nothing is written yet.
     pub fn new(loaded: Arc<Loaded>, cookie: Option<Cookie>) -> Self {
         let pipeline = Pipeline::new(loaded.program.clone());
         let store = Store::new(&loaded.info);

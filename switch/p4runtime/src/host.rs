@@ -20,7 +20,7 @@ use crate::proto::p4::stream_message_response::Update;
 use crate::proto::p4::{PacketIn, StreamMessageResponse, Uint128};
 use crate::role::Rights;
 
-/// Open at once, with a role or not yet.
+/// How many streams of a device may be open at once, whether they have a role yet or not.
 const MAX_STREAMS: usize = 1024;
 
 pub struct Host {
@@ -28,7 +28,7 @@ pub struct Host {
     pub programs: Arc<Programs>,
     pub configs: Mutex<Configs>,
     pub digests: Mutex<Digests>,
-    /// Their lists may be due earlier now.
+    /// Wakes whoever waits for lists of digests: they may be due earlier now.
     pub digests_configured: Notify,
     /// Answers to reads that nobody has fetched yet.
     pub answers: Arc<Waiting>,
@@ -76,8 +76,8 @@ impl Host {
         Ok(arbiter.rights(role))
     }
 
-    /// Waits until the device may be changed by the primary of a role. Whoever is not it does not wait, and
-    /// keeps no memory meanwhile.
+    /// Waits until the device may be changed by the primary of a role. A request of somebody else is refused at
+    /// once, so that it keeps no memory while it waits.
     pub async fn enter(
         &self,
         role: &str,
@@ -150,7 +150,7 @@ impl Host {
         Ok(())
     }
 
-    /// DigestEntries of this config were written.
+    /// DigestEntries of this config were written: they hold from now on, if it is in force.
     pub fn configure_digests(&self, forwarding: &Arc<Forwarding>) {
         let committed = lock(&self.configs).committed.clone();
         if committed.is_some_and(|c| Arc::ptr_eq(&c, forwarding)) {
@@ -160,7 +160,7 @@ impl Host {
         }
     }
 
-    /// A new StreamChannel: its name, and what is to be sent on it.
+    /// Opens a StreamChannel: its id, and what is to be sent on it.
     pub fn open_stream(
         &self,
     ) -> Result<
@@ -197,7 +197,7 @@ impl Host {
         self.notify(notices);
     }
 
-    /// The server is stopping.
+    /// Ends all streams, because the server is stopping.
     pub fn close_all(&self) {
         let mut streams = lock(&self.streams);
         streams.closed = true;
@@ -244,7 +244,7 @@ impl Host {
         }
     }
 
-    /// To the primary of every role that has something to do with an object of the P4Info.
+    /// Sends a message to the primary of every role that has something to do with an object of the P4Info.
     pub fn send_about(&self, id: u32, update: Update) {
         let primaries = lock(&self.arbiter).primaries(|config| config.has(id));
         for stream in primaries {
@@ -252,7 +252,7 @@ impl Host {
         }
     }
 
-    /// To the primary of every role that wants it.
+    /// Sends a packet to the primary of every role that wants it.
     pub fn send_packet(&self, packet: PacketIn) {
         let primaries = lock(&self.arbiter).primaries(|config| config.wants(&packet));
         for stream in primaries {
@@ -260,7 +260,7 @@ impl Host {
         }
     }
 
-    /// Whether the message was taken.
+    /// Sends a message on a stream. False: the stream is gone, or its mailbox full.
     pub fn send(&self, stream: StreamId, update: Update) -> bool {
         let streams = lock(&self.streams);
         let Some(mailbox) = streams.open.get(&stream) else {
@@ -280,7 +280,7 @@ impl Host {
     }
 }
 
-/// Kept out of messages that are not understood.
+/// The name of a message's type, without the address in front of it.
 pub fn type_of(any: &Any) -> &str {
     any.type_url.rsplit('/').next().unwrap_or_default()
 }

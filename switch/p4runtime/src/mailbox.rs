@@ -17,9 +17,9 @@ pub type Outgoing = Result<StreamMessageResponse, Status>;
 /// Messages that wait for a slow controller. Beyond this, packets and digests are dropped; a
 /// controller that misses an arbitration notice would be wrong about its rights, so its stream ends.
 const MESSAGES: usize = 4096;
-/// Room for the error that ends the stream.
+/// Messages that there is room for beyond that: the error that ends the stream.
 const LAST_WORD: usize = 1;
-/// The same in bytes. A single message may be larger.
+/// How many bytes may wait. A single message may be larger.
 const BYTES: usize = 16 << 20;
 
 pub struct Mailbox {
@@ -35,7 +35,7 @@ pub enum Refused {
 }
 
 impl Mailbox {
-    /// And what the controller gets.
+    /// A mailbox, and the stream of messages that its controller gets.
     pub fn new() -> (Self, impl Stream<Item = Outgoing> + Send + Unpin) {
         let (sender, receiver) = mpsc::channel(MESSAGES + LAST_WORD);
         let waiting = Arc::new(AtomicUsize::new(0));

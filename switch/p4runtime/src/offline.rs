@@ -9,7 +9,7 @@ use crate::forwarding::Forwarding;
 use crate::programs::Programs;
 use crate::proto::p4;
 
-/// Entries that a part of a read has: few, so that reads have several.
+/// How many entities a part of a read has: few, so that reads have several parts.
 const PART: usize = 3;
 
 pub struct Offline(Forwarding);
@@ -33,7 +33,7 @@ impl Offline {
         self.on(|ctx| entities::write_all_or_nothing(ctx, updates))
     }
 
-    /// Part by part, as a request is answered.
+    /// Reads part by part, as a request is answered.
     pub fn read(&self, filter: &p4::Entity) -> Result<Vec<p4::Entity>> {
         self.on(|ctx| {
             let (mut at, mut found) = (Position::default(), Vec::new());
@@ -46,7 +46,7 @@ impl Offline {
         })?
     }
 
-    /// What makes another config with the same program the same, but for counters and registers.
+    /// The updates that bring another config of the same program to this state, but for counters and registers.
     pub fn updates(&self) -> Result<Vec<p4::Update>> {
         self.on(entities::restore_updates)?
     }

@@ -68,7 +68,7 @@ pub struct Index {
     pub packet_in: Option<config::ControllerPacketMetadata>,
     pub packet_out: Option<config::ControllerPacketMetadata>,
     pub types: config::P4TypeInfo,
-    /// Kind and name of every id.
+    /// Kind and name of the object with each id.
     kinds: BTreeMap<u32, (&'static str, String)>,
 }
 
@@ -187,7 +187,7 @@ impl Index {
     }
 }
 
-/// As wide as fields of the pipeline may be. 0: a translated type that is a string.
+/// The most bits of a field, as in the pipeline. A field with 0 bits is of a translated type that is a string.
 const MAX_BITS: i32 = 1 << 16;
 
 fn check_widths<'a>(what: &str, widths: impl Iterator<Item = (&'a String, i32)>) -> Result<()> {
@@ -242,7 +242,7 @@ fn objects<T: Object + Clone>(
     Ok(map)
 }
 
-/// The objects there are; the nearest ids when there are many.
+/// The objects that there are, or those with the nearest ids if there are many.
 fn alternatives<T: Object>(objects: &Objects<T>, id: u32) -> String {
     let mut near: Vec<_> = objects.values().collect();
     if near.is_empty() {

@@ -67,7 +67,7 @@ pub fn packet_in(
     })
 }
 
-/// Fields one after the other, most significant bit first.
+/// A header that is made of fields one after the other, most significant bit first.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,

@@ -22,7 +22,7 @@ pub struct PrivateSocket {
 }
 
 impl PrivateSocket {
-    /// A socket of a process that has ended without removing it is replaced.
+    /// Makes the socket. One that a process has left behind at its end is replaced.
     pub fn bind(path: &Path) -> io::Result<Self> {
         let length = path.as_os_str().len();
         if length > MAX_PATH_BYTES {
@@ -56,7 +56,7 @@ impl PrivateSocket {
     }
 }
 
-/// The file of that name itself, not what a symbolic link leads to.
+/// Whether the file of that name itself, not what a symbolic link leads to, is a socket.
 fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
 }

@@ -18,7 +18,7 @@ use crate::proto::p4::ForwardingPipelineConfig;
 
 /// A P4Info and a device configuration that belong together. Nothing in it changes.
 pub struct Loaded {
-    /// Without cookie, which is not the program's.
+    /// The config without its cookie, which is not the program's.
     pub config: ForwardingPipelineConfig,
     pub info: Index,
     /// The P4Info's ids of the pipeline's digests.
@@ -27,7 +27,7 @@ pub struct Loaded {
     pub plans: Plans,
 }
 
-/// What is loaded in any switch of the server. What no switch has any more goes.
+/// The programs of all switches of a server. One that no switch has any more is forgotten.
 #[derive(Default)]
 pub struct Programs {
     interpreted: bool,
@@ -174,7 +174,7 @@ fn complete_widths(info: &mut Index, pipeline: &Pipeline) {
     }
 }
 
-/// What the P4Info promises must be in the program: P4Info and JSON of one compilation.
+/// Whether the program has what the P4Info promises, as it does if both are of one compilation.
 fn check(info: &Index, pipeline: &Pipeline) -> Result<()> {
     let missing = |kind: &str, name: &str, why: &dyn std::fmt::Display| {
         EntityError::invalid(format!(
@@ -209,7 +209,7 @@ fn check(info: &Index, pipeline: &Pipeline) -> Result<()> {
     })
 }
 
-/// Cells that the P4Info promises, and registers of its width.
+/// Whether arrays have the cells that the P4Info promises, and registers its width.
 fn check_arrays(info: &Index, pipeline: &Pipeline) -> Result<()> {
     let enough = |kind: &str, name: &str, promised: i64, there: u64| match promised > there as i64 {
         false => Ok(()),

@@ -1,4 +1,4 @@
-//! Words of a client in the errors that it gets: errors travel in headers, whose size is limited.
+//! Words of a client in the errors that it gets. Errors travel in headers, whose size is limited.
 
 use std::borrow::Cow;
 

@@ -15,7 +15,7 @@ pub const TYPE: &str = "stratum.P4RoleConfig";
 
 #[derive(Clone, PartialEq, Message)]
 pub struct RoleConfig {
-    /// Only this role may write these objects of the P4Info, of all roles with a config.
+    /// Objects of the P4Info that no other role with a config may write.
     #[prost(uint32, repeated, tag = "1")]
     pub exclusive_p4_ids: Vec<u32>,
     /// Objects that this role may write beside others.
@@ -39,7 +39,7 @@ pub struct PacketFilter {
 }
 
 impl RoleConfig {
-    /// `None` is full access.
+    /// Decodes `role.config`. `None`: there is none, so the role has full access.
     pub fn parse(config: Option<&Any>) -> Result<Option<Self>, Status> {
         let Some(any) = config else { return Ok(None) };
         if type_of(any) != TYPE {
@@ -78,7 +78,7 @@ impl RoleConfig {
 pub struct Rights {
     /// `None`: full access.
     own: Option<RoleConfig>,
-    /// Exclusively other roles'.
+    /// Objects that belong to other roles exclusively.
     others: Vec<u32>,
 }
 
@@ -90,7 +90,7 @@ impl Rights {
         }
     }
 
-    /// All that there is.
+    /// Whether the role may do everything.
     pub fn is_full(&self) -> bool {
         self.own.is_none() && self.others.is_empty()
     }
@@ -114,7 +114,7 @@ impl Rights {
     }
 }
 
-/// The P4Info's id of what an entity is an entry of. 0 is all of a kind.
+/// The id of the object of the P4Info that an entity belongs to. 0: all objects of its kind.
 fn p4_id(entity: &p4::Entity) -> Option<u32> {
     let of_table = |entry: &Option<p4::TableEntry>| entry.as_ref().map_or(0, |e| e.table_id);
     Some(match entity.entity.as_ref()? {

@@ -30,22 +30,24 @@ use crate::stream::serve_events;
 use crate::tls::{TlsError, TlsFiles};
 use crate::{service, trace, traffic};
 
-/// A program of the size of the largest known takes a few megabytes, a batch of 1000 updates 60 KB.
+/// The longest message that is taken by default. The largest known program takes a few megabytes, a batch of
+/// 1000 updates 60 KB.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
-/// Bytes of requests at once of all clients, in messages of that size.
+/// What the requests of all clients may take at once, as a number of the longest messages.
 const MESSAGES_AT_ONCE: usize = 4;
 /// The most connections of one address.
 const MAX_CONNECTIONS: usize = 128;
-/// The least for which it makes sense to serve at all.
+/// The least limit of connections, however few file descriptors the process may have.
 const MIN_CONNECTIONS: usize = 8;
-/// A batch of 500 updates is about 30 KB; it should not wait for the window.
+/// Window of one stream, in bytes. A batch of 500 updates is about 30 KB; it should not wait for the window.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// Window of all streams of a connection, in bytes. The HTTP/2 library ends a connection
 /// (`too_many_data_frames`) on which small messages wait whose sizes, each taken as 256 bytes short
 /// of itself, add up to half of this: with the window of one stream a burst of 3,500 packet-outs
 /// did it.
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// A controller that vanished without a word must not stay primary for long.
+/// How often a connection is asked whether its peer is there, and how long that may take to answer: a controller
+/// that has vanished without a word must not stay primary for long.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long open calls may take to end when the server stops.
 const DRAIN: Duration = Duration::from_millis(500);

@@ -24,17 +24,18 @@ use crate::stream::serve_controller;
 
 /// The version of the API that the descriptors are of.
 const API_VERSION: &str = "1.5.0";
-/// Updates of a batch that no packet comes between: 0.2 ms or so.
+/// How many updates of a batch are done between two packets, in about 0.2 ms.
 const UPDATES_BETWEEN_PACKETS: usize = 100;
-/// Such parts that the switch has before it has answered the first: each answer takes two threads to
-/// wake up, which on a busy machine is long.
+/// How many of these parts the switch is given before it has answered the first: each answer takes two threads
+/// that wake up, which on a busy machine is long.
 const PARTS_AHEAD: usize = 4;
-/// The same of a read.
+/// How many entries of a read are looked up between two packets.
 const ENTRIES_BETWEEN_PACKETS: usize = 200;
 /// Elements of a Read that fail before the others are left alone: the error is to reach the client, and
 /// clients limit its size.
 const FAILED_FILTERS: usize = 100;
-/// Clients accept messages of 4 MiB unless told otherwise.
+/// How long a response to a Read becomes before the next one begins: clients accept messages of 4 MiB unless told
+/// otherwise.
 const READ_CHUNK_BYTES: usize = 1 << 20;
 
 type BoxStream<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -278,7 +279,7 @@ impl P4Runtime for Service {
     }
 }
 
-/// A number that no value of the enum has: of a newer client, or of one that is wrong.
+/// The error for a number that no value of an enum has, from a newer client or from one that is wrong.
 fn unknown_value((field, value): (&str, i32), allowed: &str) -> Status {
     Status::invalid_argument(format!("{field} {value}; allowed: {allowed}"))
 }
@@ -317,7 +318,7 @@ async fn read_entities(
     batch_status(&results, "requests", filters.len() - results.len())
 }
 
-/// What comes of some elements of a Read between two packets.
+/// What is read between two packets.
 struct ReadPart {
     found: Vec<p4::Entity>,
     /// What became of the elements that are done.

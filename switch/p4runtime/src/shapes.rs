@@ -10,12 +10,12 @@ use std::sync::LazyLock;
 use ebb_p4_proto::DESCRIPTORS;
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 
-/// What any message may take.
+/// How many bytes in memory any message may take.
 const FLOOR_BYTES: usize = 4 << 20;
-/// Bytes in memory for a byte on the wire. Updates of table entries take 10 to 15, reads of single cells 25 to
-/// 33.
+/// How many bytes in memory a message may take beyond that for each of its bytes on the wire. Updates of table
+/// entries take 10 to 15, reads of single cells 25 to 33.
 const FACTOR: usize = 32;
-/// As deep as prost decodes.
+/// How deep messages may nest: as deep as prost decodes.
 const MAX_DEPTH: usize = 100;
 /// What a `Vec`, a `String` or a `BTreeMap` takes beside its content.
 const HEADER_BYTES: usize = 24;

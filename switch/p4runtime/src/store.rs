@@ -9,7 +9,7 @@ use ebb_pipeline::EntryId;
 use crate::p4info::Index;
 use crate::proto::p4;
 
-/// What the data plane has no use for.
+/// Fields of an entry that the data plane has no use for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
     pub controller_metadata: u64,
@@ -17,7 +17,7 @@ pub struct Notes {
     pub idle_timeout_ns: i64,
 }
 
-/// What is stored of an entry.
+/// What is stored of an entry beside what the pipeline has.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extra {
     pub notes: Notes,

@@ -1,5 +1,5 @@
-//! StreamChannel: arbitration, packet-out and digest acknowledgements in; notices, packet-in,
-//! digests and idle timeouts out.
+//! StreamChannel, on which controllers send arbitration, packets and acknowledgements of digests, and are sent
+//! notices, packets, digests and idle timeouts.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +23,7 @@ use crate::proto::p4::stream_message_request::Update as Request;
 use crate::proto::p4::stream_message_response::Update;
 use crate::quote::short;
 
-/// Events that wait for this task; the switch counts what does not fit.
+/// How many events of a switch may wait; the switch counts what does not fit.
 const EVENT_BUFFER: usize = 4096;
 
 /// Serves what one controller sends, until its stream ends.
@@ -43,7 +43,7 @@ pub async fn serve_controller(
     host.close_stream(id, error).await;
 }
 
-/// An error ends the stream.
+/// Does what one message asks for. An error ends the stream.
 pub async fn handle(
     host: &Arc<Host>,
     id: StreamId,
@@ -209,7 +209,7 @@ pub async fn handle_event(host: &Host, event: Event) {
     }
 }
 
-/// Those that are due.
+/// Sends the lists of digests that are due.
 pub fn send_digest_lists(host: &Host) {
     let committed = lock(&host.configs).committed.clone();
     let Some(forwarding) = committed else { return };
@@ -234,7 +234,7 @@ fn digest_list(forwarding: &Forwarding, list: List) -> p4::DigestList {
     }
 }
 
-/// What the spec wants in notifications: the wall clock, whatever clock the switch has.
+/// The time of notifications, in ns: the wall clock, as the spec wants it, whatever clock the switch has.
 fn since_epoch_ns() -> i64 {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
     elapsed.map_or(0, |d| d.as_nanos() as i64)

@@ -6,7 +6,7 @@ use tonic::transport::{Certificate, Identity, Server, ServerTlsConfig};
 
 use crate::connections::FIRST_CALL;
 
-/// Files in PEM.
+/// The files that TLS needs, all of them in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The server's certificate, with the chain to its root if there is one.
@@ -53,7 +53,7 @@ impl TlsFiles {
             let authority = read("certificate of the authority", path, "CERTIFICATE")?;
             config = config.client_ca_root(Certificate::from_pem(authority));
         }
-        // Only a server looks into them.
+        // Nobody looks into the files before a server is made with them.
         let tried = Server::builder().tls_config(config.clone());
         match tried {
             Ok(_) => Ok(config),
@@ -66,7 +66,7 @@ impl TlsFiles {
     }
 }
 
-/// The outer ones only say that there was an error.
+/// The error that caused all others, which only say that there was one.
 fn innermost(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => innermost(source),

@@ -14,7 +14,7 @@ use crate::host::Host;
 use crate::proto::trace as proto;
 use crate::proto::trace::trace_server::Trace;
 
-/// Visits that wait for a slow client.
+/// How many visits may wait for a slow client.
 const BUFFER: usize = 1024;
 
 pub struct Service {

@@ -17,6 +17,7 @@ use crate::host::Host;
 use crate::proto::tm;
 use crate::proto::tm::traffic_manager_server::TrafficManager;
 
+/// The shortest time between two samples of a client.
 const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 pub struct Service {
@@ -112,7 +113,7 @@ impl TrafficManager for Service {
     }
 }
 
-/// JSON by its first character, else TOML.
+/// A configuration that begins as JSON is read as such, any other as TOML.
 fn parse_config(text: &str) -> Result<TrafficManagerConfig, Status> {
     let parsed = match text.trim_start().starts_with('{') {
         true => serde_json::from_str(text).map_err(|e| e.to_string()),

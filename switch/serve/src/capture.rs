@@ -22,7 +22,7 @@ pub fn to_files(stem: PathBuf, epoch_ns: u64) -> OpenSink {
 struct Capture {
     received: PcapWriter<SharedFile>,
     sent: PcapWriter<SharedFile>,
-    /// The files under the writers, which have no way to flush them.
+    /// The files of both writers, which have no way to flush them.
     files: Vec<SharedFile>,
     epoch_ns: u64,
     dirty: bool,
@@ -97,8 +97,8 @@ impl FrameSink for Capture {
     }
 }
 
-/// A file that was not there: others may have put a link of that name where this process may write and
-/// they may not.
+/// Makes a file in place of the one of that name: others may have put a link there, to a file that this process may
+/// write and they may not.
 pub fn create_anew(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -107,7 +107,7 @@ pub fn create_anew(path: &Path) -> io::Result<File> {
     File::create_new(path)
 }
 
-/// `s1-eth1` and `s1-eth1.pcap` are both a stem.
+/// The file of one direction. `s1-eth1` and `s1-eth1.pcap` are both the stem of `s1-eth1_in.pcap`.
 fn file_of(stem: &Path, direction: Direction) -> PathBuf {
     let stem = match stem.extension() {
         Some(extension) if extension == "pcap" => stem.with_extension(""),

@@ -13,9 +13,9 @@ use crate::capture;
 /// A network of the engine, from the server's threads.
 pub struct EngineFabric {
     pub layout: Layout,
-    /// The switches of the layout.
+    /// The switches of the layout, in the same order.
     pub switches: Vec<NodeId>,
-    /// The ends of the links of the layout.
+    /// The ends of the links of the layout, in the same order.
     pub links: Vec<[NodePort; 2]>,
     /// The folder for captures.
     pub captures: PathBuf,

@@ -1,4 +1,4 @@
-//! Actions: the arguments by parameter id, to arguments in order, and back (spec, "Action
+//! Actions: clients give arguments by parameter id, the pipeline takes them in order (spec, "Action
 //! Specification").
 
 use ebb_pipeline::control::{ActionCall, ControlError};
@@ -19,8 +19,8 @@ pub enum Use {
     Default,
 }
 
-/// Checks an action against the ones a table has. Returns it for the pipeline, whose action `find`
-/// knows.
+/// Checks an action against those that a table has, and returns it for the pipeline; `find` knows the
+/// pipeline's number of an action.
 pub fn decode_action(
     info: &Index,
     names: &mut Names,

@@ -17,7 +17,7 @@ use crate::proto::p4;
 use crate::proto::p4::action_profile_group::member::WatchKind;
 use crate::store::Profile;
 
-/// Bounds what one wrong digit can cost in memory.
+/// The largest weight of a member: it bounds what one wrong digit can cost in memory.
 const MAX_WEIGHT: i32 = 4096;
 
 pub fn write_member(
@@ -225,7 +225,7 @@ impl Semantics {
     }
 }
 
-/// `max_size` 0: what the P4Info says.
+/// Checks the size of a group against `max_size`, or against what the P4Info says if that is 0.
 pub fn check_size(
     profile: &config::ActionProfile,
     semantics: Semantics,

@@ -22,7 +22,7 @@ pub fn write_counter(ctx: &mut Context, change: Change, entry: &p4::CounterEntry
     let counter = ctx.info.find(&ctx.info.counters, entry.counter_id)?;
     let place = |e: EntityError| e.at(format!("counter '{}'", counter.name()));
     let cells = indices(entry.index, counter.size).map_err(place)?;
-    // Unset: not modified.
+    // Without data nothing is modified.
     let Some(data) = &entry.data else {
         return Ok(());
     };

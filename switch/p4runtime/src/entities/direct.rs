@@ -14,7 +14,8 @@ use crate::proto::config::counter_spec::Unit;
 use crate::proto::config::meter_spec;
 use crate::proto::p4;
 
-/// What is asked of direct resources must be possible before anything is changed.
+/// Whether the table has the direct resources that the entry sets, and can take their values. It is asked before
+/// anything is changed.
 pub fn check(plan: &TablePlan, entry: &p4::TableEntry) -> Result<()> {
     let fail = |what: &str| Err(EntityError::invalid(what.to_owned()));
     if entry.counter_data.is_some() && !plan.has_counter {
@@ -36,8 +37,8 @@ pub fn check(plan: &TablePlan, entry: &p4::TableEntry) -> Result<()> {
     Ok(())
 }
 
-/// What is unset resets a meter and leaves counters alone (spec, "Direct Resources"). `None`: the
-/// default entry.
+/// Sets the direct resources of an entry, or with `None` of the default entry. An entry that says nothing of them
+/// resets a meter and leaves counters alone (spec, "Direct Resources").
 pub fn set(
     ctx: &mut Context,
     plan: &TablePlan,
@@ -68,7 +69,7 @@ pub fn write_counter(
     let (table, plan, id) = locate(ctx, entry.table_entry.as_ref())?;
     let mut set = || {
         require(plan.has_counter, "counter")?;
-        // Unset: not modified.
+        // Without data nothing is modified.
         if let Some(data) = &entry.data {
             let value = checked_counter(data)?;
             ctx.pipeline.set_entry_counter(plan.id, id, value)?;
@@ -191,9 +192,9 @@ fn checked_meter(plan: &TablePlan, given: Option<&p4::MeterConfig>) -> Result<Op
     checked_rates(plan.meter.unwrap_or_default(), given).map(Some)
 }
 
-/// By the type of the meter (spec, "MeterEntry & DirectMeterEntry"): two rates (RFC 2698, which is
-/// for PIR >= CIR), or one with an excess burst (RFC 2697). With both rates and bursts the same a meter
-/// of two rates has two colours, as the type SINGLE_RATE_TWO_COLOR wants it.
+/// What a configuration must be for the type of its meter (spec, "MeterEntry & DirectMeterEntry"): two rates
+/// (RFC 2698, which is for PIR >= CIR), or one with an excess burst (RFC 2697). If both rates and both bursts are
+/// the same, a meter of two rates has two colours, as the type SINGLE_RATE_TWO_COLOR wants it.
 pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<MeterConfig> {
     let two_rates = kind == meter_spec::Type::TwoRateThreeColor;
     if !two_rates && (given.pir != given.cir || given.pburst != given.cburst) {
@@ -226,7 +227,7 @@ pub fn checked_rates(kind: meter_spec::Type, given: &p4::MeterConfig) -> Result<
     })
 }
 
-/// As it was written: [`checked_rates`] keeps all values within `i64`.
+/// The configuration as it was written: [`checked_rates`] keeps all values within `i64`.
 pub fn meter_config(config: MeterConfig) -> p4::MeterConfig {
     p4::MeterConfig {
         cir: config.cir as i64,

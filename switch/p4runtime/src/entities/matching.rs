@@ -1,5 +1,5 @@
-//! Match keys: from P4Runtime's list of fields, "don't care" left out, to one key per field of the
-//! table, and back (spec, "Match Format").
+//! Match keys: P4Runtime lists fields and leaves "don't care" out, the pipeline has one key for each field of
+//! the table (spec, "Match Format").
 
 use ebb_pipeline::control::{MatchKey, MatchKind};
 

@@ -74,7 +74,7 @@ impl Position {
     }
 }
 
-/// The type of an update, checked.
+/// The type of an update, one of those that there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Insert,
@@ -83,7 +83,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// For things that exist as long as the program does.
+    /// Refuses all but MODIFY, for things that exist as long as the program does.
     fn only_modify(self, what: &str) -> Result<()> {
         match self {
             Change::Modify => Ok(()),
@@ -134,8 +134,8 @@ pub fn write(ctx: &mut Context, update: &p4::Update) -> Result<()> {
     }
 }
 
-/// Entities that a request entity selects: of tables and arrays about `limit`, from a position on.
-/// True when there are no more.
+/// Adds the entities that an entity of a request selects to `out`: of tables and arrays about `limit` (the second
+/// of `part`), from a position on (the first), which moves. True when there are no more.
 pub fn read(
     ctx: &mut Context,
     entity: &p4::Entity,
@@ -164,7 +164,7 @@ fn no_externs() -> EntityError {
     EntityError::unimplemented("v1model has no externs beyond those with an entity of their own")
 }
 
-/// Ids are unsigned; 0 means all of them when reading.
+/// The object with this id, or all objects for id 0, as it means in reads.
 fn selected<T>(
     all: &std::collections::BTreeMap<u32, T>,
     id: u32,

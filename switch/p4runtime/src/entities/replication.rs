@@ -130,7 +130,7 @@ fn checked_id(id: u32, max: u32) -> Result<u16> {
     }
 }
 
-/// Ports are canonical afterwards, in the kind of field that the client used.
+/// Checks replicas, and makes their ports canonical in the kind of field that the client used.
 fn checked_replicas(replicas: &mut [p4::Replica]) -> Result<Vec<ProtectedReplica>> {
     let mut seen = HashSet::new();
     let mut check = |port: u16, instance: u32| {
@@ -176,7 +176,7 @@ fn checked_port(port: Option<&mut PortKind>) -> Result<u16> {
     }
 }
 
-/// The port is canonical afterwards.
+/// Checks a port and makes it canonical.
 fn checked_number(port: &mut Vec<u8>) -> Result<u16> {
     *port = bytes::canonical(port, 32)?;
     in_range(bytes::to_u64(port).unwrap_or(u64::MAX))

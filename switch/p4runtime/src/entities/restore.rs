@@ -11,7 +11,7 @@ use crate::proto::p4;
 use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
 use crate::proto::p4::update::Type;
 
-/// Updates in the order of their dependencies. Counters and registers are not among them.
+/// The updates, what others depend on first. Counters and registers are not among them.
 pub fn restore_updates(ctx: &mut Context) -> Result<Vec<p4::Update>> {
     let replication = |kind| {
         Kind::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type: Some(kind) })
@@ -49,7 +49,7 @@ pub fn restore_updates(ctx: &mut Context) -> Result<Vec<p4::Update>> {
         };
         let mut whole = table_read::snapshot(ctx, &default).unwrap_or(default);
         whole.counter_data = None;
-        // As the program has it: nothing to say.
+        // Of a default entry that is as the program has it there is nothing to say.
         if whole.action.is_some() || whole.meter_config.is_some() {
             out.push(update(Type::Modify, entity(Kind::TableEntry(whole))));
         }

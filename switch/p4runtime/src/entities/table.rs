@@ -237,7 +237,7 @@ fn notes(table: &config::Table, entry: &p4::TableEntry) -> Result<Notes> {
     })
 }
 
-/// In the words of this API.
+/// The pipeline's error in the words of P4Runtime.
 pub fn entry_error(error: ControlError) -> EntityError {
     match error {
         ControlError::AlreadyExists { .. } => {

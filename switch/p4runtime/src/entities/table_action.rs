@@ -72,7 +72,7 @@ pub fn decode_table_action(
     Ok((action, None))
 }
 
-/// The pipeline's number of an action that the P4Info allows.
+/// Looks actions of a table up for the pipeline.
 fn known(plan: &TablePlan) -> impl Fn(&config::Action) -> Result<ActionId, ControlError> {
     |action| {
         let found = plan.actions.get(&action.id()).copied();

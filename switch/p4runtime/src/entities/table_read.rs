@@ -17,6 +17,7 @@ use crate::proto::config::table::IdleTimeoutBehavior;
 use crate::proto::p4;
 use crate::proto::p4::table_action::Type;
 
+/// How many entries a part of a read looks at for each that it may return.
 const LOOKED_AT_PER_FOUND: usize = 5;
 
 /// Reads on from `position`, about `limit` entries. True when there are no more.
@@ -194,7 +195,7 @@ fn table_entry(
     Ok(out)
 }
 
-/// Those that are asked for.
+/// Adds the direct resources that the filter asks for. `entry` `None`: those of the default entry.
 fn resources(
     ctx: &Context,
     table: &config::Table,

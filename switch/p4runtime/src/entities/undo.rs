@@ -13,7 +13,8 @@ use crate::proto::p4;
 use crate::proto::p4::packet_replication_engine_entry::Type as Replication;
 use crate::proto::p4::update::Type;
 
-/// Cells that are remembered beyond one for each update: a counter of a million cells, once.
+/// How many cells are remembered beyond one for each update. It is enough to set all of a counter with a million
+/// cells once.
 const MOST_KEPT: usize = 1 << 20;
 
 /// The results of all updates. After one that failed, none is in force.
@@ -70,7 +71,7 @@ fn inverse(ctx: &mut Context, change: &p4::Update) -> Vec<p4::Update> {
     present.map(|entity| update(back, entity)).collect()
 }
 
-/// What a write of this entity would change, as it is now.
+/// The entities that a write of this one would change, as they are now.
 fn present(ctx: &mut Context, of: &p4::Entity) -> Vec<p4::Entity> {
     let Some(kind) = &of.entity else {
         return Vec::new();

@@ -48,7 +48,7 @@ fn own_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The two files: what the switch receives, what it sends.
+/// The two files of a capture: what the switch receives, and what it sends.
 pub fn files(stem: &Path) -> [String; 2] {
     ["in", "out"].map(|direction| format!("{}_{direction}{SUFFIX}", stem.display()))
 }

@@ -19,7 +19,7 @@ use crate::proto::fabric::LinkState;
 pub struct Layout {
     /// In the order of the devices that the server serves.
     pub switches: Vec<SwitchInfo>,
-    /// Names.
+    /// The names of the hosts.
     pub hosts: Vec<String>,
     pub links: Vec<[LinkEnd; 2]>,
 }
@@ -57,8 +57,8 @@ pub trait Fabric: Send + Sync + 'static {
     /// Sets the states of a link: of the direction from its first end, and from its second.
     async fn set_link(&self, link: usize, states: [LinkState; 2]) -> Result<(), Status>;
     async fn restart_switch(&self, switch: usize) -> Result<(), Status>;
-    /// Into `{stem}_in.pcap` and `{stem}_out.pcap`. Ports without a link are for the implementation to
-    /// refuse, and files that cannot be written.
+    /// Starts a capture into `{stem}_in.pcap` and `{stem}_out.pcap`. It is for the implementation to refuse ports
+    /// without a link, and files that cannot be written.
     async fn start_capture(&self, switch: usize, port: u16, stem: PathBuf) -> Result<(), Status>;
     async fn stop_capture(&self, switch: usize, port: u16) -> Result<(), Status>;
 }

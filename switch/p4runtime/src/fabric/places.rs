@@ -1,4 +1,4 @@
-//! From texts to places: "s1:3", "s1", "h3".
+//! What people write for a place, such as "s1:3", "s1" or "h3", and the place that they mean.
 
 use std::fmt::Display;
 
@@ -81,7 +81,7 @@ impl Layout {
         }
     }
 
-    /// A switch port: named, or the one that leads to the other place.
+    /// A switch and its port, which `at` names or which leads from there to `toward`.
     pub(super) fn switch_port(&self, at: &str, toward: &str) -> Result<(usize, u16), Status> {
         let place = self.place(at)?;
         let Node::Switch(switch) = place.node else {
@@ -157,7 +157,7 @@ impl Layout {
     }
 }
 
-/// A list for people.
+/// A list for people, cut where it would be too long.
 fn some<T: Display>(names: impl IntoIterator<Item = T>) -> String {
     let mut names = names.into_iter();
     let shown: Vec<_> = names

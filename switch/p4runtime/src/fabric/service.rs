@@ -1,4 +1,4 @@
-//! The gRPC service: from requests to places and values that are right.
+//! The gRPC service, which checks the places and values of requests.
 
 use std::sync::Arc;
 
