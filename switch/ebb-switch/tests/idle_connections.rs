@@ -45,7 +45,7 @@ impl Switch {
         Ok(P4RuntimeClient::new(channel))
     }
 
-    /// In hundredths of a second, user and system (proc(5), fields 14 and 15).
+    /// The processor time that it has used, in hundredths of a second, user and system (proc(5), fields 14 and 15).
     fn processor_time(&self) -> u64 {
         let path = format!("/proc/{}/stat", self.process.id());
         let stat = std::fs::read_to_string(path).expect("it runs");
@@ -94,7 +94,7 @@ async fn silent_connections_leave_room_and_the_processor_to_others() {
     let next = tokio::time::timeout(Duration::from_millis(10), stream.message()).await;
     assert!(next.is_err(), "the stream ended: {next:?}");
     assert!(switch.open_files() < FILES, "{}", switch.open_files());
-    // A quarter of a second's worth of processor time in one that spins.
+    // A process that spins would use more than a quarter of a second of processor time.
     let before = switch.processor_time();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let used = switch.processor_time() - before;

@@ -30,7 +30,7 @@ async fn a_packet_is_in_the_log_and_the_log_in_a_new_file() {
     let name = format!("ebb-log-test-{}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
-    // Somebody else's link in a folder for all is not followed.
+    // A link that somebody else has put into a folder for all is not followed.
     let precious = folder.join("precious");
     std::fs::write(&precious, "mine").expect("written");
     std::os::unix::fs::symlink(&precious, folder.join("s1.txt")).expect("a link");

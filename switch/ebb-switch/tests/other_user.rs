@@ -86,7 +86,7 @@ fn another_user_gets_no_answer() {
     let fabric = Fabric::start();
     let refused = first_bytes_as_nobody(&fabric.socket).expect_err("refused");
     assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
-    // Even if somebody has opened the file for all.
+    // The peer is refused even if somebody has opened the file for all.
     let all = Permissions::from_mode(0o777);
     std::fs::set_permissions(&fabric.socket, all).expect("changed");
     match first_bytes_as_nobody(&fabric.socket) {

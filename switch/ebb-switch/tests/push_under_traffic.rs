@@ -24,14 +24,14 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// 5000 frames per second.
+/// The time between two frames: 5000 come per second.
 const GAP: Duration = Duration::from_micros(200);
 const PAYLOAD: usize = 200;
-/// After the last frame was sent, as much as nothing comes any more.
+/// How long nothing comes, once the last frame was sent, until the frames that have come are all.
 const SILENCE: Duration = Duration::from_millis(500);
-/// Frames that pass while pushes go on.
+/// How many frames pass while pushes go on.
 const ENOUGH: u64 = 1000;
-/// More than may wait while a busy machine does something else.
+/// Room for more than may wait while a busy machine does something else.
 const BUFFER_BYTES: usize = 16 << 20;
 const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
 
@@ -169,7 +169,7 @@ fn a_push_that_is_refused_loses_no_frame_and_one_that_is_not_counts_them() {
 
 type Counts = (u64, u64);
 
-/// Sent and received while pushes are refused, and while pushes are accepted.
+/// How many frames were sent and received while pushes were refused, and while they were accepted.
 fn under_traffic(spaces: &Namespaces, program: &p4::ForwardingPipelineConfig) -> (Counts, Counts) {
     let push = |action: Action, config: p4::ForwardingPipelineConfig| {
         p4::SetForwardingPipelineConfigRequest {

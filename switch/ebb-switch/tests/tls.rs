@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Until then a connection must have made a call.
+/// How long a connection may take until its first call.
 const FIRST_CALL: Duration = Duration::from_secs(10);
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -73,7 +73,7 @@ struct Switch {
 }
 
 impl Switch {
-    /// Listens when this returns.
+    /// Starts a switch, which listens when this returns.
     fn start(folder: &Folder, options: &[&str]) -> Self {
         let probe = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = probe.local_addr().expect("bound").to_string();
@@ -282,8 +282,8 @@ fn is_closed_by(mut stream: TcpStream, deadline: Instant) -> bool {
     }
 }
 
-/// Silent, after half of what comes first, after all of it, and with a byte every now and then; more of them
-/// than the switch keeps connections.
+/// Clients that are silent from the start, after half of what comes first, after all of it, or but for a byte every
+/// now and then. There are more of them than the switch keeps connections.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_stalls_in_the_handshake_holds_up_nobody_and_is_sent_away() {
     const OF_A_KIND: usize = 40;
@@ -300,7 +300,7 @@ async fn who_stalls_in_the_handshake_holds_up_nobody_and_is_sent_away() {
     let endpoint = endpoint(&switch.address, Some(trusting(&own)));
     let channel = endpoint.connect().await.expect("connected");
     let mut controller = P4RuntimeClient::new(channel);
-    // A call that lasts, so that its connection stays.
+    // This call lasts, so its connection stays.
     let (_requests, receiver) = tokio::sync::mpsc::channel(1);
     let stream = controller.stream_channel(ReceiverStream::new(receiver));
     let _stream = stream.await.expect("a stream");

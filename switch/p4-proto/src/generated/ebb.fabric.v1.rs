@@ -15,10 +15,10 @@ impl ::prost::Name for GetFabricRequest {
 pub struct GetFabricResponse {
     #[prost(message, repeated, tag = "1")]
     pub switches: ::prost::alloc::vec::Vec<Switch>,
-    /// Names.
+    /// The names of the hosts.
     #[prost(string, repeated, tag = "2")]
     pub hosts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Switch to switch and switch to host.
+    /// The links between switches, then those from a switch to a host.
     #[prost(message, repeated, tag = "3")]
     pub links: ::prost::alloc::vec::Vec<Link>,
 }
@@ -77,7 +77,7 @@ impl ::prost::Name for Link {
 pub struct End {
     #[prost(string, tag = "1")]
     pub node: ::prost::alloc::string::String,
-    /// Of a switch. 0 at a host, which has one link only.
+    /// The port of a switch; 0 at a host, which has one link only.
     #[prost(uint32, tag = "2")]
     pub port: u32,
 }
@@ -91,7 +91,7 @@ impl ::prost::Name for End {
         "/ebb.fabric.v1.End".into()
     }
 }
-/// Of one direction.
+/// The state of one direction of a link.
 #[derive(Clone, Copy, PartialEq, ::prost::Message)]
 pub struct LinkState {
     #[prost(bool, tag = "1")]
@@ -103,8 +103,8 @@ pub struct LinkState {
     /// it.
     #[prost(double, tag = "3")]
     pub corrupt: f64,
-    /// In bit/s; slows the sender down, so that queues build where they would. Absent: the rate of the
-    /// sending port's traffic manager profile.
+    /// Rate in bit/s, which slows the sender down, so that queues build where they would. Absent: the rate
+    /// of the sending port's traffic manager profile.
     #[prost(uint64, optional, tag = "4")]
     pub rate_bps: ::core::option::Option<u64>,
 }
@@ -125,7 +125,7 @@ pub struct SetLinkRequest {
     /// May be empty if `a` names a port.
     #[prost(string, tag = "2")]
     pub b: ::prost::alloc::string::String,
-    /// Only frames from a to b.
+    /// Change only the direction from a to b.
     #[prost(bool, tag = "3")]
     pub one_way: bool,
     /// What is absent stays as it is.
@@ -135,7 +135,7 @@ pub struct SetLinkRequest {
     pub loss: ::core::option::Option<f64>,
     #[prost(double, optional, tag = "6")]
     pub corrupt: ::core::option::Option<f64>,
-    /// 0: the rate of the profile again.
+    /// As in LinkState; 0 means the rate of the profile again.
     #[prost(uint64, optional, tag = "7")]
     pub rate_bps: ::core::option::Option<u64>,
 }
@@ -151,7 +151,7 @@ impl ::prost::Name for SetLinkRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SetLinkResponse {
-    /// As it is now; `a` is the end that the request calls so.
+    /// The link as it is now; `a` is the end that the request calls so.
     #[prost(message, optional, tag = "1")]
     pub link: ::core::option::Option<Link>,
 }
@@ -216,7 +216,7 @@ impl ::prost::Name for StartCaptureRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct StartCaptureResponse {
-    /// What the switch receives and what it sends.
+    /// The path of the file with what the switch receives, and of that with what it sends.
     #[prost(string, tag = "1")]
     pub in_file: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]

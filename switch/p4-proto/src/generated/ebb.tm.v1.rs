@@ -16,7 +16,7 @@ impl ::prost::Name for GetConfigRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GetConfigResponse {
-    /// JSON, schema in docs/architecture.md, "Traffic manager configuration".
+    /// The configuration as JSON; docs/architecture.md, "Traffic manager configuration", has its schema.
     #[prost(string, tag = "1")]
     pub config: ::prost::alloc::string::String,
 }
@@ -34,7 +34,7 @@ impl ::prost::Name for GetConfigResponse {
 pub struct SetConfigRequest {
     #[prost(uint64, tag = "1")]
     pub device_id: u64,
-    /// JSON (first character `{`) or TOML, same schema.
+    /// The same as JSON (if it begins with `{`) or TOML.
     #[prost(string, tag = "2")]
     pub config: ::prost::alloc::string::String,
 }
@@ -82,7 +82,7 @@ impl ::prost::Name for GetStatsRequest {
 pub struct StreamStatsRequest {
     #[prost(uint64, tag = "1")]
     pub device_id: u64,
-    /// Of the server's wall clock. At least 1 ms.
+    /// The time between two samples, by the server's wall clock; at least 1 ms.
     #[prost(uint64, tag = "2")]
     pub interval_ns: u64,
 }
@@ -98,13 +98,13 @@ impl ::prost::Name for StreamStatsRequest {
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Stats {
-    /// The switch's clock, virtual or monotonic.
+    /// The time of the sample by the switch's clock, virtual or monotonic.
     #[prost(uint64, tag = "1")]
     pub time_ns: u64,
     #[prost(message, repeated, tag = "2")]
     pub ports: ::prost::alloc::vec::Vec<PortStats>,
-    /// Elsewhere than in a queue: by the program, by the switch, or at an interface. Since the switch
-    /// started: a reset does not change them.
+    /// What was dropped elsewhere than in a queue: by the program, by the switch, or at an interface. It is
+    /// counted since the switch started: a reset does not change it.
     #[prost(message, repeated, tag = "3")]
     pub drops: ::prost::alloc::vec::Vec<OtherDrops>,
     /// How late the switch was at its interfaces.
@@ -121,8 +121,8 @@ impl ::prost::Name for Stats {
         "/ebb.tm.v1.Stats".into()
     }
 }
-/// Of a switch under the wall clock. A switch without interfaces has no samples: what its thread is
-/// late by shows where frames leave. A reset begins it anew.
+/// How late a switch under the wall clock was since the last reset. A switch without interfaces has no
+/// samples: what its thread is late by shows where frames leave.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Lateness {
     /// How long the first frame of a batch had waited in the kernel before it was read.
@@ -168,7 +168,7 @@ impl ::prost::Name for DelaySummary {
 pub struct OtherDrops {
     #[prost(uint32, tag = "1")]
     pub port: u32,
-    /// As in the report at the end, such as kernel-drop, interface-busy, link-down, ingress
+    /// The reason as in the report at the end, such as kernel-drop, interface-busy, link-down or ingress.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "3")]
@@ -234,18 +234,18 @@ pub struct QueueStats {
     pub enqueued: ::core::option::Option<Count>,
     #[prost(message, optional, tag = "3")]
     pub dequeued: ::core::option::Option<Count>,
-    /// Handed back to ingress because they did not fit.
+    /// Packets that were handed back to ingress because they did not fit.
     #[prost(message, optional, tag = "4")]
     pub deflected: ::core::option::Option<Count>,
     #[prost(message, repeated, tag = "5")]
     pub drops: ::prost::alloc::vec::Vec<Drops>,
-    /// Dequeued, then dropped by the egress pipeline.
+    /// Packets that were dequeued and then dropped by the egress pipeline.
     #[prost(message, optional, tag = "6")]
     pub egress_dropped: ::core::option::Option<Count>,
-    /// With the length the egress pipeline left.
+    /// Packets that left, with the length that the egress pipeline left them.
     #[prost(message, optional, tag = "7")]
     pub transmitted: ::core::option::Option<Count>,
-    /// Transmitted with the ECN field at CE.
+    /// Packets that left with the ECN field at CE.
     #[prost(message, optional, tag = "8")]
     pub ecn_ce: ::core::option::Option<Count>,
     #[prost(uint64, tag = "9")]
@@ -256,12 +256,12 @@ pub struct QueueStats {
     pub max_depth_packets: u64,
     #[prost(uint64, tag = "12")]
     pub max_depth_bytes: u64,
-    /// Over the time from the first enqueue to the last dequeue.
+    /// Averages over the time from the first enqueue to the last dequeue.
     #[prost(double, tag = "13")]
     pub average_depth_packets: f64,
     #[prost(double, tag = "14")]
     pub average_depth_bytes: f64,
-    /// What packets found when they were offered to the queue.
+    /// Averages of what packets found when they were offered to the queue.
     #[prost(double, tag = "15")]
     pub arrival_depth_packets: f64,
     #[prost(double, tag = "16")]
@@ -305,7 +305,7 @@ impl ::prost::Name for DelayBucket {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Drops {
-    /// no-such-queue, queue-full, pool-full, deflect-failed, flushed
+    /// One of no-such-queue, queue-full, pool-full, deflect-failed and flushed.
     #[prost(string, tag = "1")]
     pub reason: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]

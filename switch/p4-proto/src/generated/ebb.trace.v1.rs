@@ -3,10 +3,10 @@
 pub struct WatchRequest {
     #[prost(uint64, tag = "1")]
     pub device_id: u64,
-    /// Packets that come in at these ports; none: at all.
+    /// Trace packets that come in at these ports; none: at any port.
     #[prost(uint32, repeated, tag = "2")]
     pub port: ::prost::alloc::vec::Vec<u32>,
-    /// At most so many packets from outside; 0: no limit.
+    /// How many packets from outside are traced; 0: no limit.
     #[prost(uint64, tag = "3")]
     pub packets: u64,
 }
@@ -24,7 +24,7 @@ impl ::prost::Name for WatchRequest {
 /// through egress.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Visit {
-    /// The switch's clock.
+    /// When it began, by the switch's clock.
     #[prost(uint64, tag = "1")]
     pub time_ns: u64,
     /// The same for all visits of a packet and of its copies.
@@ -32,7 +32,7 @@ pub struct Visit {
     pub packet_id: u64,
     #[prost(message, repeated, tag = "3")]
     pub events: ::prost::alloc::vec::Vec<Event>,
-    /// Visits before this one that were lost.
+    /// How many visits before this one were lost.
     #[prost(uint64, tag = "4")]
     pub lost: u64,
 }
@@ -121,7 +121,7 @@ impl ::prost::Name for Empty {
         "/ebb.trace.v1.Empty".into()
     }
 }
-/// Big-endian, in whole bytes.
+/// A number of so many bits, big-endian in whole bytes.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Value {
     #[prost(uint32, tag = "1")]
@@ -244,7 +244,7 @@ impl ::prost::Name for Extract {
 pub struct Select {
     #[prost(message, repeated, tag = "1")]
     pub key: ::prost::alloc::vec::Vec<Value>,
-    /// Empty: the end.
+    /// The next state; empty: the parser ends.
     #[prost(string, tag = "2")]
     pub next: ::prost::alloc::string::String,
 }
@@ -260,7 +260,7 @@ impl ::prost::Name for Select {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ParserEnd {
-    /// NoError, or what stopped it.
+    /// NoError, or the error that stopped the parser.
     #[prost(string, tag = "1")]
     pub error: ::prost::alloc::string::String,
     #[prost(uint32, tag = "2")]
@@ -304,7 +304,7 @@ pub struct Condition {
     /// The P4 expression, or the name that the compiler gave it.
     #[prost(string, tag = "1")]
     pub condition: ::prost::alloc::string::String,
-    /// file:line, as far as the compiler tells.
+    /// Its place in the program as file:line, as far as the compiler tells.
     #[prost(string, tag = "2")]
     pub source: ::prost::alloc::string::String,
     #[prost(bool, tag = "3")]
@@ -328,15 +328,15 @@ pub struct Table {
     pub key: ::prost::alloc::vec::Vec<Field>,
     #[prost(bool, tag = "3")]
     pub hit: bool,
-    /// Of the entry that was hit.
+    /// The priority of the entry that was hit.
     #[prost(int32, tag = "4")]
     pub priority: i32,
-    /// Empty: none.
+    /// The action that is done; empty: none.
     #[prost(string, tag = "5")]
     pub action: ::prost::alloc::string::String,
     #[prost(message, repeated, tag = "6")]
     pub arguments: ::prost::alloc::vec::Vec<Field>,
-    /// If an action profile chose it: 0 is none.
+    /// The group and the member of the action profile that chose the action; 0: there is none.
     #[prost(uint32, tag = "7")]
     pub group: u32,
     #[prost(uint32, tag = "8")]
@@ -352,7 +352,7 @@ impl ::prost::Name for Table {
         "/ebb.trace.v1.Table".into()
     }
 }
-/// Statements outside of tables.
+/// Statements outside of tables, of which the compiler made an action.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Statements {
     #[prost(string, tag = "1")]
@@ -372,7 +372,7 @@ impl ::prost::Name for Statements {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Change {
-    /// With its header: ipv4.ttl
+    /// The field with its header, such as ipv4.ttl.
     #[prost(string, tag = "1")]
     pub field: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "2")]
@@ -479,15 +479,15 @@ pub struct Queue {
     pub port: u32,
     #[prost(uint32, tag = "3")]
     pub queue: u32,
-    /// Of the others in the queue.
+    /// The packets and bytes of others in the queue.
     #[prost(uint64, tag = "4")]
     pub depth_packets: u64,
     #[prost(uint64, tag = "5")]
     pub depth_bytes: u64,
-    /// Of a dropped packet.
+    /// Why a packet was dropped.
     #[prost(string, tag = "6")]
     pub reason: ::prost::alloc::string::String,
-    /// Of a dequeued packet.
+    /// How long a packet that leaves the queue has waited.
     #[prost(uint64, tag = "7")]
     pub waited_ns: u64,
 }

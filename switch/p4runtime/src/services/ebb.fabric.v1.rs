@@ -138,7 +138,7 @@ pub mod fabric_client {
                 .insert(GrpcMethod::new("ebb.fabric.v1.Fabric", "SetLink"));
             self.inner.unary(req, path, codec).await
         }
-        /// As if the power had failed for an instant: program, tables, queues and statistics are gone, and
+        /// The switch is as if the power had failed for an instant: program, tables, queues and statistics are gone, and
         /// the P4Runtime streams of the switch end.
         pub async fn restart_switch(
             &mut self,
@@ -246,7 +246,7 @@ pub mod fabric_server {
             tonic::Response<::ebb_p4_proto::fabric::SetLinkResponse>,
             tonic::Status,
         >;
-        /// As if the power had failed for an instant: program, tables, queues and statistics are gone, and
+        /// The switch is as if the power had failed for an instant: program, tables, queues and statistics are gone, and
         /// the P4Runtime streams of the switch end.
         async fn restart_switch(
             &self,

@@ -90,7 +90,7 @@ pub mod trace_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// From now on, traces packets that come in; ends after the last of them has left, or when the client cancels.
+        /// Traces packets that come in from now on; ends after the last of them has left, or when the client cancels.
         /// Traced packets are interpreted, others are as fast as ever. At most 8 calls at once; visits
         /// that a slow client does not take are lost and counted in the next one.
         pub async fn watch(
@@ -135,7 +135,7 @@ pub mod trace_server {
             >
             + std::marker::Send
             + 'static;
-        /// From now on, traces packets that come in; ends after the last of them has left, or when the client cancels.
+        /// Traces packets that come in from now on; ends after the last of them has left, or when the client cancels.
         /// Traced packets are interpreted, others are as fast as ever. At most 8 calls at once; visits
         /// that a slow client does not take are lost and counted in the next one.
         async fn watch(

@@ -27,7 +27,7 @@ fn learn(max_list_size: i32, max_timeout_ns: i64, ack_timeout_ns: i64) -> Entity
     })
 }
 
-/// The data plane has seen these addresses.
+/// Has the data plane see these addresses.
 fn seen(server: &Running, macs: &[u8]) {
     let frames: Vec<_> = macs.iter().map(|mac| frame(0, *mac)).collect();
     server.switch.arrive(9, &frames);
@@ -49,7 +49,7 @@ async fn list(c: &mut Controller) -> (u64, Vec<u8>) {
     (list.list_id, list.data.into_iter().map(mac).collect())
 }
 
-/// The data plane has said all that it had to say, and nobody was told.
+/// Checks that the data plane has said all that it had to say, and nobody was told.
 async fn nothing(server: &Running, c: &mut Controller) {
     server.switch.packet_in(&[0; 60]);
     let next = c.receive().await;
@@ -102,7 +102,7 @@ async fn what_was_sent_comes_again_only_when_it_is_acknowledged() {
     seen(&server, &[1, 2]);
     nothing(&server, &mut c).await;
     acknowledge(&c, LEARNED, first).await;
-    // An answer to the next message: the acknowledgement was read.
+    // The answer to the next message shows that the acknowledgement was read.
     acknowledge(&c, LEARNED + 1, first).await;
     let error = c.stream_error().await;
     assert_eq!(Code::from(error.canonical_code), Code::InvalidArgument);
@@ -133,7 +133,7 @@ async fn a_change_holds_for_what_waits_and_a_deletion_forgets_it() {
     c.modify(learn(100, NEVER, 0)).await;
     seen(&server, &[3]);
     nothing(&server, &mut c).await;
-    // A shorter timeout than the one that it began with.
+    // A timeout that is shorter than the one with which the wait began holds at once.
     c.modify(learn(100, 1, 0)).await;
     assert_eq!(list(&mut c).await.1, [3]);
 

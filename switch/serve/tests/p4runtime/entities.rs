@@ -56,7 +56,7 @@ async fn ternary_range_and_optional_fields_may_be_left_out() {
     let mut found = c.read_table(ACL).await;
     found.sort_by_key(|e| e.priority);
     assert_eq!(found, [any, src.clone(), all]);
-    // Only those with this priority, or only this one.
+    // A filter selects all entries with a priority, or one of them.
     let filter = p4::TableEntry {
         table_id: ACL,
         priority: 20,
@@ -225,7 +225,7 @@ async fn direct_counters_and_meters_go_with_their_entries() {
     c.insert(Entity::TableEntry(entry.clone())).await;
     let read = c.read(Entity::TableEntry(entry.clone())).await.unwrap();
     assert_eq!(read, [Entity::TableEntry(entry.clone())]);
-    // Not asked for, not told.
+    // What is not asked for is not told.
     assert_eq!(c.read_table(ROUTE).await[0].counter_data, None);
     let key = p4::TableEntry {
         action: None,

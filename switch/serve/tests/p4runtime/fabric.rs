@@ -40,7 +40,7 @@ impl Drop for Folder {
     }
 }
 
-/// Under a virtual clock:
+/// This network under a virtual clock:
 ///
 /// ```text
 ///          ┌─2──2─┐
@@ -193,7 +193,7 @@ async fn the_fabric_is_described_with_both_ends_and_states_of_links() {
 #[tokio::test]
 async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_asked_to() {
     let mut served = Served::start("change").await;
-    // Seen from s2, so against the order of the layout.
+    // The request sees the link from s2, against the order of the layout.
     let lossy = proto::SetLinkRequest {
         loss: Some(0.25),
         rate_bps: Some(1_000_000),
@@ -223,7 +223,7 @@ async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_ask
     };
     assert_eq!(served.states().await[2], [corrupt, both]);
 
-    // A host is enough, from either end.
+    // To name a host is enough, from either end.
     let link = served.set(down("h2", "")).await.unwrap();
     assert_eq!(link.b.unwrap().node, "s2");
     served.set(down("s1", "h1")).await.unwrap();
@@ -323,7 +323,7 @@ async fn captures_are_at_switch_ports() {
         assert!(folder.join(&name).exists(), "{name}");
     }
     client.stop_capture(stop("s1:1")).await.unwrap();
-    // The others still run.
+    // The other captures still run.
     let again = client.stop_capture(stop("s1:1")).await.unwrap_err();
     assert_eq!(again.code(), Code::NotFound, "{again}");
     client.stop_capture(stop("s2:1")).await.unwrap();
@@ -365,7 +365,7 @@ async fn a_restarted_switch_knows_its_controllers_no_more() {
         "{}",
         writing.message()
     );
-    // A lower election id than before is as good as any; there is no program.
+    // Any election id wins, also one that is lower than before, and there is no program.
     let mut next = Controller::connect(&served.s1, 1).await;
     assert_eq!(next.arbitration().await, Code::Ok);
     let writing = next.write_all(Vec::new()).await.unwrap_err();

@@ -15,7 +15,7 @@ use tonic::codegen::http;
 async fn a_message_of_empty_parts_is_refused_before_it_is_decoded() {
     let server = Running::start().await;
     let mut primary = server.ready().await;
-    // A megabyte; it would take 200.
+    // A megabyte on the wire, which would take 200 in memory.
     let write = p4::WriteRequest {
         device_id: DEVICE_ID,
         election_id: Some(uint128(1)),
@@ -35,7 +35,7 @@ async fn a_message_of_empty_parts_is_refused_before_it_is_decoded() {
     };
     let refused = primary.client.read(read).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    // The others go on.
+    // Other requests are served.
     primary.write_all(Vec::new()).await.unwrap();
     server.stop().await;
 }
@@ -90,7 +90,7 @@ async fn a_read_of_much_that_is_not_there_ends_early_with_a_short_error() {
     assert_eq!(first.entities.len(), 1);
     let error = answer.message().await.unwrap_err();
     assert_eq!(error.code(), Code::Unknown);
-    // Clients take 8 KiB, and 60 bytes are for a request.
+    // Clients take trailers of 8 KiB, of which an element of the request takes 60 bytes.
     assert!(error.details().len() < 16_000, "{}", error.details().len());
     assert!(error.message().len() < 500, "{error}");
     assert!(error.message().contains("were left alone"), "{error}");
@@ -122,7 +122,7 @@ async fn half_sent(server: &Running, path: &str, sent: usize) -> h2::client::Res
 async fn requests_that_are_never_complete_share_a_limit() {
     let any = "127.0.0.1:0".parse().unwrap();
     let server = Server::bind(&[any]).unwrap();
-    // So 256 KiB for all together.
+    // All requests together may then have 256 KiB.
     let server = server.with_max_message_bytes(64 << 10);
     let server = Running::with(server, OneSwitch::start());
     let mut held = Vec::new();

@@ -139,7 +139,7 @@ async fn the_size_of_a_selector_is_what_its_annotation_says() {
             false => {
                 let full = c.refused(group(2, &[(1, 1), (2, 3)])).await;
                 assert_eq!(full.0, Code::ResourceExhausted, "{semantics:?} {size}");
-                // One's own old size does not count.
+                // The old size of a group does not count against its new one.
                 c.modify(group(1, &[(1, 1), (2, 3)])).await;
             }
         }

@@ -20,21 +20,21 @@ pub const DEVICE_ID: u64 = 7;
 pub const CPU_PORT: u16 = 510;
 /// There is a host at each of the ports from 1.
 const PORTS: u16 = 9;
-/// As if the switch were under the wall clock.
+/// How late frames left, as if the switch were under the wall clock.
 pub const LATE_DEPARTURES: [Duration; 3] = [
     Duration::from_nanos(1_000),
     Duration::from_nanos(2_000),
     Duration::from_nanos(2_501),
 ];
 
-/// It ends with this.
+/// The simulation from outside; it ends when this is dropped.
 pub struct OneSwitch {
     switch: NodeId,
     handle: ControlHandle,
     outside: Arc<Mutex<Outside>>,
 }
 
-/// What the thread does besides its commands.
+/// What the thread of the simulation does besides its commands.
 #[derive(Default)]
 pub struct Outside {
     /// What the clock shows after the next command.
@@ -87,7 +87,7 @@ impl OneSwitch {
         self.handle.clone()
     }
 
-    /// As the server sees it.
+    /// The switch as the server sees it.
     pub fn device(&self) -> EngineDevice {
         EngineDevice {
             id: DEVICE_ID,

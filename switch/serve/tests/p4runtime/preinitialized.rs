@@ -28,7 +28,7 @@ fn others() -> p4::TableEntry {
     preset(1, &[0], &[0], PERMIT)
 }
 
-/// As it is to be written: by its key, with what is to be done.
+/// The entry as it is to be written: its key, and what is to be done.
 fn key_of(entry: p4::TableEntry, action: Option<p4::TableAction>) -> Entity {
     Entity::TableEntry(p4::TableEntry {
         is_const: false,
@@ -50,7 +50,7 @@ async fn its_entries_are_those_of_the_program_and_of_the_client() {
     assert_eq!(entries(&mut c).await, [arp(), multiprotocol(), others()]);
     let mine = preset(9, &[0x86, 0xdd], ALL, PERMIT);
     c.insert(Entity::TableEntry(mine.clone())).await;
-    // Its size is 4, of which the program has 3.
+    // The size of the table is 4, and the program has 3 entries.
     let full = c.refused(Entity::TableEntry(preset(8, ARP, ALL, PERMIT)));
     assert_eq!(full.await.0, Code::ResourceExhausted);
 

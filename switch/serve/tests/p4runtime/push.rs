@@ -49,7 +49,7 @@ impl Traffic {
         }
     }
 
-    /// More packets have passed.
+    /// Waits until more packets have passed.
     async fn goes_on(&self) {
         let (before, began) = (self.forwarded.load(Ordering::Relaxed), Instant::now());
         while self.forwarded.load(Ordering::Relaxed) < before + 10 {
@@ -155,7 +155,7 @@ async fn a_push_that_fails_changes_nothing_and_loses_no_packet() {
         assert_eq!(state(&mut c).await, before, "{what}");
     }
 
-    // Good in itself, but not for the state that is to be kept.
+    // A config that is good in itself, but not for the state that is to be kept.
     let mut smaller = config();
     let info = smaller.p4info.as_mut().unwrap();
     info.tables
@@ -171,12 +171,12 @@ async fn a_push_that_fails_changes_nothing_and_loses_no_packet() {
             .starts_with("the present state does not fit the new config: "),
         "{refused}"
     );
-    // Nothing is saved, nothing is given.
+    // No config is saved, and the request has none.
     let nothing = c.set_config(Action::Commit, None).await.unwrap_err();
     assert_eq!(nothing.code(), Code::NotFound);
     let nothing = c.set_config(Action::VerifyAndCommit, None).await;
     assert_eq!(nothing.unwrap_err().code(), Code::InvalidArgument);
-    // Another controller's.
+    // The request of another controller.
     let foreign = p4::SetForwardingPipelineConfigRequest {
         device_id: DEVICE_ID,
         election_id: Some(uint128(99)),
@@ -186,7 +186,7 @@ async fn a_push_that_fails_changes_nothing_and_loses_no_packet() {
     };
     let foreign = c.client.set_forwarding_pipeline_config(foreign).await;
     assert_eq!(foreign.unwrap_err().code(), Code::PermissionDenied);
-    // One that works, but is only verified.
+    // A config that works, but is only verified.
     c.set_config(Action::Verify, Some(config())).await.unwrap();
     traffic.goes_on().await;
 

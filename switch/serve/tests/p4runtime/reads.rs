@@ -44,7 +44,7 @@ async fn a_table_is_filtered_by_what_is_given() {
         (with(&|f| f.metadata = b"mine".to_vec()), vec![&third]),
         (with(&|f| f.action = direct(PERMIT, &[])), vec![&second]),
         (with(&|f| f.action = direct(TO_CPU, &[])), vec![]),
-        // Entries of any priority, or of this one.
+        // The filter selects entries of any priority, or of this one.
         (with(&|f| f.r#match = src(10)), vec![&first, &second]),
         (
             with(&|f| (f.r#match, f.priority) = (src(10), 2)),

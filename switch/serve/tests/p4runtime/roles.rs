@@ -113,7 +113,7 @@ async fn a_role_writes_what_is_its_own_and_others_do_not() {
     assert_eq!(push.unwrap_err().code(), Code::PermissionDenied);
     server.switch.packet_in(&[0; 60]);
     assert!(matches!(main.receive().await, Update::Packet(_)));
-    // It was told of no packet: this is the next that it hears.
+    // This is the next that it hears, so it was told of no packet.
     other
         .send(Request::Arbitration(role("l2", KNOWN, &bridge_only())))
         .await;

@@ -43,7 +43,7 @@ async fn a_higher_election_id_takes_over_and_the_old_primary_cannot_write() {
 
     let denied = first.write_all(Vec::new()).await.unwrap_err();
     assert_eq!(denied.code(), Code::PermissionDenied);
-    // Not denied: what is missing is a program.
+    // The request is not denied: what is missing is a program.
     let early = second.write_all(Vec::new()).await.unwrap_err();
     assert_eq!(early.code(), Code::FailedPrecondition);
 

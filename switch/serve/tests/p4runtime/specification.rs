@@ -36,7 +36,7 @@ async fn a_batch_that_is_all_or_nothing_leaves_everything_as_it_was() {
         update(Change::Delete, entry(kept.clone())),
         update(Change::Modify, counter(8)),
         update(Change::Modify, default(10)),
-        // There is none.
+        // There is no such entry.
         update(Change::Delete, entry(bridge(&[4], &[4]))),
         update(Change::Insert, entry(bridge(&[5], &[5]))),
     ];
@@ -107,7 +107,7 @@ async fn large_tables_are_read_in_parts_that_together_are_the_table() {
     assert_eq!(of_table.len(), 1000);
     of_table.dedup();
     assert_eq!(of_table.len(), 1000);
-    // All tables: the five entries of the program, too.
+    // Reading all tables gives the five entries of the program, too.
     assert_eq!(c.read_table(0).await.len(), 1005);
     server.stop().await;
 }

@@ -83,7 +83,7 @@ async fn statistics_are_read_reset_and_streamed() {
     }
     let mut client = client(&server).await;
     client.set_config(set(CONFIG)).await.unwrap();
-    // 60 bytes take 24 us: one leaves, one waits, there is no room for two.
+    // A frame of 60 bytes takes 24 us. One leaves, one waits, and there is no room for the other two.
     server.switch.arrive(2, &[frame(1, 0)]);
     server
         .switch

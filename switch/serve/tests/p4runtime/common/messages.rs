@@ -160,7 +160,7 @@ pub fn group(id: u32, members: &[(u32, i32)]) -> Entity {
     })
 }
 
-/// All entries of a table; of all tables for 0.
+/// A filter for all entries of a table, or of all tables with id 0.
 pub fn table(id: u32) -> Entity {
     Entity::TableEntry(p4::TableEntry {
         table_id: id,
@@ -217,7 +217,7 @@ pub fn multicast(id: u32, replicas: Vec<p4::Replica>) -> Entity {
     }))
 }
 
-/// A frame of 60 bytes, with these at the end of its addresses.
+/// A frame of 60 bytes, whose addresses end in these bytes.
 pub fn frame(to: u8, from: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
     (frame[5], frame[11]) = (to, from);

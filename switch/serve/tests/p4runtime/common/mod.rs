@@ -270,7 +270,7 @@ impl Controller {
         self.write(p4::update::Type::Delete, entity).await.unwrap();
     }
 
-    /// What a refused insert says.
+    /// Code and message of an insert that must be refused.
     pub async fn refused(&mut self, entity: p4::entity::Entity) -> (Code, String) {
         self.refused_as(p4::update::Type::Insert, entity).await
     }
@@ -311,7 +311,7 @@ impl Controller {
 }
 
 impl Controller {
-    /// All entries of a table; of all tables for 0.
+    /// Reads all entries of a table, or of all tables with id 0.
     pub async fn read_table(&mut self, id: u32) -> Vec<p4::TableEntry> {
         let entry = |entity| match entity {
             Entity::TableEntry(entry) => entry,
