@@ -1,4 +1,4 @@
-//! Corpora of the fuzzer, one file for each target: `tools/fuzz-corpus`.
+//! Reads the corpora of the fuzzers, one file for each target. `tools/fuzz-corpus` packs them.
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;

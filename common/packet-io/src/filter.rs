@@ -46,7 +46,7 @@ pub struct Bits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     rules: Vec<Rule>,
-    /// How much of a frame that passes is handed over.
+    /// How many bytes of a frame that passes are handed over, at most.
     keep_bytes: u32,
 }
 
@@ -59,11 +59,13 @@ impl Default for Filter {
     }
 }
 
+/// Packets that pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     protocol: u8,
     port_at: PortOffset,
     ports: RangeInclusive<u16>,
+    /// Bits of which one must be set. `None`: the port alone decides.
     bits: Option<Bits>,
 }
 

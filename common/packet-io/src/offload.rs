@@ -1,14 +1,15 @@
-//! What a sender left to "hardware": `struct virtio_net_hdr` of the kernel.
+//! What a sender left to hardware, or to the kernel in place of it: `struct virtio_net_hdr`.
 
 /// How a frame that is longer than the MTU is to be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segmentation {
+    /// Not at all.
     None,
-    /// TCP over IPv4: payload of each segment in bytes.
+    /// As TCP over IPv4: payload of each segment in bytes.
     TcpV4(u16),
-    /// TCP over IPv6.
+    /// As TCP over IPv6: payload of each segment in bytes.
     TcpV6(u16),
-    /// Something else that the kernel knows how to cut.
+    /// As something else that the kernel knows how to cut: payload of each piece in bytes.
     Other(u16),
 }
 

@@ -7,11 +7,11 @@ use crate::PacketSocket;
 use crate::offload::{Offload, Segmentation};
 use crate::system::check;
 
-/// The longest frame on a wire, with room for jumbo frames.
+/// Bytes of the longest frame on a wire, with room for jumbo frames.
 pub const MAX_FRAME_BYTES: usize = 10_240;
-/// The longest frame that a sender leaves for the hardware to cut.
+/// Bytes of the longest frame that a sender leaves for the hardware to cut.
 pub const MAX_OFFLOADED_FRAME_BYTES: usize = 65_536 + 64;
-/// Bytes of an 802.1Q tag; each slot has this much room in front.
+/// Bytes of an 802.1Q tag; each slot has so much room in front of the frame.
 pub(crate) const VLAN_TAG: usize = 4;
 pub(crate) const MAC_ADDRESSES: usize = 12;
 const ETHERTYPE_VLAN: u16 = 0x8100;
@@ -43,7 +43,7 @@ pub struct Batch<'a> {
     notes: &'a mut [Notes],
     /// Frames that did not fit into a slot, thrown away.
     pub too_long: usize,
-    /// There were no more.
+    /// The socket had no more frames.
     pub drained: bool,
 }
 
@@ -107,8 +107,9 @@ pub struct ReceiveBuffers {
     vectors: Box<[[libc::iovec; 2]]>,
     headers: Box<[libc::mmsghdr]>,
     notes: Box<[Notes]>,
-    /// Headers that the last call used up, and whether it was one with offloads.
+    /// How many headers the last call used up.
     used: usize,
+    /// Whether the last call was for a socket with offloads.
     with_offload: bool,
 }
 
@@ -182,7 +183,7 @@ pub struct Received {
     pub frames: usize,
     /// Frames that did not fit into a slot, thrown away.
     pub too_long: usize,
-    /// There were no more.
+    /// The socket had no more frames.
     pub drained: bool,
 }
 
@@ -271,10 +272,11 @@ impl PacketSocket {
 /// What the kernel says about a frame beside its bytes, and where in its slot it is.
 #[derive(Clone, Copy, Debug, Default)]
 struct Notes {
+    /// Where the frame begins in its slot.
     start: usize,
-    /// 0: the frame did not fit.
+    /// Where it ends in its slot; 0: it did not fit.
     end: usize,
-    /// As the kernel had the frame: without a tag that it stripped.
+    /// Length of the frame as the kernel had it, and of the VLAN tag that it stripped.
     wire_bytes: usize,
     realtime_ns: Option<u64>,
     checksum_missing: bool,

@@ -17,15 +17,17 @@ use crate::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers, Received, ReceivedFra
 
 /// Bytes of a slot: a full Ethernet frame and what the kernel says about it.
 pub const RING_SLOT_BYTES: usize = 2048;
-/// What the kernel allocates at a time.
+/// Bytes that the kernel allocates at a time for the ring.
 const BLOCK_BYTES: usize = 1 << 16;
 
 /// Frames that a [`PacketSocket`] receives. Unmapped when dropped.
 pub struct ReceiveRing {
+    /// The beginning of the mapped memory.
     base: NonNull<u8>,
     slots: usize,
+    /// The slot that is read next.
     next: usize,
-    /// For the frames that are too long for a slot.
+    /// Buffers for frames that are too long for a slot.
     long: ReceiveBuffers,
 }
 

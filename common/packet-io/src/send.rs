@@ -10,7 +10,7 @@ use crate::PacketSocket;
 use crate::offload::Offload;
 use crate::system::check;
 
-/// Frames per system call at most.
+/// The most frames that one system call sends.
 pub const MAX_SEND_BATCH: usize = 64;
 
 /// A frame to send.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use crate::filter::Filter;
 use crate::system::{check, get_option, set_option};
 
-/// What a full Ethernet frame counts in the kernel's books: 2048 bytes and its description.
+/// Bytes that the kernel accounts for a full Ethernet frame: a buffer of 2048 and its description.
 pub const FULL_FRAME_BYTES: usize = 2304;
 
 /// Whose frames the interface is to let through.
@@ -21,12 +21,14 @@ pub enum Audience {
     Everyone,
 }
 
+/// What a socket is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
     pub audience: Audience,
     /// `None`: every frame. With a filter: only IPv4 packets that pass it.
     pub filter: Option<Filter>,
-    /// Asked of the kernel for each direction; beyond the limit of the system only with CAP_NET_ADMIN.
+    /// Bytes of buffer that the kernel is asked for, in each direction. It gives more than the limit of
+    /// the system only with CAP_NET_ADMIN.
     pub buffer_bytes: libc::c_int,
     /// Frames get the time of their arrival; those of the first milliseconds after opening perhaps
     /// that of their being read, because the kernel is slow to begin.
@@ -57,7 +59,7 @@ impl Default for SocketOptions {
 #[derive(Debug)]
 pub struct PacketSocket {
     fd: OwnedFd,
-    /// Index of the interface.
+    /// Number of the interface.
     index: libc::c_int,
     offloads: bool,
 }
@@ -224,7 +226,8 @@ impl AsFd for PacketSocket {
     }
 }
 
-/// Names of an option: beyond the limit of the system, which needs CAP_NET_ADMIN, and within it.
+/// The two options for a buffer: one that goes beyond the limit of the system, which needs
+/// CAP_NET_ADMIN, and one that does not.
 type BufferOption = [libc::c_int; 2];
 
 const RECEIVE_BUFFER: BufferOption = [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF];

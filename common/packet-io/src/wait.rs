@@ -27,12 +27,12 @@ impl<'a> PollFd<'a> {
         }
     }
 
-    /// Wakes when there is something to read.
+    /// Ends the sleep when there is something to read.
     pub fn readable(fd: BorrowedFd<'a>) -> Self {
         Self::new(fd, libc::POLLIN)
     }
 
-    /// Wakes also when there is room to write, if `also`.
+    /// Ends the sleep also when there is room to write, if `also`.
     #[must_use]
     pub fn or_writable(mut self, also: bool) -> Self {
         if also {
@@ -41,6 +41,7 @@ impl<'a> PollFd<'a> {
         self
     }
 
+    /// Whether the last [`wait`] found something to read.
     pub fn is_readable(&self) -> bool {
         self.raw.revents & libc::POLLIN != 0
     }

@@ -56,7 +56,7 @@ impl EbbFlags {
         self.0 & other.0 == other.0
     }
 
-    /// `self` if `condition`, else none.
+    /// These flags if `condition`, else none.
     pub fn when(self, condition: bool) -> EbbFlags {
         if condition { self } else { Self::NONE }
     }
@@ -75,7 +75,8 @@ impl BitOrAssign for EbbFlags {
     }
 }
 
-/// The header. Checksum, CRC and (when emitting) nothing else is implied.
+/// The header, without the header checksum and the CRC of the payload: those are checked by
+/// [`parse`](Self::parse) and filled in by [`emit`](Self::emit).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EbbHeader {
     pub packet_type: PacketType,
@@ -88,20 +89,27 @@ pub struct EbbHeader {
     pub senders: u8,
     pub source_port: u16,
     pub destination_port: u16,
+    /// Random number of the session, unique per sender.
     pub session: u32,
+    /// SCDP: number of the source block. NDP: the packet number above its low 24 bits.
     pub block: u32,
-    /// 24 bits: ESI, packet number, or the reason of a RESET.
+    /// 24 bits: encoding symbol id (RFC 6330), low bits of the packet number, or reason of a RESET.
     pub symbol: u32,
     /// DATA and SYMBOL: how urgent the session is at the receiver, 0 (normal) to 7.
     pub priority: u8,
     /// Cumulative pull counter; in DATA and SYMBOL the sender's initial window in packets.
     pub pull: u32,
+    /// Part of the hash by which switches choose the path of a sprayed packet.
     pub entropy: u16,
+    /// DATA and SYMBOL: bytes of the stream. PULL of SCDP: bytes that were delivered in order.
     pub object_bytes: u64,
+    /// Bytes of payload of a full packet, T.
     pub symbol_bytes: u16,
+    /// SCDP: source symbols of a full block, K. NDP: 0.
     pub block_symbols: u16,
-    /// Payload of the packet before any trim.
+    /// Bytes of payload before any trim.
     pub payload_bytes: u16,
+    /// Low 16 bits of the address of the group that the packet goes to; 0 for unicast.
     pub multicast_group: u16,
 }
 
@@ -115,7 +123,7 @@ pub struct EbbPacket<'a> {
 
 impl EbbHeader {
     pub const BYTES: usize = 48;
-    /// Packet numbers and ESIs are below this.
+    /// What fits into `symbol` is below this.
     pub const SYMBOL_LIMIT: u32 = 1 << 24;
 
     /// A header with everything zero but the fields given and `senders` = 1.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+/// The header that is wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
     Ethernet,
@@ -21,6 +22,7 @@ impl fmt::Display for Layer {
     }
 }
 
+/// What is wrong with a packet. Lengths are in bytes.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParseError {
     #[error("{layer} header needs {need} bytes, {have} are there")]

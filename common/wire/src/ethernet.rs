@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use crate::{Layer, ParseError};
 
+/// An address of six bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct MacAddress(pub [u8; 6]);
 
@@ -58,6 +59,7 @@ impl FromStr for MacAddress {
     }
 }
 
+/// A header without VLAN tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EthernetHeader {
     pub dst: MacAddress,

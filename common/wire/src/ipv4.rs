@@ -48,6 +48,7 @@ pub struct Ipv4Header {
     pub dst: Ipv4Addr,
 }
 
+/// A parsed packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ipv4Packet<'a> {
     pub header: Ipv4Header,

@@ -28,7 +28,7 @@ impl TcpFlags {
         self.0 & other.0 == other.0
     }
 
-    /// `self` if `condition`, else none.
+    /// These flags if `condition`, else none.
     pub fn when(self, condition: bool) -> TcpFlags {
         if condition { self } else { Self::NONE }
     }
@@ -48,14 +48,17 @@ pub type SackBlocks = ArrayVec<(u32, u32), MAX_SACK_BLOCKS>;
 /// The options that are understood; others are skipped.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct TcpOptions {
+    /// The longest payload of a segment that the sender of the option takes, in bytes.
     pub mss: Option<u16>,
+    /// How many bits the window of later segments is shifted to the left.
     pub window_scale: Option<u8>,
     pub sack_permitted: bool,
     pub sack_blocks: SackBlocks,
-    /// TSval, TSecr.
+    /// TSval and TSecr.
     pub timestamps: Option<(u32, u32)>,
 }
 
+/// A header, without the checksum.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcpHeader {
     pub source_port: u16,
@@ -64,11 +67,12 @@ pub struct TcpHeader {
     /// Means something only with the ACK flag.
     pub ack: u32,
     pub flags: TcpFlags,
-    /// As on the wire: not scaled.
+    /// The window as it is on the wire, not scaled.
     pub window: u16,
     pub options: TcpOptions,
 }
 
+/// A parsed segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TcpSegment<'a> {
     pub header: TcpHeader,

@@ -12,26 +12,31 @@ use ebb_transport::{
 use ebb_units::Instant;
 use rand::Rng;
 
+use crate::environment::{Call, ClientId, Content, Engine, Storage};
 use crate::host::Host;
-use crate::machine::{ClientId, Content, Engine, Storage, Turn};
 use crate::request::{Error, ErrorCode, Fetch, Peer};
 use crate::sending::{Outbound, Preparation, check_hosts, check_priority, open};
 use crate::transfers::{Flow, Incoming, Kind, Stage, TransferId, Wanted};
 
+/// A fetch that has asked its servers.
 pub(crate) struct Fetching<S: Storage> {
+    /// Name of the object.
     name: String,
+    /// The servers.
     from: Vec<Peer>,
+    /// The port that the object comes to.
     pub reply_port: u16,
-    /// What is expected of several servers. It goes on without those that do not send.
+    /// The flow that several servers bring together; it goes on without those that do not send. `None`:
+    /// there is one server.
     expected: Option<FlowId>,
-    /// Requests that have not been confirmed.
+    /// Requests to servers that have not confirmed them.
     pub requests: BTreeSet<FlowId>,
-    /// Where the content goes, until a flow brings it.
+    /// Where the content is to go. `None`: a flow has begun to bring it.
     target: Option<S::Target>,
 }
 
 impl<S: Storage> Fetching<S> {
-    /// Something is still to come, even if no flow is open.
+    /// Whether something is still to come, even if no flow is open.
     pub fn waits(&self) -> bool {
         // What came from several servers is complete without one that never answers.
         let asking = self.expected.is_none() && !self.requests.is_empty();
@@ -49,7 +54,7 @@ impl<S: Storage> Host<S> {
         target: S::Target,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         self.check_room(client)?;
         check_priority(fetch.priority)?;
         check_hosts(&fetch.from, self.address)?;
@@ -59,7 +64,7 @@ impl<S: Storage> Host<S> {
         }
         EnvelopeHeader::check_name(&fetch.name)
             .map_err(|error| Error::new(ErrorCode::BadRequest, error))?;
-        open(turn.engine, fetch.scheme)?;
+        open(call.engine, fetch.scheme)?;
         let preparation = Preparation {
             client: Some(client),
             request,
@@ -69,12 +74,12 @@ impl<S: Storage> Host<S> {
             content: Content::None,
             hosts: fetch.from.iter().map(|host| host.address).collect(),
         };
-        self.prepare(Wanted::Fetch(fetch, target), preparation, turn);
+        self.prepare(Wanted::Fetch(fetch, target), preparation, call);
         Ok(())
     }
 
     /// The servers can be reached.
-    pub(crate) fn start_fetch(&mut self, id: TransferId, turn: &mut Turn<'_>) {
+    pub(crate) fn start_fetch(&mut self, id: TransferId, call: &mut Call<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -82,14 +87,14 @@ impl<S: Storage> Host<S> {
             return;
         };
         let (client, request) = (transfer.client, waiting.request);
-        transfer.started = Some(turn.now);
+        transfer.started = Some(call.now);
         let Wanted::Fetch(fetch, target) = waiting.what else {
             return;
         };
-        let result = self.ask(id, fetch, target, turn);
+        let result = self.ask(id, fetch, target, call);
         if result.is_err() {
             self.disown(id);
-            self.end_early(id, "the fetch cannot start", turn);
+            self.end_early(id, "the fetch cannot start", call);
         }
         self.reply(client, request, result.map(|()| Some(id)));
     }
@@ -99,14 +104,14 @@ impl<S: Storage> Host<S> {
         id: TransferId,
         fetch: Fetch,
         target: S::Target,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) -> Result<(), Error> {
         let scheme = fetch.scheme;
-        let ports = turn.engine.ports(scheme).map(|ports| ports.replies);
+        let ports = call.engine.ports(scheme).map(|ports| ports.replies);
         let reply_port = ports.and_then(|range| self.next_port(scheme, range));
         let reply_port = reply_port
             .ok_or_else(|| Error::new(ErrorCode::TooMany, "no port for the answer is free"))?;
-        turn.engine
+        call.engine
             .listen(scheme, reply_port)
             .map_err(|error| Error::new(ErrorCode::InUse, error))?;
         let senders = fetch.from.len() as u8;
@@ -116,15 +121,15 @@ impl<S: Storage> Host<S> {
             session,
             senders: fetch.from.iter().map(|host| host.address).collect(),
         };
-        let expected = match self.expect(id, &fetch, expect, turn) {
+        let expected = match self.expect(id, &fetch, expect, call) {
             Ok(expected) => expected,
             Err(error) => {
-                turn.engine.unlisten(turn.now, scheme, reply_port);
+                call.engine.unlisten(call.now, scheme, reply_port);
                 return Err(error);
             }
         };
         let patience = fetch.patience.unwrap_or(self.limits.patience);
-        self.set_deadline(id, turn.now + patience);
+        self.set_deadline(id, call.now + patience);
         self.reply_ports.insert((scheme, reply_port), id);
         if let Some(transfer) = self.transfers.get_mut(&id) {
             transfer.flows.extend(expected);
@@ -155,7 +160,7 @@ impl<S: Storage> Host<S> {
                 priority: fetch.priority,
                 part: None,
             };
-            let flow = self.start_flow(scheme, outbound, turn)?;
+            let flow = self.start_flow(scheme, outbound, call)?;
             let server = host.address;
             let transfer = id;
             self.flows
@@ -173,19 +178,19 @@ impl<S: Storage> Host<S> {
         id: TransferId,
         fetch: &Fetch,
         expect: ExpectRequest,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) -> Result<Option<FlowId>, Error> {
         let scheme = fetch.scheme;
         if fetch.from.len() == 1 {
             return Ok(None);
         }
-        open(turn.engine, scheme)?;
-        let Some(transport) = turn.engine.transport(scheme) else {
+        open(call.engine, scheme)?;
+        let Some(transport) = call.engine.transport(scheme) else {
             return Ok(None);
         };
         let local_port = expect.port;
         let flow = transport
-            .expect(turn.now, expect)
+            .expect(call.now, expect)
             .map_err(|error| Error::new(ErrorCode::NotPossible, error))?;
         let incoming = Incoming {
             transfer: Some(id),
@@ -246,34 +251,34 @@ impl<S: Storage> Host<S> {
         (id, server): (TransferId, Ipv4Addr),
         flow: FlowId,
         record: &FlowRecord,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let Some(fetching) = self.fetching(id) else {
             return;
         };
         fetching.requests.remove(&flow);
         match &record.status {
-            Status::Finished => self.end_if_done(id, turn),
+            Status::Finished => self.end_if_done(id, call),
             Status::Failed(why) => {
                 let reason = format!("does not take the request: {why}");
-                self.lose_server(id, server, &reason, turn);
+                self.lose_server(id, server, &reason, call);
             }
         }
     }
 
     /// One server less. Others may have the object; the transport ends the flow when none is left.
-    fn lose_server(&mut self, id: TransferId, server: Ipv4Addr, reason: &str, turn: &mut Turn<'_>) {
+    fn lose_server(&mut self, id: TransferId, server: Ipv4Addr, reason: &str, call: &mut Call<'_>) {
         let Some(scheme) = self.transfers.get(&id).map(|transfer| transfer.scheme) else {
             return;
         };
         match self.fetching(id).and_then(|fetching| fetching.expected) {
             Some(flow) => {
-                if let Some(transport) = turn.engine.transport(scheme) {
-                    transport.drop_sender(turn.now, flow, server, reason);
+                if let Some(transport) = call.engine.transport(scheme) {
+                    transport.drop_sender(call.now, flow, server, reason);
                 }
-                self.end_if_done(id, turn);
+                self.end_if_done(id, call);
             }
-            None => self.abort_transfer(id, &format!("{server} {reason}"), turn),
+            None => self.abort_transfer(id, &format!("{server} {reason}"), call),
         }
     }
 
@@ -284,26 +289,26 @@ impl<S: Storage> Host<S> {
         flow: FlowId,
         server: Ipv4Addr,
         refusal: &Refusal,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let Some(id) = transfer else { return };
         if let Some(transfer) = self.transfers.get_mut(&id) {
             transfer.flows.remove(&flow);
         }
         let reason = format!("refuses: {}", printable(&refusal.message));
-        self.lose_server(id, server, &reason, turn);
+        self.lose_server(id, server, &reason, call);
     }
 
     /// A transfer has waited long enough for a decision or an answer.
-    pub(crate) fn patience_ended(&mut self, id: TransferId, turn: &mut Turn<'_>) {
+    pub(crate) fn patience_ended(&mut self, id: TransferId, call: &mut Call<'_>) {
         if self
             .fetching(id)
             .is_some_and(|fetching| fetching.target.is_some())
         {
-            self.end_early(id, "no server has answered in time", turn);
+            self.end_early(id, "no server has answered in time", call);
         } else if self.is_undecided(id) {
             let reason = "the application has not decided whether it wants the object";
-            self.end_early(id, reason, turn);
+            self.end_early(id, reason, call);
         }
     }
 }

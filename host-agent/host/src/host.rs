@@ -1,4 +1,4 @@
-//! All that a host knows, and who is told of it.
+//! The state of a host, its ways in, and what it tells its clients.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -11,14 +11,14 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use serde::Serialize;
 
-use crate::askers::Askers;
+use crate::environment::{Call, ClientId, Engine, Key, Storage};
 use crate::limits::Limits;
-use crate::machine::{ClientId, Engine, Key, Storage, Turn};
 use crate::request::{Error, ErrorCode, Listen};
+use crate::requesters::Requesters;
 use crate::tally::Tally;
 use crate::transfers::{Flow, Kind, Transfer, TransferId};
 
-/// For clients.
+/// What is to go to a client.
 #[derive(Debug)]
 pub enum Output {
     /// The answer to a request that could not be answered at once.
@@ -28,15 +28,15 @@ pub enum Output {
         /// The transfer that has started; `None`: the object is offered.
         result: Result<Option<TransferId>, Error>,
     },
-    Told {
+    Notice {
         client: ClientId,
-        told: Told,
+        notice: Notice,
     },
 }
 
-/// What a client hears unasked.
+/// What a client is told without having asked.
 #[derive(Debug)]
-pub enum Told {
+pub enum Notice {
     /// An object begins to arrive at a listener.
     Incoming {
         transfer: TransferId,
@@ -49,7 +49,7 @@ pub enum Told {
     Progress {
         transfer: TransferId,
         done_bytes: u64,
-        /// `None`: not known yet.
+        /// `None`: it is not known yet.
         total_bytes: Option<u64>,
     },
     /// A flow of the transfer has ended.
@@ -84,6 +84,7 @@ pub(crate) struct Listener<S: Storage> {
     pub listen: Listen<S::Listening>,
 }
 
+/// What became of the flows of a scheme, and of the requests of other hosts.
 #[derive(Clone, Copy, Default, Debug, Serialize)]
 pub struct Counts {
     pub flows_finished: u64,
@@ -93,35 +94,39 @@ pub struct Counts {
     pub requests_refused: u64,
 }
 
+/// A host: what its clients have asked for, and what other hosts have.
 pub struct Host<S: Storage> {
     pub storage: S,
     pub(crate) address: Ipv4Addr,
     pub(crate) limits: Limits,
     /// For session ids of fetches from several hosts.
     pub(crate) rng: SmallRng,
+    /// The number of the transfer or listener that was made last.
     last_id: u64,
     pub(crate) listeners: BTreeMap<u64, Listener<S>>,
     pub(crate) transfers: BTreeMap<TransferId, Transfer<S>>,
+    /// When the transfers are due that have a deadline.
     pub(crate) deadlines: BTreeSet<(Instant, TransferId)>,
     pub(crate) flows: BTreeMap<Key, Flow<S>>,
+    /// Objects that others may fetch, by name.
     pub(crate) offers: BTreeMap<String, Offered>,
-    pub(crate) askers: Askers,
-    /// Addresses whose waiting requests there may be room for now.
+    pub(crate) requesters: Requesters,
+    /// Addresses for whose waiting requests there may be room now.
     pub(crate) may_answer: BTreeSet<Ipv4Addr>,
     /// How many transfers each client has open.
     pub(crate) open_transfers: Tally<ClientId>,
-    /// Objects on their way, or being prepared, to whom because it asked for them.
+    /// Objects that are being prepared, or are on their way, to an address that asked for them.
     pub(crate) serves: Tally<Ipv4Addr>,
-    /// Refusals on their way to whom.
+    /// Refusals on their way to an address.
     pub(crate) refusals: Tally<Ipv4Addr>,
-    /// Objects on their way to whom that were answered.
+    /// Objects on their way to an address that has answered them.
     pub(crate) heard_flows: Tally<Ipv4Addr>,
-    /// Ports where the answers to fetches come.
+    /// Ports that answers to fetches come to, each with its fetch.
     pub(crate) reply_ports: BTreeMap<(Scheme, u16), TransferId>,
     /// The port used last for a flow or an answer.
     pub(crate) last_ports: BTreeMap<Scheme, u16>,
     pub(crate) counts: BTreeMap<Scheme, Counts>,
-    /// When clients hear of progress.
+    /// When clients hear of progress next. `None`: nobody wants to.
     pub(crate) progress_at: Option<Instant>,
     pub(crate) outputs: VecDeque<Output>,
 }
@@ -140,7 +145,7 @@ impl<S: Storage> Host<S> {
             deadlines: BTreeSet::new(),
             flows: BTreeMap::new(),
             offers: BTreeMap::new(),
-            askers: Askers::new(limits),
+            requesters: Requesters::new(limits),
             may_answer: BTreeSet::new(),
             open_transfers: Tally::default(),
             serves: Tally::default(),
@@ -159,7 +164,7 @@ impl<S: Storage> Host<S> {
         self.last_id
     }
 
-    /// What there is to tell, in order.
+    /// The next thing to tell a client, in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -177,7 +182,7 @@ impl<S: Storage> Host<S> {
         }));
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) has something to do.
+    /// When [`handle_timeout`](Self::handle_timeout) has something to do. `None`: nothing is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         let transfer = self.deadlines.first().map(|(at, _)| *at);
         transfer.into_iter().chain(self.progress_at).min()
@@ -185,23 +190,23 @@ impl<S: Storage> Host<S> {
 
     /// Does what was due by `now`.
     pub fn handle_timeout(&mut self, now: Instant, engine: &mut dyn Engine) {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         while let Some(&(at, id)) = self.deadlines.first()
-            && at <= turn.now
+            && at <= call.now
         {
             self.deadlines.pop_first();
             if let Some(transfer) = self.transfers.get_mut(&id) {
                 transfer.deadline = None;
                 match transfer.kind {
-                    Kind::Waiting(_) => self.start_send(id, turn),
-                    _ => self.patience_ended(id, turn),
+                    Kind::Waiting(_) => self.start_send(id, call),
+                    _ => self.patience_ended(id, call),
                 }
             }
         }
-        if self.progress_at.is_some_and(|at| at <= turn.now) {
-            self.tell_progress(turn);
+        if self.progress_at.is_some_and(|at| at <= call.now) {
+            self.tell_progress(call);
         }
-        self.answer_all(turn);
+        self.answer_all(call);
     }
 
     /// An event of the transport of `scheme`.
@@ -212,20 +217,20 @@ impl<S: Storage> Host<S> {
         event: Event,
         engine: &mut dyn Engine,
     ) {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         match event {
             Event::Opened { flow, local, peer } => {
-                self.opened(turn.now, (scheme, flow), local.port(), peer);
+                self.opened(call.now, (scheme, flow), local.port(), peer);
             }
-            Event::Delivered { flow, bytes } => self.delivered((scheme, flow), bytes, turn),
-            Event::Heard { flow, peer } => self.heard(turn.now, (scheme, flow), peer),
+            Event::Delivered { flow, bytes } => self.delivered((scheme, flow), bytes, call),
+            Event::Heard { flow, peer } => self.heard(call.now, (scheme, flow), peer),
             Event::Finished { flow, record } => {
-                self.answer_ends(turn.now, (scheme, flow));
-                self.finished((scheme, flow), record, turn);
+                self.answer_ends(call.now, (scheme, flow));
+                self.finished((scheme, flow), record, call);
             }
             Event::Failed { flow, record } => {
-                self.answer_ends(turn.now, (scheme, flow));
-                self.failed((scheme, flow), record, turn);
+                self.answer_ends(call.now, (scheme, flow));
+                self.failed((scheme, flow), record, call);
             }
             Event::Detached {
                 flow,
@@ -233,7 +238,7 @@ impl<S: Storage> Host<S> {
                 peer,
             } => self.detached((scheme, flow), straggler, peer),
         }
-        self.answer_all(turn);
+        self.answer_all(call);
     }
 
     /// Takes what comes to a port. Returns the number of the listener.
@@ -264,6 +269,7 @@ impl<S: Storage> Host<S> {
         found.map(|(id, _)| *id)
     }
 
+    /// Ends a listener: flows that come to its port from now on are refused.
     pub fn unlisten(
         &mut self,
         now: Instant,
@@ -271,10 +277,10 @@ impl<S: Storage> Host<S> {
         id: u64,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         match self.listeners.get(&id) {
             Some(found) if found.client == client => {
-                self.end_listener(id, turn);
+                self.end_listener(id, call);
                 Ok(())
             }
             _ => {
@@ -284,13 +290,13 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    fn end_listener(&mut self, id: u64, turn: &mut Turn<'_>) {
+    fn end_listener(&mut self, id: u64, call: &mut Call<'_>) {
         let Some(Listener { listen, .. }) = self.listeners.remove(&id) else {
             return;
         };
         // Requests still come to a service port.
         if listen.port != listen.scheme.service_port() {
-            turn.engine.unlisten(turn.now, listen.scheme, listen.port);
+            call.engine.unlisten(call.now, listen.scheme, listen.port);
         }
     }
 
@@ -302,40 +308,40 @@ impl<S: Storage> Host<S> {
         id: TransferId,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         self.own_transfer(client, id)?;
-        self.end_early(id, "cancelled", turn);
-        self.answer_all(turn);
+        self.end_early(id, "cancelled", call);
+        self.answer_all(call);
         Ok(())
     }
 
     /// The application of a client has gone: so does all that it has asked for.
     pub fn client_gone(&mut self, now: Instant, client: ClientId, engine: &mut dyn Engine) {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         let own = self.listeners.iter();
         let own = own.filter(|(_, listener)| listener.client == client);
         for id in own.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.end_listener(id, turn);
+            self.end_listener(id, call);
         }
         self.offers.retain(|_, offered| offered.client != client);
         let own = self.transfers.iter();
         let own = own.filter(|(_, transfer)| transfer.client == Some(client));
         for id in own.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.disown(id);
-            self.end_early(id, "the application has gone", turn);
+            self.end_early(id, "the application has gone", call);
         }
-        self.answer_all(turn);
+        self.answer_all(call);
     }
 
     /// Ends everything. Flows that come from now on are refused.
     pub fn stop(&mut self, now: Instant, reason: &str, engine: &mut dyn Engine) {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         self.listeners.clear();
         self.offers.clear();
         for id in self.transfers.keys().copied().collect::<Vec<_>>() {
-            self.end_early(id, reason, turn);
+            self.end_early(id, reason, call);
         }
-        self.answer_all(turn);
+        self.answer_all(call);
     }
 
     pub fn address(&self) -> Ipv4Addr {
@@ -346,12 +352,12 @@ impl<S: Storage> Host<S> {
         &self.counts
     }
 
-    /// Transfers and flows that are open.
+    /// How many transfers are open, and how many flows.
     pub fn open_counts(&self) -> (usize, usize) {
         (self.transfers.len(), self.flows.len())
     }
 
-    /// Objects on their way, or being prepared, because other hosts asked for them.
+    /// How many objects are being prepared, or are on their way, because other hosts asked for them.
     pub fn serving(&self) -> usize {
         self.serves.sum()
     }

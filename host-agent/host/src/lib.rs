@@ -12,16 +12,16 @@
 //!  while let Some(output) = host.poll_output()        replies and events for clients
 //! ```
 
-mod askers;
+mod environment;
 mod fetching;
 mod host;
 mod limits;
-mod machine;
 mod player;
 mod progress;
 mod receiving;
 mod record;
 mod request;
+mod requesters;
 mod sending;
 mod serving;
 mod tally;
@@ -29,9 +29,11 @@ mod tally;
 mod tests;
 mod transfers;
 
-pub use host::{Counts, Host, Output, Told};
+pub use environment::{
+    ClientId, Content, Engine, Key, Ports, Prepared, Pushed, Storage, Task, Update,
+};
+pub use host::{Counts, Host, Notice, Output};
 pub use limits::Limits;
-pub use machine::{ClientId, Content, Engine, Key, Ports, Prepared, Pushed, Storage, Task, Update};
 pub use player::{ObjectNames, PlayedFlow, PlayedTransfer, Player};
 pub use progress::{FlowState, IncomingObject};
 pub use record::FlowFields;

@@ -2,11 +2,12 @@
 
 use ebb_units::Duration;
 
+/// Counts are of what is under way at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Objects on their way, or being prepared, to one address because it asked for them.
+    /// Objects that are being prepared, or are on their way, to one address that asked for them.
     pub serves_per_peer: usize,
-    /// The same to all addresses.
+    /// Objects that are being prepared, or are on their way, to all addresses that asked for them.
     pub serves: usize,
     /// Objects and refusals on their way to one address that has not been heard lately.
     pub answers_per_stranger: usize,
@@ -14,9 +15,9 @@ pub struct Limits {
     pub refusals_per_peer: usize,
     /// Requests of one address that wait for earlier ones to be answered.
     pub waiting_per_peer: usize,
-    /// The same of all addresses.
+    /// Requests of all addresses that wait.
     pub waiting: usize,
-    /// How long it counts that an address answered, or that it did not. Pauses between two fetches
+    /// How long it is remembered that an address answered, or that it did not. Pauses between two fetches
     /// of an application are shorter; so is the time in which an address gets another owner.
     pub memory: Duration,
     /// Addresses remembered. More are forgotten earlier.

@@ -31,14 +31,15 @@ impl ObjectNames {
     }
 }
 
-/// Transfers have their numbers of the workload here; those of the host are [`TransferId`]s.
+/// Plays a [`Share`]. Numbers of transfers are those of the workload; those of the host are
+/// [`TransferId`]s.
 pub struct Player {
     pub share: Share,
     pub names: ObjectNames,
-    /// Transfers that this host has started and that have not ended.
+    /// Transfers that this host has started and that have not ended, with their numbers in the workload.
     started: BTreeMap<TransferId, u64>,
-    /// Those of them of which a flow has ended.
-    told: BTreeSet<u64>,
+    /// Those of the started transfers of which a flow has ended, which has told what became of it.
+    reported: BTreeSet<u64>,
 }
 
 /// What a flow that has ended is of the workload.
@@ -55,8 +56,8 @@ pub struct PlayedFlow {
 pub struct PlayedTransfer {
     pub open: Open,
     pub good: bool,
-    /// Why it failed, if no flow has told that.
-    pub untold: Option<String>,
+    /// Why it failed. `None`: it did not, or a flow has told why.
+    pub unreported: Option<String>,
 }
 
 impl Player {
@@ -65,7 +66,7 @@ impl Player {
             share,
             names,
             started: BTreeMap::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         }
     }
 
@@ -74,7 +75,7 @@ impl Player {
         self.started.insert(transfer, id);
     }
 
-    /// An object has begun to arrive.
+    /// An object of this name has begun to arrive.
     pub fn handle_incoming(&mut self, now_ns: u64, name: &str) {
         if let Some(id) = self.names.transfer(name) {
             self.share.handle_begun(now_ns, id);
@@ -90,7 +91,7 @@ impl Player {
         good: bool,
     ) -> PlayedFlow {
         let ours = self.started.get(&transfer).copied();
-        self.told.extend(ours);
+        self.reported.extend(ours);
         let id = ours.or_else(|| self.names.transfer(name?));
         let open = id.and_then(|id| self.share.open(id)).cloned();
         let of_others = open.as_ref().filter(|open| open.part != Part::Start);
@@ -124,13 +125,13 @@ impl Player {
     }
 
     fn end(&mut self, now_ns: u64, id: u64, failure: Option<String>) -> Option<PlayedTransfer> {
-        let told = self.told.remove(&id);
+        let reported = self.reported.remove(&id);
         let good = failure.is_none();
         let open = self.share.handle_end(now_ns, id, good)?;
         Some(PlayedTransfer {
             open,
             good,
-            untold: failure.filter(|_| !told),
+            unreported: failure.filter(|_| !reported),
         })
     }
 }
@@ -187,7 +188,7 @@ mod tests {
         assert!(player.handle_end(7, 101, None).is_none());
         let ended = player.handle_end(7, 100, None).unwrap();
         assert_eq!(
-            (ended.open.transfer.id, ended.good, ended.untold),
+            (ended.open.transfer.id, ended.good, ended.unreported),
             (1, true, None)
         );
         assert!(player.share.iter().next().is_none());
@@ -200,8 +201,8 @@ mod tests {
         let name = first.names.of(1);
         first.handle_flow(5, 100, Some(&name), false);
         let ended = first.handle_end(7, 100, Some("why".into())).unwrap();
-        assert_eq!((ended.good, ended.untold), (false, None));
+        assert_eq!((ended.good, ended.unreported), (false, None));
         let ended = player().handle_failed(7, 1, "why".into()).unwrap();
-        assert_eq!(ended.untold.as_deref(), Some("why"));
+        assert_eq!(ended.unreported.as_deref(), Some("why"));
     }
 }

@@ -1,4 +1,4 @@
-//! How far things are.
+//! How far transfers and flows are.
 
 use std::net::SocketAddrV4;
 
@@ -6,8 +6,8 @@ use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{FlowId, Role, Scheme};
 use ebb_units::{Duration, Instant};
 
-use crate::host::{Host, Told};
-use crate::machine::{Engine, Key, Storage, Turn};
+use crate::environment::{Call, Engine, Key, Storage};
+use crate::host::{Host, Notice};
 use crate::transfers::{Flow, Stage, TransferId};
 
 /// How often clients hear of progress.
@@ -36,17 +36,17 @@ pub struct IncomingObject<'a> {
 }
 
 impl<S: Storage> Host<S> {
-    /// From now on until nobody wants it any more.
+    /// Has clients told of progress from now on, until none wants that any more.
     pub(crate) fn want_progress(&mut self, now: Instant) {
         self.progress_at.get_or_insert(now + INTERVAL);
     }
 
-    pub(crate) fn tell_progress(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn tell_progress(&mut self, call: &mut Call<'_>) {
         self.progress_at = None;
         let watched = self.transfers.iter().filter(|(_, t)| t.progress);
         let watched: Vec<TransferId> = watched.map(|(id, _)| *id).collect();
         if !watched.is_empty() {
-            self.want_progress(turn.now);
+            self.want_progress(call.now);
         }
         for id in watched {
             let transfer = &self.transfers[&id];
@@ -55,16 +55,16 @@ impl<S: Storage> Host<S> {
             }
             let (mut done_bytes, mut total_bytes) = (0, Some(0));
             for &flow in &transfer.flows {
-                let (done, total) = self.how_far((transfer.scheme, flow), turn.engine);
+                let (done, total) = self.how_far((transfer.scheme, flow), call.engine);
                 done_bytes += done;
                 total_bytes = total_bytes.zip(total).map(|(sum, more)| sum + more);
             }
-            let told = Told::Progress {
+            let notice = Notice::Progress {
                 transfer: id,
                 done_bytes,
                 total_bytes,
             };
-            self.tell(transfer.client, told);
+            self.notify(transfer.client, notice);
         }
     }
 

@@ -7,8 +7,8 @@ use ebb_transport::object::EnvelopeHeader;
 use ebb_transport::{FlowRecord, Status, StreamHead, Transport};
 use ebb_units::Instant;
 
-use crate::host::{Host, Told};
-use crate::machine::{ClientId, Engine, Key, Storage, Turn, Update};
+use crate::environment::{Call, ClientId, Engine, Key, Storage, Update};
+use crate::host::{Host, Notice};
 use crate::request::{Error, ErrorCode};
 use crate::transfers::{Ended, Flow, Incoming, Kind, Receiving, Stage, TransferId};
 
@@ -44,8 +44,8 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    pub(crate) fn delivered(&mut self, key: Key, bytes: Vec<u8>, turn: &mut Turn<'_>) {
-        let Some(transport) = turn.engine.transport(key.0) else {
+    pub(crate) fn delivered(&mut self, key: Key, bytes: Vec<u8>, call: &mut Call<'_>) {
+        let Some(transport) = call.engine.transport(key.0) else {
             return;
         };
         let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&key) else {
@@ -57,7 +57,7 @@ impl<S: Storage> Host<S> {
             Stage::Object(object) => {
                 let pushed = self.storage.push(key, &mut object.sink, bytes);
                 if pushed.pause {
-                    transport.set_paused(turn.now, key.1, true);
+                    transport.set_paused(call.now, key.1, true);
                 }
                 pushed.buffer.into_iter().for_each(|b| transport.recycle(b));
             }
@@ -71,7 +71,7 @@ impl<S: Storage> Host<S> {
                 match StreamHead::read(&all) {
                     Ok(None) => *head = all,
                     Ok(Some(StreamHead::Object(header))) => {
-                        self.object_begins(turn.now, key, header, all, transport);
+                        self.object_begins(call.now, key, header, all, transport);
                     }
                     Ok(Some(StreamHead::Request(request))) => {
                         incoming.stage = Stage::Request(request);
@@ -85,12 +85,12 @@ impl<S: Storage> Host<S> {
                     Ok(Some(StreamHead::Refusal(refusal))) => {
                         incoming.stage = Stage::Refusal(refusal);
                     }
-                    Err(error) => transport.abort(turn.now, key.1, &error.to_string()),
+                    Err(error) => transport.abort(call.now, key.1, &error.to_string()),
                 }
             }
             Stage::Refused(..) => transport.recycle(bytes),
             Stage::Request(_) | Stage::Refusal(_) => {
-                transport.abort(turn.now, key.1, "the stream goes on after its end");
+                transport.abort(call.now, key.1, "the stream goes on after its end");
             }
         }
     }
@@ -163,7 +163,7 @@ impl<S: Storage> Host<S> {
             return;
         };
         if undecided || found.listen.announce {
-            let told = Told::Incoming {
+            let notice = Notice::Incoming {
                 transfer,
                 listener,
                 scheme: found.listen.scheme,
@@ -172,7 +172,7 @@ impl<S: Storage> Host<S> {
                 header: header.clone(),
             };
             let client = self.transfers.get(&transfer).and_then(|t| t.client);
-            self.tell(client, told);
+            self.notify(client, notice);
         }
         if undecided {
             self.set_deadline(transfer, now + self.limits.decision);
@@ -203,9 +203,9 @@ impl<S: Storage> Host<S> {
         reason: &str,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         self.own_undecided(client, transfer)?;
-        self.end_early(transfer, &format!("refused: {reason}"), turn);
+        self.end_early(transfer, &format!("refused: {reason}"), call);
         Ok(())
     }
 
@@ -238,14 +238,14 @@ impl<S: Storage> Host<S> {
     }
 
     /// Everything was delivered, or a flow of ours was confirmed.
-    pub(crate) fn finished(&mut self, key: Key, record: FlowRecord, turn: &mut Turn<'_>) {
-        let Some(transport) = turn.engine.transport(key.0) else {
+    pub(crate) fn finished(&mut self, key: Key, record: FlowRecord, call: &mut Call<'_>) {
+        let Some(transport) = call.engine.transport(key.0) else {
             return;
         };
         let incoming = match self.flows.get_mut(&key) {
-            None => return transport.abort(turn.now, key.1, "nobody waits for it any more"),
+            None => return transport.abort(call.now, key.1, "nobody waits for it any more"),
             Some(Flow::Incoming(incoming)) => incoming,
-            Some(_) => return self.flow_of_ours_ended(key, record, turn),
+            Some(_) => return self.flow_of_ours_ended(key, record, call),
         };
         let (peer, transfer) = (*incoming.peer.ip(), incoming.transfer);
         match &mut incoming.stage {
@@ -253,42 +253,42 @@ impl<S: Storage> Host<S> {
                 // The sink says what becomes of it; then the sender hears that too.
                 object.delivered = Some(Box::new(record));
                 if let Some(update) = self.storage.end(key, &mut object.sink) {
-                    self.sink_update(key, update, turn);
+                    self.sink_update(key, update, call);
                 }
             }
             Stage::Request(request) => {
                 let request = request.clone();
                 self.flows.remove(&key);
-                transport.confirm(turn.now, key.1);
-                self.requested(key.0, request, peer, turn);
+                transport.confirm(call.now, key.1);
+                self.requested(key.0, request, peer, call);
             }
             Stage::Refusal(refusal) => {
                 let refusal = refusal.clone();
                 self.flows.remove(&key);
-                transport.confirm(turn.now, key.1);
-                self.fetch_refused(transfer, key.1, peer, &refusal, turn);
+                transport.confirm(call.now, key.1);
+                self.fetch_refused(transfer, key.1, peer, &refusal, call);
             }
             Stage::Refused(_, reason) => {
                 let record = failed_record(record, reason);
-                self.end_incoming(key, None, record, turn);
+                self.end_incoming(key, None, record, call);
             }
             Stage::Head(_) => {
                 let reason = "the stream ended before it said what it is";
-                transport.abort(turn.now, key.1, reason);
-                self.end_incoming(key, None, failed_record(record, reason), turn);
+                transport.abort(call.now, key.1, reason);
+                self.end_incoming(key, None, failed_record(record, reason), call);
             }
         }
     }
 
-    pub(crate) fn failed(&mut self, key: Key, record: FlowRecord, turn: &mut Turn<'_>) {
+    pub(crate) fn failed(&mut self, key: Key, record: FlowRecord, call: &mut Call<'_>) {
         match self.flows.get(&key) {
-            Some(Flow::Incoming(_)) => self.end_incoming(key, None, record, turn),
-            _ => self.flow_of_ours_ended(key, record, turn),
+            Some(Flow::Incoming(_)) => self.end_incoming(key, None, record, call),
+            _ => self.flow_of_ours_ended(key, record, call),
         }
     }
 
     /// A flow that began here was confirmed, or has failed.
-    fn flow_of_ours_ended(&mut self, key: Key, record: FlowRecord, turn: &mut Turn<'_>) {
+    fn flow_of_ours_ended(&mut self, key: Key, record: FlowRecord, call: &mut Call<'_>) {
         match self.flows.remove(&key) {
             Some(Flow::Outgoing(outgoing)) => {
                 if outgoing.heard {
@@ -299,46 +299,46 @@ impl<S: Storage> Host<S> {
                     sha256_ok: None,
                     record,
                 };
-                self.flow_ended(Some(outgoing.transfer), key, ended, turn);
+                self.flow_ended(Some(outgoing.transfer), key, ended, call);
             }
             Some(Flow::Request { transfer, server }) => {
-                self.request_ended((transfer, server), key.1, &record, turn);
+                self.request_ended((transfer, server), key.1, &record, call);
             }
-            Some(Flow::Refusal { asker }) => self.refusals.subtract(&asker),
+            Some(Flow::Refusal { requester }) => self.refusals.subtract(&requester),
             Some(Flow::Incoming(_)) | None => {}
         }
     }
 
     /// A sink has something to say.
     pub fn handle_sink(&mut self, now: Instant, key: Key, update: Update, engine: &mut dyn Engine) {
-        let turn = &mut Turn { now, engine };
-        self.sink_update(key, update, turn);
-        self.answer_all(turn);
+        let call = &mut Call { now, engine };
+        self.sink_update(key, update, call);
+        self.answer_all(call);
     }
 
-    fn sink_update(&mut self, key: Key, update: Update, turn: &mut Turn<'_>) {
+    fn sink_update(&mut self, key: Key, update: Update, call: &mut Call<'_>) {
         let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&key) else {
             return;
         };
         let Stage::Object(object) = &mut incoming.stage else {
             return;
         };
-        let Some(transport) = turn.engine.transport(key.0) else {
+        let Some(transport) = call.engine.transport(key.0) else {
             return;
         };
         match update {
-            Update::Drained => transport.set_paused(turn.now, key.1, false),
+            Update::Drained => transport.set_paused(call.now, key.1, false),
             Update::Done => {
-                transport.confirm(turn.now, key.1);
+                transport.confirm(call.now, key.1);
                 if let Some(record) = object.delivered.take() {
                     let counts = self.counts.entry(key.0).or_default();
                     counts.content_bytes_received += object.header.content_bytes;
-                    self.end_incoming(key, Some(true), *record, turn);
+                    self.end_incoming(key, Some(true), *record, call);
                 }
             }
             Update::Failed(reason) => {
-                transport.abort(turn.now, key.1, &reason);
-                self.fail_delivered(key, &reason, Some(false), turn);
+                transport.abort(call.now, key.1, &reason);
+                self.fail_delivered(key, &reason, Some(false), call);
             }
         }
     }
@@ -349,7 +349,7 @@ impl<S: Storage> Host<S> {
         key: Key,
         reason: &str,
         sha256_ok: Option<bool>,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let Some(Flow::Incoming(incoming)) = self.flows.get_mut(&key) else {
             return;
@@ -358,7 +358,7 @@ impl<S: Storage> Host<S> {
             && let Some(record) = object.delivered.take()
         {
             let record = failed_record(*record, reason);
-            self.end_incoming(key, sha256_ok, record, turn);
+            self.end_incoming(key, sha256_ok, record, call);
         }
     }
 
@@ -368,7 +368,7 @@ impl<S: Storage> Host<S> {
         key: Key,
         sha256_ok: Option<bool>,
         record: FlowRecord,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let Some(Flow::Incoming(incoming)) = self.flows.remove(&key) else {
             return;
@@ -389,7 +389,7 @@ impl<S: Storage> Host<S> {
             sha256_ok,
             record,
         };
-        self.flow_ended(incoming.transfer, key, ended, turn);
+        self.flow_ended(incoming.transfer, key, ended, call);
     }
 }
 

@@ -75,7 +75,7 @@ pub struct Send {
     pub name: String,
     /// 0 (normal) to 7 (most urgent).
     pub priority: u8,
-    /// Multicast address of several receivers; derived from them if not given.
+    /// Multicast address of several receivers. `None`: one derived from their addresses.
     pub group: Option<Ipv4Addr>,
     /// A flow to each receiver rather than one to their group.
     pub unicast: bool,

@@ -11,19 +11,20 @@ use ebb_transport::{
 };
 use ebb_units::Instant;
 
+use crate::environment::{Call, ClientId, Content, Engine, Key, Prepared, Storage, Task};
 use crate::host::Host;
-use crate::machine::{ClientId, Content, Engine, Key, Prepared, Storage, Task, Turn};
 use crate::request::{Error, ErrorCode, Peer, Send};
 use crate::transfers::{Flow, Kind, Outgoing, TransferId, Waiting, Wanted};
 
 /// The highest priority of a transfer.
 const MAX_PRIORITY: u8 = 7;
 
-/// Something to send and how.
+/// Something to send to one host, and how.
 pub(crate) struct Outbound {
     pub source: Arc<dyn ObjectSource>,
     pub to: SocketAddrV4,
     pub priority: u8,
+    /// The part that this host sends of what several send together. `None`: it sends all.
     pub part: Option<Part>,
 }
 
@@ -77,11 +78,11 @@ impl<S: Storage> Host<S> {
         source: S::Source,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         self.check_room(client)?;
         check_priority(send.priority)?;
         check_hosts(&send.to, self.address)?;
-        open(turn.engine, send.scheme)?;
+        open(call.engine, send.scheme)?;
         let preparation = Preparation {
             client: Some(client),
             request,
@@ -91,11 +92,11 @@ impl<S: Storage> Host<S> {
             content: Content::From(source),
             hosts: send.to.iter().map(|host| host.address).collect(),
         };
-        self.prepare(Wanted::Send(send), preparation, turn);
+        self.prepare(Wanted::Send(send), preparation, call);
         Ok(())
     }
 
-    /// A client may open one more transfer.
+    /// Whether a client may open one more transfer.
     pub(crate) fn check_room(&self, client: ClientId) -> Result<(), Error> {
         let most = self.limits.transfers_per_client;
         if self.open_transfers.of(&client) >= most {
@@ -110,7 +111,7 @@ impl<S: Storage> Host<S> {
         &mut self,
         what: Wanted<S>,
         preparation: Preparation<S::Source>,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let waiting = Waiting {
             request: preparation.request,
@@ -118,7 +119,7 @@ impl<S: Storage> Host<S> {
             envelope: None,
         };
         let ticket = self.new_transfer(
-            turn.now,
+            call.now,
             preparation.client,
             preparation.scheme,
             preparation.progress,
@@ -132,11 +133,11 @@ impl<S: Storage> Host<S> {
             hosts: preparation.hosts,
         };
         if let Some(result) = self.storage.prepare(task) {
-            self.prepared(ticket, result, turn);
+            self.prepared(ticket, result, call);
         }
     }
 
-    /// The object of a waiting transfer is there, or there is none.
+    /// The object of the waiting transfer `ticket` is prepared, or cannot be.
     pub fn handle_prepared(
         &mut self,
         now: Instant,
@@ -144,12 +145,12 @@ impl<S: Storage> Host<S> {
         result: Prepared,
         engine: &mut dyn Engine,
     ) {
-        let turn = &mut Turn { now, engine };
-        self.prepared(ticket, result, turn);
-        self.answer_all(turn);
+        let call = &mut Call { now, engine };
+        self.prepared(ticket, result, call);
+        self.answer_all(call);
     }
 
-    fn prepared(&mut self, id: TransferId, result: Prepared, turn: &mut Turn<'_>) {
+    fn prepared(&mut self, id: TransferId, result: Prepared, call: &mut Call<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -159,22 +160,22 @@ impl<S: Storage> Host<S> {
         waiting.envelope = match result {
             Ok(envelope) => envelope,
             Err(error) => {
-                self.not_prepared(id, error, turn);
+                self.not_prepared(id, error, call);
                 return;
             }
         };
         match &waiting.what {
             Wanted::Send(send) => match send.start_at {
                 Some(at) => self.set_deadline(id, at),
-                None => self.start_send(id, turn),
+                None => self.start_send(id, call),
             },
             Wanted::Offer => self.offer_prepared(id),
-            Wanted::Fetch(..) => self.start_fetch(id, turn),
-            Wanted::Serve(..) => self.start_serve(id, turn),
+            Wanted::Fetch(..) => self.start_fetch(id, call),
+            Wanted::Serve(..) => self.start_serve(id, call),
         }
     }
 
-    fn not_prepared(&mut self, id: TransferId, error: Error, turn: &mut Turn<'_>) {
+    fn not_prepared(&mut self, id: TransferId, error: Error, call: &mut Call<'_>) {
         let Some(transfer) = self.remove_transfer(id) else {
             return;
         };
@@ -183,31 +184,31 @@ impl<S: Storage> Host<S> {
         };
         match waiting.what {
             Wanted::Serve(_, to) => {
-                self.refuse_unprepared(transfer.scheme, to, error, turn);
+                self.refuse_unprepared(transfer.scheme, to, error, call);
             }
             _ => self.reply(transfer.client, waiting.request, Err(error)),
         }
     }
 
     /// The time of a transfer has come.
-    pub(crate) fn start_send(&mut self, id: TransferId, turn: &mut Turn<'_>) {
+    pub(crate) fn start_send(&mut self, id: TransferId, call: &mut Call<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
         let Kind::Waiting(waiting) = std::mem::replace(&mut transfer.kind, Kind::Send) else {
             return;
         };
-        transfer.started = Some(turn.now);
+        transfer.started = Some(call.now);
         let (client, request) = (transfer.client, waiting.request);
         let (Wanted::Send(send), Some(envelope)) = (waiting.what, waiting.envelope) else {
             return;
         };
-        let result = self.start_flows(id, &send, &envelope, turn);
+        let result = self.start_flows(id, &send, &envelope, call);
         if result.is_err() {
             // What the client never heard of ends without a word.
             self.disown(id);
             let reason = "another flow of the transfer cannot start";
-            self.end_early(id, reason, turn);
+            self.end_early(id, reason, call);
         }
         self.reply(client, request, result.map(|()| Some(id)));
     }
@@ -217,11 +218,11 @@ impl<S: Storage> Host<S> {
         id: TransferId,
         send: &Send,
         envelope: &Arc<Envelope>,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) -> Result<(), Error> {
         let grouped = send.group.is_some() || (send.to.len() > 1 && !send.unicast);
         if grouped {
-            let (flow, group) = self.start_group(send, envelope, turn)?;
+            let (flow, group) = self.start_group(send, envelope, call)?;
             self.sending(id, send.scheme, flow, envelope, group);
             return Ok(());
         }
@@ -233,7 +234,7 @@ impl<S: Storage> Host<S> {
                 priority: send.priority,
                 part: None,
             };
-            let flow = self.start_flow(send.scheme, outbound, turn)?;
+            let flow = self.start_flow(send.scheme, outbound, call)?;
             self.sending(id, send.scheme, flow, envelope, to);
         }
         Ok(())
@@ -243,7 +244,7 @@ impl<S: Storage> Host<S> {
         &mut self,
         send: &Send,
         envelope: &Arc<Envelope>,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) -> Result<(FlowId, SocketAddrV4), Error> {
         let receivers: Vec<Ipv4Addr> = send.to.iter().map(|host| host.address).collect();
         let port = send.to[0].with_port(send.scheme.service_port()).port();
@@ -260,9 +261,9 @@ impl<S: Storage> Host<S> {
             .unwrap_or_else(|| group_address(receivers.iter().copied()));
         let group = SocketAddrV4::new(address, port);
         let source: Arc<dyn ObjectSource> = envelope.clone();
-        let flow = self.with_source_port(send.scheme, turn.engine, |transport, source_port| {
+        let flow = self.with_source_port(send.scheme, call.engine, |transport, source_port| {
             transport.send_group(
-                turn.now,
+                call.now,
                 GroupRequest {
                     group,
                     receivers: receivers.clone(),
@@ -279,11 +280,11 @@ impl<S: Storage> Host<S> {
         &mut self,
         scheme: Scheme,
         outbound: Outbound,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) -> Result<FlowId, Error> {
-        self.with_source_port(scheme, turn.engine, |transport, source_port| {
+        self.with_source_port(scheme, call.engine, |transport, source_port| {
             transport.send(
-                turn.now,
+                call.now,
                 SendRequest {
                     to: outbound.to,
                     source_port,

@@ -12,14 +12,16 @@ use ebb_printable::printable;
 use ebb_transport::{FetchRequest, Part, Refusal, RefusalCode, Scheme};
 use ebb_units::Instant;
 
-use crate::askers::{Asked, Standing};
+use crate::environment::{Call, ClientId, Content, Engine, Key, Storage};
 use crate::host::{Host, Offered};
-use crate::machine::{ClientId, Content, Engine, Key, Storage, Turn};
 use crate::request::{Error, ErrorCode};
+use crate::requesters::{Standing, WaitingRequest};
 use crate::sending::{Outbound, Preparation};
 use crate::transfers::{Flow, Kind, TransferId, Wanted};
 
+/// Why a request is refused that is one too many.
 const BUSY: &str = "this host serves as many as it may; try again later";
+/// Why a request is refused of an address that did not answer the last object.
 const UNANSWERED: &str = "an object sent to this address was not answered; try again";
 
 impl<S: Storage> Host<S> {
@@ -32,7 +34,7 @@ impl<S: Storage> Host<S> {
         source: S::Source,
         engine: &mut dyn Engine,
     ) -> Result<(), Error> {
-        let turn = &mut Turn { now, engine };
+        let call = &mut Call { now, engine };
         self.check_room(client)?;
         self.check_offered(&name)?;
         let preparation = Preparation {
@@ -45,7 +47,7 @@ impl<S: Storage> Host<S> {
             content: Content::From(source),
             hosts: Vec::new(),
         };
-        self.prepare(Wanted::Offer, preparation, turn);
+        self.prepare(Wanted::Offer, preparation, call);
         Ok(())
     }
 
@@ -96,30 +98,33 @@ impl<S: Storage> Host<S> {
         scheme: Scheme,
         request: FetchRequest,
         peer: Ipv4Addr,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let reply_port = request.reply_port;
-        if let Err(asked) = self.askers.wait(peer, Asked { scheme, request }) {
+        if let Err(asked) = self
+            .requesters
+            .wait(peer, WaitingRequest { scheme, request })
+        {
             // To a stranger that is more than there is room for.
-            if self.is_heard(turn.now, peer) {
+            if self.is_heard(call.now, peer) {
                 let to = SocketAddrV4::new(peer, reply_port);
-                self.refuse_busy(asked.scheme, BUSY, to, turn);
+                self.refuse(asked.scheme, RefusalCode::Busy, BUSY, to, call);
             }
         }
         self.may_answer.insert(peer);
     }
 
     /// Answers what there is room for now.
-    pub(crate) fn answer_all(&mut self, turn: &mut Turn<'_>) {
+    pub(crate) fn answer_all(&mut self, call: &mut Call<'_>) {
         while let Some(peer) = self.may_answer.pop_first() {
-            self.answer_waiting(peer, turn);
+            self.answer_waiting(peer, call);
         }
     }
 
     /// Answers what `peer` has asked for, in order, as long as there is room.
-    fn answer_waiting(&mut self, peer: Ipv4Addr, turn: &mut Turn<'_>) {
-        while self.askers.is_waiting(peer) {
-            let heard = self.is_heard(turn.now, peer);
+    fn answer_waiting(&mut self, peer: Ipv4Addr, call: &mut Call<'_>) {
+        while self.requesters.is_waiting(peer) {
+            let heard = self.is_heard(call.now, peer);
             let own = self.serves.of(&peer);
             let has_room = match heard {
                 true => own < self.limits.serves_per_peer,
@@ -128,28 +133,20 @@ impl<S: Storage> Host<S> {
             if !has_room {
                 return;
             }
-            let Some(Asked { scheme, request }) = self.askers.next(peer) else {
+            let Some(WaitingRequest { scheme, request }) = self.requesters.next(peer) else {
                 return;
             };
             let to = SocketAddrV4::new(peer, request.reply_port);
-            // Who was silent gets one packet; if it answers that, it can have what else it wants.
-            let silent = !heard && self.askers.standing(turn.now, peer) == Standing::Silent;
+            // An address that was silent gets one packet; if it answers that, it can have objects again.
+            let silent = !heard && self.requesters.standing(call.now, peer) == Standing::Silent;
             if silent {
-                self.refuse_busy(scheme, UNANSWERED, to, turn);
+                self.refuse(scheme, RefusalCode::Busy, UNANSWERED, to, call);
             } else if self.serves.sum() >= self.limits.serves {
-                self.refuse_busy(scheme, BUSY, to, turn);
+                self.refuse(scheme, RefusalCode::Busy, BUSY, to, call);
             } else {
-                self.answer(scheme, request, to, turn);
+                self.answer(scheme, request, to, call);
             }
         }
-    }
-
-    fn refuse_busy(&mut self, scheme: Scheme, why: &str, to: SocketAddrV4, turn: &mut Turn<'_>) {
-        let refusal = Refusal {
-            code: RefusalCode::Busy,
-            message: why.to_owned(),
-        };
-        self.refuse(scheme, refusal, to, turn);
     }
 
     fn answer(
@@ -157,14 +154,11 @@ impl<S: Storage> Host<S> {
         scheme: Scheme,
         request: FetchRequest,
         to: SocketAddrV4,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let Some((client, content)) = self.find_offered(&request.name) else {
-            let refusal = Refusal {
-                code: RefusalCode::Unknown,
-                message: format!("there is no object `{}` here", printable(&request.name)),
-            };
-            self.refuse(scheme, refusal, to, turn);
+            let message = format!("there is no object `{}` here", printable(&request.name));
+            self.refuse(scheme, RefusalCode::Unknown, message, to, call);
             return;
         };
         let preparation = Preparation {
@@ -176,7 +170,7 @@ impl<S: Storage> Host<S> {
             content,
             hosts: vec![*to.ip()],
         };
-        self.prepare(Wanted::Serve(request, to), preparation, turn);
+        self.prepare(Wanted::Serve(request, to), preparation, call);
     }
 
     /// The peer of a flow answers: it is there, and gets what we send.
@@ -186,13 +180,13 @@ impl<S: Storage> Host<S> {
         {
             self.heard_flows.add(*outgoing.peer.ip());
         }
-        self.askers.heard(now, peer);
+        self.requesters.heard(now, peer);
         self.may_answer.insert(peer);
     }
 
     /// Whether `peer` was heard lately, or something is still on its way to it that it has answered.
     fn is_heard(&self, now: Instant, peer: Ipv4Addr) -> bool {
-        self.askers.standing(now, peer) == Standing::Heard || self.heard_flows.of(&peer) > 0
+        self.requesters.standing(now, peer) == Standing::Heard || self.heard_flows.of(&peer) > 0
     }
 
     /// A flow is about to end. If it is an answer, there may be room for another one.
@@ -203,16 +197,16 @@ impl<S: Storage> Host<S> {
                 let transfer = self.transfers.get(&outgoing.transfer);
                 if transfer.is_some_and(|t| matches!(t.kind, Kind::Serve { .. })) {
                     if !heard {
-                        self.askers.silent(now, peer);
+                        self.requesters.silent(now, peer);
                     }
                     self.may_answer.insert(peer);
                 }
             }
-            Some(&Flow::Refusal { asker }) => {
-                if !self.is_heard(now, asker) {
-                    self.askers.forget_waiting(asker);
+            Some(&Flow::Refusal { requester }) => {
+                if !self.is_heard(now, requester) {
+                    self.requesters.forget_waiting(requester);
                 }
-                self.may_answer.insert(asker);
+                self.may_answer.insert(requester);
             }
             _ => {}
         }
@@ -228,11 +222,11 @@ impl<S: Storage> Host<S> {
     }
 
     /// The object that another host asked for is ready.
-    pub(crate) fn start_serve(&mut self, id: TransferId, turn: &mut Turn<'_>) {
+    pub(crate) fn start_serve(&mut self, id: TransferId, call: &mut Call<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
-        let Some(peer) = transfer.kind.asker() else {
+        let Some(peer) = transfer.kind.requester() else {
             return;
         };
         let kind = std::mem::replace(&mut transfer.kind, Kind::Serve { peer });
@@ -252,18 +246,14 @@ impl<S: Storage> Host<S> {
             priority: request.priority,
             part,
         };
-        match self.start_flow(scheme, outbound, turn) {
+        match self.start_flow(scheme, outbound, call) {
             Ok(flow) => {
                 self.counts.entry(scheme).or_default().requests_served += 1;
                 self.sending(id, scheme, flow, &envelope, to);
             }
             Err(error) => {
                 self.remove_transfer(id);
-                let refusal = Refusal {
-                    code: RefusalCode::Unreadable,
-                    message: error.message,
-                };
-                self.refuse(scheme, refusal, to, turn);
+                self.refuse(scheme, RefusalCode::Unreadable, error.message, to, call);
             }
         }
     }
@@ -274,35 +264,43 @@ impl<S: Storage> Host<S> {
         scheme: Scheme,
         to: SocketAddrV4,
         error: Error,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let code = match error.code {
             ErrorCode::Unknown => RefusalCode::Unknown,
             _ => RefusalCode::Unreadable,
         };
-        let message = error.message;
-        self.refuse(scheme, Refusal { code, message }, to, turn);
+        self.refuse(scheme, code, error.message, to, call);
     }
 
     /// Tells why an object is not sent, unless enough of that is on its way already. If that cannot
     /// be told either, the other host's patience ends.
-    fn refuse(&mut self, scheme: Scheme, refusal: Refusal, to: SocketAddrV4, turn: &mut Turn<'_>) {
-        let asker = *to.ip();
+    fn refuse(
+        &mut self,
+        scheme: Scheme,
+        code: RefusalCode,
+        message: impl Into<String>,
+        to: SocketAddrV4,
+        call: &mut Call<'_>,
+    ) {
+        let message = message.into();
+        let requester = *to.ip();
         self.counts.entry(scheme).or_default().requests_refused += 1;
-        self.may_answer.insert(asker);
-        if self.refusals.of(&asker) >= self.limits.refusals_per_peer {
+        self.may_answer.insert(requester);
+        if self.refusals.of(&requester) >= self.limits.refusals_per_peer {
             return;
         }
         let outbound = Outbound {
-            source: Arc::new(refusal.encode()),
+            source: Arc::new(Refusal { code, message }.encode()),
             to,
             priority: 0,
             part: None,
         };
-        match self.start_flow(scheme, outbound, turn) {
+        match self.start_flow(scheme, outbound, call) {
             Ok(flow) => {
-                self.refusals.add(asker);
-                self.flows.insert((scheme, flow), Flow::Refusal { asker });
+                self.refusals.add(requester);
+                self.flows
+                    .insert((scheme, flow), Flow::Refusal { requester });
             }
             Err(error) => tracing::debug!("cannot refuse a request of {to}: {error}"),
         }

@@ -1,7 +1,8 @@
-//! Counts by key, without those that are 0.
+//! Counts by key.
 
 use std::collections::BTreeMap;
 
+/// How many there are of each key, without keys of which there are none.
 pub struct Tally<Key> {
     counts: BTreeMap<Key, usize>,
     sum: usize,

@@ -10,8 +10,8 @@ use ebb_transport::{
 };
 use ebb_units::{Duration, Instant};
 
-use crate::machine::{ClientId, Content, Key, Prepared, Pushed, Storage, Task, Update};
-use crate::{Engine, Error, ErrorCode, Fetch, Host, Limits, Output, Peer, Ports, Told};
+use crate::environment::{ClientId, Content, Key, Prepared, Pushed, Storage, Task, Update};
+use crate::{Engine, Error, ErrorCode, Fetch, Host, Limits, Notice, Output, Peer, Ports};
 
 const CLIENT: ClientId = 7;
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -183,13 +183,13 @@ impl Bed {
         self.event(ms, Event::Failed { flow, record });
     }
 
-    fn told(&mut self) -> Vec<Told> {
+    fn notices(&mut self) -> Vec<Notice> {
         let outputs = std::iter::from_fn(|| self.host.poll_output());
-        let told = outputs.filter_map(|output| match output {
-            Output::Told { told, .. } => Some(told),
+        let notices = outputs.filter_map(|output| match output {
+            Output::Notice { notice, .. } => Some(notice),
             Output::Reply { .. } => None,
         });
-        told.collect()
+        notices.collect()
     }
 }
 
@@ -301,9 +301,9 @@ fn a_client_has_a_bounded_number_of_transfers() {
     // When its patience ends so does the first one, and its port is given back.
     assert_eq!(bed.host.next_deadline(), Some(at(10)));
     bed.host.handle_timeout(at(10), &mut bed.engine);
-    let told = bed.told();
-    let [Told::End { failure, .. }] = &told[..] else {
-        panic!("{told:?}");
+    let notices = bed.notices();
+    let [Notice::End { failure, .. }] = &notices[..] else {
+        panic!("{notices:?}");
     };
     assert_eq!(failure.as_deref(), Some("no server has answered in time"));
     assert_eq!(bed.engine.unlistened, [REPLIES.0]);
@@ -338,18 +338,18 @@ fn an_object_that_nobody_asked_for_is_refused_and_one_that_was_is_taken() {
     let object = stream(&Envelope::with_header(header, content).unwrap());
     // From a host that was not asked.
     bed.arrives(1, Ipv4Addr::new(10, 0, 0, 9), REPLIES.0, object.clone());
-    assert!(bed.told().is_empty());
+    assert!(bed.notices().is_empty());
     bed.arrives(2, ASKER, REPLIES.0, object);
-    let told = bed.told();
+    let notices = bed.notices();
     assert!(
         matches!(
-            &told[..],
-            [Told::Flow {
+            &notices[..],
+            [Notice::Flow {
                 sha256_ok: Some(true),
                 ..
             }]
         ),
-        "{told:?}"
+        "{notices:?}"
     );
     // The fetch ends when the server has confirmed the request too.
     let record = record(Status::Finished);
@@ -360,9 +360,9 @@ fn an_object_that_nobody_asked_for_is_refused_and_one_that_was_is_taken() {
             record,
         },
     );
-    let told = bed.told();
+    let notices = bed.notices();
     assert!(
-        matches!(&told[..], [Told::End { failure: None, .. }]),
-        "{told:?}"
+        matches!(&notices[..], [Notice::End { failure: None, .. }]),
+        "{notices:?}"
     );
 }

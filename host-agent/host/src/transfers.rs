@@ -8,9 +8,9 @@ use ebb_transport::object::{Envelope, EnvelopeHeader};
 use ebb_transport::{FetchRequest, FlowId, FlowRecord, Refusal, Scheme, Status};
 use ebb_units::Instant;
 
+use crate::environment::{Call, ClientId, Key, Storage};
 use crate::fetching::Fetching;
-use crate::host::{Host, Output, Told};
-use crate::machine::{ClientId, Key, Storage, Turn};
+use crate::host::{Host, Notice, Output};
 use crate::request::{Error, ErrorCode, Fetch, Send};
 
 /// Numbers of transfers and listeners: unique per host, never reused.
@@ -18,16 +18,16 @@ pub type TransferId = u64;
 
 /// A transfer of a client. It ends with the last of its flows.
 pub(crate) struct Transfer<S: Storage> {
-    /// `None`: it has gone, and nobody wants to know.
+    /// Who hears of it. `None`: the client has gone, or was never told of the transfer.
     pub client: Option<ClientId>,
     pub scheme: Scheme,
     pub progress: bool,
     /// When this host began with it. `None`: it has not, or another host did.
     pub started: Option<Instant>,
-    /// When its time has come, or somebody's patience ends.
+    /// When it is to start, or somebody's patience with it ends. `None`: it waits for neither.
     pub deadline: Option<Instant>,
     pub flows: BTreeSet<FlowId>,
-    /// The first thing that went wrong.
+    /// The first thing that went wrong. `None`: nothing has.
     pub failure: Option<String>,
     pub kind: Kind<S>,
 }
@@ -45,8 +45,8 @@ pub(crate) enum Kind<S: Storage> {
 }
 
 impl<S: Storage> Kind<S> {
-    /// Who asked, if it was another host.
-    pub fn asker(&self) -> Option<Ipv4Addr> {
+    /// The other host that asked for the object. `None`: a client of this host did.
+    pub fn requester(&self) -> Option<Ipv4Addr> {
         match self {
             Kind::Serve { peer } => Some(*peer),
             Kind::Waiting(waiting) => match &waiting.what {
@@ -58,13 +58,16 @@ impl<S: Storage> Kind<S> {
     }
 }
 
-/// A request that cannot be answered yet.
+/// A transfer that cannot start yet.
 pub(crate) struct Waiting<S: Storage> {
+    /// The request of the client that is to be answered.
     pub request: u64,
     pub what: Wanted<S>,
+    /// The object. `None`: it is not prepared, or there is nothing to send.
     pub envelope: Option<Arc<Envelope>>,
 }
 
+/// What a waiting transfer will do.
 pub(crate) enum Wanted<S: Storage> {
     Send(Send),
     Offer,
@@ -75,18 +78,19 @@ pub(crate) enum Wanted<S: Storage> {
 /// A flow that is open.
 pub(crate) enum Flow<S: Storage> {
     Outgoing(Outgoing),
-    /// A request of ours.
+    /// A request of ours for an object.
     Request {
         transfer: TransferId,
         server: Ipv4Addr,
     },
     /// Our answer that there is no object.
     Refusal {
-        asker: Ipv4Addr,
+        requester: Ipv4Addr,
     },
     Incoming(Box<Incoming<S>>),
 }
 
+/// A flow that sends an object.
 pub(crate) struct Outgoing {
     pub transfer: TransferId,
     pub header: EnvelopeHeader,
@@ -95,10 +99,11 @@ pub(crate) struct Outgoing {
     pub heard: bool,
 }
 
+/// A flow that another host began.
 pub(crate) struct Incoming<S: Storage> {
     /// `None`: nobody has asked for what comes to this port.
     pub transfer: Option<TransferId>,
-    /// The listener that it came to.
+    /// The listener that it came to. `None`: it came to the port of a fetch, or to nobody's.
     pub listener: Option<u64>,
     pub peer: SocketAddrV4,
     pub local_port: u16,
@@ -107,6 +112,7 @@ pub(crate) struct Incoming<S: Storage> {
     pub received: u64,
 }
 
+/// What a flow of another host brings, as far as it has come.
 pub(crate) enum Stage<S: Storage> {
     /// The first bytes, which do not say yet what it is.
     Head(Vec<u8>),
@@ -124,11 +130,13 @@ pub(crate) struct Ended {
     pub record: FlowRecord,
 }
 
+/// An object on its way to its sink.
 pub(crate) struct Receiving<S: Storage> {
     pub header: EnvelopeHeader,
     pub sink: S::Sink,
+    /// The application has not decided whether it wants the object.
     pub undecided: bool,
-    /// Everything has been delivered; what is left is to write it.
+    /// The record of the flow, once everything was delivered and is only to be written.
     pub delivered: Option<Box<FlowRecord>>,
 }
 
@@ -145,7 +153,7 @@ impl<S: Storage> Host<S> {
         if let Some(client) = client {
             self.open_transfers.add(client);
         }
-        if let Some(peer) = kind.asker() {
+        if let Some(peer) = kind.requester() {
             self.serves.add(peer);
         }
         let transfer = Transfer {
@@ -171,7 +179,7 @@ impl<S: Storage> Host<S> {
         if let Some(client) = &transfer.client {
             self.open_transfers.subtract(client);
         }
-        if let Some(peer) = transfer.kind.asker() {
+        if let Some(peer) = transfer.kind.requester() {
             self.serves.subtract(&peer);
         }
         if let Some(at) = transfer.deadline {
@@ -198,9 +206,9 @@ impl<S: Storage> Host<S> {
         }
     }
 
-    pub(crate) fn tell(&mut self, client: Option<ClientId>, told: Told) {
+    pub(crate) fn notify(&mut self, client: Option<ClientId>, notice: Notice) {
         if let Some(client) = client {
-            self.outputs.push_back(Output::Told { client, told });
+            self.outputs.push_back(Output::Notice { client, notice });
         }
     }
 
@@ -220,7 +228,7 @@ impl<S: Storage> Host<S> {
         transfer: Option<TransferId>,
         (scheme, flow): Key,
         ended: Ended,
-        turn: &mut Turn<'_>,
+        call: &mut Call<'_>,
     ) {
         let Ended {
             header,
@@ -241,7 +249,7 @@ impl<S: Storage> Host<S> {
             open.failure.get_or_insert_with(|| reason.clone());
         }
         let (client, started) = (open.client, open.started);
-        let told = Told::Flow {
+        let notice = Notice::Flow {
             transfer: id,
             flow,
             started,
@@ -249,12 +257,12 @@ impl<S: Storage> Host<S> {
             sha256_ok,
             record: Box::new(record),
         };
-        self.tell(client, told);
-        self.end_if_done(id, turn);
+        self.notify(client, notice);
+        self.end_if_done(id, call);
     }
 
     /// Ends the transfer if nothing of it is open any more.
-    pub(crate) fn end_if_done(&mut self, id: TransferId, turn: &mut Turn<'_>) {
+    pub(crate) fn end_if_done(&mut self, id: TransferId, call: &mut Call<'_>) {
         let Some(transfer) = self.transfers.get(&id) else {
             return;
         };
@@ -272,28 +280,28 @@ impl<S: Storage> Host<S> {
         if let Kind::Fetch(fetching) = &transfer.kind {
             self.reply_ports
                 .remove(&(transfer.scheme, fetching.reply_port));
-            turn.engine
-                .unlisten(turn.now, transfer.scheme, fetching.reply_port);
+            call.engine
+                .unlisten(call.now, transfer.scheme, fetching.reply_port);
         }
-        let told = Told::End {
+        let notice = Notice::End {
             transfer: id,
             failure: transfer.failure,
         };
-        self.tell(transfer.client, told);
+        self.notify(transfer.client, notice);
     }
 
     /// Ends a transfer before its time.
-    pub(crate) fn end_early(&mut self, id: TransferId, reason: &str, turn: &mut Turn<'_>) {
+    pub(crate) fn end_early(&mut self, id: TransferId, reason: &str, call: &mut Call<'_>) {
         let Some(transfer) = self.transfers.get(&id) else {
             return;
         };
         if !matches!(transfer.kind, Kind::Waiting(_)) {
-            self.abort_transfer(id, reason, turn);
+            self.abort_transfer(id, reason, call);
             return;
         }
         self.storage.cancel(id);
         if let Some(transfer) = self.remove_transfer(id) {
-            self.may_answer.extend(transfer.kind.asker());
+            self.may_answer.extend(transfer.kind.requester());
             if let Kind::Waiting(waiting) = transfer.kind {
                 let error = Error::new(ErrorCode::Io, reason);
                 self.reply(transfer.client, waiting.request, Err(error));
@@ -302,7 +310,7 @@ impl<S: Storage> Host<S> {
     }
 
     /// Gives up all flows of a transfer.
-    pub(crate) fn abort_transfer(&mut self, id: TransferId, reason: &str, turn: &mut Turn<'_>) {
+    pub(crate) fn abort_transfer(&mut self, id: TransferId, reason: &str, call: &mut Call<'_>) {
         let Some(transfer) = self.transfers.get_mut(&id) else {
             return;
         };
@@ -313,16 +321,16 @@ impl<S: Storage> Host<S> {
             flows.extend(std::mem::take(&mut fetching.requests));
         }
         for flow in flows {
-            self.abort_flow((scheme, flow), reason, turn);
+            self.abort_flow((scheme, flow), reason, call);
         }
-        self.end_if_done(id, turn);
+        self.end_if_done(id, call);
     }
 
     /// Gives up a flow, also one that the transport has done with and that is still being written.
-    fn abort_flow(&mut self, key: Key, reason: &str, turn: &mut Turn<'_>) {
-        if let Some(transport) = turn.engine.transport(key.0) {
-            transport.abort(turn.now, key.1, reason);
+    fn abort_flow(&mut self, key: Key, reason: &str, call: &mut Call<'_>) {
+        if let Some(transport) = call.engine.transport(key.0) {
+            transport.abort(call.now, key.1, reason);
         }
-        self.fail_delivered(key, reason, None, turn);
+        self.fail_delivered(key, reason, None, call);
     }
 }

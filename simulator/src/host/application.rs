@@ -285,17 +285,17 @@ impl Application {
                     Ok(None) => {}
                     Err(error) => self.fail_unless(now, request, Err(error)),
                 },
-                Output::Told { told, .. } => self.take_told_by_host(now.as_nanos(), told),
+                Output::Notice { notice, .. } => self.take_notice(now.as_nanos(), notice),
             }
         }
     }
 
-    fn take_told_by_host(&mut self, now_ns: u64, told: ebb_host::Told) {
-        match told {
-            ebb_host::Told::Incoming { header, .. } => {
+    fn take_notice(&mut self, now_ns: u64, notice: ebb_host::Notice) {
+        match notice {
+            ebb_host::Notice::Incoming { header, .. } => {
                 self.player.handle_incoming(now_ns, &header.name);
             }
-            ebb_host::Told::Flow {
+            ebb_host::Notice::Flow {
                 transfer,
                 flow,
                 started,
@@ -316,11 +316,11 @@ impl Application {
                 };
                 self.told.push(Told::Flow(Box::new(ended)));
             }
-            ebb_host::Told::End { transfer, failure } => {
+            ebb_host::Notice::End { transfer, failure } => {
                 let ended = self.player.handle_end(now_ns, transfer, failure);
                 self.tell_end(ended);
             }
-            ebb_host::Told::Progress { .. } => {}
+            ebb_host::Notice::Progress { .. } => {}
         }
     }
 
@@ -333,8 +333,10 @@ impl Application {
     }
 
     fn tell_end(&mut self, ended: Option<PlayedTransfer>) {
-        if let Some(PlayedTransfer { open, untold, .. }) = ended
-            && let Some(reason) = untold
+        if let Some(PlayedTransfer {
+            open, unreported, ..
+        }) = ended
+            && let Some(reason) = unreported
         {
             self.told.push(Told::Failed { open, reason });
         }

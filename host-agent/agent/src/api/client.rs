@@ -25,28 +25,33 @@ pub enum Waited {
 
 pub struct Client {
     connection: Connection,
+    /// What the daemon says of itself: the answer to `hello`.
+    pub greeting: Value,
+    /// The number of the last request.
     last_id: u64,
-    /// Came while an answer was waited for.
+    /// Events that came while an answer was waited for, oldest first.
     events: VecDeque<Event>,
-    /// In a process without an engine, which would handle them.
+    /// `None` in a process with an engine, which handles signals itself.
     signals: Option<(Signals, Waker)>,
+    /// The message that was read last.
     buffer: Vec<u8>,
 }
 
 impl Client {
-    /// Greets the daemon; returns what it says of itself.
-    pub fn open(connection: Connection) -> anyhow::Result<(Self, Value)> {
+    /// Greets the daemon.
+    pub fn open(connection: Connection) -> anyhow::Result<Self> {
         let mut client = Client {
             connection,
+            greeting: Value::Null,
             last_id: 0,
             events: VecDeque::new(),
             signals: None,
             buffer: Vec::new(),
         };
-        let greeting = client
+        client.greeting = client
             .call(Operation::Hello(Hello { version: VERSION }), None)
             .context("the daemon does not greet; only its own user and root may use it")?;
-        Ok((client, greeting))
+        Ok(client)
     }
 
     /// From now on SIGINT and SIGTERM end whatever this client waits for.

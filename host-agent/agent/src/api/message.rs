@@ -106,6 +106,7 @@ pub struct Send {
     /// A flow to each receiver rather than one to their group.
     #[serde(default)]
     pub unicast: bool,
+    /// When its packets leave, in ns of CLOCK_MONOTONIC; as soon as it is prepared if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_at_ns: Option<u64>,
     #[serde(default)]
@@ -115,7 +116,7 @@ pub struct Send {
 /// What becomes of what arrives at a listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Into {
+pub enum Disposition {
     /// Every object is announced and waits for `accept` or `refuse`.
     Ask,
     /// Its hash is checked, and that is all.
@@ -131,11 +132,11 @@ pub struct Listen {
     /// The service port of the scheme if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    pub into: Into,
-    /// With [`Into::Directory`]: a file that is there already is replaced; else the object is refused.
+    pub into: Disposition,
+    /// With [`Disposition::Directory`]: a file that is there already is replaced; else the object is refused.
     #[serde(default)]
     pub overwrite: bool,
-    /// Tell of every object when it begins to arrive; with [`Into::Ask`] that is always so.
+    /// Tell of every object when it begins to arrive; with [`Disposition::Ask`] that is always so.
     #[serde(default)]
     pub announce: bool,
     #[serde(default)]
@@ -159,7 +160,7 @@ pub struct Fetch {
     pub from: Vec<Host>,
     #[serde(default)]
     pub priority: u8,
-    /// How long the first byte may take.
+    /// How long the first byte may take, in ms; the default of the daemon if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// In a directory: a file that is there already is replaced; else the fetch fails.

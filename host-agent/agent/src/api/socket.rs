@@ -17,6 +17,7 @@ use super::MAX_MESSAGE_BYTES;
 
 /// Descriptors that one message may carry; more than one are closed.
 const MAX_DESCRIPTORS: usize = 4;
+/// Clients that may wait to be accepted.
 const BACKLOG: i32 = 128;
 /// Name in the abstract namespace, which belongs to the network namespace, that is to the host.
 const ABSTRACT_NAME: &[u8] = b"ebb-agent";

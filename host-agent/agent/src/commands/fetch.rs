@@ -12,7 +12,7 @@ use crate::commands::args::CommonArgs;
 use crate::commands::output::Output;
 use crate::commands::send::follow;
 use crate::commands::session::{self, Needs};
-use crate::machine::objects::{Existing, Temporary, open_directory};
+use crate::machine::files::{Existing, Temporary, open_directory};
 
 #[derive(Args, Debug)]
 pub struct FetchArgs {
@@ -37,7 +37,7 @@ pub struct FetchArgs {
     pub timeout: f64,
 }
 
-/// Where the content goes.
+/// Where the content of the object goes.
 enum Destination {
     Stdout,
     /// A file of the object's name in this directory.

@@ -4,22 +4,23 @@
 use std::fmt;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddrV4;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use ebb_printable::printable;
 use ebb_transport::Scheme;
 use indicatif::{HumanBytes, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::commands::record;
+use crate::machine::lock::lock;
 
 pub struct Output {
     json: bool,
-    /// The content goes to stdout, so the lines do not.
+    /// Lines go to stderr, because the content goes to stdout.
     to_stderr: bool,
     wants_progress: bool,
-    /// While something is under way.
+    /// The progress bar; `None` while nothing is under way.
     bar: Mutex<Option<ProgressBar>>,
 }
 
@@ -47,7 +48,7 @@ impl Output {
         self.json
     }
 
-    /// For people.
+    /// Prints a line for people.
     pub fn text(&self, line: &str) {
         self.print(line.to_owned());
     }
@@ -58,7 +59,7 @@ impl Output {
 
     pub fn ready(&self, scheme: Scheme, local: SocketAddrV4) {
         if self.json {
-            record::print_ready(scheme, local);
+            record::print("ready", [json!({"scheme": scheme, "local": local})]);
         } else {
             self.print(format!("listening for {scheme} on {local}"));
         }
@@ -66,10 +67,11 @@ impl Output {
 
     pub fn flow(&self, flow: &Value) {
         match (self.json, self.to_stderr) {
-            (true, false) => record::print_flow(flow),
+            (true, false) => record::print("flow", [flow.clone()]),
             (true, true) => {
                 // A closed stderr must not turn an error into a panic.
-                let _ = writeln!(std::io::stderr(), "{}", record::flow_line(flow));
+                let line = record::line("flow", [flow.clone()]);
+                let _ = writeln!(std::io::stderr(), "{line}");
             }
             (false, _) => self.print(describe(flow)),
         }
@@ -79,7 +81,7 @@ impl Output {
         if !self.wants_progress {
             return;
         }
-        let mut bar = self.bar();
+        let mut bar = lock(&self.bar);
         let bar = bar.get_or_insert_with(|| new_bar(total_bytes));
         if let Some(total) = total_bytes {
             bar.set_length(total);
@@ -88,18 +90,14 @@ impl Output {
         bar.set_position(done_bytes);
     }
 
-    /// The bar goes when the transfer has ended.
+    /// Removes the progress bar of a transfer that has ended.
     pub fn end(&self) {
-        if let Some(bar) = self.bar().take() {
+        if let Some(bar) = lock(&self.bar).take() {
             bar.finish_and_clear();
         }
     }
 
-    fn bar(&self) -> MutexGuard<'_, Option<ProgressBar>> {
-        self.bar.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A transfer without a flow has failed.
+    /// Tells of a transfer that failed without a flow whose line could tell it.
     pub fn failed(&self, name: &str, reason: &str) {
         let (name, reason) = (printable(name), printable(reason));
         let _ = writeln!(std::io::stderr(), "ebb-agent: {name}: {reason}");
@@ -114,7 +112,7 @@ impl Output {
                 let _ = writeln!(std::io::stdout(), "{line}");
             }
         };
-        match &*self.bar() {
+        match &*lock(&self.bar) {
             Some(bar) => bar.suspend(print),
             None => print(),
         }
@@ -153,7 +151,7 @@ fn mean_rate(state: &ProgressState) -> f64 {
     state.pos() as f64 / state.elapsed().as_secs_f64().max(1e-3)
 }
 
-/// A flow in one line.
+/// What a flow was like, in one line for people.
 fn describe(flow: &Value) -> String {
     let text = |key: &str| flow[key].as_str().unwrap_or("?").to_owned();
     let (from, to) = match flow["role"].as_str() {
@@ -180,7 +178,6 @@ fn describe(flow: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_person_reads_who_what_and_how_fast() {

@@ -8,13 +8,13 @@ use clap::Args;
 use ebb_transport::Scheme;
 
 use crate::api::client::Client;
-use crate::api::message::{Event, Into, Listen, Nothing, Operation};
+use crate::api::message::{Disposition, Event, Listen, Nothing, Operation};
 use crate::api::socket::{Address, Listener};
 use crate::commands::args::{CommonArgs, DirectoryArgs, EngineArgs};
 use crate::commands::output::Output;
 use crate::commands::session::{self, Needs};
 use crate::daemon::{Lifetime, accept_all};
-use crate::machine::objects::{open_directory, remove_leftovers};
+use crate::machine::files::{open_directory, remove_leftovers};
 
 #[derive(Args, Debug)]
 pub struct RecvArgs {
@@ -38,10 +38,12 @@ pub struct RunArgs {
     pub directories: DirectoryArgs,
 }
 
-/// The directories of a receiver.
+/// The directories that a receiver writes to and serves from.
 struct Directories {
+    /// Where objects go that arrive. `None`: their hashes are checked, and they are thrown away.
     receive: Option<OwnedFd>,
     overwrite: bool,
+    /// What others may fetch. `None`: nothing.
     serve: Option<OwnedFd>,
 }
 
@@ -146,7 +148,7 @@ fn listen(
     let listen = Listen {
         scheme,
         port,
-        into: directory.map_or(Into::Discard, |_| Into::Directory),
+        into: directory.map_or(Disposition::Discard, |_| Disposition::Directory),
         overwrite: directories.overwrite,
         announce: false,
         progress: output.wants_progress(),

@@ -1,44 +1,27 @@
 //! The lines that the agent prints: `docs/agent-records.md`.
 
 use std::io::Write;
-use std::net::SocketAddrV4;
 use std::sync::OnceLock;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use ebb_printable::printable_json;
-use ebb_transport::Scheme;
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
-enum Line<'a> {
-    /// The agent listens.
-    Ready { scheme: Scheme, local: SocketAddrV4 },
-    /// A flow has ended.
-    Flow {
-        #[serde(flatten)]
-        record: &'a Value,
-    },
+/// Prints a line about an event. It has the fields of all `parts`, each of which is a JSON object.
+pub fn print(event: &str, parts: impl IntoIterator<Item = Value>) {
+    print_line(line(event, parts));
 }
 
-pub fn print_ready(scheme: Scheme, local: SocketAddrV4) {
-    print_line(to_text(&Line::Ready { scheme, local }));
-}
-
-pub fn print_flow(record: &Value) {
-    print_line(to_text(&Line::Flow { record }));
-}
-
-/// Any other line.
-pub fn print_json(line: &Value) {
-    print_line(line.to_string());
-}
-
-/// The line of a flow.
-pub fn flow_line(record: &Value) -> String {
-    printable_json(&to_text(&Line::Flow { record })).into_owned()
+/// What [`print`] prints.
+pub fn line(event: &str, parts: impl IntoIterator<Item = Value>) -> String {
+    let mut fields = Map::from_iter([("event".to_owned(), event.into())]);
+    for part in parts {
+        if let Value::Object(part) = part {
+            fields.extend(part);
+        }
+    }
+    printable_json(&Value::Object(fields).to_string()).into_owned()
 }
 
 /// Waits until all lines are written, for a bounded time: a reader that has stopped reading must
@@ -52,14 +35,15 @@ pub fn finish() {
     }
 }
 
-/// For the thread that writes, so that a slow reader does not hold up the flows.
+/// An order to the thread that writes, which a slow reader holds up and the flows are not.
 enum Order {
     Write(String),
-    /// Everything before this is written.
+    /// To be told when all lines before this are written.
     Tell(mpsc::Sender<()>),
 }
 
 static LINES: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+/// How long an agent that ends waits for its last lines to be read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 fn write_all(orders: &mpsc::Receiver<Order>) {
@@ -77,16 +61,11 @@ fn write_all(orders: &mpsc::Receiver<Order>) {
     }
 }
 
-fn to_text(line: &Line<'_>) -> String {
-    serde_json::to_string(line)
-        .unwrap_or_else(|error| format!("{{\"event\":\"error\",\"reason\":\"{error}\"}}"))
-}
-
 fn print_line(text: String) {
     let lines = LINES.get_or_init(|| {
         let (sender, orders) = mpsc::channel();
         std::thread::spawn(move || write_all(&orders));
         sender
     });
-    let _ = lines.send(Order::Write(printable_json(&text).into_owned()));
+    let _ = lines.send(Order::Write(text));
 }

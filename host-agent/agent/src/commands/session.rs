@@ -19,17 +19,18 @@ use crate::machine::interface::Interface;
 /// What a command needs of an engine that it starts itself.
 #[derive(Clone, Copy, Default)]
 pub struct Needs {
-    /// Answers late packets before it ends: it received something.
+    /// Whether it answers late packets of others before it ends, as one that received something does.
     pub linger: bool,
-    /// Others come to it: it has to know the way to its gateways.
+    /// Whether others begin flows to it: then it has to know the way to its gateways.
     pub gateways: bool,
-    /// A port that the daemon would not listen on for it.
+    /// Whether it listens on a port that the daemon would not listen on for it.
     pub own_port: bool,
-    /// More flows of a scheme to one host than a command usually has at a time.
+    /// A scheme, and how many flows of it to one host there may be at a time. `None`: no more than a
+    /// block of source ports allows.
     pub flows: Option<(Scheme, u16)>,
 }
 
-/// Does `work` as a client.
+/// Does `work` as a client of the daemon, or of an engine that ends with it.
 pub fn run<Work>(args: &EngineArgs, needs: Needs, work: Work) -> anyhow::Result<bool>
 where
     Work: FnOnce(Client) -> anyhow::Result<bool> + Send,
@@ -56,13 +57,16 @@ fn connect(args: &EngineArgs, needs: Needs) -> anyhow::Result<Option<Client>> {
             });
         }
     };
-    let (mut client, greeting) = Client::open(connection)?;
+    let mut client = Client::open(connection)?;
     let other = args
         .interface
         .as_ref()
-        .is_some_and(|interface| greeting["interface"] != interface.as_str());
+        .is_some_and(|interface| client.greeting["interface"] != interface.as_str());
     if other && args.socket.is_some() {
-        anyhow::bail!("the daemon at {address} is on {}", greeting["interface"]);
+        anyhow::bail!(
+            "the daemon at {address} is on {}",
+            client.greeting["interface"]
+        );
     }
     if other {
         return Ok(None);
@@ -89,10 +93,10 @@ where
     result
 }
 
-/// The last line, for whoever has asked for it.
+/// Prints how late the engine was as the last line, if `--lateness` asks for it.
 pub fn tell_lateness(args: &EngineArgs, lateness: &Lateness) {
     if args.lateness {
-        record::print_json(&json!({"event": "end", "lateness": lateness.to_json()}));
+        record::print("end", [json!({"lateness": lateness.to_json()})]);
     }
 }
 
@@ -125,10 +129,7 @@ where
         .connect(theirs)
         .context("cannot start threads")?;
     std::thread::scope(|scope| {
-        let client = scope.spawn(move || {
-            let (client, _) = Client::open(ours)?;
-            work(client)
-        });
+        let client = scope.spawn(move || work(Client::open(ours)?));
         let mut ran = runtime.run(&mut service);
         if ran.is_ok() && linger && client.is_finished() {
             ran = runtime.linger(&mut service);

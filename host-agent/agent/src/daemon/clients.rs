@@ -14,24 +14,25 @@ use super::{Command, Mailbox};
 use crate::api::message::{Error, ErrorCode, Outcome, Reply, Request};
 use crate::api::socket::{Connection, Listener};
 
-/// Messages that wait for a client; one more, and it is given up.
+/// The most messages that wait for a client, which is given up if there is one more.
 const MAX_WAITING: usize = 16_384;
 /// A client that takes no message for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Above, a client is told no more how far its transfers are.
+/// While more messages than this wait for a client, it is not told how far its transfers are.
 const BUSY_MESSAGES: usize = 64;
 
 /// The way to a client.
 #[derive(Clone)]
 pub struct Outbox {
-    /// `None`: the last one; then the connection is closed.
+    /// Messages to write; after `None` the connection is closed.
     messages: SyncSender<Option<String>>,
+    /// Messages that are not written yet.
     waiting: Arc<AtomicUsize>,
     connection: Arc<Connection>,
 }
 
 impl Outbox {
-    /// Never waits.
+    /// Has a message written, and never waits for that.
     pub fn send(&self, message: &impl Serialize) {
         let Ok(text) = serde_json::to_string(message) else {
             return;
@@ -43,7 +44,7 @@ impl Outbox {
         }
     }
 
-    /// It has more to read than somebody who wants to know how far things are.
+    /// Whether more messages wait than for a client that wants to know how far things are.
     pub fn is_busy(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > BUSY_MESSAGES
     }
@@ -114,7 +115,7 @@ pub fn start(client: ClientId, connection: Connection, mailbox: &Mailbox) -> io:
 fn write(connection: &Connection, messages: &Receiver<Option<String>>, waiting: &AtomicUsize) {
     while let Ok(Some(message)) = messages.recv() {
         if connection.send(message.as_bytes(), None).is_err() {
-            // Gone, or it does not read: the reading thread notices.
+            // The client has gone or does not read, which the reading thread notices.
             break;
         }
         waiting.fetch_sub(1, Ordering::Relaxed);
@@ -139,7 +140,7 @@ fn read(
                     descriptor: descriptor.take(),
                     seen: seen.clone(),
                 });
-                // However fast it asks, it has one request in the mailbox.
+                // However fast a client asks, it has one request in the mailbox.
                 if is_seen.recv().is_err() {
                     return Ok(());
                 }

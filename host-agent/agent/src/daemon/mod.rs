@@ -10,12 +10,12 @@
 //! What is done with all of it is the [`ebb_host::Host`] in the service.
 
 mod clients;
+mod fair_queue;
 mod prepare;
 mod service;
 mod sink;
 mod sinks;
 mod storage;
-mod turns;
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
@@ -30,7 +30,7 @@ use crate::api::socket::Connection;
 use crate::machine::waker::Waker;
 use clients::Outbox;
 
-/// What other threads have for the engine.
+/// What other threads send to the engine.
 pub enum Command {
     Connected {
         client: ClientId,

@@ -1,6 +1,6 @@
 //! What takes long before a transfer can start, in threads of its own: to open and hash a source
 //! of many GB, and to have an address resolved. Objects are hashed a part at a time, those of all
-//! clients in turns ([`super::turns`]), so that nobody's huge ones hold up another's small one.
+//! clients in turns ([`super::fair_queue`]), so that nobody's huge ones hold up another's small one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ebb_host::{ClientId, Content, Error, ErrorCode, Prepared};
 use ebb_printable::printable;
@@ -16,19 +16,20 @@ use ebb_transport::object::{
     ContentHash, Envelope, EnvelopeError, EnvelopeHeader, GeneratedSource, ObjectSource,
 };
 
-use super::turns::Turns;
+use super::fair_queue::FairQueue;
 use super::{Command, Mailbox};
 use crate::api::message::Generate;
+use crate::machine::files::{FileSource, OpenError};
+use crate::machine::lock::lock;
 use crate::machine::next_hop::NextHops;
-use crate::machine::objects::{FileSource, OpenError};
 
 const THREADS: usize = 4;
-/// The most of them that one client has, as what it waits for may be a disk or a network that does
-/// not answer.
+/// The most threads that work for one client, which may wait for a disk or a network that does not
+/// answer.
 const THREADS_OF_ONE: usize = THREADS - 1;
 /// Bytes of one object that are hashed before others have their turn: some ms.
 const PART_BYTES: u64 = 1 << 20;
-/// Hashes that are remembered.
+/// The most hashes that are remembered.
 const MAX_KNOWN: usize = 1024;
 
 /// Where the content of an object comes from.
@@ -51,7 +52,7 @@ struct Task {
     cancelled: Arc<AtomicBool>,
 }
 
-/// Content that will not be other content later.
+/// What tells content from any other, now and later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Version {
     /// A file as it was when it was hashed: device, inode, length, times of change in ns.
@@ -60,15 +61,15 @@ enum Version {
     Generated(u64, u64),
 }
 
-/// The SHA-256 of every object that has been sent before.
+/// The SHA-256 of objects that were prepared before.
 type Hashes = BTreeMap<Version, [u8; 32]>;
 
-/// For whom something is prepared; for what other hosts fetch, who offers it.
+/// The client for whom something is prepared; for what other hosts fetch, the one that offers it.
 type Owner = Option<ClientId>;
 
 /// What the threads share.
 struct Shared {
-    turns: Turns<Owner, Work>,
+    turns: FairQueue<Owner, Work>,
     known: Mutex<Hashes>,
 }
 
@@ -85,10 +86,12 @@ struct Hashing {
     hash: ContentHash,
 }
 
-/// What a step of the work has come to.
+/// What a step of the work has led to.
 enum Step {
+    /// The result for a ticket.
     Done(u64, Prepared),
-    Goes(Work),
+    /// There is more to do.
+    Rest(Work),
 }
 
 pub struct Preparer(Arc<Shared>);
@@ -108,7 +111,7 @@ impl Preparer {
         tell: impl Fn(u64, Prepared) + Clone + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            turns: Turns::new(THREADS_OF_ONE),
+            turns: FairQueue::new(THREADS_OF_ONE),
             known: Mutex::default(),
         });
         for index in 0..THREADS {
@@ -123,7 +126,7 @@ impl Preparer {
                                 tell(ticket, result);
                                 None
                             }
-                            Step::Goes(work) => Some(work),
+                            Step::Rest(work) => Some(work),
                         };
                         shared.turns.give_back(owner, rest);
                     }
@@ -178,7 +181,7 @@ fn begin(
     let hash = version.and_then(|version| lock(known).get(&version).copied());
     match hash {
         Some(sha256) => Step::Done(ticket, envelope(&task.name, sha256, content)),
-        None => Step::Goes(Work::Hashing(Box::new(Hashing {
+        None => Step::Rest(Work::Hashing(Box::new(Hashing {
             task,
             content,
             version,
@@ -200,7 +203,7 @@ fn go_on(mut hashing: Box<Hashing>, known: &Mutex<Hashes>) -> Step {
     }
     match hash.read_on(&**content, PART_BYTES) {
         Err(error) => Step::Done(task.ticket, Err(cannot_send(&task.name, &error))),
-        Ok(None) => Step::Goes(Work::Hashing(hashing)),
+        Ok(None) => Step::Rest(Work::Hashing(hashing)),
         Ok(Some(sha256)) => {
             if let Some(version) = *version {
                 let mut known = lock(known);
@@ -242,8 +245,9 @@ fn check_hosts(
 
 /// What there is to hash.
 enum Opened {
-    /// Nothing.
+    /// Nothing: the result is known.
     Prepared(Option<Arc<Envelope>>),
+    /// This content. Without a version it may have another hash the next time.
     Content(Arc<dyn ObjectSource>, Option<Version>),
 }
 
@@ -270,10 +274,6 @@ fn open(task: &Task, content: Content<Source>) -> Result<Opened, Error> {
             Opened::Content(Arc::new(source), Some(version))
         }
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn open_in(directories: &[Arc<OwnedFd>], name: &str) -> Result<FileSource, Error> {

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use ebb_host::{ClientId, Error, ErrorCode, FlowFields, Host, Limits, Output, Told};
+use ebb_host::{ClientId, Error, ErrorCode, FlowFields, Host, Limits, Notice, Output};
 use ebb_transport::{Event, Scheme};
 use ebb_units::{Duration, Instant};
 use serde_json::{Value, json};
@@ -16,32 +16,35 @@ use super::clients::Outbox;
 use super::prepare::Source;
 use super::storage::{Listening, Objects};
 use super::{Command, Mailbox};
-use crate::api::message::{self, Ending, Generate, Into, Operation, Outcome, Reply, Request};
+use crate::api::message::{
+    self, Disposition, Ending, Generate, Operation, Outcome, Reply, Request,
+};
 use crate::api::{MAX_START_NS, VERSION};
 use crate::engine::lateness::Lateness;
 use crate::engine::runtime::{Application, Runtime};
 use crate::engine::transports::Transports;
-use crate::machine::objects::{Existing, is_directory};
+use crate::machine::files::{Existing, is_directory};
 
-/// Handled before packets have their turn again.
+/// The most commands that are handled before packets have their turn again.
 const COMMANDS_PER_TURN: usize = 256;
-/// Flows in one answer to `flows`, so that it fits into a message.
+/// The most flows in one answer to `flows`, which has to fit into a message.
 const FLOWS_PER_MESSAGE: usize = 100;
-/// How long the first byte of a fetch may take at most.
+/// The longest time that the first byte of a fetch may be given, in ms: a day.
 const MAX_PATIENCE_MS: u64 = 86_400_000;
 
 /// When the engine ends by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lifetime {
-    /// When it is told to.
+    /// When a client or a signal says so.
     Daemon,
-    /// With the first client, which is in this process.
+    /// When its first client has gone, which is in this process.
     Client,
 }
 
 /// How long an agent that ends waits for its disk.
 const LAST_WRITES: std::time::Duration = std::time::Duration::from_millis(500);
 
+/// The host of this process, and its clients.
 pub struct Service {
     host: Host<Objects>,
     inbox: mpsc::Receiver<Command>,
@@ -53,7 +56,7 @@ pub struct Service {
     stopping: bool,
 }
 
-/// The file of the application, or what is made here.
+/// Where the content of an object comes from: the file of the application, or made here.
 fn source(descriptor: Option<OwnedFd>, generate: Option<Generate>) -> Result<Source, Error> {
     match (descriptor, generate) {
         (Some(descriptor), None) => Ok(Source::Descriptor(descriptor)),
@@ -123,9 +126,9 @@ impl Service {
                     });
                     self.reply(client, request, result);
                 }
-                Output::Told { client, told } => {
+                Output::Notice { client, notice } => {
                     if let Some(outbox) = self.clients.get(&client) {
-                        tell(outbox, told);
+                        notify(outbox, notice);
                     }
                 }
             }
@@ -181,7 +184,7 @@ impl Service {
         ControlFlow::Continue(())
     }
 
-    /// `Ok(None)`: the answer comes later.
+    /// Does what a client asks for. `Ok(None)`: the answer comes later.
     fn request(
         &mut self,
         now: Instant,
@@ -303,10 +306,10 @@ impl Service {
     ) -> Result<Value, Error> {
         let port = listen.port.unwrap_or(listen.scheme.service_port());
         let directory = match (listen.into, descriptor) {
-            (Into::Directory, Some(directory)) if is_directory(&directory) => {
+            (Disposition::Directory, Some(directory)) if is_directory(&directory) => {
                 Some(Arc::new(directory))
             }
-            (Into::Directory, _) => {
+            (Disposition::Directory, _) => {
                 let message = "to listen into a directory, send its descriptor with the message";
                 return Err(Error::new(ErrorCode::BadRequest, message));
             }
@@ -371,9 +374,9 @@ impl Service {
     }
 }
 
-fn tell(outbox: &Outbox, told: Told) {
-    let event = match told {
-        Told::Incoming {
+fn notify(outbox: &Outbox, notice: Notice) {
+    let event = match notice {
+        Notice::Incoming {
             transfer,
             listener,
             scheme,
@@ -393,9 +396,9 @@ fn tell(outbox: &Outbox, told: Told) {
                 name: header.name,
             }
         }
-        // Who has more to read than that is not told how far things are.
-        Told::Progress { .. } if outbox.is_busy() => return,
-        Told::Progress {
+        // A client that does not keep up is not told how far things are.
+        Notice::Progress { .. } if outbox.is_busy() => return,
+        Notice::Progress {
             transfer,
             done_bytes,
             total_bytes,
@@ -404,7 +407,7 @@ fn tell(outbox: &Outbox, told: Told) {
             done_bytes,
             total_bytes,
         },
-        Told::Flow {
+        Notice::Flow {
             transfer,
             header,
             sha256_ok,
@@ -414,7 +417,7 @@ fn tell(outbox: &Outbox, told: Told) {
             transfer,
             record: json!(FlowFields::new(header.as_ref(), sha256_ok, &record)),
         },
-        Told::End { transfer, failure } => message::Event::End {
+        Notice::End { transfer, failure } => message::Event::End {
             transfer,
             ending: failure.map_or(Ending::Finished, Ending::Failed),
         },
@@ -441,7 +444,7 @@ impl Application for Service {
                 Err(_) => return ControlFlow::Continue(()),
             }
         }
-        // The rest has its turn after the packets.
+        // The other commands have their turn after the packets.
         self.mailbox.wake();
         ControlFlow::Continue(())
     }

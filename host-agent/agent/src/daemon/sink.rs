@@ -10,43 +10,48 @@ use anyhow::Context;
 use ebb_transport::object::EnvelopeReader;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::machine::objects::{Existing, Temporary, check_file_name, check_free, is_stream};
+use crate::machine::files::{Existing, Temporary, check_file_name, check_free, is_stream};
 
 /// What is to become of the content.
 pub enum Target {
-    /// Only its hash is of interest.
+    /// Nowhere: only its hash is of interest.
     Discard,
-    /// A file of its name in this directory; `unique` keeps the temporary names of concurrent
-    /// flows apart.
-    Directory {
-        dir: Arc<OwnedFd>,
-        unique: String,
-        existing: Existing,
-    },
+    /// A file of its name in a directory.
+    Directory(Directory),
     /// A file, pipe or socket of the application.
     Descriptor(OwnedFd),
 }
 
+/// A directory that gets a file.
+pub struct Directory {
+    pub dir: Arc<OwnedFd>,
+    /// Keeps the temporary names of concurrent flows apart.
+    pub unique: String,
+    pub existing: Existing,
+}
+
+/// Where content is written.
 enum Output {
+    /// It waits for a decision.
     Undecided,
     Discard,
-    Directory {
-        dir: Arc<OwnedFd>,
-        unique: String,
-        existing: Existing,
-    },
+    /// The name of the file has not come.
+    Directory(Directory),
     Temporary(Temporary, Existing),
     File(File),
-    /// Writes to it never wait.
+    /// A pipe or a socket; writes to it never wait.
     Stream(OwnedFd),
 }
 
 /// An object that is being received. Unless it is finished, no file stays.
 pub struct Sink {
     output: Output,
+    /// Checks the stream. `None`: the stream has ended.
     reader: Option<EnvelopeReader>,
+    /// The name of the object; empty until its envelope has come.
     name: String,
-    /// Checked but not written: buffer, and where its content that is still to be written begins.
+    /// Buffers that are checked and not written, each with where its content begins that is still to be
+    /// written.
     queue: VecDeque<(Vec<u8>, usize)>,
     ended: bool,
 }
@@ -54,15 +59,7 @@ pub struct Sink {
 fn output(target: Target) -> Output {
     match target {
         Target::Discard => Output::Discard,
-        Target::Directory {
-            dir,
-            unique,
-            existing,
-        } => Output::Directory {
-            dir,
-            unique,
-            existing,
-        },
+        Target::Directory(directory) => Output::Directory(directory),
         Target::Descriptor(descriptor) if is_stream(&descriptor) => Output::Stream(descriptor),
         Target::Descriptor(descriptor) => Output::File(File::from(descriptor)),
     }
@@ -80,7 +77,7 @@ pub enum Progress {
 }
 
 impl Sink {
-    /// Without a target the content waits.
+    /// Without a target the content waits for [`decide`](Self::decide).
     pub fn new(target: Option<Target>) -> Self {
         Sink {
             output: target.map_or(Output::Undecided, output),
@@ -126,7 +123,7 @@ impl Sink {
         while let Some((buffer, from)) = self.queue.front_mut() {
             let rest = &buffer[*from..];
             match &mut self.output {
-                Output::Undecided | Output::Directory { .. } | Output::Discard => {}
+                Output::Undecided | Output::Directory(_) | Output::Discard => {}
                 Output::Temporary(temporary, _) => temporary.file().write_all(rest)?,
                 Output::File(file) => file.write_all(rest)?,
                 Output::Stream(stream) => {
@@ -150,11 +147,11 @@ impl Sink {
 
     /// The temporary file is made when the name is known.
     fn open_temporary(&mut self) -> anyhow::Result<()> {
-        if let Output::Directory {
+        if let Output::Directory(Directory {
             dir,
             unique,
             existing,
-        } = &self.output
+        }) = &self.output
             && !self.name.is_empty()
         {
             check_file_name(&self.name).map_err(anyhow::Error::msg)?;

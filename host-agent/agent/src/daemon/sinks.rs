@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ebb_host::{Key, Update};
@@ -13,15 +13,17 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::sink::{Progress, Sink, Target};
 use super::{Command, Mailbox};
+use crate::machine::lock::lock;
 use crate::machine::waker::Waker;
 
-/// Bytes of one flow that wait to be written. Above, its flow is paused; from the lower one on it
-/// goes on.
+/// A flow of which more bytes than this wait to be written is paused, and goes on when no more than
+/// [`RESUME_BYTES`] wait.
 const PAUSE_BYTES: u64 = 1 << 20;
 const RESUME_BYTES: u64 = 256 << 10;
-/// Bytes waiting of all flows together above which every flow that has some is paused.
+/// If more bytes than this wait to be written of all flows together, every flow that brings more is
+/// paused.
 const PAUSE_ALL_BYTES: u64 = 64 << 20;
-/// Each flow belongs to one of the threads.
+/// How many threads write; each flow belongs to one of them.
 const THREADS: usize = 4;
 /// After its last work a thread looks this often for more, and for so long, before it lets the
 /// engine wake it: a wake-up for every packet would cost the engine more than the packet.
@@ -43,7 +45,7 @@ enum Order {
     Decide(Key, Target),
     End(Key),
     Drop(Key),
-    /// Everything before this is done.
+    /// To be told when all orders before this are carried out.
     Settle(SyncSender<()>),
 }
 
@@ -52,12 +54,15 @@ struct Queue {
     orders: Mutex<VecDeque<Order>>,
     /// The thread will not look again by itself.
     asleep: AtomicBool,
+    /// Ends the sleep of the thread.
     bell: Waker,
 }
 
 /// Shared by all threads.
 struct Shared {
+    /// Bytes that wait to be written, of all flows.
     total_bytes: AtomicU64,
+    /// Buffers for the transports to use again.
     returned: Mutex<Vec<Vec<u8>>>,
     mailbox: Mailbox,
 }
@@ -66,10 +71,6 @@ struct Shared {
 pub struct Sinks {
     queues: Vec<Arc<Queue>>,
     shared: Arc<Shared>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {

@@ -13,18 +13,18 @@ use ebb_transport::object::EnvelopeHeader;
 
 use super::Mailbox;
 use super::prepare::{Preparer, Source};
-use super::sink::Target;
+use super::sink::{Directory, Target};
 use super::sinks::{Backlog, Sinks};
-use crate::api::message::Into;
+use crate::api::message::Disposition;
+use crate::machine::files::{Existing, check_file_name, is_directory};
 use crate::machine::next_hop::NextHops;
-use crate::machine::objects::{Existing, check_file_name, is_directory};
 
-/// Packets delivered between two looks at the buffers that are done with.
+/// After so many deliveries the engine looks for buffers that the sinks are done with.
 const RECYCLE_INTERVAL: u64 = 32;
 
 /// What becomes of what arrives at a listener.
 pub struct Listening {
-    pub into: Into,
+    pub into: Disposition,
     pub directory: Option<Arc<OwnedFd>>,
     pub existing: Existing,
 }
@@ -32,14 +32,16 @@ pub struct Listening {
 pub struct Objects {
     pub sinks: Sinks,
     preparer: Preparer,
-    /// To tell the preparer that nobody wants a result any more, by ticket.
+    /// By ticket, what tells the preparer that nobody wants the result any more.
     preparing: BTreeMap<u64, Arc<AtomicBool>>,
-    /// All files in them may be fetched.
+    /// Directories whose files may be fetched, each with the client that serves it.
     directories: Vec<(ClientId, Arc<OwnedFd>)>,
     address: Ipv4Addr,
+    /// The number in the name of the last temporary file.
     last_unique: u64,
     /// Buffers on their way back to a transport.
     returned: Vec<Vec<u8>>,
+    /// Packets delivered so far.
     deliveries: u64,
 }
 
@@ -57,7 +59,7 @@ impl Objects {
         })
     }
 
-    /// A result has come.
+    /// The result for a ticket has come.
     pub fn prepared(&mut self, ticket: u64) {
         self.preparing.remove(&ticket);
     }
@@ -89,11 +91,11 @@ impl Objects {
     fn directory(&mut self, dir: Arc<OwnedFd>, existing: Existing) -> Target {
         self.last_unique += 1;
         let (pid, id) = (std::process::id(), self.last_unique);
-        Target::Directory {
+        Target::Directory(Directory {
             dir,
             unique: format!("{}-{pid}-{id}", self.address),
             existing,
-        }
+        })
     }
 }
 
@@ -125,8 +127,10 @@ impl Storage for Objects {
 
     fn target(&mut self, listening: &Listening) -> Option<Target> {
         match (listening.into, &listening.directory) {
-            (Into::Directory, Some(dir)) => Some(self.directory(dir.clone(), listening.existing)),
-            (Into::Ask, _) => None,
+            (Disposition::Directory, Some(dir)) => {
+                Some(self.directory(dir.clone(), listening.existing))
+            }
+            (Disposition::Ask, _) => None,
             _ => Some(Target::Discard),
         }
     }
@@ -138,7 +142,7 @@ impl Storage for Objects {
         header: &EnvelopeHeader,
     ) -> Result<Arc<Backlog>, String> {
         // A name that no file may have is refused before its content comes.
-        if let Some(Target::Directory { .. }) = target {
+        if let Some(Target::Directory(_)) = target {
             check_file_name(&header.name)?;
         }
         Ok(self.sinks.open(key, target))

@@ -12,7 +12,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 
-/// Packets that may be late at a time; more than that are on time.
+/// The most packets that are late at a time; others are on time.
 const MAX_LATE: usize = 1024;
 
 /// Section `faults` of the parameters file.
@@ -21,13 +21,13 @@ const MAX_LATE: usize = 1024;
 pub struct FaultParams {
     /// The same seed and the same packets give the same faults.
     pub seed: u64,
-    /// What a trim leaves of a frame, counted from the Ethernet header on.
+    /// What a trim leaves of a frame, in bytes from the Ethernet header on.
     pub trim_size_bytes: u16,
     /// How late a reordered packet is.
     pub reorder_delay_ns: u64,
-    /// What this agent sends.
+    /// Faults of what this agent sends.
     pub leaving: FaultRates,
-    /// What arrives at this agent.
+    /// Faults of what arrives at this agent.
     pub arriving: FaultRates,
 }
 
@@ -36,7 +36,7 @@ pub struct FaultParams {
 #[serde(deny_unknown_fields, default)]
 pub struct FaultRates {
     pub drop: f64,
-    /// Only of packets of the class that may be trimmed, and longer than what a trim leaves.
+    /// That a packet is trimmed, if it is of the class that may be and longer than a trim leaves.
     pub trim: f64,
     /// One bit is flipped.
     pub corrupt: f64,
@@ -93,7 +93,7 @@ impl FaultRates {
 
 const IPV4_BYTES: usize = 20;
 
-/// One direction of the agent.
+/// The faults of one direction.
 pub struct Faults {
     params: FaultParams,
     rates: FaultRates,

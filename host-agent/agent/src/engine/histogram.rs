@@ -1,4 +1,4 @@
-//! Percentiles of many times.
+//! How many times are spread: mean, percentiles, maximum.
 
 /// Sixteen classes per power of two: a percentile is at most a sixteenth too high.
 const CLASSES_PER_OCTAVE: u64 = 16;
@@ -42,7 +42,8 @@ impl Histogram {
         self.sum_ns as f64 / self.count.max(1) as f64
     }
 
-    /// The upper bound of the class in which this share (in thousandths) of the values ends.
+    /// An upper bound of the quantile `share`, in thousandths: that of the class that holds it, and no
+    /// more than the maximum. At most a sixteenth above the quantile.
     pub fn per_mille_ns(&self, share: u64) -> u64 {
         let rank = (self.count * share).div_ceil(1000).max(1);
         let mut below = 0;

@@ -1,12 +1,13 @@
 //! How late the engine is against its clock. Who emulates a network on a machine that is too busy
 //! measures the machine: this tells.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ebb_units::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::engine::histogram::Histogram;
+use crate::machine::lock::lock;
 
 /// How late an engine was, over its whole life.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ struct Times {
     departures: Histogram,
 }
 
-/// Shared by the engine and whoever tells of it.
+/// How late the engine is; shared by the engine and whoever tells of it.
 #[derive(Clone, Debug)]
 pub struct Lateness(Arc<Mutex<Times>>);
 
@@ -34,28 +35,24 @@ impl Lateness {
     /// The engine, which sleeps until `due` or until something comes, looks at `now`.
     pub fn woke(&self, due: Option<Instant>, now: Instant) {
         if let Some(late) = after(due, now) {
-            self.lock().wakeups.add(late.as_nanos());
+            lock(&self.0).wakeups.add(late.as_nanos());
         }
     }
 
     /// A frame that waited for the NIC, which is free since `free`, leaves.
     pub fn left(&self, free: Option<Instant>, now: Instant) {
         if let Some(late) = after(free, now) {
-            self.lock().departures.add(late.as_nanos());
+            lock(&self.0).departures.add(late.as_nanos());
         }
     }
 
     pub fn to_json(&self) -> Value {
-        let times = self.lock();
+        let times = lock(&self.0);
         json!({"wakeups": summary(&times.wakeups), "departures": summary(&times.departures)})
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Times> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What came before its time is not late.
+/// How long after `due` it is. `None`: nothing was due.
 fn after(due: Option<Instant>, now: Instant) -> Option<Duration> {
     due.filter(|due| *due <= now).map(|due| now.since(due))
 }

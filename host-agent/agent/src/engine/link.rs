@@ -21,12 +21,13 @@ use crate::machine::waker::Waker;
 
 /// Frames per system call, in each direction.
 const BATCH_FRAMES: usize = 64;
-/// How long a frame waits that the interface's queue had no room for: nothing tells when it has.
+/// How long a frame waits for which the interface's queue had no room; the kernel does not tell when it
+/// has.
 const QUEUE_PAUSE: Duration = Duration::from_micros(100);
 const IPV4_SOURCE_AT: usize = 12;
 const IPV4_DESTINATION_AT: usize = 16;
 
-/// What became of packets that did not reach the wire, or us.
+/// Packets that did not reach the wire, or us, by what became of them.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LinkCounters {
     /// No next hop was known.
@@ -39,18 +40,20 @@ pub struct LinkCounters {
     pub overrun: u64,
 }
 
+/// The packet socket of the interface, with what stands between it and the transports.
 pub struct Link {
     interface: Interface,
     hops: NextHops,
     socket: PacketSocket,
     received: ReceiveBuffers,
     outgoing: Outgoing,
+    /// Faults made on purpose. `None`: there are none in this direction.
     leaving: Option<Faults>,
     arriving: Option<Faults>,
     /// The peer of the last packet in each direction, so that a burst is looked up once.
     last_destination: Option<(Ipv4Addr, MacAddress)>,
     last_source: Option<(Ipv4Addr, MacAddress)>,
-    /// Why frames wait, if they do.
+    /// Why frames wait. `None`: they do not.
     stuck: Option<Stuck>,
     counters: LinkCounters,
 }
@@ -59,7 +62,7 @@ pub struct Link {
 enum Stuck {
     /// The socket's buffer is full; it becomes writable when it is not.
     Socket,
-    /// The interface's queue is full; to be tried again then.
+    /// The interface's queue is full; frames are tried again at this time.
     Queue(Instant),
 }
 
@@ -98,7 +101,7 @@ impl Link {
         &self.hops
     }
 
-    /// Its name.
+    /// The name of the interface.
     pub fn interface(&self) -> &str {
         &self.interface.name
     }
@@ -107,7 +110,7 @@ impl Link {
         self.interface.address
     }
 
-    /// Since the last call.
+    /// The counters since the last call.
     pub fn take_counters(&mut self) -> LinkCounters {
         self.counters.overrun += self.socket.take_kernel_drops().unwrap_or(0);
         std::mem::take(&mut self.counters)
@@ -300,7 +303,9 @@ fn address_at(packet: &[u8], at: usize) -> Option<Ipv4Addr> {
 #[derive(Default)]
 struct Outgoing {
     frames: Vec<Vec<u8>>,
+    /// The oldest frame that waits.
     first: usize,
+    /// One behind the last frame that waits; buffers from here on are free.
     end: usize,
 }
 

@@ -31,12 +31,13 @@ use crate::machine::waker::Waker;
 /// How long an agent that ends waits for its last packets to leave.
 const LAST_PACKETS: Duration = Duration::from_millis(500);
 
-/// Who has not looked at the link for so long has slept, or others had the processor: what waits in
-/// the socket is read before any timer runs, up to this many batches of it.
+/// An engine that has not looked at the link for so long has slept, or others had the processor: what
+/// waits in the socket is read before any timer runs.
 const LATE: Duration = Duration::from_millis(5);
+/// The most batches of frames that are read before timers run again.
 const CATCH_UP_BATCHES: u32 = 64;
 
-/// What uses the transports. Flow ids are unique per scheme only.
+/// What uses the transports: it is told what happens. Flow ids are unique per scheme only.
 pub trait Application {
     fn handle_event(
         &mut self,
@@ -49,12 +50,12 @@ pub trait Application {
     /// Somebody called [`Waker::wake`] since the last time. Break: the agent has done its work.
     fn handle_wake(&mut self, now: Instant, transports: &mut Transports) -> ControlFlow<()>;
 
-    /// [`next_deadline`](Self::next_deadline) has come.
+    /// The time that [`next_deadline`](Self::next_deadline) says has come.
     fn handle_timeout(&mut self, now: Instant, transports: &mut Transports);
 
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// SIGINT or SIGTERM.
+    /// Ends everything that is under way: a signal asks for it, or the link has failed.
     fn stop(&mut self, now: Instant, transports: &mut Transports);
 }
 
@@ -65,23 +66,25 @@ pub struct Runtime {
     workers: Workers,
     waker: Waker,
     signals: Signals,
+    /// How long the engine looks again and again before it sleeps, and before something is due.
     spin: Duration,
-    /// What came or was due may wait so long for more.
+    /// How long what came or was due may wait for more, so that one wake-up does for all of it.
     coalesce: Duration,
     /// When there was last something to do.
     last_work: Instant,
-    /// When the last turn began, if there was something to do in it.
+    /// When the last turn began. `None`: there was nothing to do in it.
     worked_at: Option<Instant>,
-    /// When the link was last looked at, and for how many batches more no timer runs.
+    /// When the link was last looked at.
     last_receive: Instant,
+    /// Batches that are still to be read before timers run again; 0: they run.
     catching_up: u32,
-    /// Some of it is left: no time to sleep.
+    /// There is more to do at once: no time to sleep.
     busy: bool,
     /// Frames wait for room in the kernel.
     stuck: bool,
-    /// The NIC was busy until then when a transport may have had more to send.
+    /// Until when the NIC was busy while a transport may have had more to send. `None`: it was free.
     held_until: Option<Instant>,
-    /// When the engine has asked to be woken.
+    /// When the engine has asked to be woken. `None`: only if something happens.
     wake_due: Option<Instant>,
     lateness: Lateness,
 }
@@ -205,7 +208,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Does what can be done now, a bounded batch of it.
+    /// Does a bounded batch of everything that can be done now.
     fn turn(&mut self, application: &mut dyn Application) -> anyhow::Result<ControlFlow<()>> {
         self.busy = false;
         let mut flow = ControlFlow::Continue(());
@@ -231,7 +234,7 @@ impl Runtime {
         Ok(flow)
     }
 
-    /// Hands jobs out, or does them where that is quicker.
+    /// Hands the jobs of transports to the workers, or does them here where that is quicker.
     fn submit(&mut self) {
         for (scheme, transport) in self.transports.iter_mut() {
             while let Some(job) = transport.poll_job() {
@@ -244,7 +247,7 @@ impl Runtime {
         }
     }
 
-    /// Hands results back.
+    /// Hands the results of jobs to the transports.
     fn take_results(&mut self) {
         while let Some((scheme, result)) = self.workers.poll_result() {
             let Some(transport) = self.transports.get(scheme) else {
@@ -291,7 +294,7 @@ impl Runtime {
             false => 0,
         };
         if self.catching_up == 0 {
-            // The time at which we looked, not after another pause.
+            // By the time at which we looked: a pause since then has brought frames that wait unread.
             self.transports.handle_timeout(now);
         }
         Ok(())
@@ -329,7 +332,7 @@ impl Runtime {
         };
         if sent > 0 {
             self.last_work = now;
-            // The time of this turn.
+            // Counted from the beginning of this turn.
             self.worked_at = Some(self.last_receive);
             self.stuck = !self.link.flush(now)?;
             self.busy |= more && !self.stuck;

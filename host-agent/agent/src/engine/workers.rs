@@ -3,15 +3,16 @@
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 
 use ebb_transport::{FlowId, Job, JobResult, Scheme};
 use ebb_units::Duration;
 
 use crate::machine::clock;
+use crate::machine::lock::lock;
 use crate::machine::waker::Waker;
 
-/// Blocks whose encoders take the engine no longer than a batch of packets: 0.2 ms.
+/// The largest block whose encoder takes the engine no longer than a batch of packets, 0.2 ms.
 const SMALL_BLOCK_BYTES: usize = 256 << 10;
 
 /// Jobs that nobody has begun, oldest first.
@@ -25,13 +26,6 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-}
-
-impl Shared {
-    /// A worker that panicked did so outside the lock: the queue is whole.
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What became of a job: its result, or the flow whose job panicked. A peer chose what was to be
@@ -74,7 +68,7 @@ impl Workers {
     }
 
     pub fn submit(&self, scheme: Scheme, job: Job) {
-        self.shared.lock().jobs.push_back((scheme, job));
+        lock(&self.shared.queue).jobs.push_back((scheme, job));
         self.shared.changed.notify_one();
     }
 
@@ -85,8 +79,7 @@ impl Workers {
 
     /// The flow has ended: nobody wants what was not begun.
     pub fn forget(&self, scheme: Scheme, flow: FlowId) {
-        self.shared
-            .lock()
+        lock(&self.shared.queue)
             .jobs
             .retain(|(of, job)| *of != scheme || job.flow() != flow);
     }
@@ -94,7 +87,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        let mut queue = self.shared.lock();
+        let mut queue = lock(&self.shared.queue);
         queue.closed = true;
         queue.jobs.clear();
         self.shared.changed.notify_all();
@@ -103,7 +96,7 @@ impl Drop for Workers {
 
 fn work(shared: &Shared, results: &mpsc::Sender<(Scheme, Done)>, waker: &Waker) {
     loop {
-        let mut queue = shared.lock();
+        let mut queue = lock(&shared.queue);
         let (scheme, job) = loop {
             if queue.closed {
                 return;
@@ -130,7 +123,7 @@ fn guard<T>(flow: FlowId, work: impl FnOnce() -> T) -> Result<T, FlowId> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_| flow)
 }
 
-/// Does it on this thread.
+/// Does a job on this thread, and measures its processor time.
 pub fn run(job: Job) -> JobResult {
     let before = clock::thread_cpu_ns();
     let mut result = job.run();

@@ -1,4 +1,4 @@
-//! What the agent must know of its interface: address, MAC, MTU.
+//! The interface that the agent works on.
 
 use std::net::Ipv4Addr;
 
@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::machine::ip_command::query;
 
+/// What the agent must know of its interface.
 #[derive(Clone, Debug)]
 pub struct Interface {
     pub name: String,
@@ -39,6 +40,7 @@ impl Interface {
         }
     }
 
+    /// The interface of this name, which is up and has an IPv4 address.
     pub fn find(name: &str) -> anyhow::Result<Self> {
         let links = query(&["address", "show"])?;
         let Some(link) = links.iter().find(|link| link["ifname"] == name) else {

@@ -34,7 +34,7 @@ const LOCAL_PRIORITY: u64 = 100;
 
 /// A rule in force. Dropping it removes it if it is for this agent only.
 pub struct KernelRule {
-    /// What is removed at the end.
+    /// Protocol and ports of the rule that is removed at the end. `None`: it stays.
     ports: Option<(&'static str, PortRange)>,
 }
 
@@ -51,14 +51,14 @@ impl KernelRule {
 
     /// Hides all receiver-driven packets. Stays, as other agents of the host need it too.
     pub fn hide_receiver_driven() -> anyhow::Result<Self> {
-        let _turn = Turn::wait()?;
+        let _turn = RulesLock::wait()?;
         prepare()?;
         change("add", &["ipproto", "253"])?;
         Ok(KernelRule { ports: None })
     }
 
     fn hide_ports(protocol: &'static str, ports: PortRange) -> anyhow::Result<Self> {
-        let _turn = Turn::wait()?;
+        let _turn = RulesLock::wait()?;
         prepare()?;
         change("add", &selector(protocol, &ports.to_string()))?;
         Ok(KernelRule {
@@ -72,7 +72,7 @@ impl Drop for KernelRule {
         let Some((protocol, ports)) = self.ports else {
             return;
         };
-        let removed = Turn::wait().and_then(|_turn| {
+        let removed = RulesLock::wait().and_then(|_turn| {
             // An agent at another address of this host may use the same ports, and then the rule.
             let locks = locked_ranges()?.into_iter();
             if locks.filter(|range| range.first == ports.first).count() > 1 {
@@ -87,10 +87,10 @@ impl Drop for KernelRule {
 }
 
 /// One agent at a time changes the rules of a host: a name that one socket can have.
-struct Turn(#[allow(dead_code)] UnixDatagram); // what counts is that it is open
+struct RulesLock(#[allow(dead_code)] UnixDatagram); // what counts is that it is open
 
-impl Turn {
-    /// Others need some calls of `ip` each.
+impl RulesLock {
+    /// How long to wait for others, each of which calls `ip` some times.
     const PATIENCE: Duration = Duration::from_secs(30);
 
     fn wait() -> anyhow::Result<Self> {
@@ -98,7 +98,7 @@ impl Turn {
         let end = Instant::now() + Self::PATIENCE;
         loop {
             match UnixDatagram::bind_addr(&name) {
-                Ok(socket) => return Ok(Turn(socket)),
+                Ok(socket) => return Ok(RulesLock(socket)),
                 Err(error) if Instant::now() >= end => {
                     return Err(error).context("another ebb-agent changes the rules of this host");
                 }

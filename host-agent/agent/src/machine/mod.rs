@@ -2,11 +2,12 @@
 //! the kernel and other agents out of its way.
 
 pub mod clock;
+pub mod files;
 pub mod interface;
 mod ip_command;
 pub mod kernel_rules;
+pub mod lock;
 pub mod next_hop;
-pub mod objects;
 pub mod port_lock;
 pub mod signals;
 pub mod waker;

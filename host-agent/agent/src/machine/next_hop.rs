@@ -28,8 +28,8 @@ struct Route {
     gateway: Option<Ipv4Addr>,
 }
 
-/// Cloned for other threads, it stays the same table: whoever wants to send resolves the address
-/// in a thread of its own, which may wait, and then the engine knows it.
+/// The way to other hosts. A clone for another thread is of the same table: whoever wants to send
+/// resolves the address in a thread that may wait, and then the engine knows it.
 #[derive(Clone)]
 pub struct NextHops {
     interface: Arc<str>,

@@ -13,6 +13,7 @@ use anyhow::{Context, bail};
 use ebb_wire::Protocol;
 use rand::Rng;
 
+/// Source ports in a block.
 const BLOCK_PORTS: u16 = 64;
 
 /// The source ports of a protocol, in blocks.
@@ -94,7 +95,7 @@ pub fn locked_ranges() -> anyhow::Result<Vec<PortRange>> {
     Ok(text.lines().filter_map(range_of_lock).collect())
 }
 
-/// The ports that a line about the socket of [`try_lock`] names; none: it is another socket's.
+/// The ports that a line about a socket names. `None`: the socket is no lock of [`try_lock`].
 fn range_of_lock(line: &str) -> Option<PortRange> {
     let (_, name) = line.split_once(LOCK_PREFIX)?;
     let (_, ports) = name.split_once('/')?;

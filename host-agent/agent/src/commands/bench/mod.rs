@@ -5,13 +5,20 @@ mod args;
 mod file;
 mod list;
 mod point;
+mod results;
 mod runner;
 mod summary;
-mod tally;
 mod workload;
+
+use serde_json::Value;
 
 pub use args::BenchArgs;
 pub use list::{ListArgs, list};
+
+/// Whether a flow, of which this is the record, brought what it was to bring.
+fn is_good(record: &Value) -> bool {
+    record["status"] == "finished" && record["sha256_ok"] != false
+}
 
 /// Whether everything that was tried went well.
 pub fn run(args: &BenchArgs) -> anyhow::Result<bool> {

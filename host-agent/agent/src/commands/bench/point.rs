@@ -8,11 +8,11 @@ use ebb_units::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::args::{BenchArgs, PointArgs};
+use super::is_good;
 use super::summary::Spread;
-use crate::api::VERSION;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{
-    Ending, Event, Fetch, Generate, Hello, Host, Operation, Outcome, Send, ToClient,
+    Ending, Event, Fetch, Generate, Host, Operation, Outcome, Send, ToClient,
 };
 use crate::commands::output::Output;
 use crate::commands::record;
@@ -47,8 +47,9 @@ pub fn run(args: &BenchArgs, host: Host) -> anyhow::Result<bool> {
 /// When no further object is begun.
 #[derive(Clone, Copy)]
 enum End {
+    /// At this time.
     At(Instant),
-    /// So many by each of the parallel flows.
+    /// When each of the parallel flows has begun so many objects.
     After(u64),
 }
 
@@ -60,26 +61,34 @@ struct Bench<'a> {
     end: End,
     /// Objects that each of the parallel flows has begun.
     begun: Vec<u64>,
+    /// Requests without an answer yet, each with the parallel flow that it is for.
     asked: BTreeMap<u64, usize>,
+    /// Transfers under way, each with the parallel flow that it is of.
     open: BTreeMap<u64, usize>,
     result: Totals,
 }
 
-/// All flows together.
+/// What became of the objects of all parallel flows.
 #[derive(Default)]
 struct Totals {
     objects: u64,
     failed: u64,
     content_bytes: u64,
+    /// When the first object started, in ns of CLOCK_MONOTONIC. `None`: no object has ended.
     first_ns: Option<u64>,
+    /// When the last object ended, in ns of CLOCK_MONOTONIC.
     last_ns: u64,
+    /// How long each object took that arrived, in ns.
     times_ns: Vec<f64>,
+    /// Sums over all flows, by their names in a record.
     counters: BTreeMap<&'static str, u64>,
+    /// Address and port of the other host. `None`: no flow has ended.
     peer: Option<String>,
+    /// Why the first object failed that did. `None`: none has failed.
     reason: Option<String>,
 }
 
-/// Sums that say how much trouble there was.
+/// The counters of a record that say how much work and trouble there was.
 const COUNTERS: [&str; 7] = [
     "packets_sent",
     "retransmitted",
@@ -102,7 +111,7 @@ impl Totals {
         if let Some(peer) = record["peer"].as_str() {
             self.peer.get_or_insert_with(|| peer.to_owned());
         }
-        if record["status"] == "finished" && record["sha256_ok"] != false {
+        if is_good(record) {
             self.objects += 1;
             self.content_bytes += number("object_bytes");
             self.times_ns.push(number("duration_ns") as f64);
@@ -131,10 +140,8 @@ impl<'a> Bench<'a> {
     }
 
     fn run(mut self, output: &Output) -> anyhow::Result<bool> {
-        let hello = Operation::Hello(Hello { version: VERSION });
-        let greeting = self.client.call(hello, None)?;
         // The time of another process's processors is not ours to tell.
-        let in_process = greeting["pid"] == std::process::id();
+        let in_process = self.client.greeting["pid"] == std::process::id();
         let cpu_before_ns = clock::process_cpu_ns();
         let began = clock::now();
         for slot in 0..self.begun.len() {
@@ -245,8 +252,7 @@ impl<'a> Bench<'a> {
         let times = Spread::of(&mut times_ns);
         let elapsed_ns = result.last_ns - result.first_ns.unwrap_or(result.last_ns);
         if output.is_json() {
-            record::print_json(&json!({
-                "event": "bench",
+            let bench = json!({
                 "scheme": self.scheme,
                 "peer": result.peer,
                 "direction": if self.args.fetch.is_some() { "fetch" } else { "send" },
@@ -261,7 +267,8 @@ impl<'a> Bench<'a> {
                 "fct": times.map(|times| times.to_json("_ns")),
                 "counters": result.counters,
                 "cpu_cores": cores,
-            }));
+            });
+            record::print("bench", [bench]);
             return;
         }
         let seconds = elapsed_ns as f64 / 1e9;

@@ -7,11 +7,12 @@ use ebb_workload::{Action, HostId, Schedule, Share, Transfer};
 
 pub struct Runner {
     schedule: Schedule,
+    /// The transfer that is next in the schedule. `None`: there are no more.
     next: Option<Transfer>,
     pub player: Player,
-    /// The time that the schedule calls 0.
+    /// The time that the schedule calls 0, in ns of the clock of the calls.
     epoch_ns: u64,
-    /// How long before its start a transfer is prepared.
+    /// How long before its start a transfer is prepared, in ns.
     lead_ns: u64,
 }
 
@@ -50,12 +51,13 @@ impl Runner {
             .min()
     }
 
-    /// The end of everything that this host has to do with.
+    /// Whether everything has ended that this host has to do with.
     pub fn is_done(&self) -> bool {
         self.next.is_none() && self.player.share.is_done()
     }
 
-    /// When nothing has happened for so long that nothing will, if nothing happens.
+    /// When nothing will have begun or ended for `patience_ns`, unless something does until then.
+    /// `None`: not before the whole schedule was read.
     pub fn gives_up_at_ns(&self, patience_ns: u64) -> Option<u64> {
         let all_read = self.next.is_none();
         all_read.then(|| self.player.share.last_ns().saturating_add(patience_ns))

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// Bounds of the classes that completion times are told by: those of SCDP table I, and above.
+/// The largest sizes of the classes that completion times are told by: those of SCDP, table I, and one
+/// more. There is a class above the last one.
 const CLASS_LIMITS_BYTES: [u64; 4] = [10_000, 100_000, 1_000_000, 10_000_000];
 
 /// Mean and order statistics of what was observed.
@@ -16,7 +17,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// `None` of nothing. Percentiles are nearest ranks: values that occurred.
+    /// `None` if there are no values. Percentiles are nearest ranks: values that occurred.
     pub fn of(values: &mut [f64]) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let max = *values.last()?;
@@ -33,7 +34,7 @@ impl Spread {
         })
     }
 
-    /// The unit goes into the names.
+    /// An object whose names end in `unit`, such as `_ns`.
     pub fn to_json(self, unit: &str) -> Value {
         let fields = [
             ("mean", self.mean),
@@ -47,36 +48,11 @@ impl Spread {
     }
 }
 
-/// Completion times by size.
+/// Completion times of transfers, by size.
 #[derive(Clone, Default, Debug)]
 pub struct Completions {
     /// Size and time from the offered start to the end, in ns.
     times: Vec<(u64, u64)>,
-}
-
-/// One size class.
-#[derive(Clone, PartialEq, Debug)]
-pub struct SizeClass {
-    /// Larger than this.
-    pub above_bytes: u64,
-    /// `None`: no limit.
-    pub up_to_bytes: Option<u64>,
-    pub count: usize,
-    pub fct_ns: Spread,
-    /// Time over that of the bytes alone at the rate of the link, and the base RTT.
-    pub slowdown: Spread,
-}
-
-impl SizeClass {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "above_bytes": self.above_bytes,
-            "up_to_bytes": self.up_to_bytes,
-            "count": self.count,
-            "fct": self.fct_ns.to_json("_ns"),
-            "slowdown": self.slowdown.to_json(""),
-        })
-    }
 }
 
 impl Completions {
@@ -90,8 +66,9 @@ impl Completions {
         Spread::of(&mut times)
     }
 
-    /// Classes in which there was something.
-    pub fn classes(&self, link_rate_bps: f64, base_rtt_ns: u64) -> Vec<SizeClass> {
+    /// Count, times and slowdowns of each size class in which there was something. A slowdown is the
+    /// time over that of the bytes alone at the rate of the link and the base RTT.
+    pub fn classes(&self, link_rate_bps: f64, base_rtt_ns: u64) -> Vec<Value> {
         let lower = std::iter::once(0).chain(CLASS_LIMITS_BYTES);
         let upper = CLASS_LIMITS_BYTES.map(Some).into_iter().chain([None]);
         let class = |(above_bytes, up_to_bytes): (u64, Option<u64>)| {
@@ -104,13 +81,13 @@ impl Completions {
                     (ns as f64, ns as f64 / ideal_ns)
                 })
                 .unzip();
-            Some(SizeClass {
-                above_bytes,
-                up_to_bytes,
-                count: times.len(),
-                fct_ns: Spread::of(&mut times)?,
-                slowdown: Spread::of(&mut slowdowns)?,
-            })
+            Some(json!({
+                "above_bytes": above_bytes,
+                "up_to_bytes": up_to_bytes,
+                "count": times.len(),
+                "fct": Spread::of(&mut times)?.to_json("_ns"),
+                "slowdown": Spread::of(&mut slowdowns)?.to_json(""),
+            }))
         };
         lower.zip(upper).filter_map(class).collect()
     }
@@ -138,21 +115,22 @@ mod tests {
             completions.add(bytes, ns);
         }
         let classes = completions.classes(1e9, 0);
-        let bounds: Vec<_> = classes
-            .iter()
-            .map(|class| (class.above_bytes, class.up_to_bytes, class.count))
-            .collect();
-        assert_eq!(
-            bounds,
-            [
-                (0, Some(10_000), 1),
-                (10_000, Some(100_000), 1),
-                (10_000_000, None, 1)
-            ]
-        );
-        assert_eq!(classes[0].slowdown.p50, 2.0);
-        assert_eq!(classes[2].slowdown.p50, 2.0);
+        let bounds = [
+            (0, json!(10_000)),
+            (10_000, json!(100_000)),
+            (10_000_000, Value::Null),
+        ];
+        assert_eq!(classes.len(), bounds.len());
+        for (class, (above, up_to)) in classes.iter().zip(bounds) {
+            assert_eq!(
+                (&class["above_bytes"], &class["up_to_bytes"]),
+                (&json!(above), &up_to)
+            );
+            assert_eq!(class["count"], 1);
+        }
+        assert_eq!(classes[0]["slowdown"]["p50"], 2.0);
+        assert_eq!(classes[2]["slowdown"]["p50"], 2.0);
         // 80 us of bytes and 80 us of RTT.
-        assert_eq!(completions.classes(1e9, 80_000)[0].slowdown.p50, 1.0);
+        assert_eq!(completions.classes(1e9, 80_000)[0]["slowdown"]["p50"], 1.0);
     }
 }

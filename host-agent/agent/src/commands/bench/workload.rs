@@ -10,15 +10,15 @@ use ebb_units::Duration;
 use ebb_workload::{
     Action, HostId, Open, Part, Pattern, ReadMode, Schedule, Transfer, Workload, WriteMode,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::args::{BenchArgs, WorkloadArgs};
+use super::is_good;
+use super::results::{Results, Times};
 use super::runner::Runner;
-use super::tally::{Tally, Times};
-use crate::api::VERSION;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{
-    Ending, Event, Fetch, Generate, Hello, Host, Into, Listen, Name, Operation, Outcome, Reply,
+    Disposition, Ending, Event, Fetch, Generate, Host, Listen, Name, Operation, Outcome, Reply,
     Send, ToClient,
 };
 use crate::commands::record;
@@ -85,22 +85,27 @@ fn check(workload: &Workload, schedule: &Schedule, scheme: Scheme) -> anyhow::Re
 struct Run<'a> {
     client: Client,
     runner: Runner,
-    tally: Tally,
+    results: Results,
     args: &'a WorkloadArgs,
     me: HostId,
     scheme: Scheme,
     link_rate_bps: f64,
+    /// The time of CLOCK_MONOTONIC that the schedule calls 0, in ns.
     epoch_ns: u64,
-    /// What answers are waited for.
+    /// Requests without an answer yet, and what each is for.
     asked: BTreeMap<u64, Asked>,
-    /// Times of the transfers whose flows have begun or ended.
+    /// Times of the transfers of this host, by number in the workload, from the first flow of each that
+    /// has begun or ended until the transfer ends.
     times: BTreeMap<u64, Times>,
+    /// It was told that another host runs another workload.
     warned: bool,
 }
 
 #[derive(Clone, Copy)]
 enum Asked {
+    /// That the transfer with this number in the workload starts.
     Start(u64),
+    /// That others may fetch the object of this transfer.
     Offer(u64),
     Withdraw,
 }
@@ -114,33 +119,32 @@ impl<'a> Run<'a> {
         scheme: Scheme,
         args: &'a WorkloadArgs,
     ) -> anyhow::Result<Self> {
-        let greeting = client.call(Operation::Hello(Hello { version: VERSION }), None)?;
         let host = schedule.hosts().get(me);
         ensure!(
-            greeting["address"] == json!(host.address),
+            client.greeting["address"] == json!(host.address),
             "--self {}: it has {} in the list of hosts, but here is {}",
             host.name,
             json!(host.address),
-            greeting["address"]
+            client.greeting["address"]
         );
         let listen = Listen {
             overwrite: false,
             scheme,
             port: None,
-            into: Into::Discard,
+            into: Disposition::Discard,
             announce: true,
             progress: false,
         };
         let listening = client.call(Operation::Listen(listen), None)?;
         let epoch_ns = args.start_at_ns.context("--start-at-ns is missing")?;
         let fingerprint = workload.fingerprint();
-        record::print_json(&json!({
-            "event": "ready",
+        let ready = json!({
             "scheme": scheme,
             "local": listening["local"],
             "host": host.name,
             "workload": format!("{fingerprint:016x}"),
-        }));
+        });
+        record::print("ready", [ready]);
         Ok(Self {
             client,
             runner: Runner::new(
@@ -150,7 +154,7 @@ impl<'a> Run<'a> {
                 epoch_ns,
                 args.lead_ns,
             ),
-            tally: Tally::default(),
+            results: Results::default(),
             args,
             me,
             scheme,
@@ -185,7 +189,7 @@ impl<'a> Run<'a> {
             }
         };
         self.finish(stopped);
-        Ok(!stopped && self.tally.is_good())
+        Ok(!stopped && self.results.is_good())
     }
 
     fn act(&mut self, action: Action) -> anyhow::Result<()> {
@@ -295,14 +299,12 @@ impl<'a> Run<'a> {
 
     /// A flow has ended. Transfers that this host started end with [`Event::End`].
     fn flow(&mut self, now_ns: u64, daemon_transfer: u64, record: Value) {
-        let good = record["status"] == "finished" && record["sha256_ok"] != false;
+        let good = is_good(&record);
         let name = record["name"].as_str();
         let player = &mut self.runner.player;
         let PlayedFlow { open, ended } = player.handle_flow(now_ns, daemon_transfer, name, good);
         self.warn_of_another_run(&record);
-        let mut line = Map::new();
-        line.insert("event".to_owned(), json!("flow"));
-        if let Some(open) = &open {
+        let transfer = open.as_ref().map(|open| {
             let ends_at_ns = record["finished_at_ns"].as_u64();
             let starts_at_ns = record["started_at_ns"].as_u64();
             if let (Part::Start, Some(started), Some(finished)) =
@@ -315,14 +317,12 @@ impl<'a> Run<'a> {
                 times.finished_at_ns = times.finished_at_ns.max(finished);
             }
             let times = self.times.get(&open.transfer.id);
-            describe(&mut line, open, times, ends_at_ns.filter(|_| good));
-        }
-        if let Value::Object(record) = record {
-            line.extend(record);
-        }
-        record::print_json(&Value::Object(line));
+            let started_at_ns = times.map(|times| times.started_at_ns);
+            json!(open.fields(started_at_ns, ends_at_ns.filter(|_| good)))
+        });
+        record::print("flow", transfer.into_iter().chain([record]));
         if let Some(open) = open.filter(|_| ended) {
-            self.tally.ended(&open, good, now_ns, None);
+            self.results.ended(&open, good, now_ns, None);
         }
     }
 
@@ -345,25 +345,26 @@ impl<'a> Run<'a> {
 
     /// A transfer has ended that this host started, or was to start.
     fn transfer_ended(&mut self, now_ns: u64, ended: Option<PlayedTransfer>) {
-        let Some(PlayedTransfer { open, good, untold }) = ended else {
+        let Some(PlayedTransfer {
+            open,
+            good,
+            unreported,
+        }) = ended
+        else {
             return;
         };
         let times = self.times.remove(&open.transfer.id);
-        if let Some(reason) = untold {
+        if let Some(reason) = unreported {
             self.print_transfer(&open, "failed", Some(&reason));
         }
-        self.tally.ended(&open, good, now_ns, times);
+        self.results.ended(&open, good, now_ns, times);
     }
 
     fn print_transfer(&self, open: &Open, status: &str, reason: Option<&str>) {
-        let mut line = Map::new();
-        line.insert("event".to_owned(), json!("transfer"));
-        describe(&mut line, open, None, None);
-        line.insert("status".to_owned(), json!(status));
-        if let Some(reason) = reason {
-            line.insert("reason".to_owned(), json!(reason));
-        }
-        record::print_json(&Value::Object(line));
+        let reason = reason.map(|reason| json!({"reason": reason}));
+        let status = json!({"status": status});
+        let parts = [json!(open.fields(None, None)), status];
+        record::print("transfer", parts.into_iter().chain(reason));
     }
 
     fn finish(&mut self, stopped: bool) {
@@ -374,21 +375,17 @@ impl<'a> Run<'a> {
         for open in &not_started {
             self.print_transfer(open, "not-started", None);
         }
-        self.tally.rest(&open, &not_started);
+        self.results.rest(&open, &not_started);
+        let host = json!({
+            "host": self.runner.schedule().hosts().get(self.me).name,
+            "scheme": self.scheme,
+            "stopped": stopped,
+        });
         let base_rtt_ns = self.args.base_rtt_ns;
-        let mut line = Map::new();
-        let hosts = self.runner.schedule().hosts();
-        line.insert("event".to_owned(), json!("summary"));
-        line.insert("host".to_owned(), json!(hosts.get(self.me).name));
-        line.insert("scheme".to_owned(), json!(self.scheme));
-        line.insert("stopped".to_owned(), json!(stopped));
         let summary = self
-            .tally
+            .results
             .summary(self.link_rate_bps, base_rtt_ns, self.epoch_ns);
-        if let Value::Object(summary) = summary {
-            line.extend(summary);
-        }
-        record::print_json(&Value::Object(line));
+        record::print("summary", [host, summary]);
     }
 }
 
@@ -397,17 +394,5 @@ fn generate(transfer: &Transfer) -> Generate {
     Generate {
         bytes: transfer.bytes,
         seed: transfer.id,
-    }
-}
-
-fn describe(
-    line: &mut Map<String, Value>,
-    open: &Open,
-    times: Option<&Times>,
-    finished_at_ns: Option<u64>,
-) {
-    let fields = open.fields(times.map(|times| times.started_at_ns), finished_at_ns);
-    if let Ok(Value::Object(fields)) = serde_json::to_value(fields) {
-        line.extend(fields);
     }
 }

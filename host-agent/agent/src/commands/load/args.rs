@@ -6,8 +6,9 @@ use super::packet::MIN_PACKET_BYTES;
 use crate::api::MAX_START_NS;
 use crate::api::message::Host;
 
-/// UDP, and no service port of a transport.
+/// The UDP port where loads arrive unless another one is given; no service port of a transport.
 pub const PORT: u16 = 7010;
+/// The source ports of a load, at most.
 pub const SOURCE_PORTS: u16 = 1 << 14;
 
 #[derive(Args, Debug)]
@@ -62,7 +63,7 @@ pub struct SinkArgs {
     pub receive: ReceiveArgs,
 }
 
-/// What both need.
+/// Options of both commands.
 #[derive(Args, Debug)]
 pub struct ReceiveArgs {
     /// Interface of the host; not needed if there is only one with an IPv4 address

@@ -9,10 +9,10 @@
 
 mod args;
 mod packet;
+mod receiver;
 mod schedule;
 mod sender;
-mod sink;
-mod tally;
+mod stream;
 
 use std::net::SocketAddrV4;
 use std::os::fd::AsFd;
@@ -36,10 +36,10 @@ use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
 use args::ReceiveArgs;
 use packet::Path;
+use receiver::Receiver;
 use sender::Sender;
-use sink::Sink;
 
-/// Half a second of full frames at 100 Mbit/s, for a process that waits for the CPU.
+/// Room for half a second of full frames at 100 Mbit/s, for a process that waits for the CPU.
 const RING_BYTES: usize = 8 << 20;
 
 /// `ebb-agent load`.
@@ -76,12 +76,12 @@ pub fn run_sink(args: &SinkArgs) -> anyhow::Result<bool> {
     Host::open(&args.receive)?.run(None, args.count, &args.receive)
 }
 
-/// What both need of the machine.
+/// The part of the machine that a load needs, sender or not.
 struct Host {
     interface: Interface,
     local: SocketAddrV4,
     socket: PacketSocket,
-    /// Held until the end, the lock longer than the rule.
+    /// Held until the end; the rule, which comes first, is dropped before the lock.
     _rule: KernelRule,
     _port: PortLock,
 }
@@ -127,10 +127,10 @@ impl Host {
         let waker = Waker::new().context("cannot create a pipe")?;
         let signals = Signals::install(&waker).context("cannot handle signals")?;
         let ring = ReceiveRing::map(&self.socket, RING_BYTES).context("no receive ring")?;
-        let mut sink = Sink::new(self.interface.mac, ring);
+        let mut receiver = Receiver::new(self.interface.mac, ring);
         ebb_packet_io::wake_up_on_time();
         if output.is_json() {
-            record::print_json(&json!({"event": "ready", "local": self.local}));
+            record::print("ready", [json!({"local": self.local})]);
         } else {
             output.text(&format!("receiving on {}", self.local));
         }
@@ -141,35 +141,35 @@ impl Host {
             if let Some(sender) = &mut sender {
                 sender.turn(now, &self.socket)?;
             }
-            let received = sink.receive(&self.socket)?;
-            sink.end_streams(now, |peer, tally| show(&output, peer, tally));
+            let received = receiver.receive(&self.socket)?;
+            receiver.end_streams(now, |peer, counts| show(&output, peer, counts));
             let over = match (&sender, count) {
                 (Some(sender), _) => sender.is_over(now),
-                (None, Some(count)) => sink.ended() >= count,
+                (None, Some(count)) => receiver.ended() >= count,
                 (None, None) => false,
             };
             if over || signals.asked_to_end() {
                 break;
             }
             let deadline = sender.as_ref().and_then(Sender::next_deadline);
-            let deadline = deadline.into_iter().chain(sink.next_deadline()).min();
+            let deadline = deadline.into_iter().chain(receiver.next_deadline()).min();
             self.sleep(now, deadline, received, lateness, &waker)?;
             wakeups += 1;
         }
-        sink.end_all(|peer, tally| show(&output, peer, tally));
+        receiver.end_all(|peer, counts| show(&output, peer, counts));
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
         let kernel_drops = self.socket.take_kernel_drops().unwrap_or(0);
         if output.is_json() {
             if let Some(sender) = &sender {
-                record::print_json(&sender.to_json());
+                record::print("load", [sender.to_json()]);
             }
-            record::print_json(&json!({
-                "event": "end",
+            let end = json!({
                 "cpu_ns": cpu_ns,
                 "wakeups": wakeups,
                 "kernel_drops": kernel_drops,
-                "ignored": sink.ignored(),
-            }));
+                "ignored": receiver.ignored(),
+            });
+            record::print("end", [end]);
         } else {
             if let Some(sender) = &sender {
                 output.text(&sender.to_text());
@@ -183,7 +183,8 @@ impl Host {
         Ok(true)
     }
 
-    /// While packets come, only until it is time to look for more of them.
+    /// Sleeps until something is due or arrives; while packets come, only until it is time to look for
+    /// more of them.
     fn sleep(
         &self,
         now: Instant,
@@ -210,32 +211,28 @@ impl Host {
     }
 }
 
-fn show(output: &Output, peer: &sink::Peer, tally: &tally::Tally) {
+fn show(output: &Output, peer: &receiver::Peer, counts: &stream::StreamCounts) {
     if output.is_json() {
-        let mut line = json!({
-            "event": "load",
+        let stream = json!({
             "direction": "received",
             "peer": peer.address,
             "stream": peer.stream,
         });
-        if let (Some(line), Some(rest)) = (line.as_object_mut(), tally.to_json().as_object()) {
-            line.extend(rest.clone());
-        }
-        record::print_json(&line);
+        record::print("load", [stream, counts.to_json()]);
         return;
     }
-    let seconds = tally.elapsed_ns() as f64 / 1e9;
+    let seconds = counts.elapsed_ns() as f64 / 1e9;
     output.text(&format!(
         "received {} packets of {} in {seconds:.2} s ({:.1} Mbit/s), {} lost, {} reordered, {} trimmed, {} twice; \
          delay {:.3} ms, at most {:.3}",
-        tally.received,
+        counts.received,
         peer.address,
-        tally.bytes as f64 * 8e-6 / seconds.max(1e-9),
-        tally.lost(),
-        tally.reordered,
-        tally.trimmed,
-        tally.duplicates,
-        tally.mean_delay_ns() / 1e6,
-        tally.max_delay_ns() as f64 / 1e6,
+        counts.bytes as f64 * 8e-6 / seconds.max(1e-9),
+        counts.lost(),
+        counts.reordered,
+        counts.trimmed,
+        counts.duplicates,
+        counts.mean_delay_ns() / 1e6,
+        counts.max_delay_ns() as f64 / 1e6,
     ));
 }

@@ -10,13 +10,13 @@ const UDP_BYTES: usize = 8;
 const UDP_AT: usize = EthernetHeader::BYTES + Ipv4Header::BYTES;
 const LOAD_AT: usize = UDP_AT + UDP_BYTES;
 const LOAD_BYTES: usize = 32;
-/// IP packets are at least so long.
+/// The shortest IP packet that has room for the payload.
 pub const MIN_PACKET_BYTES: u16 = (Ipv4Header::BYTES + UDP_BYTES + LOAD_BYTES) as u16;
-/// What a receiver needs of a frame: the longest IPv4 header, too.
+/// What a receiver needs of a frame, with the longest IPv4 header.
 pub const HEADERS_BYTES: u32 = (EthernetHeader::BYTES + 60 + UDP_BYTES + LOAD_BYTES) as u32;
 const MAGIC: [u8; 4] = *b"Ebb1";
 
-/// Byte offsets in the payload; network byte order.
+/// Byte offsets in the payload, whose numbers are in network byte order.
 const KIND_AT: usize = 4;
 const PACKET_BYTES_AT: usize = 6;
 const STREAM_AT: usize = 8;

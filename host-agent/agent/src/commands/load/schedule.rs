@@ -14,9 +14,12 @@ const PICOS_PER_SECOND: u128 = 1_000_000_000_000;
 #[derive(Clone, Debug)]
 pub struct Schedule {
     start: Instant,
+    /// Bits of a packet on the line.
     bits: u64,
     rate_bps: u64,
+    /// Packets in all.
     count: u64,
+    /// Packets that leave together.
     group: u64,
     patience: Duration,
     /// Number of the next packet, of all that were ever due.
@@ -25,12 +28,12 @@ pub struct Schedule {
     max_lateness: Duration,
 }
 
-/// What a sender is to do.
+/// What a schedule is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// When the first packet is due.
     pub start: Instant,
-    /// What a packet costs on the line.
+    /// What a packet costs on the line, in bytes.
     pub frame_bytes: u64,
     /// Rate of the line; above 0.
     pub rate_bps: u64,

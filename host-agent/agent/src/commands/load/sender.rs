@@ -14,7 +14,7 @@ use super::packet::{Frame, Kind, Path};
 use super::schedule::{Plan, Schedule};
 use crate::machine::clock;
 
-/// The first of the source ports: dynamic ones (RFC 6335).
+/// The first source port: the range ends with the last dynamic port (RFC 6335).
 const FIRST_SOURCE_PORT: u16 = u16::MAX - SOURCE_PORTS + 1;
 /// The end of a stream is told several times: one of them may be lost.
 const ENDS: u8 = 3;
@@ -26,19 +26,27 @@ pub struct Sender {
     schedule: Schedule,
     to: SocketAddrV4,
     stream: u32,
-    /// One for each packet of a batch.
+    /// The frames of a batch, which are stamped again for each batch.
     frames: Vec<Frame>,
+    /// What tells the end of the stream.
     end: Frame,
+    /// How many source ports are used.
     flows: u16,
     random: SmallRng,
     sent: u64,
     /// Packets that the interface did not take.
     refused: u64,
+    /// When the first packet left. `None`: none has.
     first: Option<Instant>,
+    /// When the last packet left; the start if none has.
     last: Instant,
+    /// When packets that did not fit into the kernel's buffer are tried again. `None`: all did fit.
     full_until: Option<Instant>,
+    /// How often the end is still to be told.
     ends_left: u8,
+    /// When the end is told next.
     next_end: Instant,
+    /// How long packets under way have, after the last one was sent.
     settle: Duration,
 }
 
@@ -155,7 +163,6 @@ impl Sender {
             .first
             .map_or(0, |first| self.last.since(first).as_nanos());
         json!({
-            "event": "load",
             "direction": "sent",
             "peer": self.to,
             "stream": self.stream,

@@ -23,6 +23,7 @@ const BATCHES_PER_TURN: usize = 4;
 /// How long a bridge that ends lets the FIFO leave at its rate; then the rest leaves at once.
 const DRAIN: Duration = Duration::from_millis(500);
 
+/// The bump in the wire, which belongs to one thread.
 pub struct Bridge {
     pub inside: Side,
     pub outside: Side,
@@ -90,7 +91,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Everything that can be done now. True: more waits to be read.
+    /// Does everything that can be done now. True: more waits to be read.
     fn forward(&mut self) -> anyhow::Result<bool> {
         let mut more = false;
         for _ in 0..BATCHES_PER_TURN {

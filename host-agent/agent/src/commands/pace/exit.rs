@@ -8,14 +8,16 @@ use super::cut::{Malformed, cut};
 
 /// A frame on its way out.
 enum Leaving {
-    /// As it was received.
+    /// As it was received: the slot of the batch where it is.
     Slot(usize),
-    /// Cut off a longer one.
+    /// A segment that was cut off a longer frame.
     Segment(Vec<u8>),
 }
 
+/// The way out of the frames from inside.
 pub struct Exit {
     pub pacer: FramePacer,
+    /// Frames that leave at once, in order.
     leaving: Vec<Leaving>,
     /// Buffers for segments, used again and again.
     pool: Vec<Vec<u8>>,
@@ -82,7 +84,7 @@ impl Exit {
         })
     }
 
-    /// It was sent.
+    /// Forgets what was to be sent now, and keeps its buffers.
     pub fn clear(&mut self) {
         for frame in self.leaving.drain(..) {
             if let Leaving::Segment(bytes) = frame {

@@ -49,7 +49,7 @@ pub struct PaceArgs {
     pub json: bool,
 }
 
-/// What is printed.
+/// The counters that are printed.
 #[derive(Serialize)]
 struct Report {
     event: &'static str,
@@ -63,7 +63,7 @@ struct Report {
     ecn_echoes: u64,
     /// ECN-Echoes that associated their flow, or did so again.
     associations: u64,
-    /// The longest that the FIFO was.
+    /// The most bytes that the FIFO held.
     max_backlog_bytes: u64,
     backlog_bytes: u64,
     /// R, the rate of the token bucket.

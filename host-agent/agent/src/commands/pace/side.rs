@@ -10,11 +10,12 @@ use ebb_packet_io::{
 use rustix::io::Errno;
 use serde::Serialize;
 
+/// What has become of the frames of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SideCounters {
     pub received_frames: u64,
     pub received_bytes: u64,
-    /// As they left: a frame that was left to hardware to cut counts as its segments.
+    /// Frames as they left: one that was left to hardware to cut counts as its segments.
     pub sent_frames: u64,
     pub sent_bytes: u64,
     /// The interface did not take them: its queue was full, it was down, or its MTU is too small.
@@ -25,6 +26,7 @@ pub struct SideCounters {
     pub dropped_by_kernel: u64,
 }
 
+/// An interface, and what was counted there.
 pub struct Side {
     name: String,
     socket: PacketSocket,

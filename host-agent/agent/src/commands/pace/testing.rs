@@ -6,7 +6,7 @@ use ebb_wire::{
     Ecn, EthernetHeader, Ipv4Header, MacAddress, Protocol, TcpFlags, TcpHeader, TcpOptions,
 };
 
-/// From 10.0.0.1 to 10.0.0.2.
+/// An Ethernet frame with a TCP segment from 10.0.0.1 to 10.0.0.2.
 pub fn tcp_frame(from: u16, to: u16, flags: TcpFlags, seq: u32, payload: &[u8]) -> Vec<u8> {
     let (src, dst) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
     let mut frame = Vec::new();

@@ -54,10 +54,10 @@ impl FileSource {
     }
 }
 
-/// Why a file of a directory is not served.
+/// Why a file of a directory cannot be served.
 #[derive(Debug)]
 pub enum OpenError {
-    /// Not there, or nothing to be served.
+    /// There is no regular file of the name.
     NotThere,
     Io(io::Error),
 }

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use super::packet::Arrival;
 use crate::engine::histogram::Histogram;
 
-/// Packets that late ones are told from repeated ones among.
+/// How many of the last numbers are remembered, so that late packets are told from repeated ones.
 const WINDOW: u64 = 1 << 16;
 const WORD_BITS: u64 = 64;
 
-/// One stream of one sender.
+/// Counts of one stream of one sender.
 #[derive(Clone, Debug)]
-pub struct Tally {
-    /// How many were sent, when the sender has said so.
+pub struct StreamCounts {
+    /// How many were sent. `None`: the sender has not said so.
     pub sent: Option<u64>,
     pub received: u64,
     pub duplicates: u64,
@@ -22,16 +22,18 @@ pub struct Tally {
     pub trimmed: u64,
     /// Bytes of the frames, without preamble, FCS and gap.
     pub bytes: u64,
-    /// CLOCK_REALTIME of the first and the last packet.
+    /// When the first packet came, in ns of CLOCK_REALTIME; the maximum while there is none.
     first_ns: u64,
+    /// When the last packet came, in ns of CLOCK_REALTIME.
     last_ns: u64,
     numbers: Numbers,
+    /// From the sender's time stamp to the kernel's time of arrival, in ns.
     delays: Histogram,
 }
 
-impl Tally {
+impl StreamCounts {
     pub fn new() -> Self {
-        Tally {
+        StreamCounts {
             sent: None,
             received: 0,
             duplicates: 0,
@@ -78,7 +80,7 @@ impl Tally {
         sent.saturating_sub(self.received)
     }
 
-    /// From the first to the last packet.
+    /// Time from the first to the last packet.
     pub fn elapsed_ns(&self) -> u64 {
         self.last_ns.saturating_sub(self.first_ns)
     }
@@ -115,18 +117,23 @@ fn delay_json(delays: &Histogram) -> Value {
     })
 }
 
+/// How a packet's number compares with those that have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
+    /// It is the highest.
     Next,
+    /// A higher one has come before.
     Late,
+    /// It has come before.
     Again,
 }
 
 /// Which of the last numbers have come.
 #[derive(Clone, Debug)]
 struct Numbers {
-    /// One more than the highest.
+    /// One more than the highest that has come.
     end: u64,
+    /// A bit for each of the last numbers, at the number modulo the window: set if it has come.
     seen: Box<[u64]>,
 }
 
@@ -177,8 +184,8 @@ mod tests {
     use super::super::packet::Kind;
     use super::*;
 
-    fn tally(numbers: &[u64]) -> Tally {
-        let mut tally = Tally::new();
+    fn tally(numbers: &[u64]) -> StreamCounts {
+        let mut tally = StreamCounts::new();
         for (at, &number) in numbers.iter().enumerate() {
             let packet = Arrival {
                 source: Ipv4Addr::LOCALHOST,
@@ -193,7 +200,7 @@ mod tests {
         tally
     }
 
-    fn counts(tally: &Tally) -> (u64, u64, u64, u64) {
+    fn counts(tally: &StreamCounts) -> (u64, u64, u64, u64) {
         (
             tally.received,
             tally.lost(),

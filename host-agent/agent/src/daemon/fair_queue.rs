@@ -2,25 +2,29 @@
 //! last turn is next, and nobody has all threads.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 
-pub struct Turns<Owner, Work> {
-    /// What one owner may have taken at a time.
+use crate::machine::lock::lock;
+
+/// Work that waits, by owner.
+pub struct FairQueue<Owner, Work> {
+    /// How much work of one owner may be taken at a time.
     most: usize,
     /// Those who have work waiting or taken, next one first.
-    owners: Mutex<VecDeque<OwnWork<Owner, Work>>>,
+    owners: Mutex<VecDeque<OwnerQueue<Owner, Work>>>,
     changed: Condvar,
 }
 
-struct OwnWork<Owner, Work> {
+struct OwnerQueue<Owner, Work> {
     owner: Owner,
     waiting: VecDeque<Work>,
+    /// How much of its work is taken and not given back.
     taken: usize,
 }
 
-impl<Owner: Copy + Eq, Work> Turns<Owner, Work> {
+impl<Owner: Copy + Eq, Work> FairQueue<Owner, Work> {
     pub fn new(most: usize) -> Self {
-        Turns {
+        FairQueue {
             most,
             owners: Mutex::new(VecDeque::new()),
             changed: Condvar::new(),
@@ -28,10 +32,10 @@ impl<Owner: Copy + Eq, Work> Turns<Owner, Work> {
     }
 
     pub fn push(&self, owner: Owner, work: Work) {
-        let mut owners = self.lock();
+        let mut owners = lock(&self.owners);
         match owners.iter_mut().find(|own| own.owner == owner) {
             Some(own) => own.waiting.push_back(work),
-            None => owners.push_back(OwnWork {
+            None => owners.push_back(OwnerQueue {
                 owner,
                 waiting: VecDeque::from([work]),
                 taken: 0,
@@ -42,9 +46,10 @@ impl<Owner: Copy + Eq, Work> Turns<Owner, Work> {
 
     /// Waits for something to do. [`give_back`](Self::give_back) follows.
     pub fn take(&self) -> (Owner, Work) {
-        let mut owners = self.lock();
+        let mut owners = lock(&self.owners);
         loop {
-            let may = |own: &OwnWork<Owner, Work>| own.taken < self.most && !own.waiting.is_empty();
+            let may =
+                |own: &OwnerQueue<Owner, Work>| own.taken < self.most && !own.waiting.is_empty();
             if let Some(index) = owners.iter().position(may)
                 && let Some(mut own) = owners.remove(index)
                 && let Some(work) = own.waiting.pop_front()
@@ -61,7 +66,7 @@ impl<Owner: Copy + Eq, Work> Turns<Owner, Work> {
 
     /// What was taken is done, or `rest` of it is left for another turn.
     pub fn give_back(&self, owner: Owner, rest: Option<Work>) {
-        let mut owners = self.lock();
+        let mut owners = lock(&self.owners);
         let Some(index) = owners.iter().position(|own| own.owner == owner) else {
             return;
         };
@@ -74,10 +79,6 @@ impl<Owner: Copy + Eq, Work> Turns<Owner, Work> {
         // Whoever waits may have been kept from it by the limit.
         self.changed.notify_one();
     }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<OwnWork<Owner, Work>>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
@@ -86,7 +87,7 @@ mod tests {
 
     #[test]
     fn owners_have_turns_and_their_own_work_is_in_order() {
-        let turns = Turns::new(2);
+        let turns = FairQueue::new(2);
         for work in [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)] {
             turns.push(work.0, work);
         }
@@ -97,12 +98,12 @@ mod tests {
             turns.give_back(owner, None);
         }
         assert_eq!(order, [1, 4, 5, 2, 6, 3]);
-        assert!(turns.lock().is_empty());
+        assert!(lock(&turns.owners).is_empty());
     }
 
     #[test]
     fn one_owner_has_no_more_than_its_share_at_a_time() {
-        let turns = Turns::new(2);
+        let turns = FairQueue::new(2);
         for work in 0..4 {
             turns.push("a", work);
         }

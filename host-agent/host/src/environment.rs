@@ -9,7 +9,7 @@ use ebb_units::Instant;
 
 use crate::request::Error;
 
-/// Names a client.
+/// Number of a client.
 pub type ClientId = u64;
 /// Flow ids are unique per scheme only.
 pub type Key = (Scheme, FlowId);
@@ -32,13 +32,13 @@ pub trait Engine {
     fn ports(&self, scheme: Scheme) -> Option<Ports>;
 }
 
-/// A call from outside: when it is, and the transports at that time.
-pub(crate) struct Turn<'a> {
+/// What every call from outside brings along: its time and the transports.
+pub(crate) struct Call<'a> {
     pub now: Instant,
     pub engine: &'a mut dyn Engine,
 }
 
-/// Ports for flows that begin here: first and last.
+/// Ports for flows that begin here. A range has a first and a last port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ports {
     /// Where flows leave from, each tried in turn. `None`: the transport picks one.
@@ -53,6 +53,7 @@ pub enum Content<Source> {
     None,
     /// It has been prepared before.
     Ready(Arc<Envelope>),
+    /// It is to be opened and hashed.
     From(Source),
 }
 
@@ -60,11 +61,11 @@ pub enum Content<Source> {
 pub struct Task<Source> {
     /// Comes back with the result.
     pub ticket: u64,
-    /// For whom; for what other hosts fetch, who offers it.
+    /// The client for whom it is; for what other hosts fetch, the one that offers it.
     pub owner: Option<ClientId>,
     pub name: String,
     pub content: Content<Source>,
-    /// Hosts that have to be reachable; one of them, if there is nothing to send.
+    /// Hosts that have to be reachable; if there is nothing to send, one of them is enough.
     pub hosts: Vec<Ipv4Addr>,
 }
 
@@ -126,6 +127,7 @@ pub trait Storage {
     /// The next bytes of the stream; the first ones begin with the envelope.
     fn push(&mut self, key: Key, sink: &mut Self::Sink, bytes: Vec<u8>) -> Pushed;
 
+    /// The content of an object that was opened without a target goes there.
     fn decide(&mut self, key: Key, target: Self::Target);
 
     /// The stream has ended. `None`: [`Update::Done`] or [`Update::Failed`] follows.

@@ -33,45 +33,45 @@ fn times(started_at_ns: u64, finished_at_ns: u64) -> Option<Times> {
 
 #[test]
 fn a_job_ends_with_the_last_of_its_transfers() {
-    let mut tally = Tally::default();
+    let mut results = Results::default();
     let job = (5, 3);
-    tally.ended(&open(6, job, Part::Start, 100), true, 0, times(110, 400));
-    tally.ended(&open(5, job, Part::Start, 100), true, 0, times(100, 200));
-    assert_eq!(tally.summary(1e9, 0, 0)["jobs"]["finished"], 0);
-    tally.ended(&open(7, job, Part::Start, 100), true, 0, times(130, 300));
-    let summary = tally.summary(1e9, 0, 0);
+    results.ended(&open(6, job, Part::Start, 100), true, 0, times(110, 400));
+    results.ended(&open(5, job, Part::Start, 100), true, 0, times(100, 200));
+    assert_eq!(results.summary(1e9, 0, 0)["jobs"]["finished"], 0);
+    results.ended(&open(7, job, Part::Start, 100), true, 0, times(130, 300));
+    let summary = results.summary(1e9, 0, 0);
     assert_eq!(summary["jobs"]["finished"], 1);
     assert_eq!(summary["jobs"]["fct"]["max_ns"], 300.0);
     assert_eq!(summary["fct"]["p50_ns"], 200.0);
     assert_eq!(summary["late"]["max_ns"], 30.0);
     assert_eq!(summary["started"]["content_bytes"], 3000);
-    assert!(tally.is_good());
+    assert!(results.is_good());
 }
 
 #[test]
 fn jobs_of_others_and_failed_ones_have_no_time() {
-    let mut tally = Tally::default();
-    tally.ended(&open(1, (1, 1), Part::Receive, 100), true, 2000, None);
-    assert_eq!(tally.summary(1e9, 0, 0)["jobs"]["finished"], 0);
-    tally.ended(&open(2, (2, 1), Part::Start, 100), false, 2000, None);
-    let summary = tally.summary(1e9, 0, 1000);
+    let mut results = Results::default();
+    results.ended(&open(1, (1, 1), Part::Receive, 100), true, 2000, None);
+    assert_eq!(results.summary(1e9, 0, 0)["jobs"]["finished"], 0);
+    results.ended(&open(2, (2, 1), Part::Start, 100), false, 2000, None);
+    let summary = results.summary(1e9, 0, 1000);
     assert_eq!(summary["jobs"]["failed"], 1);
     assert_eq!(summary["jobs"]["fct"], Value::Null);
     // 1000 bytes within 1000 ns.
     assert_eq!(summary["goodput_bps"], 8e9);
-    assert!(!tally.is_good());
+    assert!(!results.is_good());
 }
 
 #[test]
 fn what_is_left_is_not_good() {
-    let mut tally = Tally::default();
+    let mut results = Results::default();
     let rest = [
         open(1, (1, 1), Part::Serve, 0),
         open(2, (2, 1), Part::Start, 0),
     ];
-    tally.rest(&rest[..1], &rest[1..]);
-    let summary = tally.summary(1e9, 0, 0);
+    results.rest(&rest[..1], &rest[1..]);
+    let summary = results.summary(1e9, 0, 0);
     assert_eq!(summary["served"]["unfinished"], 1);
     assert_eq!(summary["started"]["not_started"], 1);
-    assert!(!tally.is_good());
+    assert!(!results.is_good());
 }

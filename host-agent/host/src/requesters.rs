@@ -1,5 +1,5 @@
-//! Who asks for objects: whether an address is known to be that of a host that wants them, and what
-//! waits to be answered.
+//! Who requests objects: whether an address is known to be that of a host that wants them, and which
+//! requests wait to be answered.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -15,27 +15,32 @@ pub enum Standing {
     Unknown,
     /// It answered what was sent to it.
     Heard,
-    /// An object was sent to it and it did not answer: maybe it never asked.
+    /// An object was sent to it and it did not answer: maybe it never asked for one.
     Silent,
 }
 
-pub struct Asked {
+/// A request that waits to be answered.
+pub struct WaitingRequest {
     pub scheme: Scheme,
     pub request: FetchRequest,
 }
 
-pub struct Askers {
+/// What is known of those who request objects.
+pub struct Requesters {
     limits: Limits,
+    /// What is known of an address, and since when.
     known: BTreeMap<Ipv4Addr, (Instant, Standing)>,
     /// Everything that was ever put into `known`, oldest first.
     by_time: VecDeque<(Instant, Ipv4Addr)>,
-    waiting: BTreeMap<Ipv4Addr, VecDeque<Asked>>,
+    /// Requests that wait, by address, oldest first. No queue is empty.
+    waiting: BTreeMap<Ipv4Addr, VecDeque<WaitingRequest>>,
+    /// How many requests wait, of all addresses.
     all_waiting: usize,
 }
 
-impl Askers {
+impl Requesters {
     pub fn new(limits: Limits) -> Self {
-        Askers {
+        Requesters {
             limits,
             known: BTreeMap::new(),
             by_time: VecDeque::new(),
@@ -44,6 +49,7 @@ impl Askers {
         }
     }
 
+    /// What is known of `peer` by now.
     pub fn standing(&self, now: Instant, peer: Ipv4Addr) -> Standing {
         match self.known.get(&peer) {
             Some(&(at, standing)) if now.since(at) < self.limits.memory => standing,
@@ -51,11 +57,12 @@ impl Askers {
         }
     }
 
+    /// `peer` has answered something.
     pub fn heard(&mut self, now: Instant, peer: Ipv4Addr) {
         self.remember(now, peer, Standing::Heard);
     }
 
-    /// An object was on its way to `peer` until now and nothing was heard. Of no effect on one that
+    /// An object was on its way to `peer` until now, and nothing was heard. Changes nothing for one that
     /// was heard otherwise.
     pub fn silent(&mut self, now: Instant, peer: Ipv4Addr) {
         if self.standing(now, peer) != Standing::Heard {
@@ -77,7 +84,7 @@ impl Askers {
     }
 
     /// Has a request wait. Gives it back if too many wait already.
-    pub fn wait(&mut self, peer: Ipv4Addr, asked: Asked) -> Result<(), Asked> {
+    pub fn wait(&mut self, peer: Ipv4Addr, asked: WaitingRequest) -> Result<(), WaitingRequest> {
         let of_peer = self.waiting.get(&peer).map_or(0, VecDeque::len);
         if of_peer >= self.limits.waiting_per_peer || self.all_waiting >= self.limits.waiting {
             return Err(asked);
@@ -92,7 +99,7 @@ impl Askers {
     }
 
     /// The request of `peer` that has waited longest.
-    pub fn next(&mut self, peer: Ipv4Addr) -> Option<Asked> {
+    pub fn next(&mut self, peer: Ipv4Addr) -> Option<WaitingRequest> {
         let of_peer = self.waiting.get_mut(&peer)?;
         let asked = of_peer.pop_front()?;
         if of_peer.is_empty() {
@@ -102,7 +109,7 @@ impl Askers {
         Some(asked)
     }
 
-    /// Nothing that `peer` asked for is worth sending.
+    /// Forgets the requests of `peer`, which are not worth an answer.
     pub fn forget_waiting(&mut self, peer: Ipv4Addr) {
         let forgotten = self
             .waiting
@@ -125,7 +132,7 @@ mod tests {
         Instant::ZERO + Duration::from_millis(ms)
     }
 
-    fn asked(number: u16) -> Asked {
+    fn asked(number: u16) -> WaitingRequest {
         let request = FetchRequest {
             name: "x".to_owned(),
             reply_port: number,
@@ -135,64 +142,67 @@ mod tests {
             senders: 1,
         };
         let scheme = Scheme::Ndp;
-        Asked { scheme, request }
+        WaitingRequest { scheme, request }
     }
 
     #[test]
     fn what_is_known_of_an_address_ends() {
-        let mut askers = Askers::new(LIMITS);
-        assert_eq!(askers.standing(at(0), PEER), Standing::Unknown);
-        askers.silent(at(0), PEER);
-        assert_eq!(askers.standing(at(1), PEER), Standing::Silent);
-        askers.heard(at(1000), PEER);
-        askers.silent(at(2000), PEER);
-        assert_eq!(askers.standing(at(60_999), PEER), Standing::Heard);
-        assert_eq!(askers.standing(at(61_000), PEER), Standing::Unknown);
-        askers.silent(at(61_000), PEER);
-        assert_eq!(askers.standing(at(61_000), PEER), Standing::Silent);
-        assert_eq!((askers.known.len(), askers.by_time.len()), (1, 1));
+        let mut requesters = Requesters::new(LIMITS);
+        assert_eq!(requesters.standing(at(0), PEER), Standing::Unknown);
+        requesters.silent(at(0), PEER);
+        assert_eq!(requesters.standing(at(1), PEER), Standing::Silent);
+        requesters.heard(at(1000), PEER);
+        requesters.silent(at(2000), PEER);
+        assert_eq!(requesters.standing(at(60_999), PEER), Standing::Heard);
+        assert_eq!(requesters.standing(at(61_000), PEER), Standing::Unknown);
+        requesters.silent(at(61_000), PEER);
+        assert_eq!(requesters.standing(at(61_000), PEER), Standing::Silent);
+        assert_eq!((requesters.known.len(), requesters.by_time.len()), (1, 1));
     }
 
     #[test]
     fn without_a_memory_nobody_is_known() {
-        let mut askers = Askers::new(Limits::NONE);
-        askers.silent(at(1), PEER);
-        assert_eq!(askers.standing(at(1), PEER), Standing::Unknown);
-        assert!(askers.known.is_empty() && askers.by_time.is_empty());
+        let mut requesters = Requesters::new(Limits::NONE);
+        requesters.silent(at(1), PEER);
+        assert_eq!(requesters.standing(at(1), PEER), Standing::Unknown);
+        assert!(requesters.known.is_empty() && requesters.by_time.is_empty());
     }
 
     #[test]
     fn requests_wait_in_order_and_not_too_many() {
-        let mut askers = Askers::new(LIMITS);
+        let mut requesters = Requesters::new(LIMITS);
         let most = LIMITS.waiting_per_peer as u16;
         for number in 0..most {
-            assert!(askers.wait(PEER, asked(number)).is_ok());
+            assert!(requesters.wait(PEER, asked(number)).is_ok());
         }
-        assert!(askers.wait(PEER, asked(most)).is_err());
+        assert!(requesters.wait(PEER, asked(most)).is_err());
         for number in 0..most {
-            assert_eq!(askers.next(PEER).unwrap().request.reply_port, number);
+            assert_eq!(requesters.next(PEER).unwrap().request.reply_port, number);
         }
-        assert!(askers.next(PEER).is_none() && !askers.is_waiting(PEER));
+        assert!(requesters.next(PEER).is_none() && !requesters.is_waiting(PEER));
         let mut taken = 0;
         for peer in 0..=255 {
             for number in 0..most {
                 let peer = Ipv4Addr::new(10, 0, 1, peer);
-                taken += usize::from(askers.wait(peer, asked(number)).is_ok());
+                taken += usize::from(requesters.wait(peer, asked(number)).is_ok());
             }
         }
         assert_eq!(taken, LIMITS.waiting);
-        askers.forget_waiting(Ipv4Addr::new(10, 0, 1, 0));
-        assert_eq!(askers.all_waiting, LIMITS.waiting - LIMITS.waiting_per_peer);
+        requesters.forget_waiting(Ipv4Addr::new(10, 0, 1, 0));
+        assert_eq!(
+            requesters.all_waiting,
+            LIMITS.waiting - LIMITS.waiting_per_peer
+        );
     }
 
     #[test]
     fn of_more_addresses_than_fit_the_oldest_are_forgotten() {
-        let mut askers = Askers::new(LIMITS);
+        let mut requesters = Requesters::new(LIMITS);
         let first = Ipv4Addr::new(11, 0, 0, 0);
         for number in 0..=LIMITS.known as u32 {
-            askers.silent(at(1), Ipv4Addr::from(u32::from(first) + number));
+            requesters.silent(at(1), Ipv4Addr::from(u32::from(first) + number));
         }
-        assert_eq!(askers.known.len(), LIMITS.known);
-        assert_eq!(askers.standing(at(1), first), Standing::Unknown);
+        assert_eq!(requesters.known.len(), LIMITS.known);
+        assert_eq!(requesters.standing(at(1), first), Standing::Unknown);
     }
 }

@@ -6,7 +6,7 @@ use ebb_workload::{Open, Part};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::summary::{Completions, SizeClass, Spread};
+use super::summary::{Completions, Spread};
 
 /// How many transfers of one part ended how.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
@@ -15,9 +15,9 @@ pub struct Counts {
     pub failed: u64,
     /// No end was seen before the run was over.
     pub unfinished: u64,
-    /// What they waited for failed.
+    /// They waited for another transfer, which failed.
     pub not_started: u64,
-    /// Content of those that finished.
+    /// Bytes of content of those that finished.
     pub content_bytes: u64,
 }
 
@@ -29,18 +29,25 @@ pub struct Times {
 }
 
 #[derive(Default, Debug)]
-pub struct Tally {
+pub struct Results {
+    /// Transfers that this host started.
     started: Counts,
+    /// Transfers that other hosts fetched from this one.
     served: Counts,
+    /// Transfers that other hosts sent to this one.
     received: Counts,
+    /// Of transfers that this host started, from the time at which they were offered.
     completions: Completions,
+    /// How long after it was offered each of these started, in ns.
     late_ns: Vec<f64>,
+    /// Jobs of which not all transfers have ended, by number.
     jobs: BTreeMap<u64, Job>,
     jobs_finished: u64,
     jobs_failed: u64,
     job_times: Completions,
-    /// What fetches and other hosts brought here, and when the last of it was complete.
+    /// Content that fetches and other hosts brought here.
     content_bytes_here: u64,
+    /// When the last of it was complete, in ns of CLOCK_MONOTONIC.
     last_received_ns: u64,
 }
 
@@ -48,14 +55,14 @@ pub struct Tally {
 #[derive(Debug)]
 struct Job {
     transfers_left: u64,
-    /// When its first transfer was offered, if this host started that.
+    /// When its first transfer was offered, in ns of CLOCK_MONOTONIC. `None`: another host started it.
     offered_at_ns: Option<u64>,
     finished_at_ns: u64,
     bytes: u64,
     good: bool,
 }
 
-impl Tally {
+impl Results {
     /// A transfer has ended at `at_ns`; `times`: of one that this host started and that went well.
     pub fn ended(&mut self, open: &Open, good: bool, at_ns: u64, times: Option<Times>) {
         let bytes = open.transfer.bytes;
@@ -147,10 +154,7 @@ impl Tally {
 
     /// One JSON object: `docs/workloads.md`. Goodput counts from `epoch_ns`.
     pub fn summary(&self, link_rate_bps: f64, base_rtt_ns: u64, epoch_ns: u64) -> Value {
-        let classes = |completions: &Completions| -> Vec<Value> {
-            let classes = completions.classes(link_rate_bps, base_rtt_ns);
-            classes.iter().map(SizeClass::to_json).collect()
-        };
+        let classes = |times: &Completions| times.classes(link_rate_bps, base_rtt_ns);
         let elapsed_ns = self.last_received_ns.saturating_sub(epoch_ns);
         let goodput_bps = match elapsed_ns {
             0 => None,
@@ -177,5 +181,5 @@ impl Tally {
 }
 
 #[cfg(test)]
-#[path = "tally_tests.rs"]
+#[path = "results_tests.rs"]
 mod tests;

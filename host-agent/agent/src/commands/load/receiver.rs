@@ -9,31 +9,33 @@ use ebb_units::{Duration, Instant};
 use ebb_wire::{EthernetHeader, MacAddress};
 
 use super::packet::{self, Arrival, Kind};
-use super::tally::Tally;
+use super::stream::StreamCounts;
 use crate::machine::clock;
 
-/// Frames before it is the sender's turn again.
+/// Frames that are counted before the sender has its turn again.
 const FRAMES_PER_TURN: usize = 1024;
-/// After its end was told, packets of a stream that took a longer path get so long.
+/// How long packets of a stream that took a longer path have, after its end was told.
 const SETTLE: Duration = Duration::from_millis(500);
-/// More streams at a time are ignored, whoever sends them.
+/// The most streams that are counted, whoever sends them; packets of more are ignored.
 const MAX_STREAMS: usize = 1024;
 
+/// Who sends a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Peer {
     pub address: Ipv4Addr,
+    /// The number that the sender chose for the stream.
     pub stream: u32,
 }
 
 struct Stream {
-    tally: Tally,
-    /// When it is over.
+    counts: StreamCounts,
+    /// When it is over. `None`: its sender has not told its end.
     over_at: Option<Instant>,
-    /// It was told of: what still comes is not told again.
+    /// It was told of already, and is not told of again whatever still comes.
     told: bool,
 }
 
-pub struct Sink {
+pub struct Receiver {
     mac: MacAddress,
     ring: ReceiveRing,
     streams: BTreeMap<Peer, Stream>,
@@ -41,10 +43,10 @@ pub struct Sink {
     ignored: u64,
 }
 
-impl Sink {
+impl Receiver {
     /// With the ring of the socket that it receives from.
     pub fn new(mac: MacAddress, ring: ReceiveRing) -> Self {
-        Sink {
+        Receiver {
             mac,
             ring,
             streams: BTreeMap::new(),
@@ -77,19 +79,19 @@ impl Sink {
         Ok(any)
     }
 
-    /// Tells of the streams that are over.
-    pub fn end_streams(&mut self, now: Instant, mut tell: impl FnMut(&Peer, &Tally)) {
+    /// Calls `tell` for each stream that is over and was not told of.
+    pub fn end_streams(&mut self, now: Instant, mut tell: impl FnMut(&Peer, &StreamCounts)) {
         for (peer, stream) in &mut self.streams {
             if !stream.told && stream.over_at.is_some_and(|at| at <= now) {
-                tell(peer, &stream.tally);
+                tell(peer, &stream.counts);
                 stream.told = true;
                 self.ended += 1;
             }
         }
     }
 
-    /// Tells of all that were not told of yet.
-    pub fn end_all(&mut self, tell: impl FnMut(&Peer, &Tally)) {
+    /// Calls `tell` for all streams that were not told of, over or not.
+    pub fn end_all(&mut self, tell: impl FnMut(&Peer, &StreamCounts)) {
         for stream in self.streams.values_mut() {
             stream.over_at = Some(Instant::ZERO);
         }
@@ -127,16 +129,16 @@ fn count(
         return;
     }
     let stream = streams.entry(peer).or_insert_with(|| Stream {
-        tally: Tally::new(),
+        counts: StreamCounts::new(),
         over_at: None,
         told: false,
     });
     match arrival.kind {
         Kind::Data => stream
-            .tally
+            .counts
             .count(arrival, at_ns, wire_bytes, EthernetHeader::BYTES),
         Kind::End => {
-            stream.tally.sent.get_or_insert(arrival.number);
+            stream.counts.sent.get_or_insert(arrival.number);
             stream.over_at.get_or_insert(clock::now() + SETTLE);
         }
     }
