@@ -7,30 +7,19 @@ from typing import Any
 
 import pytest
 from built import NEEDS_PROGRAM, p4info
-from ebb_controller.mechanisms import FabricParameters
-from ebb_controller.mechanisms.ecn_threshold import StepMarking
-from ebb_controller.mechanisms.phantom_queue import PhantomQueue
 from ebb_controller.mechanisms.route import IPV4_ROUTE
-from ebb_controller.mechanisms.traffic_class import TrafficClass
-from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.multicast import MulticastGroup, group_address, tree_ports
 from ebb_controller.plan import INSERT_ORDER, plan
 from ebb_controller.site import Site
 from ebb_topologies.model import Topology, from_table
-from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+from everything import everything
 from finsy import P4ActionProfileGroup, P4MulticastGroupEntry
 from finsy.p4entity import P4Replica
 from finsy.p4schema import P4Schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-EVERYTHING = FabricParameters(
-    classes=[TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")],
-    ports=PortParameters(queue=[QueueParameters(id=i, on_full="deflect") for i in range(8)]),
-    step_marking=StepMarking(),
-    phantom_queue=PhantomQueue(),
-    trimming=Trimming(trigger="occupancy", return_to_sender=True),
-)
+EVERYTHING = everything(return_to_sender=True)
 GROUP = MulticastGroup("239.0.0.1", 1, ("h1", "h3", "h16"))
 FAT_TREE = from_table({"fat_tree": {"k": 4}}, "test")
 

@@ -21,11 +21,6 @@ import pytest
 from built import BUILD, NEEDS_PROGRAM, PROGRAM
 from ebb_controller.controller import Controller
 from ebb_controller.fabric_admin import FabricAdmin
-from ebb_controller.mechanisms import FabricParameters
-from ebb_controller.mechanisms.ecn_threshold import StepMarking
-from ebb_controller.mechanisms.phantom_queue import PhantomQueue
-from ebb_controller.mechanisms.traffic_class import TrafficClass
-from ebb_controller.mechanisms.trimming import Trimming
 from ebb_controller.multicast import MulticastGroup
 from ebb_controller.reconcile import Change
 from ebb_controller.scheme import known_schemes, load_scheme
@@ -36,7 +31,7 @@ from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import Process
 from ebb_topologies.targets import target
-from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+from everything import everything
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
@@ -174,14 +169,8 @@ async def scenario(net: FabricNet, controller: Controller, deflects: bool) -> No
 
     # Ranges with priorities, and every mechanism at once; no scheme has that.
     for thresholds in ([10_000, 100_000], [20_000, 100_000]):
-        parameters = FabricParameters(
-            classes=[TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")],
-            ports=PortParameters(queue=[QueueParameters(id=queue) for queue in range(8)]),
-            mlfq_queues=[3, 2, 1],
-            mlfq_thresholds_bytes=thresholds,
-            step_marking=StepMarking(),
-            phantom_queue=PhantomQueue(),
-            trimming=Trimming(trigger="occupancy"),
+        parameters = everything(
+            return_to_sender=False, mlfq_queues=[3, 2, 1], mlfq_thresholds_bytes=thresholds
         )
         await controller.configure(parameters)
         assert set((await controller.configure(parameters)).values()) == {Change()}

@@ -1,0 +1,26 @@
+"""Parameters with every mechanism at once, which no scheme has."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.mechanisms.traffic_class import TrafficClass
+from ebb_controller.mechanisms.trimming import Trimming
+from ebb_topologies.traffic_manager import PortParameters, QueueParameters
+
+
+def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters:
+    """Every mechanism that can be off is on, with its defaults but for trimming and what is
+    given."""
+    on = {
+        name: get_args(field.annotation)[0]()
+        for name, field in FabricParameters.model_fields.items()
+        if field.default is None
+    }
+    assert "trimming" in on
+    on["trimming"] = Trimming(trigger="occupancy", return_to_sender=return_to_sender)
+    on_full = "deflect" if return_to_sender else "tail-drop"
+    queues = [QueueParameters(id=number, on_full=on_full) for number in range(8)]
+    classes = [TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")]
+    return FabricParameters(**on, classes=classes, ports=PortParameters(queue=queues), **parameters)
