@@ -78,6 +78,7 @@ class Counter:
 
 
 def _nothing(_site: Site[Any]) -> Iterable[Entity]:
+    """None: it only counts."""
     return ()
 
 
@@ -87,7 +88,7 @@ class Mechanism:
 
     name: str
     entries: Callable[[Site[Any]], Iterable[Entity]] = _nothing
-    """What one switch should hold for it."""
+    """What one switch should hold for it; the docstring is shown in docs/controller.md."""
     tables: tuple[Table, ...] = ()
     counters: tuple[Counter, ...] = ()
 

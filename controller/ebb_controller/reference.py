@@ -1,6 +1,7 @@
-"""The tables and counters of the P4 program, as Markdown made from its P4Info.
+"""The tables and counters of the P4 program and what the controller installs, as Markdown.
 
-`make pages` puts them into docs/architecture.md, between two marks.
+They are made from P4Info and from the mechanisms; `make pages` puts them into pages, between two
+marks.
 """
 
 from __future__ import annotations
@@ -16,20 +17,34 @@ from ebb_controller.mechanisms import COUNTERS, MECHANISMS
 from ebb_controller.reconcile import ControllerError
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "architecture.md"
+DOCS = ROOT / "docs"
 PROGRAM = Program(ROOT / "build" / "fabric.p4info.txtpb", ROOT / "build" / "fabric.json")
-BEGIN, END = "<!-- tables: made by `make pages` -->\n", "<!-- /tables -->\n"
+BEGIN, END = "<!-- made by `make pages` -->\n", "<!-- /made -->\n"
 
 
-def renewed(page: str, program: p4i.P4Info) -> str:
-    """A page with the tables and counters of this program between its marks."""
-    before, _begin, rest = page.partition(BEGIN)
+def pages(program: p4i.P4Info) -> dict[Path, str]:
+    """The pages as they should be for this program."""
+    made = {"architecture.md": _tables(program), "controller.md": _entries()}
+    return {DOCS / name: _renewed(DOCS / name, lines) for name, lines in made.items()}
+
+
+def _renewed(path: Path, lines: Iterator[str]) -> str:
+    """A page with these lines between its marks."""
+    before, _begin, rest = path.read_text().partition(BEGIN)
     _old, _end, after = rest.partition(END)
-    return "".join([before, BEGIN, *(f"{line}\n" for line in _lines(program)), END, after])
+    return "".join([before, BEGIN, *(f"{line}\n" for line in lines), END, after])
 
 
-def _lines(program: p4i.P4Info) -> Iterator[str]:
-    pages = {
+def _entries() -> Iterator[str]:
+    yield "| module | entries |"
+    yield "|---|---|"
+    told = {each.name: " ".join((each.entries.__doc__ or "").split()) for each in MECHANISMS}
+    for name, text in sorted(told.items()):
+        yield f"| `{name}.py` | {text[:1].lower()}{text[1:].removesuffix('.')} |"
+
+
+def _tables(program: p4i.P4Info) -> Iterator[str]:
+    mechanism_pages = {
         table.name: f"{each.name.replace('_', '-')}.md"
         for each in MECHANISMS
         for table in each.tables
@@ -38,8 +53,8 @@ def _lines(program: p4i.P4Info) -> Iterator[str]:
     yield "|---|---|---|---|"
     for table in program.tables:
         name = table.preamble.alias
-        page = pages.get(name, "")
-        shown = f"[`{name}`]({page})" if (PAGE.parent / page).is_file() else f"`{name}`"
+        page = mechanism_pages.get(name, "")
+        shown = f"[`{name}`]({page})" if (DOCS / page).is_file() else f"`{name}`"
         yield f"| {shown} | {_keys(table)} | {_actions(table, program)} | {_brief(table)} |"
     yield ""
     yield "| counter of packets and bytes | by | meaning |"
@@ -75,13 +90,14 @@ def _brief(thing: p4i.Table | p4i.Counter) -> str:
 
 
 def main() -> int:
-    """Writes the page, if it is another."""
+    """Writes the pages."""
     try:
         program = PROGRAM.check()
     except ControllerError as error:
         print(f"reference: {error}", file=sys.stderr)
         return 1
-    PAGE.write_text(renewed(PAGE.read_text(), program))
+    for path, text in pages(program).items():
+        path.write_text(text)
     return 0
 
 

@@ -20,7 +20,9 @@ def everything(*, return_to_sender: bool, **parameters: Any) -> FabricParameters
     }
     assert "trimming" in on
     on["trimming"] = Trimming(trigger="occupancy", return_to_sender=return_to_sender)
-    on_full = "deflect" if return_to_sender else "tail-drop"
-    queues = [QueueParameters(id=number, on_full=on_full) for number in range(8)]
+    queues = [
+        QueueParameters(id=number, on_full="deflect" if return_to_sender else "tail-drop")
+        for number in range(8)
+    ]
     classes = [TrafficClass(dscp=0), TrafficClass(dscp=10, queue=1, mlfq="in-switch")]
     return FabricParameters(**on, classes=classes, ports=PortParameters(queue=queues), **parameters)

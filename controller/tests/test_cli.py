@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from built import NEEDS_PROGRAM, PROGRAM
+from ebb_controller.statistics import COUNTERS
 
 pytestmark = NEEDS_PROGRAM
 
@@ -86,7 +87,7 @@ def test_once_installs_and_shows_counters(ports: str, files: list[str]) -> None:
     assert "connection lost" not in output
     (row,) = (line for line in output.splitlines() if line.strip().startswith("s2 "))
     # Every counter of the fake switch sums to 30; then drops, CE, longest queue (no deflections).
-    assert row.split() == ["s2", *["30"] * 9, "3", "5", "4,500"]
+    assert row.split() == ["s2", *["30"] * len(COUNTERS), "3", "5", "4,500"]
     assert "deflected" not in output
 
 

@@ -14,7 +14,7 @@ ARP_RESPONDER = Table("arp_responder", ("answer_arp",))
 
 
 def entries(site: Site[Any]) -> Iterator[P4TableEntry]:
-    """An answer per gateway address of the switch's own hosts."""
+    """Per gateway address of the switch's own hosts: the address that answers."""
     gateways: dict[str, str] = {}
     for host in site.topology.hosts:
         if site.topology.attachment(host).node == site.switch.name:

@@ -34,7 +34,7 @@ class WithStepMarking(Parameters):
 
 
 def entries(site: Site[WithStepMarking]) -> Iterator[P4TableEntry]:
-    """K per port."""
+    """Per port: K in the target's depth unit (bytes; packets of 1500 bytes on BMv2)."""
     marking = site.parameters.step_marking
     if marking is None:
         return

@@ -57,7 +57,8 @@ class WithMlfq(WithClasses):
 
 
 def entries(site: Site[WithMlfq]) -> Iterator[P4TableEntry]:
-    """The queue of each level; for in-switch demotion ranges of bytes, without gap or overlap."""
+    """Per level its queue; for in-switch demotion the ranges of bytes sent, without gap or
+    overlap."""
     parameters = site.parameters
     if parameters.mlfq_modes == {"off"}:
         return

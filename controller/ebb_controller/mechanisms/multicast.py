@@ -23,7 +23,7 @@ FIRST_MEMBER = 1000
 
 
 def entries(site: Site[Any]) -> Iterator[Entity]:
-    """What one switch needs for all groups."""
+    """Per group: its ports on this switch, and the route of its address."""
     for group in site.groups:
         yield from _of_group(site, group)
 

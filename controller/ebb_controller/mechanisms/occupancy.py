@@ -14,7 +14,7 @@ OCCUPANCY_LIMIT = Table("occupancy_limit", ("set_occupancy_limit",))
 
 
 def entries(site: Site[WithTrimming]) -> Iterator[P4TableEntry]:
-    """The limit per port, where it is the trigger (BMv2)."""
+    """Per port the limit, only where the program's own counter is the trigger (BMv2)."""
     trimming = site.parameters.trimming
     if trimming is None or trimming.trigger != "occupancy":
         return

@@ -39,7 +39,7 @@ class WithPhantomQueue(Parameters):
 
 
 def entries(site: Site[WithPhantomQueue]) -> Iterator[P4TableEntry]:
-    """Drain rate and threshold per port."""
+    """Per port: drain `drain_fraction * rate_bps / 8e6 * 2^16` bytes per 2^16 us, threshold."""
     phantom = site.parameters.phantom_queue
     if phantom is None:
         return

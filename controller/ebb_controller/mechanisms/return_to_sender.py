@@ -15,7 +15,7 @@ RETURNED = Counter("returned", "returned")
 
 
 def entries(site: Site[WithTrimming]) -> Iterator[P4TableEntry]:
-    """An entry per class of trimmed headers, where the scheme says `trimming.return_to_sender`."""
+    """Per class of trimmed headers, only where the scheme says `trimming.return_to_sender`."""
     trimming = site.parameters.trimming
     if trimming is None or not trimming.return_to_sender:
         return

@@ -51,7 +51,8 @@ def next_hop(port: int, mac: str, peer_mac: str) -> P4TableAction:
 
 
 def entries(site: Site[WithHashSeed]) -> Iterator[Entity]:
-    """The switch's hash seed, a member per port, a group per set of ports, a route per host."""
+    """The switch's hash seed, a member of the selector per port, a group per set of ports that
+    leads to some host over all shortest paths, a /32 route per host."""
     seed = _hash_seed(site.parameters.hash_seed, site.switch.device_id)
     yield HASH_SETTINGS.default(seed=seed)
     for port in site.ports:

@@ -50,7 +50,7 @@ class WithClasses(PortQueues):
 
 
 def entries(site: Site[WithClasses]) -> Iterator[P4TableEntry]:
-    """An entry per DSCP that has a class."""
+    """Per DSCP that has a class: queue, spraying, eligibility for trimming, MLFQ mode."""
     for traffic_class in site.parameters.classes:
         yield TRAFFIC_CLASS.entry(
             {"dscp": traffic_class.dscp},

@@ -68,7 +68,7 @@ class WithTrimming(PortQueues):
 
 
 def entries(site: Site[WithTrimming]) -> Iterator[P4TableEntry]:
-    """Size, queue and DSCP per port; ports to hosts write DSCP_TRIMMED_LASTHOP."""
+    """Per port: size, queue, and DSCP (DSCP_TRIMMED_LASTHOP at ports to hosts)."""
     trimming = site.parameters.trimming
     if trimming is None:
         return
