@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-use crate::forwarding::lock;
+use crate::lock::lock;
 
 /// How long a connection may be open before its first call: handshakes take milliseconds.
 pub const FIRST_CALL: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! A forwarding pipeline config of one switch, and what was written to it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use ebb_pipeline::Pipeline;
 use ebb_units::Instant;
@@ -9,6 +9,7 @@ use tonic::Status;
 use crate::device::Switch;
 use crate::entities::{self, Context};
 use crate::error::{EntityError, Result};
+use crate::lock::lock;
 use crate::programs::{Loaded, Programs};
 use crate::proto::p4::ForwardingPipelineConfig;
 use crate::proto::p4::forwarding_pipeline_config::Cookie;
@@ -117,11 +118,6 @@ impl Forwarding {
             ))
         })
     }
-}
-
-/// A lock that a panic elsewhere does not take away: the values are whole after every update.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The config that is in force and the one that waits for COMMIT.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use prost_types::Any;
 use tokio::sync::{MutexGuard, Notify};
 use tokio_stream::Stream;
 use tonic::Status;
@@ -13,7 +12,8 @@ use crate::arbitration::{Arbiter, Notice, StreamId, unknown_device};
 use crate::device::{Device, Switch, call};
 use crate::digests::Digests;
 use crate::entities::Context;
-use crate::forwarding::{Configs, Forwarding, lock};
+use crate::forwarding::{Configs, Forwarding};
+use crate::lock::lock;
 use crate::mailbox::{Mailbox, Outgoing, Refused};
 use crate::programs::Programs;
 use crate::proto::p4::stream_message_response::Update;
@@ -278,9 +278,4 @@ impl Host {
         }
         sent.is_ok()
     }
-}
-
-/// The name of a message's type, without the address in front of it.
-pub fn type_of(any: &Any) -> &str {
-    any.type_url.rsplit('/').next().unwrap_or_default()
 }

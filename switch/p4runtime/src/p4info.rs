@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::digests::check_type;
 use crate::error::{EntityError, Result};
+use crate::p4_data::check_type;
 use crate::proto::config::{self, P4Info, Preamble};
 
 /// How many alternatives an error lists.

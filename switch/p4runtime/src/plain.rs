@@ -1,6 +1,6 @@
 //! A switch that forwards nothing.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use ebb_pipeline::Pipeline;
 use ebb_traffic_manager::{ConfigError, Count, PortStatistics, TrafficManagerConfig};
@@ -8,6 +8,7 @@ use ebb_units::Instant;
 use tokio::sync::mpsc;
 
 use crate::device::{Device, Event, Job, Switch, TraceRequest, TraceSink};
+use crate::lock::lock;
 
 /// It has no ports, its clock stands still, and jobs are done at once, by whoever brings them. For
 /// [`Sessions`](crate::Sessions), which look at what of a controller's messages reaches the switch.
@@ -51,7 +52,7 @@ impl Plain {
     }
 
     fn switch(&self) -> MutexGuard<'_, PlainSwitch> {
-        self.switch.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.switch)
     }
 }
 

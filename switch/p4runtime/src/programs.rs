@@ -11,7 +11,7 @@ use prost::Message;
 
 use crate::entities::{Plans, action_of, match_kind, plans, register_type};
 use crate::error::{EntityError, Result};
-use crate::forwarding::lock;
+use crate::lock::lock;
 use crate::p4info::{Index, Object};
 use crate::proto::config::{self, P4Info, P4NamedType};
 use crate::proto::p4::ForwardingPipelineConfig;

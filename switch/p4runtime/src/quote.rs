@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use prost_types::Any;
+
 const MAX_CHARACTERS: usize = 100;
 
 /// The text, or its beginning.
@@ -10,6 +12,11 @@ pub fn short(text: &str) -> Cow<'_, str> {
         None => text.into(),
         Some((end, _)) => format!("{}.. ({} bytes)", &text[..end], text.len()).into(),
     }
+}
+
+/// The name of a message's type, without the address in front of it.
+pub fn type_of(any: &Any) -> &str {
+    any.type_url.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ use prost::Message;
 use prost_types::Any;
 use tonic::Status;
 
-use crate::host::type_of;
 use crate::proto::p4;
 use crate::proto::p4::entity::Entity as Kind;
-use crate::quote::short;
+use crate::quote::{short, type_of};
 
 /// The one type of `role.config` that is understood.
 pub const TYPE: &str = "stratum.P4RoleConfig";

@@ -11,17 +11,19 @@ use tonic::{Status, Streaming};
 
 use crate::arbitration::StreamId;
 use crate::device::Event;
-use crate::digests::{List, encode_data};
+use crate::digests::List;
 use crate::entities::idle_entry;
 use crate::error::EntityError;
-use crate::forwarding::{Forwarding, lock};
-use crate::host::{Host, type_of};
+use crate::forwarding::Forwarding;
+use crate::host::Host;
+use crate::lock::lock;
+use crate::p4_data::encode_data;
 use crate::packet_io;
 use crate::proto::p4;
 use crate::proto::p4::stream_error::Details;
 use crate::proto::p4::stream_message_request::Update as Request;
 use crate::proto::p4::stream_message_response::Update;
-use crate::quote::short;
+use crate::quote::{short, type_of};
 
 /// How many events of a switch may wait; the switch counts what does not fit.
 const EVENT_BUFFER: usize = 4096;

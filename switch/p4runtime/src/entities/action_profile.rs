@@ -7,18 +7,14 @@ use ebb_pipeline::ProfileId;
 use ebb_pipeline::control::{ActionCall, Group, GroupMember};
 
 use crate::entities::action::{Use, decode_action, encode_action};
-use crate::entities::table_action::watch_bytes;
+use crate::entities::selector::{Semantics, check_size, check_weight, watch_port};
 use crate::entities::{Change, Context, Kind, entity, selected};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
 use crate::proto::config;
-use crate::proto::config::action_profile::SelectorSizeSemantics;
 use crate::proto::p4;
 use crate::proto::p4::action_profile_group::member::WatchKind;
 use crate::store::Profile;
-
-/// The largest weight of a member: it bounds what one wrong digit can cost in memory.
-const MAX_WEIGHT: i32 = 4096;
 
 pub fn write_member(
     ctx: &mut Context,
@@ -192,7 +188,7 @@ fn checked_group(
         members.push(GroupMember {
             member: id,
             weight: check_weight(profile, semantics, given.weight).map_err(place)?,
-            watch_port: watch_port(given.watch_kind.as_ref()).map_err(place)?,
+            watch_port: watch_port(given.watch_kind.as_ref().map(watched)).map_err(place)?,
         });
     }
     let weight = members.iter().map(|m| m.weight as usize).sum();
@@ -207,46 +203,6 @@ fn checked_group(
         members,
         max_size: entry.max_size as u32,
     })
-}
-
-/// What the size of a group is the sum of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Semantics {
-    Members,
-    Weights,
-}
-
-impl Semantics {
-    pub fn of(profile: &config::ActionProfile) -> Self {
-        match profile.selector_size_semantics {
-            Some(SelectorSizeSemantics::SumOfMembers(_)) => Semantics::Members,
-            _ => Semantics::Weights,
-        }
-    }
-}
-
-/// Checks the size of a group against `max_size`, or against what the P4Info says if that is 0.
-pub fn check_size(
-    profile: &config::ActionProfile,
-    semantics: Semantics,
-    max_size: i32,
-    members: usize,
-    weight: usize,
-) -> Result<()> {
-    let (size, what) = match semantics {
-        Semantics::Members => (members, "members"),
-        Semantics::Weights => (weight, "the weights of its members together"),
-    };
-    let limit = match max_size {
-        0 => profile.max_group_size,
-        given => given,
-    };
-    if limit > 0 && size > limit as usize {
-        return Err(EntityError::exhausted(format!(
-            "the group is too large: {size}; allowed: up to {limit} ({what})"
-        )));
-    }
-    Ok(())
 }
 
 /// Where the program says what `size` is the sum of, the groups together keep to it (spec, "ActionProfile").
@@ -279,41 +235,6 @@ fn check_total(
             "the groups of the selector would have {total} {what} together; its size is {}",
             profile.size
         ))),
-    }
-}
-
-pub fn check_weight(
-    profile: &config::ActionProfile,
-    semantics: Semantics,
-    weight: i32,
-) -> Result<u32> {
-    let most = match &profile.selector_size_semantics {
-        Some(SelectorSizeSemantics::SumOfMembers(s))
-            if semantics == Semantics::Members && s.max_member_weight > 0 =>
-        {
-            s.max_member_weight.min(MAX_WEIGHT)
-        }
-        _ => MAX_WEIGHT,
-    };
-    match weight {
-        0 if profile.weights_disallowed => Ok(1),
-        _ if profile.weights_disallowed => Err(EntityError::invalid(format!(
-            "weight {weight}; this selector allows none (leave it 0)"
-        ))),
-        _ if (1..=most).contains(&weight) => Ok(weight as u32),
-        _ => Err(EntityError::invalid(format!(
-            "weight {weight}; allowed: 1 to {most}"
-        ))),
-    }
-}
-
-fn watch_port(kind: Option<&WatchKind>) -> Result<Option<u32>> {
-    #[allow(deprecated)]
-    match kind {
-        None => Ok(None),
-        Some(WatchKind::Watch(port)) => watch_bytes(&port.to_be_bytes()).map(Some),
-        Some(WatchKind::WatchPort(port)) if port.is_empty() => Ok(None),
-        Some(WatchKind::WatchPort(port)) => watch_bytes(port).map(Some),
     }
 }
 
@@ -360,4 +281,13 @@ fn check_existence(change: Change, id: u32, exists: bool) -> Result<()> {
 
 fn stored<'a>(ctx: &'a mut Context, profile: &config::ActionProfile) -> &'a mut Profile {
     ctx.store.profiles.entry(profile.id()).or_default()
+}
+
+/// The port that a member watches, as the client wrote it.
+fn watched(kind: &WatchKind) -> Vec<u8> {
+    #[allow(deprecated)]
+    match kind {
+        WatchKind::Watch(port) => port.to_be_bytes().into(),
+        WatchKind::WatchPort(port) => port.clone(),
+    }
 }

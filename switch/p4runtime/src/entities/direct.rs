@@ -3,9 +3,8 @@
 use ebb_pipeline::EntryId;
 use ebb_pipeline::control::{CounterValue, MeterConfig, MeterCounts};
 
+use crate::entities::entry_key::{entry_error, entry_key, key_entry};
 use crate::entities::plan::TablePlan;
-use crate::entities::table::{entry_error, entry_key};
-use crate::entities::table_read::key_entry;
 use crate::entities::{Change, Context, Kind, Position, entity};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;

@@ -3,6 +3,7 @@
 use ebb_pipeline::Pipeline;
 use tonic::Code;
 
+use crate::entities::entry_key::key_entry;
 use crate::entities::{Context, Kind, Position, entity, read, table_read, update, write};
 use crate::error::Result;
 use crate::p4info::Object;
@@ -72,7 +73,7 @@ fn deletions(ctx: &Context) -> Result<Vec<p4::Update>> {
         for view in fresh.entries(plan.id) {
             let (key, priority) = (&view.entry.key, view.entry.priority);
             if ctx.pipeline.find_entry(plan.id, key, priority).is_err() {
-                let entry = table_read::key_entry(ctx, table, &view)?;
+                let entry = key_entry(ctx, table, &view)?;
                 out.push(update(Type::Delete, entity(Kind::TableEntry(entry))));
             }
         }

@@ -1,10 +1,10 @@
 //! Writing table entries and default entries (spec, "TableEntry").
 
-use ebb_pipeline::control::{ControlError, MatchKey, TableEntry};
+use ebb_pipeline::control::TableEntry;
 use ebb_units::Duration;
 
 use crate::entities::action::Use;
-use crate::entities::matching::{FieldKey, decode_key};
+use crate::entities::entry_key::{EntryKey, entry_error, entry_key};
 use crate::entities::plan::TablePlan;
 use crate::entities::table_action::decode_table_action;
 use crate::entities::{Change, Context, direct};
@@ -14,7 +14,6 @@ use crate::proto::config;
 use crate::proto::config::table::IdleTimeoutBehavior;
 use crate::proto::p4;
 use crate::store::{DefaultEntry, Extra, Notes};
-use crate::translation::Names;
 
 pub fn write(ctx: &mut Context, change: Change, entry: &p4::TableEntry) -> Result<()> {
     let (table, plan) = ctx.table(entry.table_id)?;
@@ -26,39 +25,6 @@ pub fn write(ctx: &mut Context, change: Change, entry: &p4::TableEntry) -> Resul
         (false, false) => write_entry(ctx, table, plan, change, entry),
     };
     written.map_err(|e| e.at(format!("table '{}'", table.name())))
-}
-
-/// What tells the entries of a table apart.
-pub struct EntryKey {
-    pub fields: Vec<MatchKey>,
-    pub priority: i32,
-}
-
-/// The key of an entry, with its priority checked.
-pub fn entry_key(
-    table: &config::Table,
-    plan: &TablePlan,
-    names: &mut Names,
-    entry: &p4::TableEntry,
-) -> Result<EntryKey> {
-    let fields = decode_key(&table.match_fields, &entry.r#match, names)?;
-    if plan.needs_priority && entry.priority <= 0 {
-        return Err(EntityError::invalid(format!(
-            "priority {}; a table with ternary, range or optional fields needs one above 0 \
-             (higher wins)",
-            entry.priority
-        )));
-    }
-    if !plan.needs_priority && entry.priority != 0 {
-        return Err(EntityError::invalid(format!(
-            "priority {}; must be 0, the table has only exact and lpm fields",
-            entry.priority
-        )));
-    }
-    Ok(EntryKey {
-        fields: fields.into_iter().map(FieldKey::into_pipeline).collect(),
-        priority: entry.priority,
-    })
 }
 
 fn write_entry(
@@ -235,23 +201,6 @@ fn notes(table: &config::Table, entry: &p4::TableEntry) -> Result<Notes> {
         metadata: entry.metadata.clone(),
         idle_timeout_ns: entry.idle_timeout_ns,
     })
-}
-
-/// The pipeline's error in the words of P4Runtime.
-pub fn entry_error(error: ControlError) -> EntityError {
-    match error {
-        ControlError::AlreadyExists { .. } => {
-            EntityError::already_exists("an entry with this match and priority exists; use MODIFY")
-        }
-        ControlError::NotFound {
-            kind: "table entry",
-            ..
-        } => EntityError::not_found("no entry has this match and priority"),
-        ControlError::Full { size, .. } => EntityError::exhausted(format!(
-            "the table is full: it has {size} entries, its size is {size}"
-        )),
-        other => other.into(),
-    }
 }
 
 fn const_table() -> EntityError {

@@ -5,9 +5,8 @@
 use ebb_pipeline::ActionId;
 use ebb_pipeline::control::{ControlError, TableAction, WeightedAction};
 
-use crate::bytes;
 use crate::entities::action::{Use, decode_action, encode_action};
-use crate::entities::action_profile::{Semantics, check_size, check_weight};
+use crate::entities::selector::{Semantics, check_size, check_weight, watch_port};
 use crate::entities::{Context, TablePlan};
 use crate::error::{EntityError, Result};
 use crate::p4info::Object;
@@ -15,9 +14,6 @@ use crate::proto::config;
 use crate::proto::p4;
 use crate::proto::p4::action_profile_action::WatchKind;
 use crate::proto::p4::table_action::Type;
-
-/// v1model: `bit<9> egress_spec`.
-const MAX_PORT: u64 = 0x1ff;
 
 pub fn direct_action(action: p4::Action) -> p4::TableAction {
     p4::TableAction {
@@ -134,7 +130,7 @@ fn decode_set(
             Ok(WeightedAction {
                 call,
                 weight: check_weight(profile, semantics, item.weight)?,
-                watch_port: watch_port(item.watch_kind.as_ref())?,
+                watch_port: watch_port(item.watch_kind.as_ref().map(watched))?,
             })
         };
         let action = decode().map_err(|e: EntityError| e.at(format!("action set, item {}", i + 1)));
@@ -204,22 +200,11 @@ fn check_set(
 
 const MODES: &str = "DEFAULT_MODE_DETERMINED_BY_ACTION_SELECTOR (0), HASH (1)";
 
-fn watch_port(kind: Option<&WatchKind>) -> Result<Option<u32>> {
+/// The port that an action watches, as the client wrote it.
+fn watched(kind: &WatchKind) -> Vec<u8> {
     #[allow(deprecated)]
     match kind {
-        None => Ok(None),
-        Some(WatchKind::Watch(port)) => watch_bytes(&port.to_be_bytes()).map(Some),
-        Some(WatchKind::WatchPort(port)) if port.is_empty() => Ok(None),
-        Some(WatchKind::WatchPort(port)) => watch_bytes(port).map(Some),
+        WatchKind::Watch(port) => port.to_be_bytes().into(),
+        WatchKind::WatchPort(port) => port.clone(),
     }
-}
-
-pub fn watch_bytes(port: &[u8]) -> Result<u32> {
-    let number = bytes::to_u64(port).filter(|n| *n <= MAX_PORT);
-    number.map(|n| n as u32).ok_or_else(|| {
-        EntityError::invalid(format!(
-            "watch_port {}; allowed: 0 to {MAX_PORT}",
-            bytes::hex(port)
-        ))
-    })
 }

@@ -5,9 +5,9 @@ use ebb_pipeline::{EntryId, TableId};
 
 use crate::entities::action::encode_action;
 use crate::entities::direct::{counter_data, meter_config, meter_counter_data};
-use crate::entities::matching::{FieldKey, decode_key, encode_key};
+use crate::entities::entry_key::{entry_key, key_entry};
+use crate::entities::matching::{FieldKey, decode_key};
 use crate::entities::plan::TablePlan;
-use crate::entities::table::entry_key;
 use crate::entities::table_action::direct_action;
 use crate::entities::{Context, Kind, Position, entity};
 use crate::error::{EntityError, Result};
@@ -217,17 +217,6 @@ fn resources(
             out.meter_counter_data = Some(meter_counter_data(counts));
         }
     }
-}
-
-/// The fields that identify an entry.
-pub fn key_entry(ctx: &Context, table: &config::Table, view: &EntryView) -> Result<p4::TableEntry> {
-    let fields = FieldKey::from_pipeline(&table.match_fields, &view.entry.key)?;
-    Ok(p4::TableEntry {
-        table_id: table.id(),
-        r#match: encode_key(&table.match_fields, &fields, ctx.names),
-        priority: view.entry.priority,
-        ..Default::default()
-    })
 }
 
 fn default_entry(

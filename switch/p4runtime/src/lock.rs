@@ -1,0 +1,8 @@
+//! Locks of values that are whole after every update.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks the value, also where somebody has panicked with the lock.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
