@@ -5,7 +5,7 @@
 #   make experiments | make experiment NAME=hull-dynamic [SIZE=quick|full] [CLUSTER=tcp://..] [FABRIC=mininet]
 #   make report | results
 #   make bench [BENCH="goodput hiding --quick"]
-#   make test | lint | build | clean | p4-proto
+#   make test | test-long | lint | build | clean | p4-proto
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -54,7 +54,7 @@ ifeq ($(realpath $(PROGRAM)/fabric.p4info.txtpb),)
 endif
 
 .PHONY: help setup build run sim experiments experiment report results pages p4-proto bench \
-  test test-build test-rust test-python test-ptf test-e2e lint clean
+  test test-build test-rust test-long test-python test-ptf test-e2e lint clean
 
 help: ## this list, and the options
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -143,6 +143,9 @@ test-build: ## what the tests need
 
 test-rust: $(BUILD)/fabric.json ## unit, property and golden tests of the crates
 	@$(CARGO) test --locked --workspace --no-fail-fast
+
+test-long: $(BUILD)/fabric.json ## the same with many more random inputs (many minutes)
+	@EBB_LONG=1 PROPTEST_CASES=5000 $(CARGO) test --locked --workspace --no-fail-fast
 
 test-python: .venv/.dev-installed build ## unit tests of topologies, controller and experiments
 	@$(PYTHON) -m pytest

@@ -39,7 +39,7 @@ class Level:
 
 
 def cargo(lines: Iterable[str]) -> Level:
-    """Reads what libtest prints, and what prints like it (common/test-needs)."""
+    """Reads what libtest prints, and what prints like it (common/testkit)."""
     level, ignored = Level(), 0
     for line in lines:
         if found := re.match(r"test result: .*? (\d+) passed; (\d+) failed; (\d+) ignored", line):

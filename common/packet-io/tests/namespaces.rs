@@ -1,16 +1,16 @@
-//! Two ends of a veth in a network namespace of their own. Needs root.
+//! Frames, filters and errors between two sockets. Needs root.
 
-mod common;
+use std::time::Duration;
 
-use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
-
-use common::{PATIENCE, Veth, everyone, frame, ip, open, send};
 use ebb_packet_io::{
-    Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, Offload, OutgoingFrame, PacketSocket, PollFd,
-    PortOffset, ReceiveBuffers, SendError, SocketOptions, interface_index, wait,
+    Bits, Filter, MAX_FRAME_BYTES, MAX_SEND_BATCH, Offload, OutgoingFrame, PacketSocket,
+    PortOffset, ReceiveBuffers, SendError, SocketOptions, interface_index,
 };
-use ebb_test_needs::Need;
+use ebb_testkit::{Namespace, Need, PATIENCE, wait_until};
+
+use crate::veth::{
+    everyone, frame, is_readable, open, read_until, realtime_ns, send, tagged_frame, veth,
+};
 
 /// An IPv4 packet with `words` options of 4 bytes.
 fn packet(protocol: u8, options: u8, port_at: usize, port: u16) -> Vec<u8> {
@@ -26,22 +26,14 @@ fn packet(protocol: u8, options: u8, port_at: usize, port: u16) -> Vec<u8> {
 
 /// Everything that arrives until `count` frames are there, or nothing comes for a while.
 fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, count: usize) -> Vec<Vec<u8>> {
-    let mut frames = Vec::new();
-    let end = Instant::now() + PATIENCE;
-    while frames.len() < count && Instant::now() < end {
-        let mut polled = [PollFd::readable(socket.as_fd())];
-        wait(&mut polled, Some(Duration::from_millis(200))).unwrap();
-        if !polled[0].is_readable() {
-            break;
-        }
+    read_until(socket, count, |frames| {
         let batch = socket.receive_batch(buffers).unwrap();
         frames.extend(batch.iter().map(|frame| frame.bytes.to_vec()));
-    }
-    frames
+    })
 }
 
 fn frames_arrive_whole_and_in_order_in_several_batches() {
-    let _veth = Veth::new();
+    let _space = veth();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let frames: Vec<_> = (0..200_u8)
         .map(|i| frame(60 + 7 * usize::from(i), i))
@@ -58,7 +50,7 @@ fn frames_arrive_whole_and_in_order_in_several_batches() {
 }
 
 fn who_is_not_promiscuous_hears_groups_but_no_foreign_address() {
-    let _veth = Veth::new();
+    let _space = veth();
     let a = open("va", &SocketOptions::default());
     let b = open("vb", &SocketOptions::default());
     let mut group = frame(60, 1);
@@ -69,7 +61,7 @@ fn who_is_not_promiscuous_hears_groups_but_no_foreign_address() {
 }
 
 fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
-    let _veth = Veth::new();
+    let _space = veth();
     let a = open("va", &everyone());
     let filter = Filter::new()
         .or(6, PortOffset::TCP, 7002..=7005)
@@ -117,7 +109,7 @@ fn the_filter_lets_the_ports_of_each_protocol_pass_and_nothing_else() {
 }
 
 fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
-    let _veth = Veth::new();
+    let _space = veth();
     let filter = Filter::new().or(17, PortOffset::UDP, 9..=9).keeping(60);
     let options = SocketOptions {
         filter: Some(filter),
@@ -127,7 +119,7 @@ fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
     let sent = packet(17, 0, 2, 9);
     send(&a, std::slice::from_ref(&sent));
     let mut buffers = ReceiveBuffers::new(4, 60);
-    wait(&mut [PollFd::readable(b.as_fd())], Some(PATIENCE)).unwrap();
+    assert!(is_readable(&b, PATIENCE));
     let batch = b.receive_batch(&mut buffers).unwrap();
     let frame = batch.get(0).unwrap();
     assert_eq!((frame.bytes, frame.wire_bytes), (&sent[..60], 100));
@@ -135,7 +127,7 @@ fn a_filter_that_keeps_the_headers_tells_how_long_the_frame_was() {
 }
 
 fn the_filter_can_look_at_bits_beside_the_port() {
-    let _veth = Veth::new();
+    let _space = veth();
     let a = open("va", &everyone());
     let filter = Filter::new()
         .or_if(
@@ -174,49 +166,53 @@ fn the_filter_can_look_at_bits_beside_the_port() {
 }
 
 fn a_vlan_tag_is_where_the_sender_put_it() {
-    let _veth = Veth::new();
+    let _space = veth();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
-    let mut tagged = frame(90, 5);
-    tagged[12..18].copy_from_slice(&[0x81, 0x00, 0x20, 0x07, 0x88, 0xb5]);
+    let tagged = tagged_frame();
     send(&a, std::slice::from_ref(&tagged));
     let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
     assert_eq!(receive(&b, &mut buffers, 1), [tagged]);
 }
 
 fn frames_have_the_time_of_their_arrival() {
-    let _veth = Veth::new();
+    let _space = veth();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
-    let now = || {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.unwrap().as_nanos() as u64
-    };
-    // The kernel begins to note the times a little after it was asked.
-    std::thread::sleep(Duration::from_millis(100));
-    let before = now();
-    send(&a, &[frame(60, 1)]);
-    // The kernel may do the other end's part a little later.
-    let after = now() + 10_000_000;
     let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
-    std::thread::sleep(Duration::from_millis(30));
-    let batch = b.receive_batch(&mut buffers).unwrap();
-    let at = batch.iter().next().unwrap().realtime_ns.unwrap();
-    assert!((before..=after).contains(&at), "{before} {at} {after}");
+    let mut is_exact = || {
+        let before = realtime_ns();
+        send(&a, &[frame(60, 1)]);
+        assert!(is_readable(&b, PATIENCE));
+        let after = realtime_ns();
+        // What is read later did not come later.
+        std::thread::sleep(Duration::from_millis(5));
+        let batch = b.receive_batch(&mut buffers).unwrap();
+        let at = batch.iter().next().unwrap().realtime_ns.unwrap();
+        (before..=after).contains(&at)
+    };
+    // The kernel begins to note the times a little after it was asked; until then it tells when a frame is read.
+    wait_until("the kernel notes the times", &mut is_exact);
+    assert!(is_exact());
 }
 
 fn a_frame_beyond_the_slot_is_counted_and_the_next_one_good() {
-    let _veth = Veth::new();
+    let _space = veth();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     send(&a, &[frame(60, 1), frame(1000, 2), frame(61, 3)]);
     let mut buffers = ReceiveBuffers::new(8, 200);
-    std::thread::sleep(Duration::from_millis(20));
-    let batch = b.receive_batch(&mut buffers).unwrap();
-    assert_eq!((batch.too_long, batch.slots()), (1, 3));
-    let lengths: Vec<_> = batch.iter().map(|frame| frame.bytes.len()).collect();
+    let (mut slots, mut too_long, mut lengths) = (0, 0, Vec::new());
+    wait_until("three frames have come", || {
+        let batch = b.receive_batch(&mut buffers).unwrap();
+        slots += batch.slots();
+        too_long += batch.too_long;
+        lengths.extend(batch.iter().map(|frame| frame.bytes.len()));
+        slots >= 3
+    });
+    assert_eq!((slots, too_long), (3, 1));
     assert_eq!(lengths, [60, 61]);
 }
 
 fn an_error_belongs_to_the_first_frame() {
-    let _veth = Veth::new();
+    let _space = veth();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let frames = [frame(60, 1), frame(3000, 2), frame(60, 3)];
     let slices = |from: usize| frames[from..].iter().map(Vec::as_slice);
@@ -232,10 +228,10 @@ fn an_error_belongs_to_the_first_frame() {
 }
 
 fn down_is_reported_and_up_works_again_but_deleted_is_for_ever() {
-    let veth = Veth::new();
+    let space = veth();
     let (a, b) = (open("va", &everyone()), open("vb", &everyone()));
     let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
-    veth.ip("link set vb down");
+    space.ip("link set vb down");
     let error = b.receive_batch(&mut buffers).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(libc::ENETDOWN));
     assert!(b.receive_batch(&mut buffers).unwrap().is_empty());
@@ -244,24 +240,25 @@ fn down_is_reported_and_up_works_again_but_deleted_is_for_ever() {
         Err(SendError::Down)
     ));
     assert!(b.interface_exists());
-    veth.ip("link set vb up");
+    space.ip("link set vb up");
+    space.wait_until_up();
     send(&a, &[frame(60, 2)]);
     assert_eq!(receive(&b, &mut buffers, 1), [frame(60, 2)]);
 
-    veth.ip("link delete vb");
+    space.ip("link delete vb");
     assert!(b.receive_batch(&mut buffers).is_err());
     assert!(!b.interface_exists());
     assert!(matches!(
         b.send_batch([frame(60, 1).as_slice()]),
         Err(SendError::Other(_) | SendError::Down)
     ));
-    veth.ip("link add va type veth peer name vb");
-    veth.ip("link set vb up");
+    space.ip("link add va type veth peer name vb");
+    space.ip("link set vb up");
     assert!(!b.interface_exists(), "another interface of the same name");
 }
 
 fn what_overflows_the_socket_buffer_is_counted() {
-    let _veth = Veth::new();
+    let _space = veth();
     let a = open("va", &everyone());
     let options = SocketOptions {
         buffer_bytes: 8192,
@@ -277,7 +274,7 @@ fn what_overflows_the_socket_buffer_is_counted() {
 }
 
 fn offloads_need_a_socket_that_knows_them() {
-    let _veth = Veth::new();
+    let space = veth();
     let with = SocketOptions {
         offloads: true,
         ..everyone()
@@ -290,7 +287,7 @@ fn offloads_need_a_socket_that_knows_them() {
     let bytes = frame(60, 1);
     let missing = OutgoingFrame {
         bytes: &bytes,
-        offload: checksum_missing(&b),
+        offload: checksum_missing(&space, &b),
     };
     assert!(matches!(
         plain.send_batch([missing]),
@@ -299,14 +296,13 @@ fn offloads_need_a_socket_that_knows_them() {
 }
 
 /// The offload of a frame that the kernel itself sends over `a`.
-fn checksum_missing(b: &PacketSocket) -> Offload {
-    ip("address add 10.9.0.1/24 dev va");
-    ip("neighbour add 10.9.0.2 lladdr 02:00:00:00:00:09 dev va");
+fn checksum_missing(space: &Namespace, b: &PacketSocket) -> Offload {
+    space.ip("address add 10.9.0.1/24 dev va");
+    space.ip("neighbour add 10.9.0.2 lladdr 02:00:00:00:00:09 dev va");
     let socket = std::net::UdpSocket::bind("10.9.0.1:0").unwrap();
     socket.send_to(&[1; 100], "10.9.0.2:9").unwrap();
     let mut buffers = ReceiveBuffers::new(4, MAX_FRAME_BYTES);
-    let mut polled = [PollFd::readable(b.as_fd())];
-    wait(&mut polled, Some(PATIENCE)).unwrap();
+    assert!(is_readable(b, PATIENCE));
     let mut batch = b.receive_batch(&mut buffers).unwrap();
     let frame = batch.get(0).unwrap();
     assert!(frame.checksum_missing);
@@ -324,7 +320,7 @@ fn an_interface_that_does_not_exist_is_an_error() {
     assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         frames_arrive_whole_and_in_order_in_several_batches,
         who_is_not_promiscuous_hears_groups_but_no_foreign_address,

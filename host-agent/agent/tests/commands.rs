@@ -1,22 +1,20 @@
 //! The commands among three hosts, with engines of their own and as clients of daemons.
 
-mod bridge;
-mod common;
-
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use bridge::{Hosts, Running, names, stderr, wait_until};
-use common::{record, run, write_random};
-use ebb_test_needs::Need;
+use ebb_testkit::{Namespace, Need, PATIENCE, Signal, run, wait_until};
+
+use crate::hosts::{Hosts, Running, names, record, stderr, wait_for_bytes, write_random};
 
 fn one_object_goes_to_several_hosts() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::on_bridge(3);
     let content = write_random(&hosts.dir.join("file.bin"), 500_000);
     let receivers = ["b", "c"].map(|side| {
-        let dir = hosts.make_dir(side);
+        let dir = hosts.dir.make_dir(side);
         let args = format!("recv --count 1 --dir {}", dir.display());
         (Running::ready(hosts.agent(side, &args), 1), dir)
     });
@@ -42,8 +40,8 @@ fn one_object_goes_to_several_hosts() {
 }
 
 fn an_object_is_fetched_from_one_host_or_several() {
-    let hosts = Hosts::new();
-    let served = hosts.make_dir("served");
+    let hosts = Hosts::on_bridge(3);
+    let served = hosts.dir.make_dir("served");
     let content = write_random(&served.join("file.bin"), 2_000_000);
     let server = format!("recv --serve {}", served.display());
     let _servers = ["b", "c"].map(|side| Running::ready(hosts.agent(side, &server), 1));
@@ -91,10 +89,10 @@ fn an_object_is_fetched_from_one_host_or_several() {
 
 /// One has no such object, one is not there, one dies meanwhile: the other sends all of it.
 fn a_server_that_does_not_send_is_done_without() {
-    let hosts = Hosts::new();
-    let with = hosts.make_dir("with");
+    let hosts = Hosts::on_bridge(3);
+    let with = hosts.dir.make_dir("with");
     let content = write_random(&with.join("file.bin"), 3_000_000);
-    let without = hosts.make_dir("without");
+    let without = hosts.dir.make_dir("without");
     let serve = |side, dir: &std::path::Path| {
         let args = format!("recv --serve {}", dir.display());
         Running::ready(hosts.agent(side, &args), 1)
@@ -133,12 +131,12 @@ fn a_server_that_does_not_send_is_done_without() {
     let dying = serve("c", &with);
     let large = std::fs::File::create(with.join("large.bin")).unwrap();
     large.set_len(10_000_000).unwrap();
-    let received = hosts.make_dir("received");
+    let received = hosts.dir.make_dir("received");
     let mut fetching = hosts.agent("a", "fetch large.bin --from 10.0.0.3 10.0.0.4");
     fetching.current_dir(&received);
     let mut fetching = Running::start(fetching);
-    wait_until("something arrives", || !names(&received).is_empty());
-    dying.signal(libc::SIGKILL);
+    wait_for_bytes(&received);
+    dying.signal(Signal::KILL);
     let done = fetching.line();
     assert_eq!(done["status"], "finished", "{done}");
     assert!(fetching.end());
@@ -146,10 +144,10 @@ fn a_server_that_does_not_send_is_done_without() {
 }
 
 fn servers_that_disagree_or_die_fail_the_fetch() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::on_bridge(3);
     let mut servers = Vec::new();
     for (side, byte) in [("b", 0u8), ("c", 1)] {
-        let dir = hosts.make_dir(side);
+        let dir = hosts.dir.make_dir(side);
         let mut content = write_random(&dir.join("file.bin"), 2_000_000);
         // Different everywhere: half of it comes from either.
         content.iter_mut().for_each(|b| *b ^= byte);
@@ -167,12 +165,12 @@ fn servers_that_disagree_or_die_fail_the_fetch() {
     assert_eq!(failed["sha256_ok"], false, "{failed}");
     assert!(failed["reason"].as_str().unwrap().contains("SHA-256"));
 
-    let received = hosts.make_dir("received");
+    let received = hosts.dir.make_dir("received");
     let mut fetch = hosts.agent("a", "fetch large.bin --from 10.0.0.3");
     fetch.current_dir(&received);
     let mut fetching = Running::start(fetch);
-    wait_until("something arrives", || !names(&received).is_empty());
-    servers[0].signal(libc::SIGKILL);
+    wait_for_bytes(&received);
+    servers[0].signal(Signal::KILL);
     let failed = fetching.line();
     assert_eq!(failed["status"], "failed", "{failed}");
     assert!(!fetching.end());
@@ -180,8 +178,8 @@ fn servers_that_disagree_or_die_fail_the_fetch() {
 }
 
 fn both_sides_hear_of_a_full_disk_and_of_a_wrong_hash() {
-    let hosts = Hosts::new();
-    let small = hosts.make_dir("small");
+    let hosts = Hosts::on_bridge(3);
+    let small = hosts.dir.make_dir("small");
     let _mounted = SmallDisk::mount(&small);
     let file = hosts.dir.join("file.bin");
     write_random(&file, 4_000_000);
@@ -205,12 +203,12 @@ fn both_sides_hear_of_a_full_disk_and_of_a_wrong_hash() {
         std::fs::remove_file(small.join("generated-1000-0.bin")).unwrap();
 
         // The file changes while it is being sent.
-        let dir = hosts.make_dir(&format!("received-{scheme}"));
+        let dir = hosts.dir.make_dir(&format!("received-{scheme}"));
         let args = format!("recv --scheme {scheme} --port 7009 --dir {}", dir.display());
         let mut receiver = Running::ready(hosts.agent("b", &args), 1);
         let send = format!("send --scheme {scheme} file.bin 10.0.0.3:7009");
         let mut sender = Running::start(hosts.agent("a", &send));
-        wait_until("something arrives", || !names(&dir).is_empty());
+        wait_for_bytes(&dir);
         let open = std::fs::OpenOptions::new().write(true).open(&file);
         open.unwrap().write_all_at(&[0; 1000], 3_999_000).unwrap();
         let received = receiver.line();
@@ -227,8 +225,10 @@ struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
     fn mount(at: &'a Path) -> Self {
-        let args = format!("-t tmpfs -o size=1m ebb-test {}", at.display());
-        run("mount", &args);
+        run(&format!(
+            "mount -t tmpfs -o size=1m ebb-test {}",
+            at.display()
+        ));
         SmallDisk(at)
     }
 }
@@ -236,13 +236,13 @@ impl<'a> SmallDisk<'a> {
 impl Drop for SmallDisk<'_> {
     fn drop(&mut self) {
         // Lazily: a receiver of a test that failed may still use it.
-        run("umount", &format!("-l {}", self.0.display()));
+        run(&format!("umount -l {}", self.0.display()));
     }
 }
 
 fn commands_use_the_daemon_of_their_host() {
-    let hosts = Hosts::new();
-    let received = hosts.make_dir("received");
+    let hosts = Hosts::on_bridge(3);
+    let received = hosts.dir.make_dir("received");
     let mut daemon = Running::ready(hosts.agent("b", "run"), 6);
     let _other = Running::ready(hosts.agent("a", "run"), 6);
     let output = hosts.client("b", "run").output().unwrap();
@@ -252,8 +252,9 @@ fn commands_use_the_daemon_of_their_host() {
     let send = "send --scheme ndp --generate 1000 10.0.0.3";
     let output = hosts.client("a", send).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let args = format!("recv --scheme ndp --dir {} --count 2", received.display());
-    let mut receiver = Running::ready(hosts.client("b", &args), 1);
+    let args = format!("recv --scheme ndp --dir {}", received.display());
+    let two = format!("{args} --count 2");
+    let mut receiver = Running::ready(hosts.client("b", &two), 1);
     let output = hosts.client("b", "recv --scheme ndp").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("another client listens on port 7000"));
@@ -265,27 +266,25 @@ fn commands_use_the_daemon_of_their_host() {
     let send = "send --scheme ndp --generate 40000000 10.0.0.3";
     let sender = Running::start(hosts.client("a", send));
     wait_until("something arrives", || names(&received).len() == 2);
-    sender.signal(libc::SIGKILL);
+    sender.signal(Signal::KILL);
     assert_eq!(receiver.line()["status"], "failed");
     assert!(!receiver.end());
     assert_eq!(names(&received), ["generated-1000-0.bin"]);
     // So does one that is asked to end.
-    let receiver = Running::ready(hosts.client("b", "recv --scheme ndp"), 1);
+    let receiver = Running::ready(hosts.client("b", &args), 1);
     let mut sender = Running::start(hosts.client("a", send));
-    std::thread::sleep(Duration::from_millis(300));
-    receiver.signal(libc::SIGTERM);
+    wait_until("something arrives", || names(&received).len() == 2);
+    receiver.signal(Signal::TERM);
     assert!(receiver.end());
     assert_eq!(sender.line()["status"], "failed");
     // A daemon that is stopped tells everybody.
-    let mut receiver = Running::ready(hosts.client("b", "recv --scheme ndp"), 1);
+    let mut receiver = Running::ready(hosts.client("b", &args), 1);
     let mut sender = Running::start(hosts.client("a", send));
-    std::thread::sleep(Duration::from_millis(300));
-    daemon.signal(libc::SIGTERM);
+    wait_until("something arrives", || names(&received).len() == 2);
+    daemon.signal(Signal::TERM);
     assert_eq!(receiver.line()["status"], "failed");
     assert_eq!(sender.line()["status"], "failed");
-    wait_until("the daemon ends", || {
-        daemon.child.try_wait().unwrap().is_some()
-    });
+    daemon.process.wait();
 }
 
 /// Memory of a process, in bytes.
@@ -299,10 +298,32 @@ fn resident_bytes(pid: u32) -> u64 {
     kib << 10
 }
 
+/// Waits until hardly anything arrives any more: less than 100 kB in 200 ms.
+fn wait_until_quiet(space: &Namespace) {
+    let received = || {
+        let link = space.ip("-s -o link show eth1");
+        let counts = link.split("RX:").nth(1).expect("counts");
+        let bytes = counts.split('\\').nth(1).expect("numbers");
+        let bytes = bytes.split_whitespace().next().expect("bytes first");
+        bytes.parse::<u64>().expect("a number")
+    };
+    let end = Instant::now() + PATIENCE;
+    let mut before = received();
+    loop {
+        thread::sleep(Duration::from_millis(200));
+        let now = received();
+        if now - before < 100_000 {
+            return;
+        }
+        assert!(Instant::now() < end, "it never waits for its reader");
+        before = now;
+    }
+}
+
 fn a_reader_that_sleeps_costs_no_memory() {
-    let hosts = Hosts::new();
-    let served = hosts.make_dir("served");
-    let size = 60_000_000;
+    let hosts = Hosts::on_bridge(3);
+    let served = hosts.dir.make_dir("served");
+    let size = 30_000_000;
     let file = std::fs::File::create(served.join("large")).unwrap();
     file.set_len(size).unwrap();
     for scheme in ["ndp", "scdp", "dctcp"] {
@@ -313,9 +334,9 @@ fn a_reader_that_sleeps_costs_no_memory() {
         let mut fetching = Running::start(hosts.client("a", &fetch));
         let mut part = [0; 10_000];
         fetching.lines.read_exact(&mut part).unwrap();
-        let before = resident_bytes(fetching.child.id());
-        std::thread::sleep(Duration::from_millis(1500));
-        let after = resident_bytes(fetching.child.id());
+        let before = resident_bytes(fetching.process.id());
+        wait_until_quiet(hosts.space("a"));
+        let after = resident_bytes(fetching.process.id());
         assert!(
             after < before + (12 << 20),
             "{scheme}: {before} then {after}"
@@ -327,7 +348,7 @@ fn a_reader_that_sleeps_costs_no_memory() {
     }
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         one_object_goes_to_several_hosts,
         an_object_is_fetched_from_one_host_or_several,

@@ -1,29 +1,26 @@
 //! How the engine takes what happens to a host, between two hosts. Needs root.
 
-mod common;
-#[allow(dead_code)] // of these helpers, some are for the other tests
-mod hosts;
-
+use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{ip, record};
-use ebb_test_needs::Need;
-use hosts::Hosts;
+use ebb_testkit::{Need, Signal};
+
+use crate::hosts::{Hosts, names, record, wait_for_bytes};
 
 /// Trims, losses, copies, late and damaged packets, in both directions at once.
 fn objects_survive_every_fault() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let rates =
         r#"{"trim": 0.02, "drop": 0.005, "duplicate": 0.01, "reorder": 0.01, "corrupt": 0.005}"#;
     let faults = format!(r#"{{"seed": 7, "leaving": {rates}, "arriving": {rates}}}"#);
     let params = format!(r#"{{"nic": {{"rate_bps": 100000000}}, "faults": {faults}}}"#);
-    std::fs::write(hosts.dir.join("params.json"), params).unwrap();
+    hosts.set_params(&params);
     for scheme in ["ndp", "scdp", "dctcp"] {
         let receiving = hosts.receive(&format!("--scheme {scheme} --count 1"));
         let output = hosts.send(&format!("--scheme {scheme} --generate 3000000"));
         let sent = record(&output);
         assert!(output.status.success(), "{scheme}: {sent}");
-        let (records, good) = receiving.end();
+        let (records, good) = receiving.records();
         assert!(good, "{scheme}: {records:?}");
         assert_eq!(records[0]["sha256_ok"], true, "{scheme}");
         // 2095 packets or more, each trimmed with a probability of 4 %.
@@ -37,75 +34,62 @@ fn objects_survive_every_fault() {
 }
 
 fn a_deleted_interface_ends_the_agents_with_a_record_and_a_reason() {
-    let hosts = Hosts::new();
-    let dir = hosts.dir.join("received");
+    let hosts = Hosts::pair();
+    let dir = hosts.dir.make_dir("received");
     let mut receiving = hosts.receive(&format!("--scheme ndp --dir {}", dir.display()));
-    let sender = hosts
-        .agent("a", "send --scheme ndp --generate 50000000 10.0.0.3:7000")
-        .spawn()
-        .unwrap();
-    hosts.wait_for_bytes();
-    ip(&format!("-n {}-a link delete eth1", hosts.name));
-    let output = sender.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{text}");
+    let sender = hosts.start_send("--scheme ndp --generate 50000000");
+    wait_for_bytes(&dir);
+    hosts.space("a").ip("link delete eth1");
+    let (code, sent, text) = sender.outcome();
+    assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("eth1"), "{text}");
     assert!(text.contains("does it still exist?"), "{text}");
-    assert_eq!(record(&output)["status"], "failed");
+    assert_eq!(sent["status"], "failed");
     // The peer of a veth goes with it.
-    assert_eq!(receiving.child.wait().unwrap().code(), Some(2));
-    let (records, _) = receiving.end();
+    assert_eq!(receiving.process.wait().code(), Some(2));
+    let (records, _) = receiving.records();
     assert_eq!(records[0]["status"], "failed");
-    assert!(hosts.received().is_empty(), "{:?}", hosts.received());
+    assert!(names(&dir).is_empty(), "{:?}", names(&dir));
 }
 
 fn many_flows_end_at_once_when_their_receiver_is_told_to() {
     const FLOWS: usize = 20;
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     for scheme in ["scdp", "dctcp"] {
-        let dir = hosts.dir.join("received");
+        let dir = hosts.dir.make_dir("received");
         let receiving = hosts.receive(&format!("--scheme {scheme} --dir {}", dir.display()));
-        let args = format!("send --scheme {scheme} --generate 20000000 10.0.0.3:7000");
-        let senders: Vec<_> = (0..FLOWS)
-            .map(|_| hosts.agent("a", &args).spawn().unwrap())
-            .collect();
-        hosts.wait_for_bytes();
+        let args = format!("--scheme {scheme} --generate 20000000");
+        let senders = [(); FLOWS].map(|()| hosts.start_send(&args));
+        wait_for_bytes(&dir);
         let told = Instant::now();
-        receiving.signal(libc::SIGTERM);
-        let (records, _) = receiving.end();
+        receiving.signal(Signal::TERM);
+        let (records, _) = receiving.records();
         assert!(told.elapsed() < Duration::from_secs(5), "{scheme}");
         assert!(!records.is_empty(), "{scheme}");
         assert!(records.iter().all(|record| record["status"] == "failed"));
         for sender in senders {
-            let output = sender.wait_with_output().unwrap();
-            let sent = record(&output);
-            assert_eq!(output.status.code(), Some(1), "{scheme}: {sent}");
+            let (code, sent, _) = sender.outcome();
+            assert_eq!(code, Some(1), "{scheme}: {sent}");
             assert_eq!(sent["status"], "failed", "{scheme}");
         }
-        assert!(hosts.received().is_empty(), "{:?}", hosts.received());
+        assert!(names(&dir).is_empty(), "{:?}", names(&dir));
     }
 }
 
 fn an_engine_that_had_no_processor_says_how_late_it_was() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let stopped = Duration::from_millis(400);
-    let dir = hosts.dir.join("received");
+    let dir = hosts.dir.make_dir("received");
     let args = format!("--scheme ndp --count 1 --lateness --dir {}", dir.display());
     let receiving = hosts.receive(&args);
-    let sender = hosts
-        .agent(
-            "a",
-            "send --scheme ndp --generate 20000000 10.0.0.3:7000 --lateness",
-        )
-        .spawn()
-        .unwrap();
+    let sender = hosts.start_send("--scheme ndp --generate 20000000 --lateness");
     // It takes 1.6 s in all.
-    hosts.wait_for_bytes();
-    receiving.signal(libc::SIGSTOP);
-    std::thread::sleep(stopped);
-    receiving.signal(libc::SIGCONT);
-    let output = sender.wait_with_output().unwrap();
-    let (records, good) = receiving.end();
+    wait_for_bytes(&dir);
+    receiving.signal(Signal::STOP);
+    thread::sleep(stopped);
+    receiving.signal(Signal::CONT);
+    let (sent, _) = sender.records();
+    let (records, good) = receiving.records();
     assert!(good, "{records:?}");
     let end = &records[1];
     assert_eq!(end["event"], "end");
@@ -114,8 +98,7 @@ fn an_engine_that_had_no_processor_says_how_late_it_was() {
     assert!(late >= stopped.as_nanos() as u64 / 2, "{end}");
     assert!(late < 60_000_000_000, "{end}");
     // The sender waited for its NIC all the time.
-    let text = String::from_utf8(output.stdout).unwrap();
-    let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    let end = sent.last().unwrap();
     let departures = &end["lateness"]["departures"];
     assert!(departures["count"].as_u64().unwrap() > 100, "{end}");
     assert!(departures["p99_ns"].as_u64() <= departures["max_ns"].as_u64());
@@ -123,20 +106,16 @@ fn an_engine_that_had_no_processor_says_how_late_it_was() {
 
 /// Engines that look only every millisecond still keep to the rate, since the NIC makes up for it.
 fn objects_arrive_at_engines_that_rarely_look() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let engine = r#""engine": {"coalesce_microseconds": 1000}"#;
     let nic = r#""nic": {"rate_bps": 50000000, "catch_up_packets": 16}"#;
-    std::fs::write(
-        hosts.dir.join("params.json"),
-        format!("{{{engine}, {nic}}}"),
-    )
-    .unwrap();
+    hosts.set_params(&format!("{{{engine}, {nic}}}"));
     for scheme in ["ndp", "scdp", "dctcp"] {
         let receiving = hosts.receive(&format!("--scheme {scheme} --count 1"));
         let output = hosts.send(&format!("--scheme {scheme} --generate 3000000"));
         let sent = record(&output);
         assert!(output.status.success(), "{scheme}: {sent}");
-        let (records, good) = receiving.end();
+        let (records, good) = receiving.records();
         assert!(good, "{scheme}: {records:?}");
         assert_eq!(records[0]["sha256_ok"], true, "{scheme}");
         let mbps = 24e9 / records[0]["duration_ns"].as_f64().unwrap();
@@ -144,7 +123,7 @@ fn objects_arrive_at_engines_that_rarely_look() {
     }
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         objects_survive_every_fault,
         a_deleted_interface_ends_the_agents_with_a_record_and_a_reason,

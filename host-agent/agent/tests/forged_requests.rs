@@ -1,23 +1,17 @@
-//! What a server sends to an address that others name as theirs, counted on the wire, and what its
-//! owner can still get.
+//! What a server sends to an address that others name as theirs, counted on the wire, and what its owner can still get.
 //! Needs root.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::Duration;
 
-use ebb_packet_io::{PacketSocket, ReceiveBuffers, SocketOptions};
-use ebb_test_needs::Need;
+use ebb_packet_io::{PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait};
+use ebb_testkit::{Namespace, Need, PATIENCE};
 use ebb_transport::{FetchRequest, Scheme, SendRequest, Suite};
 use ebb_units::Instant;
 use ebb_wire::{EbbHeader, EthernetHeader, Ipv4Header, PacketType};
 
-mod common;
-#[allow(dead_code)] // of these helpers, some are for the other tests
-mod hosts;
-use common::ip;
-use hosts::Hosts;
+use crate::hosts::{Hosts, stderr, write_random};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
 /// Nobody has it; the way to it is over host a.
@@ -26,8 +20,6 @@ const INITIAL_WINDOW: usize = 12;
 /// To a peer that is never heard, per flow: 26 (`docs/ndp.md`, `docs/scdp.md`), and a reset.
 const HEADERS: usize = 27;
 const HEADER_PACKET_BYTES: usize = 68;
-/// A peer that is never heard is given up after 4 s.
-const LONGER_THAN_A_FLOW: Duration = Duration::from_secs(5);
 
 /// The packets of a host at `FORGED` that asks for `large.bin` so many times at once.
 fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
@@ -60,122 +52,123 @@ fn requests(scheme: Scheme, count: u16) -> Vec<Vec<u8>> {
     packets
 }
 
-/// What goes to the forged address during `time`: payload bytes of DATA and SYMBOL packets, and the
-/// lengths of all others.
-fn watch(socket: &PacketSocket, time: Duration) -> (Vec<usize>, Vec<usize>) {
-    let (mut payloads, mut others) = (Vec::new(), Vec::new());
-    let mut buffers = ReceiveBuffers::new(64, 2048);
-    let end = std::time::Instant::now() + time;
-    while std::time::Instant::now() < end {
-        for frame in socket.receive_batch(&mut buffers).unwrap().iter() {
-            let Ok(ip) = Ipv4Header::parse(&frame.bytes[EthernetHeader::BYTES..]) else {
-                continue;
-            };
-            if (ip.header.src, ip.header.dst) != (SERVER, FORGED) {
-                continue;
-            }
-            let packet = EbbHeader::parse(ip.payload, false).unwrap();
-            match packet.header.packet_type {
-                PacketType::Data | PacketType::Symbol if packet.payload.is_some() => {
-                    payloads.push(packet.payload.unwrap().len());
-                }
-                _ => others.push(Ipv4Header::BYTES + ip.payload.len()),
+/// What goes to the forged address.
+#[derive(Default)]
+struct Seen {
+    /// Payload bytes of DATA and SYMBOL packets.
+    payloads: Vec<usize>,
+    /// IPv4 lengths of all other packets.
+    others: Vec<usize>,
+}
+
+impl Seen {
+    /// Watches until the server gives a flow up, which it tells with a RESET after 4 s.
+    fn watch(&mut self, socket: &PacketSocket) {
+        let mut buffers = ReceiveBuffers::new(64, 2048);
+        let end = std::time::Instant::now() + PATIENCE;
+        let mut given_up = false;
+        while !given_up {
+            assert!(std::time::Instant::now() < end, "it is never given up");
+            let mut polled = [PollFd::readable(socket.as_fd())];
+            wait(&mut polled, Some(PATIENCE)).unwrap();
+            for frame in socket.receive_batch(&mut buffers).unwrap().iter() {
+                given_up |=
+                    self.note(&frame.bytes[EthernetHeader::BYTES..]) == Some(PacketType::Reset);
             }
         }
-        std::thread::sleep(Duration::from_millis(1));
     }
-    (payloads, others)
-}
 
-fn forged_requests_earn_a_window_and_headers() {
-    let hosts = Hosts::new();
-    let served = hosts.dir.join("served");
-    std::fs::create_dir(&served).unwrap();
-    let content = common::write_random(&served.join("large.bin"), 1_000_000);
-    let show = std::process::Command::new("ip")
-        .args([
-            "-n",
-            &format!("{}-b", hosts.name),
-            "-o",
-            "link",
-            "show",
-            "eth1",
-        ])
-        .output()
-        .unwrap();
-    let show = String::from_utf8(show.stdout).unwrap();
-    let mac = show.split("link/ether ").nth(1).unwrap();
-    let mac: Vec<u8> = mac[..17]
-        .split(':')
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
-    // To the server, from nobody in particular, IPv4.
-    let mut ethernet = mac;
-    ethernet.extend_from_slice(&[2, 0, 0, 0, 0, 99, 8, 0]);
-
-    for scheme in [Scheme::Ndp, Scheme::Scdp] {
-        let args = format!("--scheme {scheme} --serve {}", served.display());
-        let server = hosts.receive(&args);
-        let file = std::fs::File::open(format!("/run/netns/{}-a", hosts.name)).unwrap();
-        let frames: Vec<Vec<u8>> = requests(scheme, 400)
-            .iter()
-            .map(|packet| [&ethernet[..], packet].concat())
-            .collect();
-        let watched = std::thread::spawn(move || {
-            let kind = Some(rustix::thread::LinkNameSpaceType::Network);
-            rustix::thread::move_into_link_name_space(file.as_fd(), kind).unwrap();
-            let socket = PacketSocket::open("eth1", &SocketOptions::default()).unwrap();
-            let mut seen = (Vec::new(), Vec::new());
-            // All at once, and again when the first answer has been given up.
-            for half in frames.chunks(200) {
-                for frame in half {
-                    socket.send_batch([frame.as_slice()]).unwrap();
-                }
-                let (payloads, others) = watch(&socket, LONGER_THAN_A_FLOW);
-                seen.0.extend(payloads);
-                seen.1.extend(others);
+    /// Counts a packet if it goes from the server to the forged address; returns its type.
+    fn note(&mut self, packet: &[u8]) -> Option<PacketType> {
+        let ip = Ipv4Header::parse(packet).ok()?;
+        if (ip.header.src, ip.header.dst) != (SERVER, FORGED) {
+            return None;
+        }
+        let packet = EbbHeader::parse(ip.payload, false).unwrap();
+        match (packet.header.packet_type, packet.payload) {
+            (PacketType::Data | PacketType::Symbol, Some(payload)) => {
+                self.payloads.push(payload.len());
             }
-            seen
-        });
-        let (payloads, others) = watched.join().unwrap();
-        // The owner of the address comes: what it asks for first is refused, and then it is known.
-        let address = |what: &str| ip(&format!("-n {}-a address {what}/32 dev eth1", hosts.name));
-        let change = |from: &str, to: &str| {
-            // An agent takes the first one.
-            address(&format!("add {to}"));
-            address(&format!("del {from}"));
-            address(&format!("add {from}"));
-        };
-        change("10.0.0.2", "10.0.0.99");
-        let fetch = || {
-            let args = format!("fetch large.bin --scheme {scheme} --from {SERVER}:7000 -o -");
-            hosts.agent("a", &args).output().unwrap()
-        };
-        let (first, second) = (fetch(), fetch());
-        let why = String::from_utf8_lossy(&first.stderr);
-        assert!(why.contains("was not answered; try again"), "{why}");
-        let why = String::from_utf8_lossy(&second.stderr);
-        assert!(second.stdout == content, "{why}");
-        address("del 10.0.0.2");
-        change("10.0.0.99", "10.0.0.2");
-        address("del 10.0.0.99");
-        drop(server);
-        // No more than the window of the object; refusals have less than 100 bytes and come one at a
-        // time, each until it is given up.
-        let (whole, refusals): (Vec<usize>, Vec<usize>) =
-            payloads.iter().partition(|&&bytes| bytes > 100);
-        assert_eq!(whole.len(), INITIAL_WINDOW, "{scheme} {payloads:?}");
-        assert!((1..=5).contains(&refusals.len()), "{scheme} {payloads:?}");
-        // One confirmation per request, and headers.
-        assert!(others.iter().all(|&bytes| bytes == HEADER_PACKET_BYTES));
-        let headers = others.len() - 400;
-        let most = HEADERS * (1 + refusals.len());
-        assert!((HEADERS..=most).contains(&headers), "{scheme} {headers}");
+            _ => self.others.push(Ipv4Header::BYTES + ip.payload.len()),
+        }
+        Some(packet.header.packet_type)
     }
 }
 
-ebb_test_needs::tests! {
+fn forged_requests_over_ndp_earn_a_window_and_headers() {
+    forged_requests_earn_a_window_and_headers(Scheme::Ndp);
+}
+
+fn forged_requests_over_scdp_earn_a_window_and_headers() {
+    forged_requests_earn_a_window_and_headers(Scheme::Scdp);
+}
+
+fn forged_requests_earn_a_window_and_headers(scheme: Scheme) {
+    let hosts = Hosts::pair();
+    let served = hosts.dir.make_dir("served");
+    let content = write_random(&served.join("large.bin"), 1_000_000);
+    // To the server, from nobody in particular, IPv4.
+    let mut ethernet = mac(hosts.space("b"));
+    ethernet.extend_from_slice(&[2, 0, 0, 0, 0, 99, 8, 0]);
+    let server = hosts.receive(&format!("--scheme {scheme} --serve {}", served.display()));
+    let frames: Vec<Vec<u8>> = requests(scheme, 400)
+        .iter()
+        .map(|packet| [&ethernet[..], packet].concat())
+        .collect();
+    let watched = hosts.space("a").thread(move || {
+        let socket = PacketSocket::open("eth1", &SocketOptions::default()).unwrap();
+        let mut seen = Seen::default();
+        // All at once, and again when the first answer has been given up.
+        for half in frames.chunks(200) {
+            for frame in half {
+                socket.send_batch([frame.as_slice()]).unwrap();
+            }
+            seen.watch(&socket);
+        }
+        seen
+    });
+    let Seen { payloads, others } = watched.join().unwrap();
+    // The owner of the address comes: what it asks for first is refused, and then it is known.
+    let address = |what: &str| hosts.space("a").ip(&format!("address {what}/32 dev eth1"));
+    // An agent takes the first address; the other one is the gateway of the server.
+    address("add 10.0.0.99");
+    address("del 10.0.0.2");
+    address("add 10.0.0.2");
+    let fetch = || {
+        let args = format!("fetch large.bin --scheme {scheme} --from {SERVER}:7000 -o -");
+        hosts.agent("a", &args).output().unwrap()
+    };
+    let (first, second) = (fetch(), fetch());
+    let why = stderr(&first);
+    assert!(why.contains("was not answered; try again"), "{why}");
+    assert!(second.stdout == content, "{}", stderr(&second));
+    drop(server);
+    // No more than the window of the object; refusals have less than 100 bytes and come one at a time, each until it is
+    // given up.
+    let (whole, refusals): (Vec<usize>, Vec<usize>) =
+        payloads.iter().partition(|&&bytes| bytes > 100);
+    assert_eq!(whole.len(), INITIAL_WINDOW, "{scheme} {payloads:?}");
+    assert!((1..=5).contains(&refusals.len()), "{scheme} {payloads:?}");
+    // One confirmation per request, and headers.
+    assert!(others.iter().all(|&bytes| bytes == HEADER_PACKET_BYTES));
+    let headers = others.len() - 400;
+    let most = HEADERS * (1 + refusals.len());
+    assert!((HEADERS..=most).contains(&headers), "{scheme} {headers}");
+}
+
+/// The MAC address of a host.
+fn mac(space: &Namespace) -> Vec<u8> {
+    let link = space.ip("-o link show eth1");
+    let mac = link.split("link/ether ").nth(1).unwrap();
+    let bytes = mac[..17].split(':');
+    bytes
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect()
+}
+
+ebb_testkit::tests! {
     Need::Root => [
-        forged_requests_earn_a_window_and_headers,
+        forged_requests_over_ndp_earn_a_window_and_headers,
+        forged_requests_over_scdp_earn_a_window_and_headers,
     ],
 }

@@ -1,35 +1,11 @@
 //! A load from host to host is counted packet by packet. Needs root.
 
-mod common;
-#[allow(dead_code)] // a receiver of transfers is none of ours
-mod hosts;
+use std::io::{BufRead, Read};
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Output, Stdio};
-
-use ebb_test_needs::Need;
+use ebb_testkit::{Need, Process};
 use serde_json::Value;
 
-use common::AGENT;
-use hosts::Hosts;
-
-fn command(hosts: &Hosts, side: &str, args: &str) -> Command {
-    let mut command = Command::new("ip");
-    command.args(["netns", "exec", &format!("{}-{side}", hosts.name), AGENT]);
-    command.args(args.split_whitespace());
-    command.args(["--interface", "eth1"]);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn lines(output: &Output) -> Vec<Value> {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text} {error}");
-    text.lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect()
-}
+use crate::hosts::{Hosts, lines, parse, stderr};
 
 /// What one end says it has sent, or received.
 fn told<'a>(lines: &'a [Value], direction: &str) -> &'a Value {
@@ -40,7 +16,7 @@ fn told<'a>(lines: &'a [Value], direction: &str) -> &'a Value {
 }
 
 fn every_packet_of_both_directions_is_counted() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     // Patience for a machine that does other things meanwhile: all packets leave.
     // Both listen before either sends.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
@@ -48,8 +24,8 @@ fn every_packet_of_both_directions_is_counted() {
     let common = format!(
         "--rate-bps 20M --packet-bytes 986 --seconds 0.5 --patience-us 60000000 --start-at-ns {start_ns}"
     );
-    let a = command(&hosts, "a", &format!("load 10.0.0.3 {common}"));
-    let b = command(&hosts, "b", &format!("load 10.0.0.2 {common}"));
+    let a = hosts.client("a", &format!("load 10.0.0.3 {common}"));
+    let b = hosts.client("b", &format!("load 10.0.0.2 {common}"));
     let [a, b] = [a, b].map(|mut command| command.spawn().unwrap());
     let ends = [a, b].map(|child| lines(&child.wait_with_output().unwrap()));
     for (one, other) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
@@ -73,19 +49,15 @@ fn every_packet_of_both_directions_is_counted() {
         assert!(received["delay"]["max_ns"].as_u64().unwrap() > 0);
     }
     // The rule that kept the kernel from answering is gone.
-    let rules = Command::new("ip")
-        .args(["-n", &format!("{}-a", hosts.name), "rule", "show"])
-        .output()
-        .unwrap();
-    let rules = String::from_utf8_lossy(&rules.stdout).into_owned();
+    let rules = hosts.space("a").ip("rule show");
     assert!(!rules.contains("udp"), "{rules}");
 }
 
 /// Packets by hand, as other programs can make them: bash sends each as one UDP datagram.
 fn what_is_lost_late_or_comes_twice_is_told() {
-    let hosts = Hosts::new();
-    let mut sink = command(&hosts, "b", "sink --count 1").spawn().unwrap();
-    let mut out = BufReader::new(sink.stdout.take().unwrap());
+    let hosts = Hosts::pair();
+    let mut sink = Process::start(&mut hosts.client("b", "sink --count 1"));
+    let mut out = sink.stdout();
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert!(line.contains("ready"), "{line}");
@@ -103,17 +75,12 @@ fn what_is_lost_late_or_comes_twice_is_told() {
     };
     let data = [0, 1, 4, 2, 2, 0, 6].map(|number| datagram(0, number));
     let script = data.concat() + "printf garbage > /dev/udp/10.0.0.3/7010;" + &datagram(1, 9);
-    let netns = format!("{}-a", hosts.name);
-    let mut bash = Command::new("ip");
-    bash.args(["netns", "exec", &netns, "bash", "-c", &script]);
-    assert!(bash.status().unwrap().success());
+    let mut bash = hosts.space("a").command("bash");
+    assert!(bash.args(["-c", &script]).status().unwrap().success());
     let mut text = String::new();
     out.read_to_string(&mut text).unwrap();
-    assert!(sink.wait().unwrap().success());
-    let lines: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    assert!(sink.wait().success());
+    let lines = parse(&text);
     let received = told(&lines, "received");
     for (key, count) in [
         ("sent", 9),
@@ -129,16 +96,17 @@ fn what_is_lost_late_or_comes_twice_is_told() {
 }
 
 fn a_packet_that_does_not_fit_is_refused_before_anything_is_sent() {
-    let hosts = Hosts::new();
-    let output = command(&hosts, "a", "load 10.0.0.3 --packet-bytes 1501")
+    let hosts = Hosts::pair();
+    let output = hosts
+        .client("a", "load 10.0.0.3 --packet-bytes 1501")
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let error = String::from_utf8_lossy(&output.stderr);
+    let error = stderr(&output);
     assert!(error.contains("1501") && error.contains("1500"), "{error}");
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         every_packet_of_both_directions_is_counted,
         what_is_lost_late_or_comes_twice_is_told,

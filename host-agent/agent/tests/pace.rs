@@ -1,19 +1,19 @@
 //! `ebb-agent pace` between a host and a network. Needs root.
 //!
 //! ```text
-//!  {name}-h           {name}-p                  {name}-m             {name}-n
+//!  host               pace                      marker               net
 //!  10.0.0.1 eth1 ──── in ebb-agent pace out ──── left marker right ──── eth1 10.0.0.2
 //! ```
 //!
-//! The marker is a thread of the test: it forwards, sets CE where the test wants it, checks that what comes
-//! out of the bump in the wire is as it should be on a wire, and notes when the kernel got it.
+//! The marker is a thread of the test: it forwards, sets CE where the test wants it, checks that what comes out of the
+//! bump in the wire is as it should be on a wire, and notes when the kernel got it.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,14 +22,15 @@ use ebb_packet_io::{
     Audience, MAX_OFFLOADED_FRAME_BYTES, Offload, OutgoingFrame, PacketSocket, PollFd,
     ReceiveBuffers, SocketOptions, wait,
 };
-use ebb_test_needs::Need;
+use ebb_testkit::{Folder, Namespace, Need, PATIENCE, Signal};
 use ebb_wire::checksum::internet_checksum;
 use ebb_wire::{
     Ecn, EthernetHeader, Ipv4Header, MacAddress, Protocol, TcpFlags, TcpHeader, TcpOptions,
 };
 use serde_json::Value;
 
-const AGENT: &str = env!("CARGO_BIN_EXE_ebb-agent");
+use crate::hosts::{AGENT, Running};
+
 /// The flow that the marker marks, and one that it does not.
 const MARKED: u16 = 5001;
 const UNMARKED: u16 = 5002;
@@ -38,154 +39,77 @@ const BURST_BYTES: usize = 14_480;
 /// A burst of ten frames every 5 ms is 24 Mbit/s, and a frame every 0.5 ms.
 const BURST_EVERY: Duration = Duration::from_millis(5);
 
-fn ip(args: &str) {
-    let status = Command::new("ip").args(args.split_whitespace()).status();
-    assert!(status.unwrap().success(), "ip {args}");
-}
-
+/// The namespaces of the picture.
 struct Network {
-    name: String,
+    host: Namespace,
+    pace: Namespace,
+    marker: Namespace,
+    net: Namespace,
 }
 
 impl Network {
     fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let network = Network {
-            name: format!("packetio-{}-{count}", std::process::id()),
-        };
-        let n = &network.name;
-        for part in ["h", "p", "m", "n"] {
-            ip(&format!("netns add {n}-{part}"));
-            let quiet = "net.ipv6.conf.default.disable_ipv6=1";
-            network.run(part, &format!("sysctl -qw {quiet} net.ipv4.tcp_ecn=1"));
+        let [host, pace, marker, net] = ["host", "pace", "marker", "net"].map(Namespace::new);
+        for space in [&host, &net] {
+            space.run("sysctl -qw net.ipv4.tcp_ecn=1");
         }
-        for (a, a_name, b, b_name) in [
-            ("h", "eth1", "p", "in"),
-            ("p", "out", "m", "left"),
-            ("m", "right", "n", "eth1"),
-        ] {
-            let peer = format!("peer name {b_name} netns {n}-{b}");
-            ip(&format!(
-                "-n {n}-{a} link add name {a_name} type veth {peer}"
-            ));
-            ip(&format!("-n {n}-{a} link set dev {a_name} up"));
-            ip(&format!("-n {n}-{b} link set dev {b_name} up"));
+        host.add_pair("eth1", &pace, "in");
+        pace.add_pair("out", &marker, "left");
+        marker.add_pair("right", &net, "eth1");
+        host.ip("address add 10.0.0.1/24 dev eth1");
+        net.ip("address add 10.0.0.2/24 dev eth1");
+        Self {
+            host,
+            pace,
+            marker,
+            net,
         }
-        ip(&format!("-n {n}-h address add 10.0.0.1/24 dev eth1"));
-        ip(&format!("-n {n}-n address add 10.0.0.2/24 dev eth1"));
-        network
     }
 
-    fn run(&self, part: &str, command: &str) {
-        let status = self.command(part).args(command.split_whitespace()).status();
-        assert!(status.unwrap().success(), "{command}");
-    }
-
-    fn command(&self, part: &str) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("{}-{part}", self.name)]);
-        command
-    }
-
-    /// Runs on a thread in that namespace.
-    fn thread<T: Send + 'static>(
-        &self,
-        part: &str,
-        run: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        let file = std::fs::File::open(format!("/run/netns/{}-{part}", self.name)).unwrap();
-        std::thread::spawn(move || {
-            let kind = Some(rustix::thread::LinkNameSpaceType::Network);
-            rustix::thread::move_into_link_name_space(file.as_fd(), kind).unwrap();
-            run()
-        })
-    }
-
-    fn socket(&self, part: &str, interface: &'static str) -> PacketSocket {
-        let options = SocketOptions {
-            audience: Audience::Everyone,
-            timestamps: true,
-            offloads: true,
-            ..SocketOptions::default()
-        };
-        let open = move || PacketSocket::open(interface, &options).unwrap();
-        self.thread(part, open).join().unwrap()
-    }
-
-    /// Starts `ebb-agent pace`, with parameters under which a flow is associated with its first
-    /// ECN-Echo for as long as the test needs, and the rate has a memory of several bursts. In real
-    /// time, so that what else the machine does is not what is tested.
+    /// Starts `ebb-agent pace`, with parameters under which a flow is associated with its first ECN-Echo for as long as
+    /// the test needs, and the rate has a memory of several bursts. In real time, so that what else the machine does is
+    /// not what is tested.
     fn pace(&self) -> Pace {
-        let params = std::env::temp_dir().join(format!("{}.json", self.name));
-        let text = r#"{"engine": {"realtime_priority": 50}, "pacer": {"association_probability": 1,
-            "association_timeout_ns": 20000000000, "update_period_ns": 1000000, "eta": 0.05, "beta_hz": 4}}"#;
-        std::fs::write(&params, text).unwrap();
-        let mut command = self.command("p");
-        command.args([
-            AGENT,
-            "pace",
-            "--inside",
-            "in",
-            "--outside",
-            "out",
-            "--json",
-        ]);
-        command.arg("--params").arg(&params).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        let mut pace = Pace { child, lines };
-        assert_eq!(pace.line()["event"], "ready");
-        std::fs::remove_file(&params).unwrap();
-        pace
+        let folder = Folder::new("pace");
+        let params = folder.write(
+            "params.json",
+            r#"{"engine": {"realtime_priority": 50}, "pacer": {"association_probability": 1,
+            "association_timeout_ns": 20000000000, "update_period_ns": 1000000, "eta": 0.05, "beta_hz": 4}}"#,
+        );
+        let mut command = self.pace.command(AGENT);
+        command.args("pace --inside in --outside out --json --params".split(' '));
+        command
+            .arg(params)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Pace(Running::ready(command, 1))
     }
 }
 
-impl Drop for Network {
-    fn drop(&mut self) {
-        for part in ["h", "p", "m", "n"] {
-            let _ = Command::new("ip")
-                .args(["netns", "delete", &format!("{}-{part}", self.name)])
-                .status();
-        }
-    }
+fn socket(space: &Namespace, interface: &'static str) -> PacketSocket {
+    let options = SocketOptions {
+        audience: Audience::Everyone,
+        timestamps: true,
+        offloads: true,
+        ..SocketOptions::default()
+    };
+    let open = move || PacketSocket::open(interface, &options).unwrap();
+    space.thread(open).join().unwrap()
 }
 
-struct Pace {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-}
+struct Pace(Running);
 
 impl Pace {
-    fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.lines.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap()
-    }
-
-    fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        let status = Command::new("kill").args([signal, &pid]).status();
-        assert!(status.unwrap().success());
-    }
-
     fn report(&mut self) -> Value {
-        self.signal("-USR1");
-        self.line()
+        self.0.signal(Signal::USR1);
+        self.0.line()
     }
 
     fn end(mut self) -> Value {
-        self.signal("-TERM");
-        let report = self.line();
-        assert!(self.child.wait().unwrap().success());
+        self.0.signal(Signal::TERM);
+        let report = self.0.line();
+        assert!(self.0.end());
         report
-    }
-}
-
-impl Drop for Pace {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -208,8 +132,8 @@ struct Marker {
 
 impl Marker {
     fn start(network: &Network) -> Self {
-        let left = network.socket("m", "left");
-        let right = network.socket("m", "right");
+        let left = socket(&network.marker, "left");
+        let right = socket(&network.marker, "right");
         let marker = Marker {
             seen: Arc::default(),
             mark: Arc::default(),
@@ -295,7 +219,7 @@ fn pattern(len: usize) -> Vec<u8> {
 /// Receives on a port until the peer closes.
 fn receiver(network: &Network, port: u16) -> JoinHandle<Vec<u8>> {
     let listen = move || TcpListener::bind(("10.0.0.2", port)).unwrap();
-    let listener = network.thread("n", listen).join().unwrap();
+    let listener = network.net.thread(listen).join().unwrap();
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut bytes = Vec::new();
@@ -351,7 +275,7 @@ fn a_kernel_flow_is_paced_after_an_echo_and_others_are_not() {
     let marker = Marker::start(&network);
     let receivers = [receiver(&network, MARKED), receiver(&network, UNMARKED)];
     let connect = || [MARKED, UNMARKED].map(|port| TcpStream::connect(("10.0.0.2", port)).unwrap());
-    let [mut marked, mut unmarked] = network.thread("h", connect).join().unwrap();
+    let [mut marked, mut unmarked] = network.host.thread(connect).join().unwrap();
 
     // Before the mark, both leave as they come.
     burst(&mut marked, BURSTS);
@@ -391,15 +315,14 @@ fn what_is_not_tcp_passes_in_both_directions() {
     let network = Network::new();
     let pace = network.pace();
     let marker = Marker::start(&network);
-    let bind = |part, address| {
+    let bind = |space: &Namespace, address| {
         let bind = move || UdpSocket::bind((address, 6000)).unwrap();
-        network.thread(part, bind).join().unwrap()
+        space.thread(bind).join().unwrap()
     };
-    let (host, peer) = (bind("h", "10.0.0.1"), bind("n", "10.0.0.2"));
+    let host = bind(&network.host, "10.0.0.1");
+    let peer = bind(&network.net, "10.0.0.2");
     for socket in [&host, &peer] {
-        socket
-            .set_read_timeout(Some(Duration::from_secs(5)))
-            .unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
     }
     let mut buffer = [0; 2000];
     for len in [0, 1, 1000, 1472] {
@@ -456,13 +379,16 @@ fn segment(leaves: bool, flags: TcpFlags, seq: u32, payload: &[u8]) -> Vec<u8> {
 fn the_end_lets_out_what_waits_in_order() {
     let network = Network::new();
     let pace = network.pace();
-    let (host, net) = (network.socket("h", "eth1"), network.socket("m", "left"));
+    let (host, net) = (
+        socket(&network.host, "eth1"),
+        socket(&network.marker, "left"),
+    );
     let echo = segment(false, TcpFlags::ACK | TcpFlags::ECE, 1, &[]);
     net.send_batch([echo.as_slice()]).unwrap();
     let mut buffers = ReceiveBuffers::new(64, MAX_OFFLOADED_FRAME_BYTES);
     let receive = |socket: &PacketSocket, buffers: &mut ReceiveBuffers, count: usize| {
         let mut frames: Vec<(u64, Vec<u8>)> = Vec::new();
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + PATIENCE;
         while frames.len() < count && Instant::now() < end {
             let mut polled = [PollFd::readable(socket.as_fd())];
             wait(&mut polled, Some(Duration::from_millis(100))).unwrap();
@@ -505,7 +431,7 @@ fn an_interface_that_does_not_exist_is_named() {
     assert_eq!(error.lines().count(), 1);
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         a_kernel_flow_is_paced_after_an_echo_and_others_are_not,
         what_is_not_tcp_passes_in_both_directions,

@@ -1,16 +1,11 @@
 //! What a sender is told is what became of its object, and what a peer names harms nobody. Among
 //! three hosts; needs root.
 
-#[allow(dead_code)] // of these helpers, some are for the other tests
-mod bridge;
-mod common;
-
-use std::path::Path;
 use std::time::Duration;
 
-use bridge::{Hosts, Running, names, stderr};
-use common::record;
-use ebb_test_needs::Need;
+use ebb_testkit::Need;
+
+use crate::hosts::{Hosts, Running, names, record, stderr};
 
 const SCHEMES: [&str; 6] = ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"];
 
@@ -20,9 +15,9 @@ fn generate(hosts: &Hosts, options: &str, to: &str) -> std::process::Output {
 }
 
 fn a_sender_hears_that_its_object_was_not_stored() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::on_bridge(3);
     for scheme in SCHEMES {
-        let dir = hosts.make_dir(scheme);
+        let dir = hosts.dir.make_dir(scheme);
         std::fs::write(dir.join("taken"), "precious").unwrap();
         std::os::unix::fs::symlink("elsewhere", dir.join("link")).unwrap();
         let args = format!("recv --scheme {scheme} --dir {}", dir.display());
@@ -52,8 +47,8 @@ fn a_sender_hears_that_its_object_was_not_stored() {
 }
 
 fn with_overwrite_files_are_replaced() {
-    let hosts = Hosts::new();
-    let dir = hosts.make_dir("received");
+    let hosts = Hosts::on_bridge(3);
+    let dir = hosts.dir.make_dir("received");
     std::fs::write(dir.join("taken"), "old").unwrap();
     let outside = hosts.dir.join("outside");
     std::fs::write(&outside, "precious").unwrap();
@@ -70,8 +65,8 @@ fn with_overwrite_files_are_replaced() {
 }
 
 fn a_group_hears_of_the_one_that_could_not_store() {
-    let hosts = Hosts::new();
-    let dirs = ["b", "c"].map(|side| hosts.make_dir(side));
+    let hosts = Hosts::on_bridge(3);
+    let dirs = ["b", "c"].map(|side| hosts.dir.make_dir(side));
     std::fs::write(dirs[1].join("object"), "precious").unwrap();
     let mut receivers = ["b", "c"].map(|side| {
         let dir = hosts.dir.join(side);
@@ -99,18 +94,23 @@ fn a_group_hears_of_the_one_that_could_not_store() {
 
 /// The reader of a pipe takes longer than any engine would wait, and then goes.
 fn a_server_hears_that_nobody_took_what_was_fetched() {
-    let hosts = Hosts::new();
-    let served = hosts.make_dir("served");
+    let hosts = Hosts::on_bridge(3);
+    let served = hosts.dir.make_dir("served");
     // More than a pipe holds, and less than what stops a flow.
     std::fs::write(served.join("object"), vec![7; 300_000]).unwrap();
-    for scheme in SCHEMES {
-        let serve = format!("recv --scheme {scheme} --serve {}", served.display());
-        let mut server = Running::ready(hosts.agent("b", &serve), 1);
-        let fetch = format!("fetch object --scheme {scheme} --from 10.0.0.3 -o -");
-        let mut fetching = hosts.agent("a", &fetch).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(500));
-        drop(fetching.stdout.take());
-        assert!(!fetching.wait().unwrap().success());
+    let fetches = (7000..).zip(SCHEMES).map(|(port, scheme)| {
+        let options = format!("--scheme {scheme}");
+        let serve = format!("recv {options} --port {port} --serve {}", served.display());
+        let server = Running::ready(hosts.agent("b", &serve), 1);
+        let fetch = format!("fetch object {options} --from 10.0.0.3:{port} -o -");
+        (scheme, server, Running::start(hosts.agent("a", &fetch)))
+    });
+    let fetches: Vec<_> = fetches.collect();
+    std::thread::sleep(Duration::from_millis(500));
+    for (scheme, mut server, fetching) in fetches {
+        let Running { mut process, lines } = fetching;
+        drop(lines);
+        assert!(!process.wait().success());
         let sent = server.line();
         assert_eq!(sent["role"], "sender", "{scheme}: {sent}");
         assert_eq!(sent["status"], "failed", "{scheme}: {sent}");
@@ -118,7 +118,7 @@ fn a_server_hears_that_nobody_took_what_was_fetched() {
 }
 
 fn text_of_a_peer_is_never_written_as_it_is() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::on_bridge(3);
     // Title of the window, lines, C1, direction of writing.
     let name = "\u{1b}]0;owned\u{7}\r\n\u{9b}2J\u{202e}x";
     let clean = |text: &[u8]| {
@@ -149,10 +149,10 @@ fn text_of_a_peer_is_never_written_as_it_is() {
         "{}",
         stderr(&output)
     );
-    assert!(!Path::new(&hosts.dir).join("none").exists());
+    assert!(!hosts.dir.join("none").exists());
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         a_sender_hears_that_its_object_was_not_stored,
         with_overwrite_files_are_replaced,

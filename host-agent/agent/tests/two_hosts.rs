@@ -1,21 +1,17 @@
 //! What the commands do, between two hosts. Needs root.
 
-mod common;
-mod hosts;
+use std::os::fd::AsRawFd;
 
-use std::time::{Duration, Instant};
+use ebb_testkit::{Need, Signal, wait_until};
 
-use common::{AGENT, ip, record, write_random};
-use ebb_test_needs::Need;
-use hosts::Hosts;
-use std::process::Command;
+use crate::hosts::{Hosts, Running, names, record, stderr, wait_for_bytes, write_random};
 
 fn a_file_arrives_over_every_scheme() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let file = hosts.dir.join("file.bin");
     let content = write_random(&file, 1_000_000);
     for scheme in ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"] {
-        let dir = hosts.dir.join("received");
+        let dir = hosts.dir.make_dir("received");
         let receiving = hosts.receive(&format!(
             "--scheme {scheme} --count 1 --dir {}",
             dir.display()
@@ -24,11 +20,11 @@ fn a_file_arrives_over_every_scheme() {
         let sent = record(&output);
         assert!(output.status.success(), "{scheme}: {sent}");
         assert_eq!(sent["status"], "finished");
-        let (records, good) = receiving.end();
+        let (records, good) = receiving.records();
         assert!(good, "{scheme}: {records:?}");
         assert_eq!(records[0]["sha256_ok"], true);
         assert_eq!(records[0]["object_bytes"], 1_000_000);
-        assert_eq!(hosts.received(), ["file.bin"]);
+        assert_eq!(names(&dir), ["file.bin"]);
         assert!(
             std::fs::read(dir.join("file.bin")).unwrap() == content,
             "{scheme}"
@@ -41,7 +37,7 @@ fn a_file_arrives_over_every_scheme() {
 
 /// The frames go to the group's MAC address, and the pulls come back by unicast.
 fn an_object_arrives_at_a_group() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let receiving = hosts.receive("--scheme scdp --count 1");
     let args = "send --group 239.0.0.1 --scheme scdp --generate 1000000 10.0.0.3:7000";
     let output = hosts.agent("a", args).output().unwrap();
@@ -50,36 +46,29 @@ fn an_object_arrives_at_a_group() {
     assert_eq!(sent["peer"], "239.0.0.1:7000");
     assert_eq!(sent["receivers"], 1);
     assert_eq!(sent["receivers_finished"], 1);
-    let (records, good) = receiving.end();
+    let (records, good) = receiving.records();
     assert!(good, "{records:?}");
     assert_eq!(records[0]["sha256_ok"], true);
     let args = "send --group 239.0.0.1 --scheme ndp --generate 1 10.0.0.3:7000";
     let output = hosts.agent("a", args).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&output.stderr);
+    let text = stderr(&output);
     assert!(text.contains("no one-to-many flows"), "{text}");
 }
 
 fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     for scheme in ["ndp", "scdp"] {
-        let dir = hosts.dir.join("received");
+        let dir = hosts.dir.make_dir("received");
         let receiving = hosts.receive(&format!("--scheme {scheme} --dir {}", dir.display()));
-        let sender = hosts
-            .agent(
-                "a",
-                &format!("send --scheme {scheme} --generate 20000000 10.0.0.3:7000"),
-            )
-            .spawn()
-            .unwrap();
-        hosts.wait_for_bytes();
-        receiving.signal(libc::SIGTERM);
-        let (records, _) = receiving.end();
+        let sender = hosts.start_send(&format!("--scheme {scheme} --generate 20000000"));
+        wait_for_bytes(&dir);
+        receiving.signal(Signal::TERM);
+        let (records, _) = receiving.records();
         assert_eq!(records[0]["status"], "failed");
-        assert!(hosts.received().is_empty(), "{:?}", hosts.received());
-        let output = sender.wait_with_output().unwrap();
-        let sent = record(&output);
-        assert_eq!(output.status.code(), Some(1));
+        assert!(names(&dir).is_empty(), "{:?}", names(&dir));
+        let (code, sent, _) = sender.outcome();
+        assert_eq!(code, Some(1));
         assert!(
             sent["reason"].as_str().unwrap().contains("aborted"),
             "{sent}"
@@ -88,85 +77,68 @@ fn a_stopped_receiver_fails_the_sender_and_leaves_no_file() {
 }
 
 fn a_file_that_shrinks_while_it_is_sent_fails_the_flow() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let file = hosts.dir.join("file.bin");
-    let dir = hosts.dir.join("received");
+    let dir = hosts.dir.make_dir("received");
     for scheme in ["ndp", "scdp", "dctcp"] {
         write_random(&file, 4_000_000);
         let receiving = hosts.receive(&format!(
             "--scheme {scheme} --count 1 --dir {}",
             dir.display()
         ));
-        let args = format!("send --scheme {scheme} {} 10.0.0.3:7000", file.display());
-        let sender = hosts.agent("a", &args).spawn().unwrap();
-        hosts.wait_for_bytes();
+        let sender = hosts.start_send(&format!("--scheme {scheme} {}", file.display()));
+        wait_for_bytes(&dir);
         let open = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
         open.set_len(1000).unwrap();
-        let output = sender.wait_with_output().unwrap();
-        let reason = record(&output)["reason"].to_string();
+        let (_, sent, _) = sender.outcome();
+        let reason = sent["reason"].to_string();
         assert!(
             reason.contains("cannot read the object"),
             "{scheme}: {reason}"
         );
-        let (records, good) = receiving.end();
+        let (records, good) = receiving.records();
         assert!(!good, "{scheme}: {records:?}");
         assert_eq!(records[0]["status"], "failed", "{scheme}: {records:?}");
-        assert!(hosts.received().is_empty());
+        assert!(names(&dir).is_empty());
     }
 }
 
 fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
-    let hosts = Hosts::new();
-    let dir = hosts.dir.join("received");
+    let hosts = Hosts::pair();
+    let dir = hosts.dir.make_dir("received");
     let args = format!("--scheme ndp --dir {}", dir.display());
-    let mut receiving = hosts.receive(&args);
-    let sender = hosts
-        .agent("a", "send --scheme ndp --generate 20000000 10.0.0.3:7000")
-        .spawn()
-        .unwrap();
-    hosts.wait_for_bytes();
-    receiving.child.kill().unwrap();
-    receiving.child.wait().unwrap();
-    let output = sender.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(record(&output)["status"], "failed");
-    let left = hosts.received();
+    let receiving = hosts.receive(&args);
+    let sender = hosts.start_send("--scheme ndp --generate 20000000");
+    wait_for_bytes(&dir);
+    drop(receiving);
+    let (code, sent, _) = sender.outcome();
+    assert_eq!(code, Some(1));
+    assert_eq!(sent["status"], "failed");
+    let left = names(&dir);
     assert!(
         left.len() == 1 && left[0].starts_with(".ebb-") && left[0].ends_with(".part"),
         "{left:?}"
     );
     let next = hosts.receive(&args);
-    assert!(hosts.received().is_empty(), "{:?}", hosts.received());
+    assert!(names(&dir).is_empty(), "{:?}", names(&dir));
     drop(next);
 }
 
 fn the_rule_of_a_killed_agent_goes_with_the_next_one_and_no_other_rule_does() {
-    let hosts = Hosts::new();
-    let n = &hosts.name;
-    let rules = |side: &str| {
-        let args = ["-n", &format!("{n}-{side}"), "rule", "show"];
-        let output = Command::new("ip").args(args).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let hosts = Hosts::pair();
+    let rules = |host| hosts.space(host).ip("rule show");
     // What somebody else has put there, at the same place.
-    ip(&format!(
-        "-n {n}-a rule add pref 50 ipproto tcp dport 61000-65000 protocol 99 blackhole"
-    ));
+    let other = "pref 50 ipproto tcp dport 61000-65000 protocol 99 blackhole";
+    hosts.space("a").ip(&format!("rule add {other}"));
     let _receiving = hosts.receive("--scheme dctcp");
     let of_receiver = rules("b");
     assert!(of_receiver.contains("ipproto tcp dport 7000 blackhole"));
     let before = rules("a");
-    let mut sender = hosts
-        .agent("a", "send --scheme dctcp --generate 40000000 10.0.0.3:7000")
-        .spawn()
-        .unwrap();
-    let patience = Instant::now() + Duration::from_secs(30);
-    while rules("a").matches("ipproto tcp").count() < 2 {
-        assert!(Instant::now() < patience, "{}", rules("a"));
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    sender.kill().unwrap();
-    sender.wait().unwrap();
+    let sender = hosts.start_send("--scheme dctcp --generate 40000000");
+    wait_until("its rule is there", || {
+        rules("a").matches("ipproto tcp").count() >= 2
+    });
+    drop(sender);
     assert_eq!(rules("a").matches("ipproto tcp").count(), 2);
     // One that hides nothing of TCP does it too; it leaves its own rule, which all share.
     let output = hosts
@@ -187,74 +159,65 @@ fn the_rule_of_a_killed_agent_goes_with_the_next_one_and_no_other_rule_does() {
 }
 
 fn a_receiver_outlives_its_link() {
-    let hosts = Hosts::new();
-    let n = &hosts.name;
-    for scheme in ["ndp", "dctcp"] {
-        let dir = hosts.dir.join("received");
-        let args = format!("--scheme {scheme} --count 2 --dir {}", dir.display());
-        let receiving = hosts.receive(&args);
-        let args = format!("send --scheme {scheme} --generate 20000000 10.0.0.3:7000");
-        let sender = hosts.agent("a", &args).spawn().unwrap();
-        hosts.wait_for_bytes();
-        ip(&format!("-n {n}-b link set eth1 down"));
-        let output = sender.wait_with_output().unwrap();
-        assert_eq!(record(&output)["status"], "failed");
-        std::thread::sleep(Duration::from_millis(1200));
-        ip(&format!("-n {n}-b link set eth1 up"));
-        ip(&format!(
-            "-n {n}-b route replace default via 10.0.0.2 dev eth1 onlink"
-        ));
-        let output = hosts.send(&format!("--scheme {scheme} --generate 1000"));
+    let hosts = Hosts::pair();
+    let flows = ["ndp", "dctcp"].map(|scheme| {
+        let dir = hosts.dir.make_dir(scheme);
+        let receive = format!("recv --scheme {scheme} --count 2 --dir {}", dir.display());
+        let receiving = Running::ready(hosts.agent("b", &receive), 1);
+        let send = format!("send --scheme {scheme} --generate 20000000 10.0.0.3");
+        let sender = Running::start(hosts.agent("a", &send));
+        wait_for_bytes(&dir);
+        (scheme, receiving, sender)
+    });
+    hosts.space("b").ip("link set eth1 down");
+    let receivers = flows.map(|(scheme, mut receiving, sender)| {
+        assert_eq!(sender.outcome().1["status"], "failed", "{scheme}");
+        assert_eq!(receiving.line()["status"], "failed", "{scheme}");
+        (scheme, receiving)
+    });
+    hosts.space("b").ip("link set eth1 up");
+    let route = "route replace default via 10.0.0.2 dev eth1 onlink";
+    hosts.space("b").ip(route);
+    for (scheme, receiving) in receivers {
+        let send = format!("send --scheme {scheme} --generate 1000 10.0.0.3");
+        let output = hosts.agent("a", &send).output().unwrap();
         assert!(output.status.success(), "{}", record(&output));
-        let (records, _) = receiving.end();
-        let ends: Vec<_> = records.iter().map(|r| r["status"].to_string()).collect();
-        assert_eq!(ends, [r#""failed""#, r#""finished""#]);
-        std::fs::remove_file(dir.join("generated-1000-0.bin")).unwrap();
+        let (records, _) = receiving.records();
+        let ends: Vec<_> = records.iter().map(|r| r["status"].as_str()).collect();
+        assert_eq!(ends, [Some("finished")]);
     }
 }
 
 fn nobody_has_to_read_the_records() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let mut receiving = hosts.receive("--scheme ndp --count 60");
     // More lines than a pipe of 16 pages holds would take long: a smaller one.
     // SAFETY: no pointers; the descriptor is open.
     let size = unsafe {
-        use std::os::fd::AsRawFd;
-        libc::fcntl(
-            receiving.lines.get_ref().as_raw_fd(),
-            libc::F_SETPIPE_SZ,
-            4096,
-        )
+        let pipe = receiving.lines.get_ref().as_raw_fd();
+        libc::fcntl(pipe, libc::F_SETPIPE_SZ, 4096)
     };
     assert_eq!(size, 4096);
     for _ in 0..12 {
         let output = hosts.send("--scheme ndp --generate 100");
         assert!(output.status.success(), "{}", record(&output));
     }
-    receiving.signal(libc::SIGINT);
-    let patience = Instant::now() + Duration::from_secs(10);
-    while receiving.child.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < patience, "it does not end");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    receiving.signal(Signal::INT);
+    receiving.process.wait();
 }
 
 fn a_sender_without_receiver_gives_up() {
-    let hosts = Hosts::new();
-    for scheme in ["ndp", "scdp"] {
-        let output = hosts.send(&format!("--scheme {scheme} --generate 1000"));
-        assert_eq!(output.status.code(), Some(1));
-        assert!(
-            record(&output)["reason"]
-                .as_str()
-                .unwrap()
-                .contains("silent")
-        );
+    let hosts = Hosts::pair();
+    let start = |scheme| hosts.start_send(&format!("--scheme {scheme} --generate 1000"));
+    for sender in ["ndp", "scdp"].map(start) {
+        let (code, sent, _) = sender.outcome();
+        assert_eq!(code, Some(1));
+        assert!(sent["reason"].as_str().unwrap().contains("silent"));
     }
 }
 
 fn what_cannot_work_is_said_in_one_line() {
-    let hosts = Hosts::new();
+    let hosts = Hosts::pair();
     let mut outputs = Vec::new();
     let first = hosts.receive("--scheme ndp");
     let second = hosts
@@ -268,22 +231,18 @@ fn what_cannot_work_is_said_in_one_line() {
     outputs.push((command.output().unwrap(), "not a single path component"));
     let missing = hosts.send("--scheme ndp /nowhere/x");
     outputs.push((missing, "cannot open /nowhere/x"));
-    let mut command = Command::new("ip");
-    let netns = format!("{}-a", hosts.name);
-    command.args([
-        "netns", "exec", &netns, AGENT, "recv", "--port", "7", "--scheme", "ndp",
-    ]);
-    command.args(["--interface", "h9-eth9"]);
-    outputs.push((command.output().unwrap(), "there is no interface `h9-eth9`"));
+    let args = "recv --port 7 --scheme ndp --interface h9-eth9";
+    let nowhere = hosts.client("a", args).output().unwrap();
+    outputs.push((nowhere, "there is no interface `h9-eth9`"));
     for (output, expected) in outputs {
-        let text = String::from_utf8_lossy(&output.stderr);
+        let text = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(text.contains(expected), "`{text}` lacks `{expected}`");
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         a_file_arrives_over_every_scheme,
         an_object_arrives_at_a_group,

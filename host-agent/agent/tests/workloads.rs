@@ -1,133 +1,62 @@
 //! `ebb-agent bench` in network namespaces: one per host, and one with the bridge that joins them.
 //! Needs root.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-use common::{AGENT, ip, sandbox};
-use ebb_test_needs::Need;
+use ebb_testkit::{Need, wait_until};
 use serde_json::Value;
 
-const HOSTS: usize = 4;
+use crate::hosts::{Hosts, Running, lines, stderr};
 
-/// h1..h4 with 10.0.0.2.., two in a rack; gone when dropped.
-struct Hosts {
-    name: String,
-    dir: PathBuf,
+/// The hosts of the workloads' list, h1 and so on, by their names in [`Hosts`].
+const HOSTS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Hosts with a list of themselves, two in a rack.
+fn hosts() -> Hosts {
+    let hosts = Hosts::on_bridge(HOSTS.len());
+    let mut list = String::new();
+    for index in 1..=HOSTS.len() {
+        writeln!(
+            list,
+            "[[host]]\nname = 'h{index}'\naddress = '10.0.0.{}'\nrack = 'r{}'\npod = 'p'",
+            index + 1,
+            (index - 1) / 2
+        )
+        .unwrap();
+    }
+    hosts.dir.write("hosts.toml", &list);
+    hosts.set_params(r#"{"nic": {"rate_bps": 50000000}}"#);
+    hosts
 }
 
-impl Hosts {
-    fn new() -> Self {
-        let (name, dir) = sandbox("ebbw");
-        let hosts = Hosts { name, dir };
-        let n = &hosts.name;
-        ip(&format!("netns add {n}"));
-        // Without snooping, multicast goes to all ports.
-        ip(&format!("-n {n} link add br0 type bridge mcast_snooping 0"));
-        ip(&format!("-n {n} link set br0 up"));
-        let mut list = String::new();
-        for index in 1..=HOSTS {
-            let host = format!("{n}-h{index}");
-            let address = format!("10.0.0.{}", index + 1);
-            ip(&format!("netns add {host}"));
-            ip(&format!(
-                "-n {host} link add eth1 type veth peer name p{index} netns {n}"
-            ));
-            ip(&format!("-n {n} link set p{index} master br0 up"));
-            ip(&format!("-n {host} address add {address}/24 dev eth1"));
-            ip(&format!("-n {host} link set eth1 up"));
-            ip(&format!("-n {host} link set lo up"));
-            writeln!(
-                list,
-                "[[host]]\nname = 'h{index}'\naddress = '{address}'\nrack = 'r{}'\npod = 'p'",
-                (index - 1) / 2
-            )
-            .unwrap();
-        }
-        hosts.write("hosts.toml", &list);
-        hosts.write("params.json", r#"{"nic": {"rate_bps": 50000000}}"#);
-        hosts
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.dir.join(name), text).unwrap();
-    }
-
-    fn agent(&self, host: usize, args: &str) -> Child {
-        let netns = format!("{}-h{host}", self.name);
-        Command::new("ip")
-            .args(["netns", "exec", &netns, AGENT])
-            .args(args.split_whitespace())
-            .current_dir(&self.dir)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-
-    /// The transfers of a workload.
-    fn transfers(&self, workload: &str) -> Vec<Value> {
-        let listing = self.agent(1, &format!("workload {workload} --hosts hosts.toml"));
-        lines(&succeeded(listing))
-    }
-
-    /// Runs a workload on all hosts; returns what each printed.
-    fn run(&self, workload: &str, scheme: &str) -> Vec<Vec<Value>> {
-        let start_at_ns = monotonic_ns() + 1_500_000_000;
-        let running: Vec<Child> = (1..=HOSTS)
-            .map(|host| {
-                let args = format!(
-                    "bench --scheme {scheme} --params params.json --workload {workload} \
-                     --hosts hosts.toml --self h{host} --start-at-ns {start_at_ns} \
-                     --patience-ns 5000000000"
-                );
-                self.agent(host, &args)
-            })
-            .collect();
-        running
-            .into_iter()
-            .map(|child| lines(&succeeded(child)))
-            .collect()
-    }
+/// The transfers of a workload.
+fn transfers(hosts: &Hosts, workload: &str) -> Vec<Value> {
+    let args = format!("workload {workload} --hosts hosts.toml");
+    lines(&hosts.client("a", &args).output().unwrap())
 }
 
-impl Drop for Hosts {
-    fn drop(&mut self) {
-        for index in 1..=HOSTS {
-            ip(&format!("netns delete {}-h{index}", self.name));
-        }
-        ip(&format!("netns delete {}", self.name));
-        std::fs::remove_dir_all(&self.dir).unwrap();
-    }
+/// Runs a workload on all hosts; returns what each printed.
+fn run(hosts: &Hosts, workload: &str, scheme: &str) -> Vec<Vec<Value>> {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let start_at_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec + 1_500_000_000;
+    let running = (1..).zip(HOSTS).map(|(index, host)| {
+        let args = format!(
+            "bench --scheme {scheme} --params params.json --workload {workload} \
+             --hosts hosts.toml --self h{index} --start-at-ns {start_at_ns} \
+             --patience-ns 5000000000"
+        );
+        Running::start(hosts.client(host, &args))
+    });
+    let running: Vec<Running> = running.collect();
+    running.into_iter().map(succeeded).collect()
 }
 
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-fn succeeded(child: Child) -> Output {
-    let output = child.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{errors}\n{text}");
-    output
-}
-
-fn lines(output: &Output) -> Vec<Value> {
-    let text = String::from_utf8_lossy(&output.stdout);
-    let parse = |line: &str| serde_json::from_str(line).unwrap();
-    text.lines().map(parse).collect()
+/// Waits for the end; returns what it printed.
+fn succeeded(running: Running) -> Vec<Value> {
+    let (lines, good) = running.records();
+    assert!(good, "{lines:?}");
+    lines
 }
 
 fn names(value: &Value) -> Vec<&str> {
@@ -214,8 +143,8 @@ fn check(transfers: &[Value], printed: &[Vec<Value>]) {
 }
 
 fn an_incast_a_permutation_and_a_search_run_as_planned() {
-    let hosts = Hosts::new();
-    hosts.write(
+    let hosts = hosts();
+    hosts.dir.write(
         "ndp.toml",
         r#"
         [[traffic]]
@@ -246,9 +175,9 @@ fn an_incast_a_permutation_and_a_search_run_as_planned() {
         count = 6
         "#,
     );
-    let transfers = hosts.transfers("ndp.toml");
+    let transfers = transfers(&hosts, "ndp.toml");
     assert_eq!(transfers.len(), 3 + 4 * 3 + 10 * 6 + 6 * 2);
-    let printed = hosts.run("ndp.toml", "ndp");
+    let printed = run(&hosts, "ndp.toml", "ndp");
     check(&transfers, &printed);
     let jobs: u64 = printed
         .iter()
@@ -259,7 +188,7 @@ fn an_incast_a_permutation_and_a_search_run_as_planned() {
 }
 
 fn storage_is_written_in_all_three_ways_and_read_from_all_replicas() {
-    let hosts = Hosts::new();
+    let hosts = hosts();
     let traffic = |mode: &str| {
         format!(
             "[[traffic]]\nname = '{mode}'\ncount = 4\nsize = {{ type = 'fixed', bytes = 200_000 }}
@@ -272,24 +201,26 @@ fn storage_is_written_in_all_three_ways_and_read_from_all_replicas() {
         "type = 'storage-write', mode = 'reads'",
         "type = 'storage-read'",
     );
-    hosts.write("scdp.toml", &(modes.map(traffic).concat() + &reads));
-    let transfers = hosts.transfers("scdp.toml");
+    hosts
+        .dir
+        .write("scdp.toml", &(modes.map(traffic).concat() + &reads));
+    let transfers = transfers(&hosts, "scdp.toml");
     assert_eq!(transfers.len(), 4 + 12 + 12 + 4);
-    check(&transfers, &hosts.run("scdp.toml", "scdp"));
+    check(&transfers, &run(&hosts, "scdp.toml", "scdp"));
 }
 
 fn from_host_to_host_and_back() {
-    let hosts = Hosts::new();
-    hosts.write("object.bin", &"x".repeat(300_000));
+    let hosts = hosts();
+    hosts.dir.write("object.bin", "x".repeat(300_000));
     let common = "--scheme dctcp --params params.json";
-    let mut server = hosts.agent(2, &format!("recv {common} --serve ."));
+    let _server = Running::start(hosts.client("b", &format!("recv {common} --serve .")));
     wait_for_service(&hosts, common);
     for (args, direction, bytes) in [
         ("--bytes 250000 --count 3 --parallel 2", "send", 1_500_000),
         ("--fetch object.bin --count 2", "fetch", 600_000),
     ] {
-        let output = succeeded(hosts.agent(1, &format!("bench 10.0.0.3 {common} {args}")));
-        let lines = lines(&output);
+        let bench = format!("bench 10.0.0.3 {common} {args}");
+        let lines = lines(&hosts.client("a", &bench).output().unwrap());
         let result = &lines[lines.len() - 1];
         assert_eq!(result["event"], "bench", "{result}");
         assert_eq!(result["direction"], direction);
@@ -300,26 +231,24 @@ fn from_host_to_host_and_back() {
         assert!(result["cpu_cores"].as_f64().unwrap() > 0.0);
         assert_eq!(lines.len() as u64, result["objects"].as_u64().unwrap() + 1);
     }
-    server.kill().unwrap();
-    server.wait().unwrap();
 }
 
 /// A thousand objects of 10 kB at a time from two hosts to one, whose agent checks every hash.
 fn a_thousand_sessions_at_a_time() {
-    let hosts = Hosts::new();
-    hosts.write("params.json", r#"{"nic": {"rate_bps": 100000000}}"#);
+    let hosts = hosts();
+    hosts.set_params(r#"{"nic": {"rate_bps": 100000000}}"#);
     for scheme in ["ndp", "scdp", "dctcp"] {
         let common = format!("--scheme {scheme} --params params.json");
-        let server = hosts.agent(2, &format!("recv {common} --count 1001"));
+        let server = Running::start(hosts.client("b", &format!("recv {common} --count 1001")));
         wait_for_service(&hosts, &common);
         let bench = format!("bench 10.0.0.3 {common} --bytes 10000 --count 1 --parallel 500");
-        let senders = [1, 3].map(|host| hosts.agent(host, &bench));
+        let senders = ["a", "c"].map(|host| Running::start(hosts.client(host, &bench)));
         for sender in senders {
-            let lines = lines(&succeeded(sender));
+            let lines = succeeded(sender);
             let result = &lines[lines.len() - 1];
             assert_eq!(result["objects"], 500, "{scheme}: {result}");
         }
-        let received = lines(&succeeded(server));
+        let received = succeeded(server);
         let flows = received.iter().filter(|line| line["event"] == "flow");
         let right = flows.filter(|flow| flow["sha256_ok"] == true).count();
         assert_eq!(
@@ -331,22 +260,15 @@ fn a_thousand_sessions_at_a_time() {
 
 /// The server prints that it is ready, but whoever reads that must go on reading: asking is simpler.
 fn wait_for_service(hosts: &Hosts, common: &str) {
-    let patience = Instant::now() + Duration::from_secs(20);
     let args = format!("bench 10.0.0.3 {common} --bytes 1 --count 1");
-    while !hosts
-        .agent(1, &args)
-        .wait_with_output()
-        .unwrap()
-        .status
-        .success()
-    {
-        assert!(Instant::now() < patience, "nobody answers");
-    }
+    wait_until("somebody answers", || {
+        hosts.client("a", &args).output().unwrap().status.success()
+    });
 }
 
 fn what_cannot_work_is_told_before_anything_is_sent() {
-    let hosts = Hosts::new();
-    hosts.write(
+    let hosts = hosts();
+    hosts.dir.write(
         "write.toml",
         "[[traffic]]\nname = 'w'\npattern = { type = 'storage-write', placement = 'any' }
          arrivals = { type = 'once' }\nsize = { type = 'fixed', bytes = 9 }",
@@ -367,15 +289,15 @@ fn what_cannot_work_is_told_before_anything_is_sent() {
             "bench --workload write.toml --hosts hosts.toml --params params.json \
              --start-at-ns 1 {args}"
         );
-        let output = hosts.agent(1, &args).wait_with_output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
+        let output = hosts.client("a", &args).output().unwrap();
+        let errors = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(errors.contains(expected), "`{errors}` lacks `{expected}`");
         assert!(output.stdout.is_empty());
     }
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         an_incast_a_permutation_and_a_search_run_as_planned,
         storage_is_written_in_all_three_ways_and_read_from_all_replicas,

@@ -23,7 +23,7 @@ fn bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     // The same inputs in every run: to look for new ones is what the fuzzer is for.
     #![proptest_config(ProptestConfig {
-        cases: 64,
+        cases: ebb_testkit::cases(64),
         rng_seed: RngSeed::Fixed(2012),
         failure_persistence: None,
         ..ProptestConfig::default()

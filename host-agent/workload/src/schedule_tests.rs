@@ -306,7 +306,7 @@ fn any_arrivals() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(64)))]
 
     /// Whatever the parts: time never goes back, ids are unique, nobody sends to himself, and
     /// whoever waits waits for something earlier that he sees.

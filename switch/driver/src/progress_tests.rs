@@ -7,11 +7,10 @@ use proptest::prelude::*;
 
 use super::*;
 use ebb_engine::drive::{Crossing, Cut, Partition};
-use ebb_engine::{Host, LinkState, Network, NodePort};
+use ebb_engine::{Host, LinkState, Network};
 
-#[allow(unused_imports)]
-#[path = "../../engine/tests/common/mod.rs"]
-mod common;
+#[path = "../../engine/tests/switches.rs"]
+mod switches;
 
 fn at(us: u64) -> Instant {
     Instant::from_micros(us)
@@ -131,12 +130,11 @@ const FRAMES: usize = 60;
 fn ring(parts: usize, passive: bool) -> Network<Outside> {
     let mut network = Network::new();
     let rate = ebb_units::BitRate::from_mbps(1000);
-    let end = |node, port| NodePort { node, port };
     let switches: Vec<_> = (0..SWITCHES)
         .map(|i| {
-            let mut profile = common::deflecting_profile(rate, 8_000 + 1_000 * u64::from(i));
+            let mut profile = switches::deflecting_profile(rate, 8_000 + 1_000 * u64::from(i));
             profile.rx_delay_ns = 3_000;
-            let mut switch = common::switch(&format!("s{i}"), profile);
+            let mut switch = switches::switch(&format!("s{i}"), profile);
             for to in 0..SWITCHES {
                 let hops = (to + SWITCHES - i) % SWITCHES;
                 let port = match hops {
@@ -144,24 +142,28 @@ fn ring(parts: usize, passive: bool) -> Network<Outside> {
                     _ if hops <= SWITCHES / 2 => 2,
                     _ => 1,
                 };
-                common::forward(&mut switch, to, port);
+                switches::forward(&mut switch, to, port);
             }
             network.add_switch(switch)
         })
         .collect();
     for (i, switch) in switches.iter().enumerate() {
         let next = switches[(i + 1) % switches.len()];
-        network.connect(end(*switch, 2), end(next, 1)).unwrap();
+        network
+            .connect(switches::at(*switch, 2), switches::at(next, 1))
+            .unwrap();
         let frames = (0..FRAMES).map(|n| {
             let to = (i + 1 + n % (switches.len() - 1)) % switches.len();
             let time = at(5 * n as u64 + 7 * i as u64);
-            (time, common::frame(to as u8, 100 + (n * 97) % 1400))
+            (time, switches::frame(to as u8, 100 + (n * 97) % 1400))
         });
         let host = network.add_host(Outside {
             frames: frames.collect(),
             passive,
         });
-        network.connect(end(host, 0), end(*switch, 3)).unwrap();
+        network
+            .connect(switches::at(host, 0), switches::at(*switch, 3))
+            .unwrap();
     }
     let faulty = LinkState {
         loss: 0.1,
@@ -403,7 +405,10 @@ fn threads_that_are_late_change_nothing() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(ebb_testkit::cases(12))
+    })]
 
     #[test]
     fn no_schedule_changes_what_happens(

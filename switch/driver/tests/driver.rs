@@ -1,9 +1,5 @@
-//! The driver on real interfaces: any number of threads forwards the same frames; links, captures
-//! and restarts while it runs.
-//!
-//! Needs root and `ip`.
-
-mod common;
+//! Any number of threads forwards the same frames; links, captures and restarts while the driver runs. Needs root and
+//! `ip`.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,11 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::*;
 use ebb_driver::DriverOptions;
 use ebb_engine::{Direction, FrameSink, LatenessReport, LinkState, SwitchReport};
 use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, PollFd, ReceiveBuffers, wait};
-use ebb_test_needs::Need;
+use ebb_testkit::{Need, PATIENCE, wait_until};
+
+use crate::chain::*;
+use crate::switches::{at, frame};
 
 /// So many waits of 50 ms without a frame are the end. Waits, not time: a machine that stood still
 /// for a second has waited once.
@@ -44,12 +42,7 @@ fn exchange_bursts(
     };
     for _ in 0..bursts {
         for (socket, to) in sockets.iter().zip([2, 1]) {
-            let frames = vec![frame(to, BYTES); burst];
-            let mut rest = &frames[..];
-            while !rest.is_empty() {
-                let sent = socket.send_batch(rest.iter().map(Vec::as_slice));
-                rest = &rest[sent.expect("room")..];
-            }
+            send(socket, &vec![frame(to, BYTES); burst]);
         }
         thread::sleep(Duration::from_millis(2));
         count(&mut received);
@@ -83,7 +76,7 @@ fn flood(options: DriverOptions) -> ([usize; 2], Vec<SwitchReport>, u64) {
 }
 
 fn two_threads_forward_what_one_forwards() {
-    let _space = Space::enter("a");
+    let _space = Space::enter();
     // Threads that do all they have every millisecond only, five times the delay of a link, too.
     let alone = [(1, 0), (2, 0), (1, 1000), (2, 1000)];
     let every = [false, true].map(|senders| alone.map(|(n, us)| (n, us, senders)));
@@ -109,7 +102,7 @@ fn two_threads_forward_what_one_forwards() {
 /// through an interface that goes down or away meanwhile.
 fn what_is_not_sent_is_counted() {
     for (senders, vanish) in [(false, false), (true, false), (false, true), (true, true)] {
-        let space = Space::enter("d");
+        let space = Space::enter();
         let sockets = ["h1", "h2"].map(open);
         let (network, switches) = chain(200_000);
         let options = DriverOptions {
@@ -119,27 +112,23 @@ fn what_is_not_sent_is_counted() {
         let (handle, running) = start(network, options);
         let before = exchange_bursts(&sockets, 10, 20, [200, 200]);
         assert_eq!(before, [200, 200]);
-        ip(&match vanish {
-            true => format!("-n {} link del p2", space.name()),
-            false => format!("-n {} link set p2 down", space.name()),
+        space.ip(match vanish {
+            true => "link del p2",
+            false => "link set p2 down",
         });
         // From h1 only: the other one's interface is gone, too, or its carrier.
-        let frames = vec![frame(2, BYTES); 50];
-        let mut sent = 0;
-        while sent < 1000 {
-            sent += sockets[0]
-                .send_batch(frames.iter().map(Vec::as_slice))
-                .expect("room");
-        }
-        let last = |s: &mut ebb_engine::Switch| SwitchReport::of(s).ports[1].transmitted.packets;
-        let switch = switches[SWITCHES - 1];
-        let begun = Instant::now();
-        while handle.with_blocking(switch, last).expect("it runs") < 200 + sent as u64 {
-            assert!(begun.elapsed() < PATIENCE, "they do not come through");
-            thread::sleep(Duration::from_millis(5));
-        }
-        // The last one has to cross its link.
-        thread::sleep(Duration::from_millis(20));
+        const SENT: u64 = 1000;
+        send(&sockets[0], &vec![frame(2, BYTES); SENT as usize]);
+        let last = switches[SWITCHES - 1];
+        let taken = |s: &mut ebb_engine::Switch| {
+            let report = SwitchReport::of(s);
+            let dropped: u64 = report.drops.iter().map(|row| row.count.packets).sum();
+            (report.ports[1].transmitted.packets, dropped)
+        };
+        wait_until("all have come through and are counted", || {
+            let (sent, dropped) = handle.with_blocking(last, taken).expect("it runs");
+            sent >= 200 + SENT && dropped >= SENT
+        });
         handle.stop();
         let network = running.join().expect("no panic");
         let (_, last) = network.switches().last().expect("switches");
@@ -148,19 +137,19 @@ fn what_is_not_sent_is_counted() {
         let found = drops
             .iter()
             .map(|row| (row.port, row.reason.as_str(), row.count.packets));
-        let expected = [(2, "port-down", sent as u64)];
+        let expected = [(2, "port-down", SENT)];
         assert!(
             found.eq(expected),
             "senders {senders}, gone {vanish}: {drops:?}"
         );
-        assert_eq!(drops[0].count.bytes, (sent * BYTES) as u64);
+        assert_eq!(drops[0].count.bytes, SENT * BYTES as u64);
     }
 }
 
 /// Deleted and made again, as Mininet and container runtimes do, it is another interface.
 fn an_interface_that_is_made_again_is_opened_again() {
     for senders in [false, true] {
-        let space = Space::enter("again");
+        let space = Space::enter();
         let h1 = open("h1");
         let (network, switches) = chain(200_000);
         let options = DriverOptions {
@@ -178,27 +167,19 @@ fn an_interface_that_is_made_again_is_opened_again() {
             );
             drops.iter().map(|row| row.count.packets).sum::<u64>()
         };
-        ip(&format!("-n {} link del p2", space.name()));
-        let frames = vec![frame(2, BYTES); 50];
-        let sent = h1
-            .send_batch(frames.iter().map(Vec::as_slice))
-            .expect("room");
-        let begun = Instant::now();
-        while lost() < sent as u64 {
-            assert!(begun.elapsed() < PATIENCE, "{} of {sent}", lost());
-            thread::sleep(Duration::from_millis(5));
-        }
-        space.add_pair(2);
+        space.ip("link del p2");
+        send(&h1, &vec![frame(2, BYTES); 50]);
+        wait_until("all are counted", || lost() >= 50);
+        space.make_pair(2);
         let h2 = open("h2");
         // It is looked for every second.
-        let (mut buffers, mut arrived) = (ReceiveBuffers::new(32, MAX_FRAME_BYTES), 0);
-        while arrived == 0 {
-            assert!(begun.elapsed() < PATIENCE, "it is not opened again");
-            h1.send_batch([frame(2, BYTES).as_slice()]).expect("room");
-            thread::sleep(Duration::from_millis(20));
+        let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
+        wait_until("it is opened again", || {
+            send(&h1, &[frame(2, BYTES)]);
+            thread::sleep(Duration::from_millis(15));
             let batch = h2.receive_batch(&mut buffers).expect("received");
-            arrived += batch.iter().filter(|f| f.bytes.len() == BYTES).count();
-        }
+            batch.iter().any(|f| f.bytes.len() == BYTES)
+        });
         let before = lost();
         let sockets = [h1, h2];
         exchange_bursts(&sockets, 1, 0, [0, 0]);
@@ -218,7 +199,7 @@ fn an_interface_that_is_made_again_is_opened_again() {
 fn how_late_frames_were_is_told() {
     const STILL: Duration = Duration::from_millis(100);
     for senders in [false, true] {
-        let _space = Space::enter("late");
+        let _space = Space::enter();
         let sockets = ["h1", "h2"].map(open);
         let (network, switches) = chain(200_000);
         let options = DriverOptions {
@@ -235,13 +216,9 @@ fn how_late_frames_were_is_told() {
         assert_eq!(exchange_bursts(&sockets, 1, 20, [20, 20]), [20, 20]);
         // What another thread sends is known a turn later.
         let all_known = || {
-            let begun = Instant::now();
-            while [first, last]
-                .iter()
-                .any(|s| lateness(*s).departures.count < 20)
-            {
-                assert!(begun.elapsed() < PATIENCE, "{:?}", lateness(first));
-            }
+            wait_until("all departures are known", || {
+                [first, last].map(|s| lateness(s).departures.count >= 20) == [true; 2]
+            });
         };
         all_known();
         for switch in &switches {
@@ -281,7 +258,7 @@ fn how_late_frames_were_is_told() {
 }
 
 fn threads_with_nothing_to_do_sleep() {
-    let _space = Space::enter("c");
+    let _space = Space::enter();
     let sockets = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
     let (handle, running) = start(network, options(2, 0));
@@ -307,7 +284,7 @@ fn threads_with_nothing_to_do_sleep() {
 }
 
 fn links_captures_and_restarts_while_it_runs() {
-    let _space = Space::enter("b");
+    let _space = Space::enter();
     let sockets = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
     let (handle, running) = start(network, options(2, 0));
@@ -403,7 +380,7 @@ impl FrameSink for Captured {
     }
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         two_threads_forward_what_one_forwards,
         what_is_not_sent_is_counted,

@@ -3,21 +3,17 @@
 //!
 //! Needs root, `ip` and `tc`.
 
-mod common;
-
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{
-    BYTES, PATIENCE, SWITCHES, Space, at, chain, forward, frame, ip, open, options, run, start,
-    trim_program,
-};
 use ebb_driver::{DriverOptions, Interface, Reception};
 use ebb_engine::{Network, NodeId, Switch, SwitchOptions, SwitchReport};
 use ebb_packet_io::{MAX_FRAME_BYTES, PacketSocket, ReceiveBuffers};
-use ebb_test_needs::Need;
+use ebb_testkit::{Need, PATIENCE, wait_until};
 use ebb_traffic_manager::TrafficManagerConfig;
+
+use crate::chain::{BYTES, SWITCHES, Space, chain, open, options, send, start};
+use crate::switches::{at, forward, frame, trim_program};
 
 /// As on BMv2, if nobody says otherwise.
 const QUEUE_PACKETS: u64 = 64;
@@ -48,12 +44,8 @@ fn numbered(number: u32) -> Vec<u8> {
     frame
 }
 
-fn send(socket: &PacketSocket, numbers: std::ops::Range<u32>) {
-    for number in numbers {
-        socket
-            .send_batch([numbered(number).as_slice()])
-            .expect("room");
-    }
+fn send_numbers(socket: &PacketSocket, numbers: std::ops::Range<u32>) {
+    send(socket, &numbers.map(numbered).collect::<Vec<_>>());
 }
 
 /// More frames than any test needs for pressure.
@@ -64,7 +56,7 @@ fn send_until(socket: &PacketSocket, mut done: impl FnMut() -> bool) -> u32 {
     let (mut sent, begun) = (0, Instant::now());
     while !done() {
         assert!(begun.elapsed() < PATIENCE && sent < MANY, "{sent} frames");
-        send(socket, sent..sent + 4);
+        send_numbers(socket, sent..sent + 4);
         sent += 4;
         thread::sleep(Duration::from_millis(2));
     }
@@ -86,12 +78,7 @@ fn receive(socket: &PacketSocket, buffers: &mut ReceiveBuffers, numbers: &mut Ve
 
 /// What the queueing discipline of p2 holds.
 fn backlog_bytes(space: &Space) -> u64 {
-    let arguments = ["-n", space.name(), "-s", "qdisc", "show", "dev", "p2"];
-    let output = Command::new("tc")
-        .args(arguments)
-        .output()
-        .expect("`tc` runs");
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = space.tc("-s qdisc show dev p2");
     let backlog = text.split("backlog ").nth(1).expect("a backlog");
     let (bytes, _) = backlog.split_once('b').expect("in bytes");
     // Above 10 kB it counts in Kb.
@@ -101,18 +88,21 @@ fn backlog_bytes(space: &Space) -> u64 {
     }
 }
 
-fn tc(space: &Space, arguments: &str) {
-    run("tc", &format!("-n {} qdisc {arguments}", space.name()));
+/// Has p2 take so much a second.
+fn slow_down(space: &Space, rate: &str) {
+    let limits = "burst 2000 limit 4000000";
+    space.tc(&format!("qdisc add dev p2 root tbf rate {rate} {limits}"));
+}
+
+fn speed_up(space: &Space) {
+    space.tc("qdisc del dev p2 root");
 }
 
 fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there() {
     for senders in [false, true] {
-        let space = Space::enter("slow");
+        let space = Space::enter();
         // 250 frames a second.
-        tc(
-            &space,
-            "add dev p2 root tbf rate 2mbit burst 2000 limit 4000000",
-        );
+        slow_down(&space, "2mbit");
         let [h1, h2] = ["h1", "h2"].map(open);
         let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
         let (network, switch) = plain_switch();
@@ -130,7 +120,7 @@ fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there()
         // 20 of them in 2 ms: far more than go out, and enough for the sending thread.
         let (mut sent, mut arrived, mut backlogs) = (0, Vec::new(), Vec::new());
         for round in 0..100 {
-            send(&h1, sent..sent + 20);
+            send_numbers(&h1, sent..sent + 20);
             sent += 20;
             thread::sleep(Duration::from_millis(2));
             receive(&h2, &mut buffers, &mut arrived);
@@ -168,10 +158,10 @@ fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there()
         assert!(arrived.is_sorted(), "{arrived:?}");
 
         // Fast again, it takes all that comes at once, as far as the queue holds it.
-        tc(&space, "del dev p2 root");
+        speed_up(&space);
         let before = arrived.len();
         for burst in 1..=10 {
-            send(&h1, sent..sent + 50);
+            send_numbers(&h1, sent..sent + 50);
             sent += 50;
             while arrived.len() < before + 50 * burst {
                 receive(&h2, &mut buffers, &mut arrived);
@@ -189,11 +179,8 @@ fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there()
 
 /// Two threads, links with delays, queues without an end: nothing is lost.
 fn a_slow_interface_holds_back_a_chain_of_switches_on_two_threads() {
-    let space = Space::enter("slow-chain");
-    tc(
-        &space,
-        "add dev p2 root tbf rate 4mbit burst 2000 limit 4000000",
-    );
+    let space = Space::enter();
+    slow_down(&space, "4mbit");
     let [h1, h2] = ["h1", "h2"].map(open);
     let (network, switches) = chain(200_000);
     let (handle, running) = start(network, options(2, 0));
@@ -217,37 +204,30 @@ fn a_slow_interface_holds_back_a_chain_of_switches_on_two_threads() {
 }
 
 fn an_interface_that_goes_down_while_frames_wait_for_it_drops_them_and_comes_back() {
-    let space = Space::enter("slow-down");
+    let space = Space::enter();
     // A frame in 160 ms: none leaves while the test looks.
-    tc(
-        &space,
-        "add dev p2 root tbf rate 50kbit burst 2000 limit 4000000",
-    );
+    slow_down(&space, "50kbit");
     let [h1, h2] = ["h1", "h2"].map(open);
     let (network, switch) = plain_switch();
     let (handle, running) = start(network, options(1, 0));
     let depth = |s: &mut Switch| s.queue_depth(2, 0).packets;
     let waiting = || handle.with_blocking(switch, depth).expect("it runs");
     send_until(&h1, || waiting() > 0);
-    ip(&format!("-n {} link set p2 down", space.name()));
-    let begun = Instant::now();
-    while waiting() > 0 {
-        assert!(begun.elapsed() < PATIENCE, "they wait for ever");
-        thread::sleep(Duration::from_millis(5));
-    }
-    tc(&space, "del dev p2 root");
-    ip(&format!("-n {} link set p2 up", space.name()));
+    space.ip("link set p2 down");
+    wait_until("nothing waits", || waiting() == 0);
+    speed_up(&space);
+    space.ip("link set p2 up");
     let (mut buffers, mut arrived) = (ReceiveBuffers::new(32, MAX_FRAME_BYTES), Vec::new());
     let mut number = MANY;
-    while !arrived.iter().any(|number| *number >= MANY) {
-        assert!(begun.elapsed() < PATIENCE, "it does not come back");
-        send(&h1, number..number + 1);
+    wait_until("it comes back", || {
+        send_numbers(&h1, number..number + 1);
         number += 1;
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(15));
         // The other end was without carrier, which it may still have to tell.
         let _ = h2.take_error();
         receive(&h2, &mut buffers, &mut arrived);
-    }
+        arrived.iter().any(|number| *number >= MANY)
+    });
     handle.stop();
     let network = running.join().expect("no panic");
     let report = SwitchReport::of(network.switch(switch).expect("a switch"));
@@ -256,26 +236,21 @@ fn an_interface_that_goes_down_while_frames_wait_for_it_drops_them_and_comes_bac
 }
 
 fn what_waits_for_an_interface_at_the_end_is_counted() {
-    let space = Space::enter("slow-end");
-    tc(
-        &space,
-        "add dev p2 root tbf rate 50kbit burst 2000 limit 4000000",
-    );
+    let space = Space::enter();
+    slow_down(&space, "50kbit");
     let h1 = open("h1");
     let (network, switch) = plain_switch();
     let (handle, running) = start(network, options(1, 0));
-    send(&h1, 0..200);
-    let begun = Instant::now();
+    send_numbers(&h1, 0..200);
     let seen = |s: &mut Switch| {
         let port = &SwitchReport::of(s).ports[1];
         let queue = &port.queues[0];
         let dropped: u64 = queue.dropped.values().map(|count| count.packets).sum();
         queue.enqueued.packets + dropped
     };
-    while handle.with_blocking(switch, seen).expect("it runs") < 200 {
-        assert!(begun.elapsed() < PATIENCE, "they do not come");
-        thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("all have come", || {
+        handle.with_blocking(switch, seen).expect("it runs") >= 200
+    });
     let held = backlog_bytes(&space) / BYTES as u64;
     handle.stop();
     let network = running.join().expect("no panic");
@@ -294,7 +269,7 @@ fn what_waits_for_an_interface_at_the_end_is_counted() {
     );
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there,
         a_slow_interface_holds_back_a_chain_of_switches_on_two_threads,

@@ -2,27 +2,22 @@
 //! `simple_switch` (`.bmv2`: the same commands, without `*`, `$` and more). What needs `simple_switch` is ignored where
 //! it is not on PATH.
 
-use std::net::TcpListener;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
-use std::{fs, thread};
+use std::process::{Command, Stdio};
 
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::source::SourceMap;
-use ebb_test_needs::Need;
+use ebb_testkit::{Folder, Need, Process, free_address, wait_until};
 
-/// Enough for a process to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::{path, stdout, stf};
+
 const PORTS: [u16; 2] = [0, 1];
 
 type Frame = (u16, Vec<u8>);
 
-fn file(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/bmv2")
-        .join(name)
+fn read(name: &str) -> String {
+    fs::read_to_string(path("bmv2").join(name)).expect("a file")
 }
 
 /// Builds without nanomsg do not know the option; others would all take the same default address.
@@ -36,21 +31,19 @@ fn has_notifications() -> bool {
 
 /// A `simple_switch` that reads and writes pcap files in a folder of its own.
 struct Bmv2 {
-    folder: PathBuf,
-    process: Child,
+    folder: Folder,
+    process: Process,
 }
 
 impl Bmv2 {
-    fn start(test: &str, program: &str, packets: &[Frame]) -> Bmv2 {
-        let folder = std::env::temp_dir().join(format!("ebb-bmv2-{}-{test}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join("program.json"), json(program)).expect("a file");
+    fn start(program: &str, packets: &[Frame]) -> Bmv2 {
+        let folder = Folder::new("bmv2");
+        folder.write("program.json", json(program));
         for port in PORTS {
             let frames = packets.iter().filter(|p| p.0 == port).map(|p| &p.1[..]);
-            fs::write(folder.join(format!("{port}_in.pcap")), pcap(frames)).expect("a file");
+            folder.write(&format!("{port}_in.pcap"), pcap(frames));
         }
-        let thrift = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let thrift = thrift.local_addr().expect("an address").port();
+        let thrift = free_address().port();
         let mut command = Command::new("simple_switch");
         command.args(["--use-files", "0", "--thrift-port", &thrift.to_string()]);
         if has_notifications() {
@@ -59,13 +52,8 @@ impl Bmv2 {
         for port in PORTS {
             command.args(["-i", &format!("{port}@{port}")]);
         }
-        let process = command
-            .arg("program.json")
-            .current_dir(&folder)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
+        command.arg("program.json").current_dir(&folder);
+        let process = Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         Bmv2 { folder, process }
     }
 
@@ -80,40 +68,18 @@ impl Bmv2 {
 
     /// Waits for that many frames.
     fn wait_for(&mut self, count: usize) -> Vec<Frame> {
-        let start = Instant::now();
-        while self.output().len() < count && start.elapsed() < PATIENCE {
-            let ended = self.process.try_wait().expect("a child");
-            assert_eq!(ended, None, "simple_switch ended");
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait_until("the frames have left", || {
+            assert!(!self.process.has_ended(), "simple_switch ended");
+            self.output().len() >= count
+        });
         self.output()
-    }
-
-    /// Waits for its end.
-    fn end(&mut self) -> Option<ExitStatus> {
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
-            if let Some(status) = self.process.try_wait().expect("a child") {
-                return Some(status);
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        None
-    }
-}
-
-impl Drop for Bmv2 {
-    fn drop(&mut self) {
-        self.process.kill().ok();
-        self.process.wait().ok();
-        fs::remove_dir_all(&self.folder).ok();
     }
 }
 
 const DIFFERENCES: &str = "differences.p4";
 
 fn json(program: &str) -> String {
-    let text = fs::read_to_string(file(program)).expect("a file");
+    let text = read(program);
     let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let options = Default::default();
     let compiled = ebb_p4c::compile(program, &text, &options, &mut sources, &diagnostics);
@@ -171,12 +137,8 @@ fn script(text: &str) -> (Vec<Frame>, Vec<Frame>) {
 
 /// Its script passes on our switch.
 fn passes(program: &str) {
-    let output = Command::new(env!("CARGO_BIN_EXE_ebb-stf"))
-        .arg(file(program))
-        .output()
-        .expect("it starts");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(text, "1 tests: 1 passed\n");
+    let output = stf(&[], &[path("bmv2").join(program)]);
+    assert_eq!(stdout(&output), "1 tests: 1 passed\n");
 }
 
 fn our_switch() {
@@ -188,9 +150,9 @@ fn our_switch_has_registers_of_200_bits() {
 }
 
 fn simple_switch() {
-    let text = fs::read_to_string(file("differences.bmv2")).expect("a file");
+    let text = read("differences.bmv2");
     let (packets, expected) = script(&text);
-    let output = Bmv2::start("script", DIFFERENCES, &packets).wait_for(expected.len());
+    let output = Bmv2::start(DIFFERENCES, &packets).wait_for(expected.len());
     // Packets that take longer are overtaken.
     let sorted = |mut frames: Vec<Frame>| {
         frames.sort();
@@ -200,15 +162,15 @@ fn simple_switch() {
 }
 
 fn a_false_assertion_ends_simple_switch() {
-    let mut bmv2 = Bmv2::start("assert", DIFFERENCES, &[(0, hex("04 00 00000000"))]);
-    let status = bmv2.end().expect("it ends");
+    let mut bmv2 = Bmv2::start(DIFFERENCES, &[(0, hex("04 00 00000000"))]);
+    let status = bmv2.process.wait();
     // Not what it does with arguments it does not know.
     assert!(status.signal().is_some(), "{status}");
 }
 
 fn random_numbers_of_simple_switch_differ_from_run_to_run() {
-    let [first, second] = ["random-1", "random-2"].map(|test| {
-        let output = Bmv2::start(test, DIFFERENCES, &[(0, hex("05 00 00000000"))]).wait_for(1);
+    let [first, second] = [(); 2].map(|()| {
+        let output = Bmv2::start(DIFFERENCES, &[(0, hex("05 00 00000000"))]).wait_for(1);
         assert_eq!(output.len(), 1);
         output
     });
@@ -217,11 +179,11 @@ fn random_numbers_of_simple_switch_differ_from_run_to_run() {
 
 fn simple_switch_has_registers_of_200_bits() {
     let packets = [(0, hex("07 00")), (0, hex("08 00"))];
-    let output = Bmv2::start("wide", "wide.p4", &packets).wait_for(2);
+    let output = Bmv2::start("wide.p4", &packets).wait_for(2);
     assert_eq!(output, [(1, hex("07 00")), (1, hex("08 07"))]);
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Nothing => [
         our_switch,
         our_switch_has_registers_of_200_bits,

@@ -1,31 +1,14 @@
 //! The binary on folders of tests: what passes, and how failures are told apart.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::PathBuf;
 
-use ebb_test_needs::Need;
+use ebb_testkit::Need;
 
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests")
-        .join(name)
-}
-
-fn stf(arguments: &[&str], paths: &[PathBuf]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ebb-stf"))
-        .args(arguments)
-        .args(paths)
-        .output()
-        .expect("it starts")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
+use crate::{path, stdout, stf};
 
 fn our_examples_pass() {
     for mode in [&[][..], &["--interpreted"]] {
-        let output = stf(mode, &[folder("passing")]);
+        let output = stf(mode, &[path("passing")]);
         let text = stdout(&output);
         assert!(text.ends_with(" passed\n"), "{text}");
         assert!(output.status.success());
@@ -33,7 +16,7 @@ fn our_examples_pass() {
 }
 
 fn a_test_may_be_named_in_several_ways() {
-    let (program, script) = (folder("passing/copies.p4"), folder("passing/copies.stf"));
+    let (program, script) = (path("passing/copies.p4"), path("passing/copies.stf"));
     let both = [program.clone(), script.clone()];
     for paths in [&both[..], &[program], &[script]] {
         assert_eq!(stdout(&stf(&[], paths)), "1 tests: 1 passed\n");
@@ -41,7 +24,7 @@ fn a_test_may_be_named_in_several_ways() {
 }
 
 fn verbose_shows_what_was_read() {
-    let text = stdout(&stf(&["-v"], &[folder("passing/copies.p4")]));
+    let text = stdout(&stf(&["-v"], &[path("passing/copies.p4")]));
     for expected in [
         "pass ",
         "FromPort.values[3]: 0x2a",
@@ -53,14 +36,14 @@ fn verbose_shows_what_was_read() {
 }
 
 fn programs_for_other_architectures_only_are_no_success() {
-    let output = stf(&[], &[folder("failing/other-architecture.p4")]);
+    let output = stf(&[], &[path("failing/other-architecture.p4")]);
     assert_eq!(output.status.code(), Some(2));
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("nothing was run: no program includes v1model.p4"));
 }
 
 fn kinds_of_failures_are_told_apart() {
-    let output = stf(&[], &[folder("failing")]);
+    let output = stf(&[], &[path("failing")]);
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
     for (kind, test, reason) in [
@@ -105,7 +88,7 @@ fn kinds_of_failures_are_told_apart() {
 }
 
 fn every_difference_is_shown() {
-    let text = stdout(&stf(&["-v"], &[folder("failing/mismatch.p4")]));
+    let text = stdout(&stf(&["-v"], &[path("failing/mismatch.p4")]));
     for expected in [
         "line 6: port 1: byte 3 differs",
         "expected 12341112",
@@ -125,7 +108,7 @@ fn every_difference_is_shown() {
 }
 
 fn frames_are_seen_at_ports_that_the_script_does_not_name() {
-    let text = stdout(&stf(&["-v"], &[folder("failing/elsewhere.p4")]));
+    let text = stdout(&stf(&["-v"], &[path("failing/elsewhere.p4")]));
     for expected in [
         "line 5: a packet left at port 510",
         "line 4: port 510: a packet left that nobody expects",
@@ -137,12 +120,12 @@ fn frames_are_seen_at_ports_that_the_script_does_not_name() {
 }
 
 fn frames_may_be_printed_instead_of_compared() {
-    let paths = [folder("failing/elsewhere.p4")];
+    let paths = [path("failing/elsewhere.p4")];
     let output = stf(&["--print-frames"], &paths);
     assert_eq!(stdout(&output), "2 510 01FE\n3 300 012C\n");
     assert!(output.status.success());
 
-    let output = stf(&["--print-frames"], &[folder("failing/unknown-table.p4")]);
+    let output = stf(&["--print-frames"], &[path("failing/unknown-table.p4")]);
     let text = stdout(&output);
     assert!(
         text.starts_with("refused 1 there is no table `nowhere`"),
@@ -150,23 +133,23 @@ fn frames_may_be_printed_instead_of_compared() {
     );
     assert!(output.status.success());
 
-    let output = stf(&["--print-frames"], &[folder("failing/no-program.p4")]);
+    let output = stf(&["--print-frames"], &[path("failing/no-program.p4")]);
     assert_eq!(output.status.code(), Some(2));
 }
 
 fn a_crash_or_a_hang_is_one_test_only() {
     for (compiler, kind) in [("crashes", "crash"), ("hangs", "hang")] {
-        let compiler = folder("compilers").join(compiler);
+        let compiler = path("compilers").join(compiler);
         let compiler = compiler.to_str().expect("text");
         let arguments = ["--timeout", "1", "--json-from", compiler];
-        let text = stdout(&stf(&arguments, &[folder("passing/copies.p4")]));
+        let text = stdout(&stf(&arguments, &[path("passing/copies.p4")]));
         let expected = format!("1 tests: 0 passed, failed: 1 {kind}\n");
         assert!(text.ends_with(&expected), "{text}");
     }
 }
 
 fn nothing_to_run_is_an_error() {
-    let output = stf(&[], &[folder("compilers")]);
+    let output = stf(&[], &[path("compilers")]);
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -185,7 +168,7 @@ fn the_corpus_of_p4c() {
 /// With the reason in docs/stf.md.
 const KNOWN_FAILURES: &[&str] = &["/extern-funcs-bmv2.p4"];
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Nothing => [
         our_examples_pass,
         a_test_may_be_named_in_several_ways,

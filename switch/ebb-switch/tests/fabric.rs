@@ -1,32 +1,26 @@
 //! `ebb-switch --fabric` and its service: two switches and the link between them, no interfaces, so
 //! no root.
 
-use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use ebb_p4runtime::proto::fabric as proto;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
+use ebb_testkit::{Folder, Need, Process, free_address};
 use tonic::Code;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::server::{SWITCH, connect};
 
 struct Fabric {
-    process: Child,
-    directory: PathBuf,
+    _process: Process,
+    folder: Folder,
     client: FabricClient<Channel>,
 }
 
 impl Fabric {
-    async fn start(test: &str) -> Self {
-        let name = format!("ebb-fabric-test-{}-{test}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).expect("a directory");
+    async fn start() -> Self {
+        let folder = Folder::new("fabric");
         let [s1, s2] = [(); 2].map(|()| free_address());
-        let socket = directory.join("fabric.sock");
-        let file = directory.join("fabric.toml");
         let text = format!(
             r#"
             fabric_socket = "fabric.sock"
@@ -43,26 +37,15 @@ impl Fabric {
             b = "s2:7"
             "#
         );
-        std::fs::write(&file, text).expect("written");
-        let process = Command::new(env!("CARGO_BIN_EXE_ebb-switch"))
-            .args(["--fabric", file.to_str().expect("UTF-8"), "-L", "warn"])
-            .current_dir(&directory)
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("started");
-        let endpoint =
-            Endpoint::from_shared(format!("unix:{}", socket.display())).expect("an address");
-        let began = Instant::now();
-        let channel = loop {
-            match endpoint.connect().await {
-                Ok(channel) => break channel,
-                Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
+        let file = folder.write("fabric.toml", text);
+        let mut command = Command::new(SWITCH);
+        command.arg("--fabric").arg(file).args(["-L", "warn"]);
+        let process = Process::start(command.current_dir(&folder).stderr(Stdio::null()));
+        let socket = folder.join("fabric.sock");
+        let channel = connect(format!("unix:{}", socket.display())).await;
         Self {
-            process,
-            directory,
+            _process: process,
+            folder,
             client: FabricClient::new(channel),
         }
     }
@@ -76,22 +59,9 @@ impl Fabric {
     }
 }
 
-impl Drop for Fabric {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("bound")
-}
-
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn the_state_of_a_link_inside_is_set_and_told() {
-    let mut fabric = Fabric::start("link").await;
+    let mut fabric = Fabric::start().await;
     let whole = fabric.link().await.a_to_b.expect("a state");
     assert!(whole.up && whole.loss == 0.0 && whole.corrupt == 0.0 && whole.rate_bps.is_none());
     let request = proto::SetLinkRequest {
@@ -122,9 +92,9 @@ async fn the_state_of_a_link_inside_is_set_and_told() {
     assert!(error.message().contains("s1:1-s2:7"), "{error}");
 }
 
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn ports_inside_are_captured() {
-    let mut fabric = Fabric::start("capture").await;
+    let mut fabric = Fabric::start().await;
     let start = |at: &str, name: &str| proto::StartCaptureRequest {
         at: at.into(),
         toward: String::new(),
@@ -136,10 +106,8 @@ async fn ports_inside_are_captured() {
     };
     let client = &mut fabric.client;
     // Others cannot make a link here, but if they could, it would not be followed.
-    let precious = fabric.directory.join("precious");
-    std::fs::write(&precious, "mine").expect("written");
-    let captures = fabric.directory.join("pcaps");
-    std::fs::create_dir(&captures).expect("a folder");
+    let precious = fabric.folder.write("precious", "mine");
+    let captures = fabric.folder.make_dir("pcaps");
     let link = captures.join("seven_in.pcap");
     std::os::unix::fs::symlink(&precious, &link).expect("a link");
     client
@@ -167,9 +135,9 @@ async fn ports_inside_are_captured() {
     assert_eq!(error.code(), Code::NotFound, "{error}");
 }
 
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn a_switch_restarts() {
-    let mut fabric = Fabric::start("restart").await;
+    let mut fabric = Fabric::start().await;
     let restart = |name: &str| proto::RestartSwitchRequest { name: name.into() };
     fabric
         .client
@@ -186,4 +154,12 @@ async fn a_switch_restarts() {
         "{error}"
     );
     assert!(fabric.link().await.a_to_b.expect("a state").up);
+}
+
+ebb_testkit::tests! {
+    Need::Nothing => [
+        the_state_of_a_link_inside_is_set_and_told,
+        ports_inside_are_captured,
+        a_switch_restarts,
+    ],
 }

@@ -1,42 +1,35 @@
 //! Many connections that never say a word, to a switch that may have few file descriptors.
 
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ebb_p4runtime::proto::p4::CapabilitiesRequest;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
+use ebb_testkit::{Need, PATIENCE, Process, free_address};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::server::{SWITCH, wait_until_it_listens};
+
 const FILES: usize = 64;
 const SILENT: usize = 300;
 
 struct Switch {
-    process: Child,
+    process: Process,
     address: String,
 }
 
 impl Switch {
     fn start() -> Self {
-        let probe = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = probe.local_addr().expect("bound").to_string();
-        drop(probe);
+        let address = free_address().to_string();
         let limited = format!("ulimit -n {FILES}; exec \"$0\" \"$@\"");
-        let process = Command::new("sh")
-            .args(["-c", &limited, env!("CARGO_BIN_EXE_ebb-switch"), "--no-p4"])
-            .args(["-L", "error", "--grpc-server-addr", &address])
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("started");
-        let switch = Self { process, address };
-        let began = Instant::now();
-        while TcpStream::connect(&switch.address).is_err() {
-            assert!(began.elapsed() < PATIENCE);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        switch
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, SWITCH, "--no-p4"]);
+        command.args(["-L", "error", "--grpc-server-addr", &address]);
+        let process = Process::start(command.stderr(Stdio::null()));
+        wait_until_it_listens(&address);
+        Self { process, address }
     }
 
     async fn client(&self) -> Result<P4RuntimeClient<Channel>, tonic::transport::Error> {
@@ -60,14 +53,7 @@ impl Switch {
     }
 }
 
-impl Drop for Switch {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn silent_connections_leave_room_and_the_processor_to_others() {
     let switch = Switch::start();
     let mut controller = switch.client().await.expect("connected");
@@ -100,4 +86,10 @@ async fn silent_connections_leave_room_and_the_processor_to_others() {
     let used = switch.processor_time() - before;
     assert!(used < 25, "{used} of 100 hundredths");
     drop(silent);
+}
+
+ebb_testkit::tests! {
+    Need::Nothing => [
+        silent_connections_leave_room_and_the_processor_to_others,
+    ],
 }

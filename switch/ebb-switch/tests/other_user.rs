@@ -5,29 +5,26 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use ebb_test_needs::Need;
+use ebb_testkit::{Folder, Need, PATIENCE, Process, wait_until};
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::server::SWITCH;
+
 const NOBODY: u32 = 65534;
 
 struct Fabric {
-    process: Child,
-    directory: PathBuf,
+    _process: Process,
+    _folder: Folder,
     socket: PathBuf,
 }
 
 impl Fabric {
     fn start() -> Self {
-        let name = format!("ebb-user-test-{}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&directory).expect("a directory");
-        let file = directory.join("fabric.toml");
+        let folder = Folder::new("other-user");
         let text = r#"
             fabric_socket = "fabric.sock"
             [[switch]]
@@ -35,32 +32,17 @@ impl Fabric {
             device_id = 1
             grpc_server_addr = "127.0.0.1:0"
         "#;
-        std::fs::write(&file, text).expect("written");
-        let process = Command::new(env!("CARGO_BIN_EXE_ebb-switch"))
-            .args(["--fabric", file.to_str().expect("UTF-8"), "-L", "error"])
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("started");
-        let socket = directory.join("fabric.sock");
-        let fabric = Self {
-            process,
-            directory,
+        let file = folder.write("fabric.toml", text);
+        let mut command = Command::new(SWITCH);
+        command.arg("--fabric").arg(file).args(["-L", "error"]);
+        let process = Process::start(command.stderr(Stdio::null()));
+        let socket = folder.join("fabric.sock");
+        wait_until("the service answers", || first_bytes(&socket).is_ok());
+        Self {
+            _process: process,
+            _folder: folder,
             socket,
-        };
-        let began = Instant::now();
-        while first_bytes(&fabric.socket).is_err() {
-            assert!(began.elapsed() < PATIENCE);
-            thread::sleep(Duration::from_millis(20));
         }
-        fabric
-    }
-}
-
-impl Drop for Fabric {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -96,6 +78,6 @@ fn another_user_gets_no_answer() {
     assert_eq!(first_bytes(&fabric.socket).expect("answered"), 1);
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [another_user_gets_no_answer],
 }

@@ -3,27 +3,25 @@
 //!
 //! Needs root, `ip` and `ethtool`.
 
-mod spaces;
-
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
 use ebb_p4runtime::proto::p4::set_forwarding_pipeline_config_request::Action;
-use ebb_p4runtime::proto::p4::stream_message_request::Update;
 use ebb_p4runtime::read_config;
-use ebb_test_needs::Need;
+use ebb_testkit::Need;
 use rustix::net::sockopt::set_socket_recv_buffer_size_force;
-use spaces::{LEFT, Namespaces, RIGHT, Running, enter, run, socket_in};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 use tonic::transport::Channel;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::server::{ELECTION, arbitration, connect};
+use crate::spaces::{LEFT, Namespaces, RIGHT, socket_in, start, stop};
+
 /// The time between two frames: 5000 come per second.
 const GAP: Duration = Duration::from_micros(200);
 const PAYLOAD: usize = 200;
@@ -33,7 +31,6 @@ const SILENCE: Duration = Duration::from_millis(500);
 const ENOUGH: u64 = 1000;
 /// Room for more than may wait while a busy machine does something else.
 const BUFFER_BYTES: usize = 16 << 20;
-const ELECTION: p4::Uint128 = p4::Uint128 { high: 0, low: 1 };
 
 /// Datagrams from left to right.
 struct Traffic {
@@ -46,14 +43,11 @@ struct Traffic {
 impl Traffic {
     fn start(spaces: &Namespaces) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (left, right) = (spaces.left.clone(), spaces.right.clone());
         let stopping = stop.clone();
-        let (ready, is_ready) = std::sync::mpsc::channel();
+        let socket = socket_in(&spaces.right, RIGHT);
+        set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).expect("as root");
+        socket.set_read_timeout(Some(SILENCE)).expect("a timeout");
         let receiver = thread::spawn(move || {
-            let socket = socket_in(&right, RIGHT);
-            set_socket_recv_buffer_size_force(&socket, BUFFER_BYTES).expect("as root");
-            socket.set_read_timeout(Some(SILENCE)).expect("a timeout");
-            ready.send(()).expect("awaited");
             let (mut buffer, mut received) = ([0; PAYLOAD], 0);
             loop {
                 let last = stopping.load(Ordering::Relaxed);
@@ -64,11 +58,10 @@ impl Traffic {
                 }
             }
         });
-        is_ready.recv().expect("a receiver");
         let sent = Arc::<AtomicU64>::default();
         let (stopped, count) = (stop.clone(), sent.clone());
+        let socket = socket_in(&spaces.left, LEFT);
         let sender = thread::spawn(move || {
-            let socket = socket_in(&left, LEFT);
             while !stopped.load(Ordering::Relaxed) {
                 socket.send_to(&[7; PAYLOAD], (RIGHT, 7000)).expect("sent");
                 count.fetch_add(1, Ordering::Relaxed);
@@ -100,24 +93,10 @@ async fn primary() -> (
     P4RuntimeClient<Channel>,
     tokio::sync::mpsc::Sender<p4::StreamMessageRequest>,
 ) {
-    let endpoint = Channel::from_static("http://127.0.0.1:9559");
-    let began = Instant::now();
-    let channel = loop {
-        match endpoint.connect().await {
-            Ok(channel) => break channel,
-            Err(error) => assert!(began.elapsed() < PATIENCE, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+    let channel = connect("http://127.0.0.1:9559".to_owned()).await;
     let mut client = P4RuntimeClient::new(channel);
     let (requests, receiver) = tokio::sync::mpsc::channel(1);
-    let arbitration = p4::MasterArbitrationUpdate {
-        election_id: Some(ELECTION),
-        ..Default::default()
-    };
-    let update = Some(Update::Arbitration(arbitration));
-    let message = p4::StreamMessageRequest { update };
-    requests.send(message).await.expect("taken");
+    requests.send(arbitration()).await.expect("taken");
     let answers = client.stream_channel(ReceiverStream::new(receiver)).await;
     let answer = answers.expect("a stream").into_inner().message().await;
     answer.expect("primary").expect("an answer");
@@ -145,7 +124,6 @@ const BROKEN: [(&str, Change); 5] = [
 
 fn a_push_that_is_refused_loses_no_frame_and_one_that_is_not_counts_them() {
     let spaces = Namespaces::create();
-    run(&format!("ip -n {} link set lo up", spaces.middle));
     let programs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let [json, info] = ["patch.json", "patch.p4info.txtpb"].map(|name| programs.join(name));
     let program = read_config(&json, &info).expect("readable");
@@ -153,9 +131,9 @@ fn a_push_that_is_refused_loses_no_frame_and_one_that_is_not_counts_them() {
         let [json, info] = [&json, &info].map(|path| path.to_str().expect("UTF-8"));
         let options = ["-i", "1@p1", "-i", "2@p2", "--io", io, "--p4info", info];
         let options = [&options[..], &["--report", "json", "-L", "error", json]].concat();
-        let switch = Running::start(&spaces.middle, &options);
+        let switch = start(&spaces.middle, &options);
         let (refused, accepted) = under_traffic(&spaces, &program);
-        let (code, report) = switch.stop();
+        let (code, report) = stop(switch);
         assert_eq!(code, Some(0), "{report}");
         let (sent, received) = refused;
         assert_eq!(
@@ -212,7 +190,7 @@ fn under_traffic(spaces: &Namespaces, program: &p4::ForwardingPipelineConfig) ->
     };
     thread::scope(|scope| {
         let there = scope.spawn(|| {
-            enter(&spaces.middle);
+            spaces.middle.enter();
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
@@ -231,6 +209,6 @@ fn dropped(report: &str) -> u64 {
     packets.map(|packets| packets.expect("a number")).sum()
 }
 
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [a_push_that_is_refused_loses_no_frame_and_one_that_is_not_counts_them],
 }

@@ -2,17 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ebb_p4runtime::proto::p4::CapabilitiesRequest;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
+use ebb_testkit::{Folder, Need, PATIENCE, Process, free_address, wait_until};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::server::SWITCH;
+
 /// How long a connection may take until its first call.
 const FIRST_CALL: Duration = Duration::from_secs(10);
 
@@ -33,63 +34,41 @@ fn signed_by(authority: &Authority) -> (String, String) {
     (certificate.pem(), key.serialize_pem())
 }
 
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let name = format!("ebb-tls-cli-{}-{test}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).expect("a directory");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).expect("written");
-        path.to_str().expect("UTF-8").to_owned()
-    }
+/// Writes a file; its path as text.
+fn file(folder: &Folder, name: &str, text: &str) -> String {
+    let path = folder.write(name, text);
+    path.to_str().expect("UTF-8").to_owned()
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn command(directory: &Path, address: &str, options: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ebb-switch"));
+fn command(folder: &Folder, address: &str, options: &[&str]) -> Command {
+    let mut command = Command::new(SWITCH);
     command
         .args(["--no-p4", "-L", "warn", "--grpc-server-addr", address])
         .args(options)
-        .current_dir(directory)
+        .current_dir(folder)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     command
 }
 
 struct Switch {
-    process: Child,
+    _process: Process,
     address: String,
 }
 
 impl Switch {
     /// Starts a switch, which listens when this returns.
     fn start(folder: &Folder, options: &[&str]) -> Self {
-        let probe = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = probe.local_addr().expect("bound").to_string();
-        drop(probe);
-        let process = command(&folder.0, &address, options).spawn();
-        let mut switch = Self {
-            process: process.expect("started"),
+        let address = free_address().to_string();
+        let mut process = Process::start(&mut command(folder, &address, options));
+        wait_until("the switch listens", || {
+            assert!(!process.has_ended(), "{}", process.said());
+            TcpStream::connect(&address).is_ok()
+        });
+        Self {
+            _process: process,
             address,
-        };
-        let began = Instant::now();
-        while TcpStream::connect(&switch.address).is_err() {
-            let gone = switch.process.try_wait().expect("its state");
-            assert!(gone.is_none() && began.elapsed() < PATIENCE, "{gone:?}");
-            std::thread::sleep(Duration::from_millis(20));
         }
-        switch
     }
 
     /// Whether a client gets an answer: without TLS, or as this config says.
@@ -102,13 +81,6 @@ impl Switch {
         };
         let answer = tokio::time::timeout(PATIENCE, ask).await;
         answer.expect("neither answered nor refused").is_some()
-    }
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -133,13 +105,13 @@ fn with_identity(config: ClientTlsConfig, by: &Authority) -> ClientTlsConfig {
     config.identity(Identity::from_pem(certificate, key))
 }
 
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn with_tls_only_clients_that_know_the_authority_talk_to_it() {
-    let folder = Folder::new("one-sided");
+    let folder = Folder::new("tls");
     let (own, other) = (authority(), authority());
     let (certificate, key) = signed_by(&own);
-    let certificate = folder.file("server.pem", &certificate);
-    let key = folder.file("server.key", &key);
+    let certificate = file(&folder, "server.pem", &certificate);
+    let key = file(&folder, "server.key", &key);
     let options = ["--grpc-server-ssl", "--grpc-server-cert", &certificate];
     let options = [&options[..], &["--grpc-server-key", &key]].concat();
     let switch = Switch::start(&folder, &options);
@@ -151,14 +123,14 @@ async fn with_tls_only_clients_that_know_the_authority_talk_to_it() {
     assert!(switch.answers(Some(proven)).await);
 }
 
-#[tokio::test]
+#[tokio::main(flavor = "current_thread")]
 async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
-    let folder = Folder::new("mutual");
+    let folder = Folder::new("tls");
     let (own, other) = (authority(), authority());
     let (certificate, key) = signed_by(&own);
-    let certificate = folder.file("server.pem", &certificate);
-    let key = folder.file("server.key", &key);
-    let clients = folder.file("clients.pem", &own.pem());
+    let certificate = file(&folder, "server.pem", &certificate);
+    let key = file(&folder, "server.key", &key);
+    let clients = file(&folder, "clients.pem", &own.pem());
     let switch = Switch::start(
         &folder,
         &[
@@ -183,36 +155,20 @@ async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
 
 /// What the switch says when it does not start.
 fn refusal(folder: &Folder, options: &[&str]) -> String {
-    let mut process = command(&folder.0, "127.0.0.1:0", options)
-        .spawn()
-        .expect("started");
-    let began = Instant::now();
-    let status = loop {
-        if let Some(status) = process.try_wait().expect("its state") {
-            break status;
-        }
-        if began.elapsed() > PATIENCE {
-            let _ = process.kill();
-            panic!("it runs with {options:?}");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    assert!(!status.success());
-    let mut said = String::new();
-    let mut stderr = process.stderr.take().expect("piped");
-    stderr.read_to_string(&mut said).expect("text");
+    let process = Process::start(&mut command(folder, "127.0.0.1:0", options));
+    let (code, said) = process.end();
+    assert_ne!(code, Some(0));
     said
 }
 
-#[test]
 fn files_and_options_that_cannot_work_are_explained() {
-    let folder = Folder::new("refused");
+    let folder = Folder::new("tls");
     let own = authority();
     let (certificate, key) = signed_by(&own);
-    let certificate = folder.file("server.pem", &certificate);
-    let key = folder.file("server.key", &key);
-    let foreign = folder.file("foreign.key", &signed_by(&own).1);
-    let text = folder.file("notes.txt", "not PEM\n");
+    let certificate = file(&folder, "server.pem", &certificate);
+    let key = file(&folder, "server.key", &key);
+    let foreign = file(&folder, "foreign.key", &signed_by(&own).1);
+    let text = file(&folder, "notes.txt", "not PEM\n");
     let ssl = |certificate: &str, key: &str| {
         refusal(
             &folder,
@@ -284,15 +240,15 @@ fn is_closed_by(mut stream: TcpStream, deadline: Instant) -> bool {
 
 /// Clients that are silent from the start, after half of what comes first, after all of it, or but for a byte every
 /// now and then. There are more of them than the switch keeps connections.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::main]
 async fn who_stalls_in_the_handshake_holds_up_nobody_and_is_sent_away() {
     const OF_A_KIND: usize = 40;
     const GAP: Duration = Duration::from_millis(100);
-    let folder = Folder::new("stalls");
+    let folder = Folder::new("tls");
     let own = authority();
     let (certificate, key) = signed_by(&own);
-    let certificate = folder.file("server.pem", &certificate);
-    let key = folder.file("server.key", &key);
+    let certificate = file(&folder, "server.pem", &certificate);
+    let key = file(&folder, "server.key", &key);
     let options = ["--grpc-server-ssl", "--grpc-server-cert", &certificate];
     let options = [&options[..], &["--grpc-server-key", &key]].concat();
     let switch = Switch::start(&folder, &options);
@@ -345,4 +301,13 @@ async fn who_stalls_in_the_handshake_holds_up_nobody_and_is_sent_away() {
     speaker.join().expect("all of its connections ended");
     let request = CapabilitiesRequest::default();
     controller.capabilities(request).await.expect("answered");
+}
+
+ebb_testkit::tests! {
+    Need::Nothing => [
+        with_tls_only_clients_that_know_the_authority_talk_to_it,
+        with_mutual_tls_only_clients_of_the_authority_get_in,
+        files_and_options_that_cannot_work_are_explained,
+        who_stalls_in_the_handshake_holds_up_nobody_and_is_sent_away,
+    ],
 }

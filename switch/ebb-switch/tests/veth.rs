@@ -2,93 +2,92 @@
 //!
 //! Needs root, `ip` and `ethtool`.
 
-mod spaces;
-
+use std::io::{BufRead, Read};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ebb_test_needs::Need;
-use spaces::{LEFT, Namespaces, RIGHT, Running, run, socket_in};
+use ebb_packet_io::{PacketSocket, PollFd, ReceiveBuffers, SocketOptions, wait};
+use ebb_testkit::{Namespace, Need, Signal};
 
+use crate::server::wait_until_it_listens;
+use crate::spaces::{LEFT, Namespaces, RIGHT, socket_in, start, stop};
+
+const ADDRESS: &str = "127.0.0.1:9559";
 const RATE_BPS: f64 = 20_000_000.0;
 const DATAGRAMS: usize = 1500;
 /// Makes frames of 1500 bytes.
 const PAYLOAD: usize = 1500 - 14 - 20 - 8;
+
+/// If nothing comes for so long, nothing more will.
+const SILENCE: Duration = Duration::from_secs(4);
 
 fn udp_crosses_at_the_configured_rate() {
     let spaces = Namespaces::create();
     let tests = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
     let path = |name: &str| tests.join(name).to_str().expect("UTF-8").to_owned();
     let (program, tm) = (path("programs/patch.json"), path("rate.toml"));
-    let switch = Running::start(
-        &spaces.middle,
-        &[
-            &program,
-            "-i",
-            "1@p1",
-            "-i",
-            "2@p2",
-            "--tm",
-            &tm,
-            "--report",
-            "json",
-            "-L",
-            "warn",
-            "--grpc-server-addr",
-            "127.0.0.1:9559",
-        ],
-    );
-    let right = spaces.right.clone();
-    let receiver = thread::spawn(move || receive(&right));
-    let left = spaces.left.clone();
-    let sender = thread::spawn(move || {
-        let socket = socket_in(&left, LEFT);
-        // The switch takes a moment to start.
-        thread::sleep(Duration::from_secs(1));
-        for _ in 0..DATAGRAMS {
-            socket.send_to(&[7; PAYLOAD], (RIGHT, 7000)).expect("sent");
-        }
-    });
-    sender.join().expect("sent");
-    let (count, time) = receiver.join().expect("received");
-    let (code, report) = switch.stop();
+    let options = [&program, "-i", "1@p1", "-i", "2@p2", "--tm", &tm];
+    let report = ["--report", "json", "-L", "warn"];
+    let address = ["--grpc-server-addr", ADDRESS];
+    let options = [&options[..], &report, &address].concat();
+    let switch = start(&spaces.middle, &options);
+    wait_until_ready(&spaces.middle);
+    // Somebody must be at the port, or the kernel answers.
+    let _right = socket_in(&spaces.right, RIGHT);
+    let received = receive(&spaces.right);
+    let left = socket_in(&spaces.left, LEFT);
+    for _ in 0..DATAGRAMS {
+        left.send_to(&[7; PAYLOAD], (RIGHT, 7000)).expect("sent");
+    }
+    let times_ns = received.join().expect("received");
+    let (code, report) = stop(switch);
     assert_eq!(code, Some(0), "{report}");
-    assert_eq!(count, DATAGRAMS, "{report}");
+    assert_eq!(times_ns.len(), DATAGRAMS, "{report}");
     // The clock starts with the arrival of the first.
-    let rate = (count - 1) as f64 * 1500.0 * 8.0 / time.as_secs_f64();
+    let time_ns = times_ns[DATAGRAMS - 1] - times_ns[0];
+    let rate = (DATAGRAMS - 1) as f64 * 1500.0 * 8.0 / time_ns as f64 * 1e9;
     let error = (rate / RATE_BPS - 1.0).abs();
     assert!(error < 0.02, "{rate} bit/s");
     assert!(report.contains("\"drops\":[]"), "{report}");
 }
 
-/// A namespace with one interface `p1`.
-struct Alone(String);
-
-impl Alone {
-    fn create() -> Self {
-        let alone = Self(format!("ebb-veth-test-{}-a", std::process::id()));
-        run(&format!("ip netns add {}", alone.0));
-        run(&format!(
-            "ip -n {} link add p1 type veth peer name far",
-            alone.0
-        ));
-        run(&format!("ip -n {} link set dev p1 up", alone.0));
-        alone
-    }
+/// Frames come through once its service answers.
+fn wait_until_ready(space: &Namespace) {
+    let there = space.thread(|| wait_until_it_listens(ADDRESS));
+    there.join().expect("it listens");
 }
 
-impl Drop for Alone {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
+/// When the kernel got each of the datagrams, until all are there or nothing comes for a while.
+fn receive(space: &Namespace) -> thread::JoinHandle<Vec<u64>> {
+    let options = SocketOptions {
+        timestamps: true,
+        ..SocketOptions::default()
+    };
+    let open = move || PacketSocket::open("eth0", &options).expect("opened");
+    let socket = space.thread(open).join().expect("no panic");
+    thread::spawn(move || {
+        let (mut times_ns, mut buffers) = (Vec::new(), ReceiveBuffers::new(64, 2048));
+        while times_ns.len() < DATAGRAMS {
+            let mut polled = [PollFd::readable(socket.as_fd())];
+            wait(&mut polled, Some(SILENCE)).expect("waited");
+            if !polled[0].is_readable() {
+                break;
+            }
+            let batch = socket.receive_batch(&mut buffers).expect("received");
+            let datagrams = batch.iter().filter(|frame| frame.wire_bytes == 1500);
+            times_ns.extend(datagrams.map(|frame| frame.realtime_ns.expect("a time")));
+        }
+        times_ns
+    })
 }
 
 fn interfaces_that_are_missing_or_vanish_are_named() {
-    let alone = Alone::create();
-    let missing = Running::start(&alone.0, &["--no-p4", "-i", "4@nowhere"]);
-    let (code, text) = missing.wait();
+    let space = Namespace::new("switch");
+    space.add_pair("p1", &space, "far");
+    let missing = start(&space, &["--no-p4", "-i", "4@nowhere"]);
+    let (code, text) = missing.end();
     assert_eq!(code, Some(1));
     assert!(
         text.contains("port 4: cannot open interface \"nowhere\""),
@@ -96,12 +95,21 @@ fn interfaces_that_are_missing_or_vanish_are_named() {
     );
     assert_eq!(text.lines().count(), 1, "{text}");
 
-    let switch = Running::start(&alone.0, &["--no-p4", "-i", "1@p1"]);
-    thread::sleep(Duration::from_secs(1));
-    run(&format!("ip -n {} link del p1", alone.0));
-    thread::sleep(Duration::from_secs(1));
-    let (code, text) = switch.stop();
-    assert_eq!(code, Some(0), "{text}");
+    let options = ["--no-p4", "-i", "1@p1", "--grpc-server-addr", ADDRESS];
+    let mut switch = start(&space, &options);
+    let mut log = switch.stderr();
+    wait_until_ready(&space);
+    space.ip("link del p1");
+    let mut text = String::new();
+    while !text.contains("interface p1: has vanished") {
+        let read = log.read_line(&mut text).expect("text");
+        assert!(read > 0, "it has ended: {text}");
+    }
+    // It is looked for every second.
+    thread::sleep(Duration::from_millis(1100));
+    switch.signal(Signal::TERM);
+    log.read_to_string(&mut text).expect("text");
+    assert_eq!(switch.wait().code(), Some(0), "{text}");
     assert_eq!(
         text.matches("interface p1: has vanished").count(),
         1,
@@ -109,22 +117,7 @@ fn interfaces_that_are_missing_or_vanish_are_named() {
     );
 }
 
-fn receive(namespace: &str) -> (usize, Duration) {
-    let socket = socket_in(namespace, RIGHT);
-    socket
-        .set_read_timeout(Some(Duration::from_secs(4)))
-        .expect("a timeout");
-    let mut buffer = [0; 2000];
-    let (mut count, mut first, mut last) = (0, None, Instant::now());
-    while count < DATAGRAMS && socket.recv(&mut buffer).is_ok() {
-        last = Instant::now();
-        first.get_or_insert(last);
-        count += 1;
-    }
-    (count, first.map_or(Duration::ZERO, |first| last - first))
-}
-
-ebb_test_needs::tests! {
+ebb_testkit::tests! {
     Need::Root => [
         udp_crosses_at_the_configured_rate,
         interfaces_that_are_missing_or_vanish_are_named,

@@ -1,14 +1,14 @@
 //! Switches and links under a virtual clock: exact times, deflection, conservation.
 
-mod common;
-
 use std::sync::mpsc;
 
-use common::*;
 use ebb_engine::simulation::Simulation;
 use ebb_engine::{NetworkError, Notice, SwitchReport};
 use ebb_traffic_manager::{Count, OnFull};
 use ebb_units::{BitRate, Duration, Instant};
+
+use crate::outside::*;
+use crate::switches::*;
 
 const GIGABIT: BitRate = BitRate::from_mbps(1000);
 
@@ -63,14 +63,7 @@ fn what_does_not_fit_is_deflected_and_trimmed_by_the_program() {
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
     // One is being sent, two wait, two do not fit.
-    for i in 0..5 {
-        inject(
-            &mut fabric,
-            Instant::from_nanos(i),
-            at(s, 1),
-            frame(9, 1500),
-        );
-    }
+    inject_burst(&mut fabric, 5, at(s, 1), &frame(9, 1500));
     let outputs = run(&mut fabric);
     let lengths: Vec<_> = outputs.iter().map(|o| o.frame.len()).collect();
     assert_eq!(lengths, [1500, 64, 64, 1500, 1500]);
@@ -122,14 +115,7 @@ fn a_deflected_packet_that_does_not_fit_again_is_dropped_once() {
     let s = fabric.add_switch(switch("s", profile));
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
-    for i in 0..6 {
-        inject(
-            &mut fabric,
-            Instant::from_nanos(i),
-            at(s, 1),
-            frame(9, 1500),
-        );
-    }
+    inject_burst(&mut fabric, 6, at(s, 1), &frame(9, 1500));
     assert_eq!(run(&mut fabric).len(), 4);
     let drops = SwitchReport::of(fabric.switch(s).expect("a switch")).drops;
     assert_eq!(drops.len(), 1);
@@ -147,14 +133,7 @@ fn the_control_queue_may_hand_a_packet_back_a_second_time() {
     let s = fabric.add_switch(switch("s", profile));
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
-    for i in 0..6 {
-        inject(
-            &mut fabric,
-            Instant::from_nanos(i),
-            at(s, 1),
-            frame(9, 1500),
-        );
-    }
+    inject_burst(&mut fabric, 6, at(s, 1), &frame(9, 1500));
     // The program sends it to the same queue once more, and that was the last time.
     assert_eq!(run(&mut fabric).len(), 4);
     let report = SwitchReport::of(fabric.switch(s).expect("a switch"));
@@ -237,14 +216,7 @@ fn a_new_program_starts_with_empty_queues() {
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
-    for i in 0..3 {
-        inject(
-            &mut fabric,
-            Instant::from_nanos(i),
-            at(s, 1),
-            frame(9, 1500),
-        );
-    }
+    inject_burst(&mut fabric, 3, at(s, 1), &frame(9, 1500));
     fabric.run_until(Instant::from_micros(1), |_, _| false);
     fabric.with_switch(s, |switch| switch.install(trim_program()));
     assert_eq!(run(&mut fabric).len(), 1, "the one on the wire");

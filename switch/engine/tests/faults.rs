@@ -1,12 +1,9 @@
 //! Links that lose, corrupt and slow down, restarts, captures and samples under a virtual clock:
 //! what they do, and that it is the same on any number of threads.
 
-mod common;
-
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use common::*;
 use ebb_engine::simulation::Simulation;
 use ebb_engine::{
     Direction, FrameSink, LinkState, NetworkError, NodeId, OpenSink, QueueSample, SwitchReport,
@@ -14,6 +11,9 @@ use ebb_engine::{
 use ebb_traffic_manager::Depth;
 use ebb_units::{BitRate, Duration, Instant};
 use proptest::prelude::*;
+
+use crate::outside::*;
+use crate::switches::*;
 
 const RATE: BitRate = BitRate::from_mbps(1000);
 const DELAY_NS: u64 = 10_000;
@@ -30,7 +30,7 @@ fn us(us: u64) -> Instant {
     Instant::from_micros(us)
 }
 
-/// A chain; MAC i is behind port 3 of switch i, port 1 leads to the first and 2 to the last.
+/// A chain with the routes of [`add_routes`].
 fn chain(length: u8) -> (Simulation<Outside>, Vec<NodeId>) {
     let mut fabric = Simulation::new();
     let switches: Vec<NodeId> = (0..length)
@@ -50,17 +50,6 @@ fn chain(length: u8) -> (Simulation<Outside>, Vec<NodeId>) {
             .expect("free ports");
     }
     (fabric, switches)
-}
-
-fn add_routes(switch: &mut ebb_engine::Switch, own: u8, length: u8) {
-    for to in 0..length {
-        let port = match to.cmp(&own) {
-            std::cmp::Ordering::Less => 1,
-            std::cmp::Ordering::Greater => 2,
-            std::cmp::Ordering::Equal => 3,
-        };
-        forward(switch, to, port);
-    }
 }
 
 /// Packets that a switch counts by port and reason.
@@ -136,14 +125,7 @@ fn a_slow_link_is_as_slow_as_it_says_and_queues_build_before_it() {
         ..up()
     };
     fabric.set_link(at(s[0], 2), slow).expect("a link");
-    for n in 0..5 {
-        inject(
-            &mut fabric,
-            Instant::from_nanos(n),
-            at(s[0], 3),
-            frame(1, 1500),
-        );
-    }
+    inject_burst(&mut fabric, 5, at(s[0], 3), &frame(1, 1500));
     let outputs = run(&mut fabric);
     // One is being sent and two wait; the others are trimmed and go first.
     let lengths: Vec<_> = outputs.iter().map(|output| output.frame.len()).collect();
@@ -175,14 +157,7 @@ fn a_restarted_switch_has_nothing_left_and_keeps_its_links() {
             },
         )
         .expect("a link");
-    for n in 0..3 {
-        inject(
-            &mut fabric,
-            Instant::from_nanos(n),
-            at(s[0], 3),
-            frame(1, 1500),
-        );
-    }
+    inject_burst(&mut fabric, 3, at(s[0], 3), &frame(1, 1500));
     fabric.run_until(us(15), |_, _| false);
     fabric.restart_switch(s[0]).expect("a switch");
     assert!(fabric.switch(s[0]).expect("a switch").pipeline().is_none());
@@ -221,14 +196,7 @@ fn a_restarted_switch_has_nothing_left_and_keeps_its_links() {
 fn queues_are_sampled_at_exact_instants() {
     let (mut fabric, s) = chain(2);
     fabric.sample_queues(s[0], &[(2, 0), (2, 7)], Duration::from_micros(12));
-    for n in 0..4 {
-        inject(
-            &mut fabric,
-            Instant::from_nanos(n),
-            at(s[0], 3),
-            frame(1, 1500),
-        );
-    }
+    inject_burst(&mut fabric, 4, at(s[0], 3), &frame(1, 1500));
     fabric.run_until(us(48), |_, _| false);
     let samples = fabric.take_queue_samples();
     let depth = |at, queue| -> Vec<Depth> {
@@ -421,7 +389,10 @@ fn run_with(faults: &[(u64, Fault)], parts: usize) -> Seen {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 10, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(ebb_testkit::cases(10))
+    })]
 
     #[test]
     fn faults_do_the_same_on_any_number_of_threads(faults in faults()) {

@@ -1,15 +1,18 @@
 //! Any bytes on any port: nothing panics, and every frame is sent, dropped or still queued.
 
-mod common;
-
-use common::*;
 use ebb_engine::SwitchReport;
 use ebb_engine::simulation::Simulation;
 use ebb_units::{BitRate, Instant};
 use proptest::prelude::*;
 
+use crate::outside::*;
+use crate::switches::*;
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(ebb_testkit::cases(64))
+    })]
 
     #[test]
     fn garbage_is_accounted_for(

@@ -1,13 +1,13 @@
 //! Simulations: exact times, and the same result on any number of threads.
 
-mod common;
-
 use std::collections::VecDeque;
 
-use common::*;
-use ebb_engine::simulation::{Host, NodeId, NodePort, Simulation};
+use ebb_engine::simulation::{Host, NodeId, Simulation};
 use ebb_engine::{NetworkError, Switch};
 use ebb_units::{BitRate, Duration, Instant};
+
+use crate::outside::add_routes;
+use crate::switches::*;
 
 const RATE: BitRate = BitRate::from_mbps(1000);
 
@@ -56,10 +56,6 @@ impl Host for Station {
     }
 }
 
-fn port(node: NodeId, port: u16) -> NodePort {
-    NodePort { node, port }
-}
-
 fn switch_with_rx_delay(name: &str) -> Switch {
     let mut profile = deflecting_profile(RATE, 10_000);
     profile.rx_delay_ns = 7_000;
@@ -74,24 +70,15 @@ fn chain(length: u8) -> (Simulation<Station>, Vec<NodeId>) {
     let mut switches = Vec::new();
     for i in 0..length {
         let mut s = switch_with_rx_delay(&format!("s{i}"));
-        for to in 0..length {
-            let way = match to.cmp(&i) {
-                std::cmp::Ordering::Less => 1,
-                std::cmp::Ordering::Greater => 2,
-                std::cmp::Ordering::Equal => 3,
-            };
-            forward(&mut s, to, way);
-        }
+        add_routes(&mut s, i, length);
         switches.push(simulation.add_switch(s));
         hosts.push(simulation.add_host(Station::new(&format!("h{i}"))));
     }
     for (s, h) in switches.iter().zip(&hosts) {
-        simulation.connect(port(*s, 3), port(*h, 0)).unwrap();
+        simulation.connect(at(*s, 3), at(*h, 0)).unwrap();
     }
     for pair in switches.windows(2) {
-        simulation
-            .connect(port(pair[0], 2), port(pair[1], 1))
-            .unwrap();
+        simulation.connect(at(pair[0], 2), at(pair[1], 1)).unwrap();
     }
     (simulation, hosts)
 }
@@ -162,9 +149,9 @@ fn it_stops_when_asked_and_goes_on() {
 #[test]
 fn a_port_has_one_link() {
     let (mut simulation, hosts) = chain(2);
-    let error = simulation.connect(port(hosts[0], 0), port(NodeId(0), 7));
+    let error = simulation.connect(at(hosts[0], 0), at(NodeId(0), 7));
     let node = "h0".to_owned();
     assert_eq!(error, Err(NetworkError::Taken { node, port: 0 }));
-    let error = simulation.connect(port(NodeId(0), CPU_PORT), port(NodeId(2), 9));
+    let error = simulation.connect(at(NodeId(0), CPU_PORT), at(NodeId(2), 9));
     assert!(matches!(error, Err(NetworkError::Reserved { .. })));
 }

@@ -1,10 +1,7 @@
 //! No program can make more of a packet than a bounded number, however it makes copies.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::*;
 use ebb_engine::simulation::Simulation;
 use ebb_engine::{MAX_COPIES, Switch, SwitchReport};
 use ebb_p4c::diagnostics::Diagnostics;
@@ -13,6 +10,9 @@ use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{CloneSession, Replica};
 use ebb_traffic_manager::{Profile, QueueConfig};
 use ebb_units::Instant;
+
+use crate::outside::*;
+use crate::switches::*;
 
 fn program() -> Pipeline {
     let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());

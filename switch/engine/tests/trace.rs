@@ -1,15 +1,15 @@
 //! What those who watch packets get to know.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use common::*;
 use ebb_engine::simulation::Simulation;
 use ebb_engine::trace::{Cause, Event, Visit, Watch};
 use ebb_engine::{NodeId, Switch};
 use ebb_units::{BitRate, Instant};
+
+use crate::outside::*;
+use crate::switches::*;
 
 type Seen = Arc<Mutex<Vec<Visit>>>;
 

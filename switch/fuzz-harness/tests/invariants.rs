@@ -22,7 +22,7 @@ fn config(cases: u32) -> ProptestConfig {
     let others = std::env::var("EBB_FUZZ_CASES").ok();
     let others = others.map(|n| n.parse().expect("EBB_FUZZ_CASES is a number"));
     ProptestConfig {
-        cases: others.unwrap_or(cases),
+        cases: others.unwrap_or(ebb_testkit::cases(cases)),
         rng_seed: match others {
             Some(_) => RngSeed::Random,
             None => RngSeed::Fixed(2026),

@@ -1,24 +1,25 @@
 //! The binary under its three names: which files it writes, and what it says.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+
+use ebb_testkit::Folder;
 
 const PROGRAM: &str = include_str!("programs/described.p4");
 
-/// A folder with a program, and links to the compiler; removed at the end.
-struct Folder(PathBuf);
+/// A folder with a program, and links to the compiler.
+struct Compilers(Folder);
 
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("ebb-p4c-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(path.join("inc")).expect("a folder");
-        std::fs::write(path.join("prog.p4"), PROGRAM).expect("a file");
-        std::fs::write(path.join("inc/own.p4"), "const bit<8> OWN = 1;\n").expect("a file");
+impl Compilers {
+    fn new() -> Self {
+        let folder = Folder::new("p4c");
+        folder.make_dir("inc");
+        folder.write("prog.p4", PROGRAM);
+        folder.write("inc/own.p4", "const bit<8> OWN = 1;\n");
         for link in ["p4c", "p4c-bm2-ss"] {
             let target = env!("CARGO_BIN_EXE_ebb-p4c");
-            std::os::unix::fs::symlink(target, path.join(link)).expect("a link");
+            std::os::unix::fs::symlink(target, folder.join(link)).expect("a link");
         }
-        Folder(path)
+        Self(folder)
     }
 
     fn run(&self, line: &str) -> Output {
@@ -43,20 +44,13 @@ impl Folder {
     }
 
     fn has(&self, file: &str) -> bool {
-        Path::exists(&self.0.join(file))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What stays behind in the folder for temporary files does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
+        self.0.join(file).exists()
     }
 }
 
 #[test]
 fn the_driver_writes_into_a_folder() {
-    let folder = Folder::new("driver");
+    let folder = Compilers::new();
     folder.quiet(
         "p4c -b bmv2 --std p4_16 --arch v1model -o out/deep prog.p4 --p4runtime-files info.txtpb",
     );
@@ -73,7 +67,7 @@ fn the_driver_writes_into_a_folder() {
 
 #[test]
 fn the_compiler_writes_what_it_is_told() {
-    let folder = Folder::new("compiler");
+    let folder = Compilers::new();
     folder.quiet(
         "p4c-bm2-ss --p4v 16 -o o.json --pp p.p4 --p4runtime-files a.txt,b.json,c.bin \
          --p4runtime-entries-files e.txtpb prog.p4",
@@ -97,9 +91,9 @@ fn the_compiler_writes_what_it_is_told() {
 
 #[test]
 fn make_rules_name_the_files() {
-    let folder = Folder::new("make");
+    let folder = Compilers::new();
     let program = "#include <own.p4>\n".to_owned() + PROGRAM;
-    std::fs::write(folder.0.join("prog.p4"), program).expect("a file");
+    folder.0.write("prog.p4", program);
     let rule = "prog.json: \\\n  prog.p4 \\\n  inc/own.p4\n";
     assert_eq!(folder.quiet("p4c-bm2-ss -I inc -M prog.p4"), rule);
     folder.quiet("p4c-bm2-ss -Iinc -MD -MP -MT x -o o.json prog.p4");
@@ -111,9 +105,9 @@ fn make_rules_name_the_files() {
 
 #[test]
 fn warnings_follow_the_command_line() {
-    let folder = Folder::new("warnings");
+    let folder = Compilers::new();
     let program = "#warning look here\n".to_owned() + PROGRAM;
-    std::fs::write(folder.0.join("prog.p4"), program).expect("a file");
+    folder.0.write("prog.p4", program);
     let said = |line: &str| {
         let output = folder.run(line);
         (
@@ -144,7 +138,7 @@ fn warnings_follow_the_command_line() {
 
 #[test]
 fn disabled_annotations_are_told() {
-    let folder = Folder::new("annotations");
+    let folder = Compilers::new();
     folder.quiet("p4c-bm2-ss --p4runtime-files with.txt prog.p4");
     let output = folder.run(
         "p4c-bm2-ss --disable-annotations=brief,description --p4runtime-files without.txt prog.p4",

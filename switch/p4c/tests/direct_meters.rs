@@ -1,8 +1,6 @@
 //! BMv2 ends at its start where a direct meter has not as many cells as its table takes entries.
 
-use ebb_p4c::diagnostics::Diagnostics;
-use ebb_p4c::preprocess::Options;
-use ebb_p4c::source::SourceMap;
+use crate::compiled;
 
 const PROGRAM: &str = r#"
 #include <v1model.p4>
@@ -40,11 +38,7 @@ fn a_direct_meter_has_as_many_cells_as_its_table() {
         ("size = 512; const entries = { 1: a(); 2: a(); }", 2),
     ];
     for (properties, size) in sizes {
-        let text = PROGRAM.replace("PROPERTIES", properties);
-        let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
-        let options = Options::default();
-        let compiled = ebb_p4c::compile("t.p4", &text, &options, &mut sources, &diagnostics);
-        let json = compiled.expect("a right program").json;
+        let json = compiled(&PROGRAM.replace("PROPERTIES", properties)).json;
         let table = json.pipelines[0].tables.iter().find(|t| t.name == "I.t");
         let found = (json.meter_arrays[0].size, table.and_then(|t| t.max_size));
         assert_eq!(found, (size, Some(size)), "{properties}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use ebb_p4c::diagnostics::Diagnostics;
 use ebb_p4c::preprocess::Options;
 use ebb_p4c::source::SourceMap;
-use ebb_test_needs::Need;
+use ebb_testkit::cases;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
@@ -145,29 +145,34 @@ fn survive(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(300), failure_persistence: None, ..ProptestConfig::default() })]
 
+    #[test]
     fn mutated_router(edits in edits()) {
         survive(&apply(&program("router.p4"), &edits));
     }
 
+    #[test]
     fn mutated_descriptions(edits in edits()) {
         survive(&apply(&program("described.p4"), &edits));
     }
 
+    #[test]
     fn mutated_register_program(edits in edits()) {
         survive(&apply(&program("atomic_register.p4"), &edits));
     }
 
+    #[test]
     fn arbitrary_text(text in "\\PC{0,200}") {
         survive(&text);
     }
 }
 
-/// p4c's test data, where it is (docs/stf.md): every program changed a few times, for as long as
-/// `EBB_MUTATE_SECONDS` says (20).
+/// p4c's test data (docs/stf.md): every program changed a few times, for as long as `EBB_MUTATE_SECONDS` says (20).
+#[test]
+#[ignore = "needs EBB_P4C_TESTDATA=FOLDER and --ignored"]
 fn mutated_corpus() {
-    let folder = std::env::var_os("EBB_P4C_TESTDATA").expect("checked");
+    let folder = std::env::var_os("EBB_P4C_TESTDATA").expect("EBB_P4C_TESTDATA is set");
     let seconds = std::env::var("EBB_MUTATE_SECONDS").ok();
     let seconds = seconds.and_then(|s| s.parse().ok()).unwrap_or(20);
     let end = std::time::Instant::now() + std::time::Duration::from_secs(seconds);
@@ -198,14 +203,4 @@ fn mutated_corpus() {
         }
     }
     eprintln!("{count} programs, {slowest:?} the slowest");
-}
-
-ebb_test_needs::tests! {
-    Need::Nothing => [
-        mutated_router,
-        mutated_descriptions,
-        mutated_register_program,
-        arbitrary_text,
-    ],
-    Need::Variable("EBB_P4C_TESTDATA") => [mutated_corpus],
 }

@@ -1,10 +1,10 @@
 //! The pipeline alone, without I/O: how long a packet takes in native code and interpreted, how often it
 //! allocates, and how long a program loads.
 //!
-//! `cargo run -p ebb-pipeline --example native [PACKETS [native | interpreted]]`, for `fabric.p4` with the
-//! entries and frames of the example `hop`, and for a small IPv4 router (`tests/common/router.p4`) with the same
-//! frames. A line of JSON for each. Native code and interpreter take turns batch by batch, so that a loaded machine
-//! slows both down.
+//! `cargo run -p ebb-pipeline --example native [PACKETS [native | interpreted]]`, for `fabric.p4` with routes,
+//! classes, ECN threshold and phantom queue, and for a small IPv4 router (`tests/common/router.p4`); the frames are
+//! full Ebb DATA, PULL and TCP in turn. A line of JSON for each. Native code and interpreter take turns batch by batch,
+//! so that a loaded machine slows both down.
 //!
 //! On a loaded machine count instructions instead, as the difference of two runs:
 //! `valgrind --tool=callgrind .. PACKETS native`.
@@ -15,24 +15,26 @@
 mod counting;
 #[path = "../tests/common/fabric.rs"]
 mod fabric;
+#[path = "common/forwarding.rs"]
+mod forwarding;
+#[path = "../tests/common/frames.rs"]
+mod frames;
 #[path = "../tests/common/router.rs"]
 mod router;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::ControlError;
-use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Packet, Pipeline};
 use ebb_units::Instant;
+use forwarding::{EXECUTORS, Forwarding};
 use serde_json::json;
 
 /// Packets between two looks at the clock, as a burst would be handled.
 const BATCH: usize = 60;
 /// Batches until all memory is there that the pipeline keeps.
 const WARM_UP: u32 = 10;
-
-const EXECUTORS: [&str; 2] = ["native", "interpreted"];
-const USAGE: &str = "usage: native [PACKETS [native | interpreted]]";
 
 /// A program with its entries.
 struct Subject {
@@ -57,10 +59,9 @@ const SUBJECTS: [Subject; 2] = [
 /// A switch, and frames that go round in it.
 struct Round {
     executor: &'static str,
-    pipeline: Pipeline,
+    forwarding: Forwarding,
     fresh: Vec<Vec<u8>>,
     frames: Vec<Vec<u8>>,
-    queue: Vec<(u16, Box<Packet>)>,
     load: Duration,
     ingress: Duration,
     egress: Duration,
@@ -74,23 +75,18 @@ impl Round {
     fn new(subject: &Subject, executor: &'static str) -> Result<Round, String> {
         let program = (subject.program)()?;
         let start = std::time::Instant::now();
-        let load = match executor {
-            "native" => Pipeline::load,
-            _ => Pipeline::load_interpreted,
-        };
-        let mut pipeline = load(&program).map_err(|e| e.to_string())?;
+        let mut forwarding = Forwarding::new(&program, executor, BATCH)?;
         let load = start.elapsed();
-        (subject.install)(&mut pipeline).map_err(|e| e.to_string())?;
-        let mut frames = fabric::frames()?;
+        (subject.install)(&mut forwarding.pipeline).map_err(|e| e.to_string())?;
+        let mut frames = frames::frames()?;
         // The longest kind is a full packet; the payload's checksum is no business of a switch.
         frames[0].resize(1514, 0xeb);
         let frames: Vec<Vec<u8>> = frames.iter().cycle().take(BATCH).cloned().collect();
         Ok(Round {
             executor,
-            pipeline,
+            forwarding,
             fresh: frames.clone(),
             frames,
-            queue: Vec::with_capacity(BATCH),
             load,
             ingress: Duration::ZERO,
             egress: Duration::ZERO,
@@ -105,28 +101,9 @@ impl Round {
         let now = Instant::from_micros(u64::from(self.batches) * BATCH as u64);
         let before = counting::allocations();
         let start = std::time::Instant::now();
-        for frame in self.frames.drain(..) {
-            let outcome = self.pipeline.ingress(now, frame, &IngressInput::default());
-            if let IngressVerdict::Unicast {
-                egress_spec,
-                packet,
-                ..
-            } = outcome.verdict
-            {
-                self.queue.push((egress_spec, packet));
-            }
-        }
+        self.forwarding.ingress(now, &mut self.frames);
         let ingress_done = std::time::Instant::now();
-        for (egress_port, packet) in self.queue.drain(..) {
-            let input = EgressInput {
-                egress_port,
-                ..EgressInput::default()
-            };
-            let verdict = self.pipeline.egress(now, packet, &input).verdict;
-            if let EgressVerdict::Transmit(frame) = verdict {
-                self.frames.push(frame);
-            }
-        }
+        let sent = self.forwarding.egress(now, &mut self.frames, BATCH);
         let end = std::time::Instant::now();
         if self.batches >= WARM_UP {
             self.allocations += counting::allocations() - before;
@@ -135,9 +112,7 @@ impl Round {
         self.egress += end - ingress_done;
         self.best = self.best.min((end - start) / BATCH as u32);
         self.batches += 1;
-        if self.frames.len() != BATCH {
-            return Err(format!("{} of {BATCH} frames were sent", self.frames.len()));
-        }
+        sent?;
         for (frame, fresh) in self.frames.iter_mut().zip(&self.fresh) {
             frame[..34].copy_from_slice(&fresh[..34]);
         }
@@ -180,21 +155,5 @@ fn run(packets: usize, only: Option<&str>) -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let only = match args.get(1).map(String::as_str) {
-        None => Ok(None),
-        Some(name) if EXECUTORS.contains(&name) => Ok(Some(name)),
-        Some(other) => Err(format!("{USAGE}: what is '{other}'?")),
-    };
-    let packets = match args.first() {
-        None => Ok(600_000),
-        Some(n) => n.parse().map_err(|e| format!("{USAGE}: {n}: {e}")),
-    };
-    match packets.and_then(|packets| run(packets, only?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("{e}");
-            ExitCode::FAILURE
-        }
-    }
+    forwarding::main("native", 600_000, run)
 }

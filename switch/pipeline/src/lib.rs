@@ -16,11 +16,11 @@ mod action;
 mod bits;
 mod by_id;
 mod calculation;
-#[cfg(test)]
-#[path = "../tests/common/mod.rs"]
-mod common;
 mod error;
 mod expr;
+#[cfg(test)]
+#[path = "../tests/fixture.rs"]
+mod fixture;
 mod flow;
 mod frames;
 mod hash;

@@ -88,7 +88,7 @@ fn forward(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(64)))]
 
     #[test]
     fn shortcuts_change_nothing(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::common::{Fixture, call, egress, frame, hex, ingress, set, through, unicast};
+use crate::fixture::{Fixture, call, egress, frame, hex, ingress, set, through, unicast};
 use serde_json::{Value, json};
 
 use crate::action::Primitive;

@@ -1,12 +1,12 @@
 //! Primitives and expressions, seen from outside.
 
-mod common;
-
-use common::*;
 use ebb_pipeline::control::{CounterValue, MeterConfig};
 use ebb_pipeline::*;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+
+use crate::fixture::*;
+use crate::value_of;
 
 fn to_port_1() -> Value {
     set("standard_metadata", "egress_spec", hex(1))

@@ -1,12 +1,11 @@
 //! The control plane's view.
 
-mod common;
-
-use common::*;
 use ebb_pipeline::control::*;
 use ebb_pipeline::*;
 use ebb_units::Duration;
 use serde_json::{Value, json};
+
+use crate::fixture::*;
 
 /// Ingress is one table `t` with this key; its action `to(port, value)` sends and sets `h.value`.
 fn with_table(key: Value, match_type: &str, extra: Value) -> Fixture {

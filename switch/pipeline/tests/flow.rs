@@ -1,11 +1,11 @@
 //! What happens after ingress and after egress.
 
-mod common;
-
-use common::*;
 use ebb_pipeline::control::{CloneSession, ProtectedReplica, Replica};
 use ebb_pipeline::*;
 use serde_json::json;
+
+use crate::fixture::*;
+use crate::value_of;
 
 fn standard(name: &str) -> serde_json::Value {
     field("standard_metadata", name)

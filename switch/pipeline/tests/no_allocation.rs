@@ -4,6 +4,8 @@
 mod counting;
 #[path = "common/fabric.rs"]
 mod fabric;
+#[path = "common/frames.rs"]
+mod frames;
 #[path = "common/router.rs"]
 mod router;
 
@@ -67,7 +69,7 @@ fn assert_allocates_nothing(
     program: &ebb_bmv2_json::Program,
     install: fn(&mut Pipeline) -> Result<(), ControlError>,
 ) {
-    let fresh = fabric::frames().unwrap();
+    let fresh = frames::frames().unwrap();
     for load in [Pipeline::load, Pipeline::load_interpreted] {
         let mut pipeline = load(program).unwrap();
         install(&mut pipeline).unwrap();

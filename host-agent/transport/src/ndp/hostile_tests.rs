@@ -309,7 +309,7 @@ fn arbitrary_header() -> impl Strategy<Value = (EbbHeader, u8)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ebb_testkit::cases(40), ..ProptestConfig::default() })]
 
     /// Headers with right checksums and anything in them, for one session between hosts 0 and 1.
     /// That session may fail. The one from 2 to 1 and the one from 0 to 2 do not notice.

@@ -548,7 +548,7 @@ fn an_incast_costs_reno_timeouts() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(64)))]
 
     /// Random bytes, and valid headers with random contents aimed at a live connection: no panic,
     /// no livelock, and a RST outside the window never ends it.

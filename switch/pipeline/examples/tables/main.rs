@@ -8,41 +8,36 @@
 #![allow(clippy::disallowed_methods)] // a measurement reads the clock
 
 mod entries;
+#[path = "../common/forwarding.rs"]
+mod forwarding;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant as Clock};
 
 use ebb_bmv2_json::Program;
-use ebb_pipeline::{EgressInput, EgressVerdict, IngressInput, IngressVerdict, Packet, Pipeline};
 use ebb_units::Instant;
 use entries::{Random, flows, install};
+use forwarding::{EXECUTORS, Forwarding};
 use serde_json::json;
 
 /// Packets between two looks at the clock, as a burst would be handled.
 const BATCH: usize = 64;
-const USAGE: &str = "usage: tables [PACKETS [native | interpreted]]";
 
 struct Side {
-    pipeline: Pipeline,
+    forwarding: Forwarding,
     /// Memory of frames.
     frames: Vec<Vec<u8>>,
-    queue: Vec<(u16, Box<Packet>)>,
     /// Nanoseconds per packet of each batch.
     batches: Vec<f64>,
 }
 
 impl Side {
-    fn new(interpreted: bool) -> Result<Side, String> {
+    fn new(executor: &str) -> Result<Side, String> {
         let source =
             Program::from_json(include_bytes!("router.json")).map_err(|e| e.to_string())?;
-        let load = match interpreted {
-            true => Pipeline::load_interpreted,
-            false => Pipeline::load,
-        };
         Ok(Side {
-            pipeline: load(&source).map_err(|e| e.to_string())?,
+            forwarding: Forwarding::new(&source, executor, BATCH)?,
             frames: Vec::new(),
-            queue: Vec::with_capacity(BATCH),
             batches: Vec::new(),
         })
     }
@@ -54,38 +49,11 @@ impl Side {
             frame.extend_from_slice(flow);
         }
         let start = Clock::now();
-        for frame in self.frames.drain(..) {
-            let input = IngressInput::default();
-            let outcome = self.pipeline.ingress(Instant::ZERO, frame, &input);
-            if let IngressVerdict::Unicast {
-                egress_spec,
-                packet,
-                ..
-            } = outcome.verdict
-            {
-                self.queue.push((egress_spec, packet));
-            }
-        }
-        for (egress_port, packet) in self.queue.drain(..) {
-            let input = EgressInput {
-                egress_port,
-                ..EgressInput::default()
-            };
-            let outcome = self.pipeline.egress(Instant::ZERO, packet, &input);
-            if let EgressVerdict::Transmit(frame) = outcome.verdict {
-                self.frames.push(frame);
-            }
-        }
+        self.forwarding.ingress(Instant::ZERO, &mut self.frames);
+        let sent = (self.forwarding).egress(Instant::ZERO, &mut self.frames, flows.len());
         let time = start.elapsed();
         self.batches.push(ns(time) / flows.len() as f64);
-        match self.frames.len() == flows.len() {
-            true => Ok(()),
-            false => Err(format!(
-                "{} of {} packets were sent",
-                self.frames.len(),
-                flows.len()
-            )),
-        }
+        sent
     }
 
     /// Half of the batches took no longer.
@@ -99,16 +67,17 @@ fn ns(time: Duration) -> f64 {
     time.as_nanos() as f64
 }
 
-fn run(packets: usize, interpreted: bool) -> Result<(), String> {
+fn run(packets: usize, executor: Option<&str>) -> Result<(), String> {
+    let executor = executor.unwrap_or(EXECUTORS[0]);
     let mut rows = Vec::new();
     for flow_count in [1, 256, 4096] {
-        let mut full = Side::new(interpreted)?;
+        let mut full = Side::new(executor)?;
         let mut random = Random(1);
         let start = Clock::now();
-        let routes = install(&mut full.pipeline, &mut random)?;
+        let routes = install(&mut full.forwarding.pipeline, &mut random)?;
         let install_ms = ns(start.elapsed()) / 1e6;
         let flows = flows(flow_count, &routes, &mut random);
-        let mut empty = Side::new(interpreted)?;
+        let mut empty = Side::new(executor)?;
         for _ in 0..packets.div_ceil(BATCH) {
             let batch: Vec<&[u8]> = (0..BATCH)
                 .map(|_| flows[random.below(flow_count as u32) as usize].as_slice())
@@ -123,27 +92,11 @@ fn run(packets: usize, interpreted: bool) -> Result<(), String> {
         );
     }
     let result = json!({"routes": entries::ROUTES, "acl_entries": entries::ACL_ENTRIES,
-        "members": entries::MEMBERS, "packets": packets, "native": !interpreted, "rows": rows});
+        "members": entries::MEMBERS, "packets": packets, "native": executor == "native", "rows": rows});
     println!("{result}");
     Ok(())
 }
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let interpreted = match args.get(1).map(String::as_str) {
-        None | Some("native") => Ok(false),
-        Some("interpreted") => Ok(true),
-        Some(other) => Err(format!("{USAGE}: what is '{other}'?")),
-    };
-    let packets = match args.first() {
-        None => Ok(200_000),
-        Some(n) => n.parse().map_err(|e| format!("{USAGE}: {n}: {e}")),
-    };
-    match packets.and_then(|packets| run(packets, interpreted?)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("{e}");
-            ExitCode::FAILURE
-        }
-    }
+    forwarding::main("tables", 200_000, run)
 }

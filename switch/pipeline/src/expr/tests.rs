@@ -126,7 +126,7 @@ fn low_128(n: &BigInt) -> i128 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(ebb_testkit::cases(500)))]
 
     /// Where `i128` is said to be enough, it gives what big integers give.
     #[test]

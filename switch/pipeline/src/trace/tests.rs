@@ -1,6 +1,6 @@
 //! A trace as text, of a packet that takes every kind of step.
 
-use crate::common::{Fixture, call, expr, field, frame, hex, set};
+use crate::fixture::{Fixture, call, expr, field, frame, hex, set};
 use ebb_units::Instant;
 use serde_json::{Value, json};
 

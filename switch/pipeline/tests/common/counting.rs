@@ -1,5 +1,4 @@
 //! The system's allocator, with a look at how often a thread uses it.
-#![allow(dead_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

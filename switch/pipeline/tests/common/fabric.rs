@@ -1,5 +1,4 @@
 //! `build/fabric.json` with the entries of a small fat-tree's switch, and the frames it forwards.
-#![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use ebb_pipeline::control::{
 };
 use ebb_units::Instant;
 
-pub const PORTS: u16 = 4;
+const PORTS: u16 = 4;
 
 fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -30,13 +29,6 @@ fn read(path: &Path) -> Result<String, String> {
 pub fn program() -> Result<Program, String> {
     let text = read(&in_repository("build/fabric.json"))?;
     Program::from_json(text.as_bytes()).map_err(|e| e.to_string())
-}
-
-/// The switch program, its tables filled as docs/architecture.md describes them.
-pub fn pipeline() -> Result<Pipeline, String> {
-    let mut pipeline = Pipeline::load(&program()?).map_err(|e| e.to_string())?;
-    install(&mut pipeline).map_err(|e| e.to_string())?;
-    Ok(pipeline)
 }
 
 fn call(
@@ -71,6 +63,7 @@ fn add(
     Ok(())
 }
 
+/// Fills the tables as docs/architecture.md describes them.
 pub fn install(pipeline: &mut Pipeline) -> Result<(), ControlError> {
     let table = "FabricIngress.traffic_class.traffic_class";
     let action = "FabricIngress.traffic_class.set_traffic_class";
@@ -157,21 +150,4 @@ pub fn vectors() -> Result<Vec<(String, Vec<u8>)>, String> {
             Ok((name.to_owned(), bytes))
         })
         .collect()
-}
-
-/// A full Ebb DATA packet, a PULL and a TCP segment with ECT(0).
-pub fn frames() -> Result<Vec<Vec<u8>>, String> {
-    let vectors = vectors()?;
-    let frame = |wanted: &str| {
-        vectors
-            .iter()
-            .find(|(name, _)| name == wanted)
-            .map(|(_, frame)| frame.clone())
-            .ok_or_else(|| format!("wire-vectors.json has no {wanted}"))
-    };
-    let mut tcp = frame("tcp-ce-ece")?;
-    // CE becomes ECT(0), so the checksum's complement grows by one (RFC 1624).
-    tcp[15] ^= 0b01;
-    tcp[25] += 1;
-    Ok(vec![frame("ndp-data-syn")?, frame("pull")?, tcp])
 }

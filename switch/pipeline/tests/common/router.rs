@@ -1,5 +1,4 @@
 //! `router.p4` with a few routes, and the frames it forwards: those of the fabric, which are IPv4 to 10.0.0.0/8.
-#![allow(dead_code)]
 
 use ebb_bmv2_json::Program;
 use ebb_p4c::diagnostics::Diagnostics;

@@ -15,11 +15,11 @@ use tonic::codegen::http;
 async fn a_message_of_empty_parts_is_refused_before_it_is_decoded() {
     let server = Running::start().await;
     let mut primary = server.ready().await;
-    // A megabyte on the wire, which would take 200 in memory.
+    // 400 kB on the wire, which would take 80 MB in memory.
     let write = p4::WriteRequest {
         device_id: DEVICE_ID,
         election_id: Some(uint128(1)),
-        updates: vec![p4::Update::default(); 500_000],
+        updates: vec![p4::Update::default(); 200_000],
         ..Default::default()
     };
     let refused = primary.client.write(write).await.unwrap_err();
@@ -30,7 +30,7 @@ async fn a_message_of_empty_parts_is_refused_before_it_is_decoded() {
     );
     let read = p4::ReadRequest {
         device_id: DEVICE_ID,
-        entities: vec![p4::Entity::default(); 500_000],
+        entities: vec![p4::Entity::default(); 200_000],
         ..Default::default()
     };
     let refused = primary.client.read(read).await.unwrap_err();

@@ -210,8 +210,8 @@ async fn a_burst_of_packets_out_arrives_whole() {
             metadata: vec![metadata(1, 3), metadata(2, 0)],
         };
         c.send(Request::Packet(packet)).await;
-        // Messages that are ready together would go in one frame.
-        tokio::time::sleep(Duration::from_micros(100)).await;
+        // Messages that are ready together would go in one frame. (Tokio's timer would sleep a millisecond.)
+        std::thread::sleep(Duration::from_micros(200));
     }
     drop(release);
     holding.join().unwrap();

@@ -1,5 +1,4 @@
 //! A small v1model program around the primitives that a test wants to see run.
-#![allow(dead_code)]
 
 use ebb_bmv2_json::Program;
 use ebb_pipeline::{
@@ -187,9 +186,4 @@ pub fn through(p: &mut Pipeline, frame: &[u8]) -> Vec<u8> {
     let outcome = ingress(p, frame);
     let (_, packet) = unicast(outcome);
     egress(p, packet).1
-}
-
-/// `h.value` of a frame.
-pub fn value_of(frame: &[u8]) -> u32 {
-    u32::from_be_bytes([frame[1], frame[2], frame[3], frame[4]])
 }

@@ -1,20 +1,22 @@
-//! Tests of a file with `harness = false`, some of which need what not every machine has. Rust's own
-//! harness can only ignore what was known when it was compiled, so that such a test would have to
-//! return early and be told as passed. Here it is told as ignored, with what is missing.
+//! Tests some of which need what not every machine has. Rust's own harness can only ignore what was known when it was
+//! compiled, so such a test would have to return early and be told as passed. Here it is told as ignored, with what is
+//! missing.
 //!
-//! ```no_run
-//! use ebb_test_needs::Need;
+//! An executable of such tests has `harness = false` in its crate's `Cargo.toml`. Its functions have no `#[test]`; each
+//! module of it lists its own with [`tests!`](crate::tests), and its `main` runs those of all modules:
 //!
-//! fn frames_cross() {}
-//! fn texts_are_read() {}
-//!
-//! ebb_test_needs::tests! {
-//!     Need::Root => [frames_cross],
+//! ```text
+//! // tests/crossing.rs                       // tests/main.rs
+//! fn frames_cross() { .. }                   mod crossing;
+//! fn texts_are_read() { .. }
+//!                                            fn main() -> std::process::ExitCode {
+//! ebb_testkit::tests! {                          ebb_testkit::run_trials([crossing::trials()])
+//!     Need::Root => [frames_cross],          }
 //!     Need::Nothing => [texts_are_read],
 //! }
 //! ```
 //!
-//! What nobody lists is dead code, which the lints refuse.
+//! A function that nobody lists and a module that `main` forgets are dead code, which the lints refuse.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -27,7 +29,7 @@ pub enum Need {
     Nothing,
     /// Network namespaces and packet sockets.
     Root,
-    /// A command on PATH that knows `--version` or `--help`.
+    /// A command on PATH that knows `--version`.
     Command(&'static str),
     /// An environment variable.
     Variable(&'static str),
@@ -58,32 +60,37 @@ fn starts(command: &str) -> bool {
         .is_ok()
 }
 
-/// A test that runs in a thread of its own, with its name, as in Rust's own harness: a thread may
-/// have entered a namespace.
-pub fn trial(name: &'static str, need: Need, test: fn()) -> Trial {
-    Trial::ignorable_test(name, move || match need.missing() {
+/// A test that runs in a thread of its own, with its name, as in Rust's own harness: a thread may have entered a
+/// namespace. The name has the module in front, without the name of the executable.
+pub fn trial(module: &str, name: &str, need: Need, test: fn()) -> Trial {
+    let name = match module.split_once("::") {
+        Some((_, module)) => format!("{module}::{name}"),
+        None => name.to_owned(),
+    };
+    Trial::ignorable_test(name.clone(), move || match need.missing() {
         Some(reason) => Ok(Completion::ignored_with(reason)),
         None => run_alone(name, test).map(|()| Completion::Completed),
     })
 }
 
-fn run_alone(name: &str, test: fn()) -> Result<(), Failed> {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(test)?;
+fn run_alone(name: String, test: fn()) -> Result<(), Failed> {
+    let thread = std::thread::Builder::new().name(name).spawn(test)?;
     // What it says was printed when it panicked.
     thread.join().map_err(|_| Failed::without_message())
 }
 
-/// Runs them as the command line says.
-pub fn run(trials: Vec<Trial>) -> ExitCode {
+/// Runs the tests of all modules as the command line says.
+pub fn run_trials(modules: impl IntoIterator<Item = Vec<Trial>>) -> ExitCode {
+    let trials = modules.into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// The `main` of a file of tests: `NEED => [FUNCTION, ..], ..`.
+/// The tests of a module: `NEED => [FUNCTION, ..], ..`.
 #[macro_export]
 macro_rules! tests {
     ($($need:expr => [$($test:ident),+ $(,)?]),+ $(,)?) => {
-        fn main() -> std::process::ExitCode {
-            $crate::run(vec![$($($crate::trial(stringify!($test), $need, $test)),+),+])
+        pub fn trials() -> Vec<$crate::Trial> {
+            vec![$($($crate::trial(module_path!(), stringify!($test), $need, $test)),+),+]
         }
     };
 }
@@ -108,14 +115,30 @@ mod tests {
             panic!("it ran");
         }
         let trials = vec![
-            trial("absent", Need::Command("no-such-command"), must_not_run),
-            trial("broken", Need::Nothing, must_not_run),
-            trial("fine", Need::Nothing, || ()),
+            trial(
+                "main",
+                "absent",
+                Need::Command("no-such-command"),
+                must_not_run,
+            ),
+            trial("main", "broken", Need::Nothing, must_not_run),
+            trial("main", "fine", Need::Nothing, || ()),
         ];
         // Its report is not one of this harness: whoever counts what is printed would count it.
         let elsewhere = Arguments::from_iter(["test", "--logfile", "/dev/null"]);
         let told = libtest_mimic::run(&elsewhere, trials);
         let counts = (told.num_passed, told.num_failed, told.num_ignored);
         assert_eq!(counts, (1, 1, 1));
+    }
+
+    #[test]
+    fn a_name_has_its_module_in_front() {
+        let name = |module| {
+            trial(module, "it_works", Need::Nothing, || ())
+                .name()
+                .to_owned()
+        };
+        assert_eq!(name("main"), "it_works");
+        assert_eq!(name("main::links"), "links::it_works");
     }
 }

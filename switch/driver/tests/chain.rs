@@ -1,27 +1,17 @@
-//! A driver on real interfaces, in a network namespace of its own.
+//! A chain of switches between two interfaces, under a driver in a network namespace of its own.
 
-#![allow(dead_code, unused_imports)] // not every test file uses every helper
-
-use std::fs::File;
-use std::os::fd::AsFd;
-use std::process::Command;
+use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use ebb_driver::{Driver, DriverOptions, Interface, Reception};
 use ebb_engine::{ControlHandle, Network, NodeId};
 use ebb_packet_io::{Audience, PacketSocket, SocketOptions};
+use ebb_testkit::Namespace;
 use ebb_traffic_manager::{OnFull, Profile};
 use ebb_units::BitRate;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// The switches and frames of the engine's tests.
-#[path = "../../../engine/tests/common/mod.rs"]
-mod networks;
-
-pub use networks::{at, forward, frame, trim_program};
-use networks::{deflecting_profile, switch};
+use crate::switches::{at, deflecting_profile, forward, switch};
 
 pub const SWITCHES: usize = 4;
 /// The length of every frame.
@@ -32,62 +22,35 @@ static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A namespace with two pairs of interfaces, p1-h1 and p2-h2, and with the calling thread in it.
 pub struct Space {
-    name: String,
+    namespace: Namespace,
     _turn: MutexGuard<'static, ()>,
 }
 
 impl Space {
-    pub fn enter(name: &str) -> Self {
+    pub fn enter() -> Self {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let space = Self {
-            name: format!("ebb-driver-test-{}-{name}", std::process::id()),
-            _turn: ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner),
+            namespace: Namespace::new("driver"),
+            _turn: turn,
         };
-        ip(&format!("netns add {}", space.name));
-        [1, 2].into_iter().for_each(|pair| space.add_pair(pair));
-        let file = File::open(format!("/run/netns/{}", space.name)).expect("the namespace");
-        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).expect("entered");
+        [1, 2].into_iter().for_each(|pair| space.make_pair(pair));
+        space.namespace.enter();
         space
     }
-}
 
-impl Space {
-    /// Interfaces p{pair} and h{pair}.
-    pub fn add_pair(&self, pair: usize) {
-        ip(&format!(
-            "-n {} link add p{pair} type veth peer name h{pair}",
-            self.name
-        ));
-        for end in ["p", "h"] {
-            // No frames but ours.
-            ip(&format!(
-                "-n {} link set dev {end}{pair} addrgenmode none up",
-                self.name
-            ));
-        }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Makes interfaces p{pair} and h{pair}.
+    pub fn make_pair(&self, pair: usize) {
+        let [own, its] = ["p", "h"].map(|end| format!("{end}{pair}"));
+        self.add_pair(&own, &self.namespace, &its);
     }
 }
 
-impl Drop for Space {
-    fn drop(&mut self) {
-        let _ = Command::new("ip")
-            .args(["netns", "del", &self.name])
-            .status();
+impl Deref for Space {
+    type Target = Namespace;
+
+    fn deref(&self) -> &Namespace {
+        &self.namespace
     }
-}
-
-pub fn ip(arguments: &str) {
-    run("ip", arguments);
-}
-
-pub fn run(program: &str, arguments: &str) {
-    let output = Command::new(program).args(arguments.split(' ')).output();
-    let output = output.expect("the program exists");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{program} {arguments}: {error}");
 }
 
 pub fn open(interface: &str) -> PacketSocket {
@@ -96,6 +59,15 @@ pub fn open(interface: &str) -> PacketSocket {
         ..SocketOptions::default()
     };
     PacketSocket::open(interface, &options).expect("opened")
+}
+
+/// Sends all of them.
+pub fn send(socket: &PacketSocket, frames: &[Vec<u8>]) {
+    let mut rest = frames;
+    while !rest.is_empty() {
+        let sent = socket.send_batch(rest.iter().map(Vec::as_slice));
+        rest = &rest[sent.expect("room")..];
+    }
 }
 
 /// A chain of switches between the interfaces; MAC 1 is behind p1, MAC 2 behind p2. Port 1 leads to
@@ -146,6 +118,3 @@ pub fn start(network: Network<Interface>, options: DriverOptions) -> (ControlHan
     let running = thread::spawn(move || driver.run().expect("it runs"));
     (handle, running)
 }
-
-/// How long a loaded machine may take to forward what was sent.
-pub const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,100 +1,16 @@
-//! Networks of switches that run `programs/trim.json`, under a virtual clock.
+//! Networks under a virtual clock, and who is outside of them.
 
-#![allow(dead_code)] // not every test file uses every helper
+use std::cmp::Ordering;
+use std::collections::VecDeque;
 
-use std::collections::{BTreeMap, VecDeque};
-
-use ebb_bmv2_json::Program;
 use ebb_engine::simulation::Simulation;
-use ebb_engine::{Host, NetworkError, NodeId, NodePort, Switch, SwitchOptions};
-use ebb_pipeline::Pipeline;
-use ebb_pipeline::control::{ActionCall, MatchKey, Replica, TableAction, TableEntry};
-use ebb_traffic_manager::{OnFull, Profile, QueueConfig, TrafficManagerConfig};
-use ebb_units::{BitRate, Duration, Instant};
+use ebb_engine::{Host, NetworkError, NodeId, NodePort, Switch};
+use ebb_pipeline::control::Replica;
+use ebb_units::{Duration, Instant};
 
-pub const CPU_PORT: u16 = 510;
+use crate::switches::{add_entry, at, forward};
 
-pub fn trim_program() -> Pipeline {
-    let program = Program::from_json(include_bytes!("../programs/trim.json")).expect("readable");
-    Pipeline::load(&program).expect("loadable")
-}
-
-/// Queue 0 of two packets that deflects, queue 7 without limit.
-pub fn deflecting_profile(rate: BitRate, delay_ns: u64) -> Profile {
-    let queue = |id, capacity_packets, on_full| QueueConfig {
-        id,
-        capacity_packets,
-        on_full,
-        ..QueueConfig::default()
-    };
-    Profile {
-        name: "p".into(),
-        rate_bps: rate,
-        delay_ns,
-        queue: vec![
-            queue(0, Some(2), OnFull::Deflect),
-            queue(7, None, OnFull::TailDrop),
-        ],
-        ..Profile::default()
-    }
-}
-
-pub fn switch(name: &str, profile: Profile) -> Switch {
-    let config = TrafficManagerConfig {
-        ports: BTreeMap::from([("default".into(), profile.name.clone())]),
-        profile: vec![profile],
-        ..TrafficManagerConfig::default()
-    };
-    let options = SwitchOptions {
-        name: name.into(),
-        device_id: 0,
-        cpu_port: Some(CPU_PORT),
-        drop_port: 511,
-    };
-    let mut switch = Switch::new(options, config).expect("valid configuration");
-    switch.install(trim_program());
-    switch
-}
-
-/// A destination address that ends in `last`.
-pub fn mac(last: u8) -> [u8; 6] {
-    [2, 0, 0, 0, 0, last]
-}
-
-pub fn frame(to: u8, len: usize) -> Vec<u8> {
-    let mut frame = vec![0; len];
-    frame[..6].copy_from_slice(&mac(to));
-    frame[6..12].copy_from_slice(&mac(0xff));
-    frame[12..14].copy_from_slice(&[0x08, 0x00]);
-    for (i, byte) in frame[14..].iter_mut().enumerate() {
-        *byte = i as u8;
-    }
-    frame
-}
-
-fn add_entry(switch: &mut Switch, to: u8, action: &str, parameter: u16) {
-    let pipeline = switch.pipeline_mut().expect("a program");
-    let table = pipeline.table("IngressImpl.dmac").expect("a table");
-    let action = pipeline.table_action(table, action).expect("an action");
-    let entry = TableEntry {
-        key: vec![MatchKey::Exact(mac(to).to_vec())],
-        priority: 0,
-        action: TableAction::Direct(ActionCall {
-            action,
-            params: vec![parameter.to_be_bytes().to_vec()],
-        }),
-        idle_timeout: None,
-        metadata: Vec::new(),
-    };
-    pipeline
-        .insert_entry(Instant::ZERO, table, entry)
-        .expect("room");
-}
-
-pub fn forward(switch: &mut Switch, to: u8, port: u16) {
-    add_entry(switch, to, "IngressImpl.forward", port);
-}
-
+/// Has frames for a destination leave by all of these ports.
 pub fn multicast(switch: &mut Switch, to: u8, group: u16, ports: &[u16]) {
     add_entry(switch, to, "IngressImpl.multicast", group);
     let replica = |(instance, port): (u16, &u16)| Replica {
@@ -106,6 +22,19 @@ pub fn multicast(switch: &mut Switch, to: u8, group: u16, ports: &[u16]) {
     pipeline
         .insert_multicast_group(group, replicas)
         .expect("a new group");
+}
+
+/// Routes of switch `own` in a chain: destination i is behind port 3 of switch i, port 1 leads to the first switch and
+/// 2 to the last.
+pub fn add_routes(switch: &mut Switch, own: u8, length: u8) {
+    for to in 0..length {
+        let port = match to.cmp(&own) {
+            Ordering::Less => 1,
+            Ordering::Greater => 2,
+            Ordering::Equal => 3,
+        };
+        forward(switch, to, port);
+    }
 }
 
 /// The outside end of a switch port: puts frames there at given times, and notes what comes out.
@@ -145,10 +74,6 @@ impl Host for Outside {
     }
 }
 
-pub fn at(node: NodeId, port: u16) -> NodePort {
-    NodePort { node, port }
-}
-
 /// Makes a port external.
 pub fn attach(fabric: &mut Simulation<Outside>, port: NodePort) -> NodeId {
     try_attach(fabric, port).expect("a free port")
@@ -179,6 +104,13 @@ pub fn inject(fabric: &mut Simulation<Outside>, when: Instant, port: NodePort, f
         host.to_inject.insert(later, (when, frame));
     };
     fabric.with_host(id, add).expect("a host");
+}
+
+/// Frames 1 ns apart, the first at 0.
+pub fn inject_burst(fabric: &mut Simulation<Outside>, count: u64, port: NodePort, frame: &[u8]) {
+    for number in 0..count {
+        inject(fabric, Instant::from_nanos(number), port, frame.to_vec());
+    }
 }
 
 /// Runs until nothing is left to happen and returns what came out.

@@ -1,0 +1,51 @@
+//! Folders of tests.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+/// A folder of its own below the machine's temporary one; removed when dropped, with all that is in it.
+#[derive(Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// An empty folder, with a word in its name that says what it is for.
+    pub fn new(what: &str) -> Self {
+        let path = std::env::temp_dir().join(crate::unique(what));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    /// Writes a file and returns its path.
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).expect("a file");
+        path
+    }
+
+    /// Makes a folder in it, if it is not there, and returns its path.
+    pub fn make_dir(&self, name: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        path
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,78 @@
+//! Processes of tests.
+
+use std::io::{BufReader, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus};
+
+use rustix::process::{Pid, kill_process};
+
+pub use rustix::process::Signal;
+
+use crate::wait_until;
+
+/// A process; killed when dropped.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// What is read of it must have been made a pipe by the command.
+    pub fn start(command: &mut Command) -> Self {
+        let child = command.spawn();
+        Self(child.unwrap_or_else(|error| panic!("{command:?}: {error}")))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Its standard output; to be taken once.
+    pub fn stdout(&mut self) -> BufReader<ChildStdout> {
+        BufReader::new(self.0.stdout.take().expect("a pipe, not taken before"))
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        // It has not been waited for, so its id is still its own.
+        kill_process(Pid::from_child(&self.0), signal).expect("not waited for");
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().expect("a child").is_some()
+    }
+
+    /// Waits for its end.
+    pub fn wait(&mut self) -> ExitStatus {
+        wait_until("the process ends", || self.has_ended());
+        self.0.wait().expect("a child")
+    }
+
+    /// Waits for its end; returns its exit code (none: a signal ended it) and what it has said on stderr.
+    pub fn end(mut self) -> (Option<i32>, String) {
+        let said = self.said();
+        (self.wait().code(), said)
+    }
+
+    /// Its standard error; to be taken once.
+    pub fn stderr(&mut self) -> BufReader<ChildStderr> {
+        BufReader::new(self.0.stderr.take().expect("a pipe, not taken before"))
+    }
+
+    /// What it says on stderr until that is closed.
+    pub fn said(&mut self) -> String {
+        let mut text = Vec::new();
+        self.stderr().read_to_end(&mut text).expect("readable");
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A loopback address at which nobody listens.
+pub fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("bound")
+}

@@ -1,0 +1,5 @@
+//! One executable: linking takes longer than most of the tests.
+
+mod behaviour;
+mod config;
+mod oracle;
