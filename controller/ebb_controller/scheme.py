@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ebb_topologies.files import InputError, load, validate
 from pydantic import BaseModel, ConfigDict
@@ -15,14 +15,12 @@ SCHEMES = Path(str(files(__package__) / "schemes"))
 """The folder of the schemes that have names: a link to experiments/schemes, in an installed package
 a copy."""
 
-Transport = Literal["reno", "reno-ecn", "dctcp", "hull", "ndp", "scdp"]
-
 
 class Scheme(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
-    transport: Transport
-    """Transport of the hosts: `--scheme` of the host agent."""
+    transport: str
+    """Transport of the hosts: `--scheme` of the host agent; `ebb-agent transports` prints them."""
     label: str
     """Name of the scheme in tables and figures."""
     agent: dict[str, dict[str, Any]] = {}

@@ -30,12 +30,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use ebb_engine::simulation::{NodeId, NodePort, Simulation};
 use ebb_engine::{Switch, SwitchOptions};
 use ebb_traffic_manager::TrafficManagerConfig;
-use ebb_transport::ndp::NdpParams;
-use ebb_transport::nic::NicParams;
-use ebb_transport::pacer::PacerParams;
-use ebb_transport::scdp::ScdpParams;
-use ebb_transport::tcp::TcpParams;
-use ebb_transport::{DscpParams, EPHEMERAL_PORTS, Scheme, Suite};
+use ebb_transport::{EPHEMERAL_PORTS, Scheme};
 use ebb_units::{BitRate, Duration};
 use ebb_workload::{Host as Place, HostId};
 use serde::Deserialize;
@@ -86,21 +81,8 @@ fn ten_seconds() -> u64 {
     10_000_000_000
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Params {
-    nic: NicParams,
-    dscp: DscpParams,
-    ndp: NdpParams,
-    scdp: ScdpParams,
-    tcp: TcpParams,
-    pacer: PacerParams,
-    /// How the agent uses its machine.
-    #[serde(rename = "engine")]
-    _engine: IgnoredAny,
-    #[serde(rename = "faults")]
-    _faults: IgnoredAny,
-}
+/// Simulated hosts use no machine and make no mistakes.
+type Params = ebb_transport::Params<IgnoredAny, IgnoredAny>;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -177,7 +159,9 @@ impl Network {
     }
 
     pub fn build(mut self) -> Result<Built> {
-        let suite = std::mem::take(&mut self.params).suite();
+        let mut suite = self.params.suite();
+        // Nobody wakes up late in virtual time.
+        suite.nic.catch_up_packets = 0;
         suite.validate().map_err(anyhow::Error::msg)?;
         self.check_names()?;
         let plan = self.plan()?;
@@ -332,23 +316,6 @@ impl Network {
             content: self.content,
             patience: Duration::from_nanos(self.patience_ns),
         })
-    }
-}
-
-impl Params {
-    fn suite(self) -> Suite {
-        Suite {
-            // Nobody wakes up late in virtual time.
-            nic: NicParams {
-                catch_up_packets: 0,
-                ..self.nic
-            },
-            dscp: self.dscp,
-            ndp: self.ndp,
-            scdp: self.scdp,
-            tcp: self.tcp,
-            pacer: self.pacer,
-        }
     }
 }
 

@@ -171,7 +171,7 @@ impl Plan {
                 continue;
             }
             match transfer.kind {
-                Kind::FetchManyToOne if scheme != Scheme::Scdp => bail!(
+                Kind::FetchManyToOne if !scheme.entry().many_to_one => bail!(
                     "traffic {}: {scheme} has no flows from several hosts, scdp has; choose \
                      mode = \"nearest\"",
                     transfer.traffic
@@ -181,7 +181,7 @@ impl Plan {
                     "traffic {}: a fetch from {parties} hosts; {MAX_SENDERS} are possible",
                     transfer.traffic
                 ),
-                Kind::SendOneToMany if scheme == Scheme::Scdp => {
+                Kind::SendOneToMany if scheme.entry().groups => {
                     let mut receivers = transfer.destinations;
                     receivers.sort_unstable();
                     if seen.insert(receivers.clone()) {

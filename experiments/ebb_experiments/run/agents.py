@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ebb_topologies.mininet_net import FabricNet
 from ebb_topologies.processes import Process
 
 from ebb_experiments.results.load import Late
+from ebb_experiments.run.run import Task
 
 POLL_SECONDS = 0.02
 
@@ -64,30 +66,71 @@ class Agent:
             time.sleep(POLL_SECONDS)
 
 
+@dataclass(frozen=True)
+class Transport:
+    """What there is to know of a transport of the agent's."""
+
+    name: str
+    """As in scheme files: `transport`."""
+    service_port: int
+    """Where hosts listen unless they are told otherwise."""
+    groups: bool
+    """Whether one flow can have several receivers; without it each receiver has a flow."""
+    many_to_one: bool
+    """Whether one flow can have several senders."""
+
+
+@cache
+def transports(binary: Path) -> dict[str, Transport]:
+    """All transports of an agent, by name."""
+    return {entry["name"]: Transport(**entry) for entry in _told(binary, "transports")}
+
+
+def check_transports(binary: Path, where: str, names: Iterable[str]) -> None:
+    """Raises InputError if the agent lacks a transport that is named there."""
+    known = transports(binary)
+    for name in names:
+        if name not in known:
+            raise InputError(f"{where}: unknown transport '{name}'; known: {', '.join(known)}")
+
+
+def _told(binary: Path, command: str) -> Any:
+    """What a command of the agent prints as JSON."""
+    done = subprocess.run([str(binary), command], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AgentError(f"{binary} {command} failed: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def task_parameters(binary: Path, task: Task) -> dict[str, dict[str, Any]]:
+    """As `agent_parameters`, for a task whose phases name transports that there are."""
+    for phase in task.loaded.phases:
+        check_transports(binary, f"phase {phase.name}", phase.transports or ())
+    return agent_parameters(binary, task.loaded.schemes[task.scheme], **task.nic)
+
+
 def agent_parameters(binary: Path, scheme: Scheme, **nic: int) -> dict[str, dict[str, Any]]:
     """Every parameter of the agent, nominal: its own defaults, then what the scheme overrides, then
     those of the interface.
 
     All of them, because a default that is a time has to be slowed down too.
     """
-    done = subprocess.run([str(binary), "params"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise AgentError(f"{binary} params failed: {done.stderr.strip()}")
-    parameters: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    check_transports(binary, f"scheme {scheme.label}", [scheme.transport])
+    parameters: dict[str, dict[str, Any]] = _told(binary, "params")
     for section, values in scheme.agent.items():
-        known = parameters.get(section)
-        if known is None:
+        valid = parameters.get(section)
+        if valid is None:
             raise InputError(
                 f"scheme {scheme.label}: the agent has no parameters [{section}]; "
                 f"sections: {', '.join(parameters)}"
             )
-        unknown = sorted(set(values) - set(known))
+        unknown = sorted(set(values) - set(valid))
         if unknown:
             raise InputError(
                 f"scheme {scheme.label}: unknown agent parameter {section}.{unknown[0]}; "
-                f"valid: {', '.join(known)}"
+                f"valid: {', '.join(valid)}"
             )
-        known.update(values)
+        valid.update(values)
     parameters["nic"].update(nic)
     return parameters
 

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from ebb_topologies.files import InputError, write
 from ebb_topologies.hosts import host_list
 
-from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, agent_parameters
+from ebb_experiments.run.agents import Agent, AgentError, Agents, Line, task_parameters, transports
 from ebb_experiments.run.run import Task
 
 LEAD_SECONDS = 3.0
@@ -37,8 +37,6 @@ BEYOND_LIMIT = 1.2
 makes its content and hash before it sends."""
 FOLDERS = ("files", "served", "received")
 """Folders of `Commands`: what is sent, what may be fetched, and what has arrived."""
-GROUPS = ("scdp",)
-"""Transports that send one flow to a group; with the others each receiver has one of its own."""
 SENDS = ("send-one-to-one", "send-one-to-many")
 FETCHES = ("fetch-one-to-one", "fetch-many-to-one")
 
@@ -58,8 +56,7 @@ class Plan:
         for folder in FOLDERS:  # receivers overwrite nothing
             shutil.rmtree(task.directory / folder, ignore_errors=True)
         task.directory.mkdir(parents=True, exist_ok=True)
-        dilation, scheme = task.loaded.dilation, task.loaded.schemes[task.scheme]
-        nominal = agent_parameters(agents.binary, scheme, **task.nic)
+        dilation, nominal = task.loaded.dilation, task_parameters(agents.binary, task)
         plan = cls(task, agents, dilation.slow(nominal))
         workload = within(task.play.workload(task.seed), task.loaded.spec.limit_ns)
         write(plan.file("params"), json.dumps(plan.parameters, indent=1))
@@ -73,6 +70,10 @@ class Plan:
     @property
     def transport(self) -> str:
         return self.task.loaded.schemes[self.task.scheme].transport
+
+    @property
+    def sends_to_groups(self) -> bool:
+        return transports(self.agents.binary)[self.transport].groups
 
     @cached_property
     def schedule(self) -> list[Line]:
@@ -88,7 +89,7 @@ class Plan:
     @property
     def receivers(self) -> list[tuple[str, ...]]:
         """Sets of hosts that something is sent to all at once, if that takes groups."""
-        if self.transport not in GROUPS:
+        if not self.sends_to_groups:
             return []
         several = [line for line in self.schedule if line["kind"] == "send-one-to-many"]
         return list(dict.fromkeys(tuple(sorted(line["destinations"])) for line in several))
@@ -300,7 +301,7 @@ class Commands:
 
     def _send(self, line: Line) -> None:
         (source,) = line["sources"]
-        many = len(line["destinations"]) > 1 and self.plan.transport not in GROUPS
+        many = len(line["destinations"]) > 1 and not self.plan.sends_to_groups
         self._command(
             *(line, source, "send", "--start-at-ns", str(self.start_ns + line["start_ns"])),
             *(("--unicast",) if many else ()),

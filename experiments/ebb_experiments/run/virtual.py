@@ -21,7 +21,7 @@ from ebb_experiments.results.flows import FlowTable
 from ebb_experiments.results.results import Results
 from ebb_experiments.results.series import ArrivalTable, SampleTable
 from ebb_experiments.results.switches import SwitchTables, counter_rows
-from ebb_experiments.run.agents import agent_parameters
+from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.simulator import Pause, Progress, Simulator
@@ -72,7 +72,7 @@ class _Simulation:
         begun = time.monotonic()
         spec, dilation, head = self.loaded.spec, self.loaded.dilation, self.task.head
         slowed = dilation.topology(self.loaded.topology)
-        nominal = agent_parameters(self.binaries.agent, self._scheme, **self.task.nic)
+        nominal = task_parameters(self.binaries.agent, self.task)
         traffic = self.task.play.traffic
         workload = self.task.play.workload(self.task.seed)
         flows = FlowTable(self.loaded.topology, dilation, head, Batches)

@@ -5,9 +5,9 @@ Both clocks run them, the virtual one (`ebb-sim`) and the wall clock (`ebb-run`)
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, get_args
+from itertools import combinations
+from typing import Annotated, Any, Literal, Self
 
-from ebb_controller.scheme import Transport
 from ebb_topologies.model import (
     MAX_DELAY_NS,
     MAX_RATE_BPS,
@@ -94,12 +94,18 @@ class Phase(Spec):
     """Workload file, relative to the scenario file, or its keys (docs/workloads.md)."""
     repeat: Annotated[int, Field(ge=1, le=MAX_ROUNDS)] = 1
     """How often it is run, each time with another seed."""
-    transports: Annotated[list[Transport], Field(min_length=1)] | None = None
-    """Transports whose schemes run it; none: all."""
+    transports: Annotated[list[str], Field(min_length=1)] | None = None
+    """Transports whose schemes run it, as `ebb-agent transports` names them; none: all."""
     objects: Literal["generated", "files"] = "generated"
     """Under the wall clock. generated: the agents make the objects and check their hashes. files:
     each is a file, sent and fetched by the commands of `ebb-agent`; what has arrived is compared by
     a SHA-256 of our own."""
+
+    def has_transport_of(self, other: Phase) -> bool:
+        """Whether some transport runs both."""
+        if self.transports is None or other.transports is None:
+            return True
+        return not set(self.transports).isdisjoint(other.transports)
 
 
 class ScenarioFile(FaultKeys, Spec):
@@ -163,14 +169,11 @@ class ScenarioFile(FaultKeys, Spec):
     def _one_traffic(self) -> Self:
         if (self.workload is None) == (not self.phase):
             raise ValueError("give exactly one of workload, [[phase]]")
-        taken: set[tuple[str, str]] = set()
-        for phase in self.phase:
-            mine = {(phase.name, each) for each in phase.transports or get_args(Transport)}
-            if taken & mine:
+        for one, other in combinations(self.phase, 2):
+            if one.name == other.name and one.has_transport_of(other):
                 raise ValueError(
-                    f"two phases '{phase.name}' for one transport; `repeat` runs one several times"
+                    f"two phases '{one.name}' for one transport; `repeat` runs one several times"
                 )
-            taken |= mine
         return self
 
     @property

@@ -100,11 +100,7 @@ fn options(u: &mut Unstructured<'_>) -> Result<TcpOptions> {
 }
 
 fn ebb(u: &mut Unstructured<'_>, scheme: Scheme) -> Result<EbbHeader> {
-    let own = if scheme == Scheme::Ndp {
-        PacketType::Data
-    } else {
-        PacketType::Symbol
-    };
+    let own = scheme.entry().payload.unwrap_or(PacketType::Symbol);
     let kind = *u.choose(&[
         own,
         own,

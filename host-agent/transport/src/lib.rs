@@ -19,15 +19,16 @@
 
 mod buffers;
 mod group;
+mod job;
 pub mod ndp;
 pub mod nic;
 pub mod object;
 pub mod pacer;
 mod receiver_driven;
 pub mod record;
+mod registry;
 pub mod scdp;
 mod stream_head;
-mod suite;
 pub mod tcp;
 #[cfg(test)]
 mod testing;
@@ -35,11 +36,12 @@ mod timers;
 mod transport;
 
 pub use group::group_address;
+pub use job::{Job, JobResult};
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status, TcpSummary};
+pub use registry::{Entry, Params, Scheme, Suite, UnknownScheme};
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
-pub use suite::{Scheme, Suite, UnknownScheme};
 pub use transport::{
-    Event, ExpectRequest, FlowId, GroupRequest, Job, JobResult, ListenError, PacketKind, Part,
-    Progress, SendError, SendRequest, Transport, TxInfo,
+    Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
+    SendRequest, Transport, TxInfo,
 };

@@ -4,11 +4,11 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use ebb_units::{Duration, Instant};
+use ebb_units::Instant;
 
+use crate::job::{Job, JobResult};
 use crate::object::ObjectSource;
 use crate::record::FlowRecord;
-use crate::scdp::{DecodeJob, DecodeResult, EncodeJob, EncodeResult};
 
 /// All flows of one scheme on one host.
 ///
@@ -217,58 +217,6 @@ pub enum Event {
     },
     /// The flow ended otherwise; `record.status` says why.
     Failed { flow: FlowId, record: FlowRecord },
-}
-
-/// Work for a processor rather than for the protocol.
-#[derive(Debug)]
-pub enum Job {
-    /// Decode a source block.
-    Decode(DecodeJob),
-    /// Read a source block and make what its repair symbols are made with.
-    Encode(EncodeJob),
-}
-
-/// What came out of a [`Job`].
-#[derive(Debug)]
-pub enum JobResult {
-    Decode(DecodeResult),
-    Encode(EncodeResult),
-}
-
-impl Job {
-    /// The flow that waits for it.
-    pub fn flow(&self) -> FlowId {
-        match self {
-            Job::Decode(job) => job.flow(),
-            Job::Encode(job) => job.flow(),
-        }
-    }
-
-    /// How much is to be coded.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Job::Decode(job) => job.bytes(),
-            Job::Encode(job) => job.bytes(),
-        }
-    }
-
-    /// Does it, on this thread.
-    pub fn run(self) -> JobResult {
-        match self {
-            Job::Decode(job) => JobResult::Decode(job.run()),
-            Job::Encode(job) => JobResult::Encode(job.run()),
-        }
-    }
-}
-
-impl JobResult {
-    /// For whoever measured it: the processor time goes into the flow's record.
-    pub fn set_cpu_time(&mut self, time: Duration) {
-        match self {
-            JobResult::Decode(result) => result.cpu_time = time,
-            JobResult::Encode(result) => result.cpu_time = time,
-        }
-    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

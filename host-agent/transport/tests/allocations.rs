@@ -15,7 +15,7 @@ use ebb_transport::nic::{Nic, NicParams};
 use ebb_transport::object::GeneratedSource;
 use ebb_transport::pacer::PacerParams;
 use ebb_transport::scdp::{ScdpHost, ScdpParams};
-use ebb_transport::tcp::{Algorithm, Dctcp, Reno, TcpEndpoint, TcpParams};
+use ebb_transport::tcp::{Algorithm, DCTCP, RENO, TcpEndpoint, TcpParams};
 use ebb_transport::{
     DscpParams, EPHEMERAL_PORTS, Event, HostConfig, SendRequest, Status, Transport,
 };
@@ -228,15 +228,7 @@ fn steady_state(
     }
 }
 
-fn reno() -> Arc<dyn Algorithm> {
-    Arc::new(Reno)
-}
-
-fn dctcp() -> Arc<dyn Algorithm> {
-    Arc::new(Dctcp::new(&TcpParams::default()))
-}
-
-fn tcp(algorithm: &Arc<dyn Algorithm>, pacer: Option<PacerParams>) -> [Box<dyn Transport>; 2] {
+fn tcp(algorithm: Algorithm, pacer: Option<PacerParams>) -> [Box<dyn Transport>; 2] {
     [1, 2].map(|number| -> Box<dyn Transport> {
         // A window that has stopped growing: while it grows, the storage for what is in flight
         // doubles now and then.
@@ -245,7 +237,7 @@ fn tcp(algorithm: &Arc<dyn Algorithm>, pacer: Option<PacerParams>) -> [Box<dyn T
             ..TcpParams::default()
         };
         let pacer = pacer.as_ref();
-        Box::new(TcpEndpoint::new(host(number), "test", algorithm.clone(), params, pacer).unwrap())
+        Box::new(TcpEndpoint::new(host(number), "test", algorithm, params, pacer).unwrap())
     })
 }
 
@@ -353,9 +345,9 @@ fn the_allocator_counts() {
 
 #[test]
 fn tcp_does_not_allocate_per_packet() {
-    for (algorithm, flows) in [(reno(), 1), (dctcp(), 1), (dctcp(), 20)] {
+    for (algorithm, flows) in [(RENO, 1), (DCTCP, 1), (DCTCP, 20)] {
         let bytes = 15_000_000 / flows as u64;
-        let measured = steady_state(tcp(&algorithm, None), flows, bytes, 4_000, |_, _| {});
+        let measured = steady_state(tcp(algorithm, None), flows, bytes, 4_000, |_, _| {});
         measured.print(&format!("{algorithm:?}, {flows} flows"));
         assert_eq!(measured.finished, 2 * flows);
         assert!(measured.packets > 5_000, "{measured:?}");
@@ -365,7 +357,7 @@ fn tcp_does_not_allocate_per_packet() {
 
 #[test]
 fn a_paced_flow_does_not_allocate_per_packet() {
-    let ends = tcp(&dctcp(), Some(PacerParams::default()));
+    let ends = tcp(DCTCP, Some(PacerParams::default()));
     // Enough marks that the flow is nearly always associated.
     let touch = |n: u64, packet: &mut Vec<u8>| {
         if n.is_multiple_of(16) {

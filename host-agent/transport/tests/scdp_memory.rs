@@ -10,7 +10,7 @@ use ebb_transport::nic::{Nic, NicParams};
 use ebb_transport::object::{GeneratedSource, ObjectSource};
 use ebb_transport::scdp::{ScdpHost, ScdpParams};
 use ebb_transport::{
-    DscpParams, EPHEMERAL_PORTS, Event, HostConfig, Job, JobResult, SendRequest, Status, Transport,
+    DscpParams, EPHEMERAL_PORTS, Event, HostConfig, JobResult, Role, SendRequest, Status, Transport,
 };
 use ebb_units::{Duration, Instant};
 use ebb_wire::checksum::internet_checksum;
@@ -115,7 +115,7 @@ fn peak(blocks: u64) -> usize {
             }
             ends[here].handle_timeout(now);
             while let Some(job) = ends[here].poll_job() {
-                decodes += u64::from(matches!(job, Job::Decode(_)));
+                decodes += u64::from(job.role() == Role::Receiver);
                 working.push_back((now + Duration::from_micros(200), here, job.run()));
             }
             while working.front().is_some_and(|(at, ..)| *at <= now) {

@@ -355,7 +355,7 @@ impl Catalog {
     /// Whether a transfer goes to a multicast group: as with `ebb-agent`, to several hosts if the
     /// scheme can. Of another scheme each host gets a flow of its own (`ebb-agent send --unicast`).
     pub fn is_grouped(&self, transfer: &Transfer) -> bool {
-        self.scheme == Scheme::Scdp
+        self.scheme.entry().groups
             && transfer.kind == Kind::SendOneToMany
             && transfer.destinations.len() > 1
     }

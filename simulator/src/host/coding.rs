@@ -28,7 +28,7 @@ impl Coding {
         self.free_at = self.free_at.max(now) + time;
         let mut result = job.run();
         // Not what it took here: that is another machine's, and another one every time.
-        result.set_cpu_time(time);
+        result.cpu_time = time;
         self.done.push_back((self.free_at, result));
     }
 

@@ -11,6 +11,7 @@ mod receive;
 pub mod record;
 mod send;
 mod session;
+mod transports;
 
 use clap::{Parser, Subcommand};
 
@@ -46,6 +47,8 @@ pub enum Command {
     Pace(pace::PaceArgs),
     /// Print every parameter with its value in force, as JSON
     Params(params::ParamsArgs),
+    /// Print what transports there are and what each can do, as JSON
+    Transports,
 }
 
 impl Command {
@@ -62,6 +65,7 @@ impl Command {
             Command::Sink(args) => load::run_sink(args),
             Command::Pace(args) => pace::run(args),
             Command::Params(args) => params::run(args),
+            Command::Transports => transports::run(),
         }
     }
 }

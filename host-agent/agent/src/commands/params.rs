@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::engine::params::Params;
+use crate::engine::params;
 
 #[derive(Args, Debug)]
 pub struct ParamsArgs {
@@ -16,7 +16,7 @@ pub struct ParamsArgs {
 
 /// Prints what the runner slows down by the dilation before it gives it back to `send` and `recv`.
 pub fn run(args: &ParamsArgs) -> anyhow::Result<bool> {
-    let params = Params::read(args.params.as_deref())?;
+    let params = params::read(args.params.as_deref())?;
     let text = serde_json::to_string_pretty(&params)?;
     writeln!(std::io::stdout(), "{text}")?;
     Ok(true)

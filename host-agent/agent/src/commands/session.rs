@@ -12,7 +12,7 @@ use crate::commands::args::EngineArgs;
 use crate::commands::record;
 use crate::daemon::{Lifetime, Service};
 use crate::engine::lateness::Lateness;
-use crate::engine::params::Params;
+use crate::engine::params;
 use crate::engine::runtime::Runtime;
 use crate::machine::interface::Interface;
 
@@ -102,7 +102,7 @@ pub fn tell_lateness(args: &EngineArgs, lateness: &Lateness) {
 
 /// An engine for the interface that was asked for.
 pub fn open(args: &EngineArgs) -> anyhow::Result<Runtime> {
-    let params = Params::read(args.params.as_deref())?;
+    let params = params::read(args.params.as_deref())?;
     let interface = match &args.interface {
         Some(interface) => interface.clone(),
         None => Interface::only()?,

@@ -3,12 +3,6 @@
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use ebb_transport::ndp::NdpParams;
-use ebb_transport::nic::NicParams;
-use ebb_transport::pacer::PacerParams;
-use ebb_transport::scdp::ScdpParams;
-use ebb_transport::tcp::TcpParams;
-use ebb_transport::{DscpParams, Suite};
 use serde::{Deserialize, Serialize};
 
 use crate::engine::faults::FaultParams;
@@ -89,71 +83,44 @@ const MAX_SPIN_MICROSECONDS: u32 = 1000;
 const MAX_COALESCE_MICROSECONDS: u32 = 1000;
 
 /// All sections; each has defaults for all its keys.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Params {
-    pub engine: EngineParams,
-    pub nic: NicParams,
-    pub dscp: DscpParams,
-    pub ndp: NdpParams,
-    pub scdp: ScdpParams,
-    pub tcp: TcpParams,
-    pub pacer: PacerParams,
-    pub faults: FaultParams,
+pub type Params = ebb_transport::Params<EngineParams, FaultParams>;
+
+/// Reads JSON, or TOML if the file's extension says so. Without a file: the defaults.
+pub fn read(path: Option<&Path>) -> anyhow::Result<Params> {
+    let Some(path) = path else {
+        return Ok(Params::default());
+    };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the parameters file {shown}"))?;
+    let is_toml = path
+        .extension()
+        .is_some_and(|extension| extension == "toml");
+    let params: Params = if is_toml {
+        toml::from_str(&text).map_err(|error| anyhow!(error.to_string()))
+    } else {
+        serde_json::from_str(&text).map_err(|error| anyhow!(error.to_string()))
+    }
+    .with_context(|| format!("in the parameters file {shown}"))?;
+    validate(&params).with_context(|| format!("in the parameters file {shown}"))?;
+    Ok(params)
 }
 
-impl Params {
-    /// Reads JSON, or TOML if the file's extension says so. Without a file: the defaults.
-    pub fn read(path: Option<&Path>) -> anyhow::Result<Self> {
-        let Some(path) = path else {
-            return Ok(Self::default());
-        };
-        let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the parameters file {shown}"))?;
-        let is_toml = path
-            .extension()
-            .is_some_and(|extension| extension == "toml");
-        let params: Params = if is_toml {
-            toml::from_str(&text).map_err(|error| anyhow!(error.to_string()))
-        } else {
-            serde_json::from_str(&text).map_err(|error| anyhow!(error.to_string()))
-        }
-        .with_context(|| format!("in the parameters file {shown}"))?;
-        params
-            .validate()
-            .with_context(|| format!("in the parameters file {shown}"))?;
-        Ok(params)
-    }
-
-    /// What the transports need of them.
-    pub fn suite(&self) -> Suite {
-        Suite {
-            nic: self.nic,
-            dscp: self.dscp,
-            ndp: self.ndp,
-            scdp: self.scdp.clone(),
-            tcp: self.tcp.clone(),
-            pacer: self.pacer.clone(),
-        }
-    }
-
-    fn validate(&self) -> anyhow::Result<()> {
-        self.engine.validate().map_err(|why| anyhow!(why))?;
-        self.faults.validate().map_err(|why| anyhow!(why))?;
-        self.suite().validate().map_err(|why| anyhow!(why))?;
-        Ok(())
-    }
+fn validate(params: &Params) -> anyhow::Result<()> {
+    let all = params.engine.validate().and(params.faults.validate());
+    let all = all.and_then(|()| params.suite().validate());
+    all.map_err(anyhow::Error::msg)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ebb_transport::ndp::NdpParams;
 
-    fn read(name: &str, text: &str) -> anyhow::Result<Params> {
+    fn read_text(name: &str, text: &str) -> anyhow::Result<Params> {
         let path = std::env::temp_dir().join(format!("ebb-agent-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let params = Params::read(Some(&path));
+        let params = read(Some(&path));
         std::fs::remove_file(&path).unwrap();
         params
     }
@@ -161,20 +128,20 @@ mod tests {
     #[test]
     fn sections_and_keys_are_optional() {
         let json = r#"{"nic": {"rate_bps": 20000000}, "ndp": {"rto_ns": 5000000}}"#;
-        let params = read("a.json", json).unwrap();
+        let params = read_text("a.json", json).unwrap();
         assert_eq!(params.nic.rate_bps, 20_000_000);
         assert_eq!(params.nic.mtu_bytes, 1500);
         assert_eq!(params.ndp.rto_ns, 5_000_000);
         let toml = "[ndp]\nrto_ns = 5_000_000\n";
-        assert_eq!(read("b.toml", toml).unwrap().ndp.rto_ns, 5_000_000);
-        assert_eq!(read("c.json", "{}").unwrap().ndp, NdpParams::default());
+        assert_eq!(read_text("b.toml", toml).unwrap().ndp.rto_ns, 5_000_000);
+        assert_eq!(read_text("c.json", "{}").unwrap().ndp, NdpParams::default());
     }
 
     #[test]
     fn a_wrong_key_is_named_with_the_right_ones() {
         let error = format!(
             "{:#}",
-            read("d.json", r#"{"ndp": {"rto_ms": 5}}"#).unwrap_err()
+            read_text("d.json", r#"{"ndp": {"rto_ms": 5}}"#).unwrap_err()
         );
         assert!(
             error.contains("rto_ms") && error.contains("rto_ns"),
@@ -186,7 +153,7 @@ mod tests {
     fn a_wrong_value_is_explained() {
         let error = format!(
             "{:#}",
-            read("e.json", r#"{"ndp": {"rto_ns": 0}}"#).unwrap_err()
+            read_text("e.json", r#"{"ndp": {"rto_ns": 0}}"#).unwrap_err()
         );
         assert!(error.contains("rto_ns is 0"), "{error}");
     }
@@ -195,7 +162,7 @@ mod tests {
     fn a_missing_file_is_named() {
         let error = format!(
             "{:#}",
-            Params::read(Some(Path::new("/nowhere/p.json"))).unwrap_err()
+            read(Some(Path::new("/nowhere/p.json"))).unwrap_err()
         );
         assert!(error.contains("/nowhere/p.json"), "{error}");
     }

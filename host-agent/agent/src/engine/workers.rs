@@ -5,7 +5,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 
-use ebb_transport::{FlowId, Job, JobResult, Scheme};
+use ebb_transport::{FlowId, Job, JobResult, Role, Scheme};
 use ebb_units::Duration;
 
 use crate::machine::clock;
@@ -61,9 +61,9 @@ impl Workers {
     /// there is one thread only, which on two processors competes with the engine
     /// (docs/bench.md).
     pub fn are_worth(&self, job: &Job) -> bool {
-        match job {
-            Job::Encode(job) => self.threads > 1 || job.bytes() > SMALL_BLOCK_BYTES,
-            Job::Decode(_) => true,
+        match job.role() {
+            Role::Sender => self.threads > 1 || job.bytes() > SMALL_BLOCK_BYTES,
+            Role::Receiver => true,
         }
     }
 
@@ -127,7 +127,7 @@ fn guard<T>(flow: FlowId, work: impl FnOnce() -> T) -> Result<T, FlowId> {
 pub fn run(job: Job) -> JobResult {
     let before = clock::thread_cpu_ns();
     let mut result = job.run();
-    result.set_cpu_time(Duration::from_nanos(clock::thread_cpu_ns() - before));
+    result.cpu_time = Duration::from_nanos(clock::thread_cpu_ns() - before);
     result
 }
 

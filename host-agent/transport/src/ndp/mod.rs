@@ -20,29 +20,40 @@ mod tests;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbHeader, PacketType};
+use ebb_wire::{EbbHeader, PacketType, Protocol};
 
 pub use params::NdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Host, RetryParams, Scheme, SessionLimits, StreamShape};
+use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
+use crate::registry::Entry;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "ndp",
+    service_port: 7000,
+    seed: 0,
+    protocol: Protocol::EBB,
+    payload: Some(Ndp::PAYLOAD),
+    groups: false,
+    many_to_one: false,
+    make: |host, suite| Ok(Box::new(NdpHost::new(host, suite.ndp))),
+};
 
 /// All NDP flows of one host.
 pub type NdpHost = Host<Ndp>;
 
-/// Selects NDP as the scheme of a [`Host`].
+/// Selects NDP for a [`Host`].
 #[derive(Debug)]
 pub enum Ndp {}
 
-impl Scheme for Ndp {
+impl ReceiverDriven for Ndp {
     type Params = NdpParams;
     type Sender = sender::Sender;
     type Receiver = receiver::Receiver;
 
-    const NAME: &'static str = "ndp";
-    const PAYLOAD_TYPE: PacketType = PacketType::Data;
-    const GROUPS: bool = false;
+    const ENTRY: &'static Entry = &ENTRY;
+    const PAYLOAD: PacketType = PacketType::Data;
 
     fn limits(params: &NdpParams) -> SessionLimits {
         SessionLimits {

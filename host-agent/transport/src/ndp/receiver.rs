@@ -7,7 +7,7 @@ use super::number::{MAX_PACKETS, header_of, number_of};
 use super::reassembly::Reassembly;
 use super::{Ndp, NdpParams};
 use crate::receiver_driven::{
-    Buffers, Ending, Outbox, PullCredit, ReceiverSession, Retry, Scheme, StreamShape,
+    Buffers, Ending, Outbox, PullCredit, ReceiverDriven, ReceiverSession, Retry, StreamShape,
 };
 use crate::record::Counters;
 
@@ -135,8 +135,6 @@ impl ReceiverSession for Receiver {
         }
         self.ask(out);
     }
-
-    fn handle_job(&mut self, _: Instant, _: crate::scdp::DecodeResult, _: &mut Outbox) {}
 
     fn set_paused(&mut self, now: Instant, paused: bool, out: &mut Outbox) {
         if self.paused == paused {

@@ -11,7 +11,7 @@ use super::number::{header_of, number_of};
 use super::receiver::HELD;
 use super::{Ndp, NdpParams};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Ending, Retry, Returned, Scheme, SenderSession, StreamShape};
+use crate::receiver_driven::{Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape};
 use crate::record::Counters;
 
 /// A receiver of which nothing arrives whole in so many windows is not worth sending to.

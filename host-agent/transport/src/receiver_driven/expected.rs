@@ -7,7 +7,7 @@ use ebb_wire::{EbbFlags, EbbHeader};
 
 use super::ResetReason;
 use super::host::{Host, Open, Path};
-use super::session::{Ending, ReceiverSession, Scheme, SenderSummary};
+use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSummary};
 use super::tombstones::{Epitaph, Tombstone};
 use crate::record::{Counters, Role};
 use crate::transport::{ExpectRequest, FlowId, SendError};
@@ -22,7 +22,7 @@ pub(super) struct Expected {
     timer: usize,
 }
 
-impl<S: Scheme> Host<S> {
+impl<S: ReceiverDriven> Host<S> {
     pub(super) fn expect_session(
         &mut self,
         now: Instant,

@@ -12,15 +12,18 @@ use rand::{Rng, SeedableRng};
 
 use super::expected::Expected;
 use super::pull_queue::PullQueue;
-use super::session::{Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession, SenderSummary};
+use super::session::{
+    Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession, SenderSummary,
+};
 use super::tombstones::{Epitaph, SessionKey, Tombstone, Tombstones};
 use super::{DscpParams, ResetReason};
+use crate::job::{Job, JobResult};
 use crate::nic::NicParams;
 use crate::record::{Counters, FlowRecord, GroupSummary, Role, Status};
 use crate::timers::Timers;
 use crate::transport::{
-    Event, ExpectRequest, FlowId, GroupRequest, Job, JobResult, ListenError, PacketKind, Progress,
-    SendError, SendRequest, Transport, TxInfo,
+    Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Progress, SendError,
+    SendRequest, Transport, TxInfo,
 };
 
 /// Ended sessions that are remembered; more than are ever open at once.
@@ -117,7 +120,7 @@ impl<T> Open<T> {
 }
 
 /// See the module documentation.
-pub struct Host<S: Scheme> {
+pub struct Host<S: ReceiverDriven> {
     pub(super) config: HostConfig,
     pub(super) params: S::Params,
     pub(super) rng: SmallRng,
@@ -151,7 +154,7 @@ pub struct Host<S: Scheme> {
     pub(super) out: Outbox,
 }
 
-impl<S: Scheme> Host<S> {
+impl<S: ReceiverDriven> Host<S> {
     pub fn new(config: HostConfig, params: S::Params) -> Self {
         let mut rng = SmallRng::seed_from_u64(config.seed);
         let nic = config.nic;
@@ -483,7 +486,7 @@ impl<S: Scheme> Host<S> {
     ) -> FlowRecord {
         let mut record = FlowRecord {
             role,
-            scheme: S::NAME,
+            scheme: S::ENTRY.name,
             local: SocketAddrV4::new(self.config.address, path.local_port),
             peer: path.peer,
             session: path.session,
@@ -576,7 +579,7 @@ pub(super) fn reset_header(reason: ResetReason) -> EbbHeader {
     }
 }
 
-impl<S: Scheme> Transport for Host<S> {
+impl<S: ReceiverDriven> Transport for Host<S> {
     fn listen(&mut self, port: u16) -> Result<(), ListenError> {
         if port == 0 {
             return Err(ListenError::PortZero);
@@ -620,7 +623,7 @@ impl<S: Scheme> Transport for Host<S> {
     }
 
     fn send_group(&mut self, now: Instant, request: GroupRequest) -> Result<FlowId, SendError> {
-        if !S::GROUPS {
+        if !S::ENTRY.groups {
             return Err(SendError::NoGroups);
         }
         let address = *request.group.ip();
@@ -791,19 +794,18 @@ impl<S: Scheme> Transport for Host<S> {
     }
 
     fn handle_job(&mut self, now: Instant, result: JobResult) {
-        match result {
-            JobResult::Decode(result) => {
-                let flow = result.flow();
+        let flow = result.flow();
+        match result.role() {
+            Role::Receiver => {
                 let open = self.receivers.get_mut(&flow);
                 let Some(open) = open.filter(|_| !self.held.contains_key(&flow)) else {
-                    result.release(&mut self.out.buffers);
+                    S::Receiver::discard(result, &mut self.out.buffers);
                     return;
                 };
                 open.state.handle_job(now, result, &mut self.out);
                 self.after_receiver(now, flow);
             }
-            JobResult::Encode(result) => {
-                let flow = result.flow;
+            Role::Sender => {
                 let Some(open) = self.senders.get_mut(&flow) else {
                     return;
                 };

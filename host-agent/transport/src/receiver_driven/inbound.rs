@@ -7,12 +7,12 @@ use ebb_wire::{EbbFlags, EbbHeader, EbbPacket, Ecn, Ipv4Header, PacketType, Prot
 
 use super::ResetReason;
 use super::host::{Host, MAX_STRAY_RESETS, Open, Path, STRAY, reset_header};
-use super::session::{Ending, ReceiverSession, Scheme, SenderSession};
+use super::session::{Ending, ReceiverDriven, ReceiverSession, SenderSession};
 use super::tombstones::Epitaph;
 use crate::record::Counters;
 use crate::transport::{Event, FlowId};
 
-impl<S: Scheme> Host<S> {
+impl<S: ReceiverDriven> Host<S> {
     pub(super) fn inbound(&mut self, now: Instant, packet: &[u8]) {
         let Ok(ip) = Ipv4Header::parse(packet) else {
             self.stray.malformed += 1;
@@ -42,7 +42,7 @@ impl<S: Scheme> Host<S> {
         }
         match packet.header.packet_type {
             found @ (PacketType::Data | PacketType::Symbol) => {
-                if found == S::PAYLOAD_TYPE {
+                if found == S::PAYLOAD {
                     self.inbound_data(now, src, ce, &packet);
                 } else {
                     self.stray.misdirected += 1;
@@ -119,7 +119,7 @@ impl<S: Scheme> Host<S> {
     /// the ports are not.
     fn inbound_returned(&mut self, now: Instant, src: Ipv4Addr, packet: &EbbPacket<'_>) {
         let header = &packet.header;
-        let is_ours = header.packet_type == S::PAYLOAD_TYPE
+        let is_ours = header.packet_type == S::PAYLOAD
             && header.flags.contains(EbbFlags::TRIMMED)
             && packet.payload.is_none();
         let found = self.senders_by_key.get(&(src, header.session));
@@ -138,7 +138,7 @@ impl<S: Scheme> Host<S> {
 
     /// No session that we take has such sizes.
     pub(super) fn is_impossible(&self, header: &EbbHeader) -> bool {
-        (header.flags.contains(EbbFlags::MULTICAST) && !S::GROUPS)
+        (header.flags.contains(EbbFlags::MULTICAST) && !S::ENTRY.groups)
             || header.symbol_bytes == 0
             || header.symbol_bytes > self.symbol_bytes()
             || header.object_bytes > S::max_object_bytes(&self.params, header.symbol_bytes)

@@ -28,7 +28,8 @@ pub use credit::PullCredit;
 pub use retry::{Retry, RetryParams};
 pub use returned::Returned;
 pub use session::{
-    Cast, Ending, Outbox, ReceiverSession, Scheme, SenderSession, SessionLimits, StreamShape,
+    Cast, Ending, Outbox, ReceiverDriven, ReceiverSession, SenderSession, SessionLimits,
+    StreamShape,
 };
 
 use serde::{Deserialize, Serialize};

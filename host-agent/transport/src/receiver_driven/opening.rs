@@ -7,10 +7,10 @@ use rand::Rng;
 
 use super::host::{Host, Open, Path};
 use super::pull_queue::MAX_PRIORITY;
-use super::session::{Cast, Scheme};
+use super::session::{Cast, ReceiverDriven};
 use crate::transport::{FlowId, Part, SendError, SendRequest};
 
-impl<S: Scheme> Host<S> {
+impl<S: ReceiverDriven> Host<S> {
     fn choose_port(&mut self, to: SocketAddrV4, wanted: Option<u16>) -> Result<u16, SendError> {
         let in_use = |host: &Self, port| host.ports.contains(&(to, port));
         if let Some(port) = wanted {

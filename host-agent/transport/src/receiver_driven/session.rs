@@ -1,17 +1,17 @@
-//! What a scheme supplies.
+//! What a receiver-driven transport supplies: its sessions and their parameters.
 
 use std::io;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::EbbHeader;
+use ebb_wire::{EbbHeader, PacketType};
 
 use super::{Buffers, RetryParams};
 use crate::object::ObjectSource;
 pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
-use crate::scdp::{DecodeResult, EncodeResult};
-use crate::{FlowId, Job};
+use crate::registry::Entry;
+use crate::{FlowId, Job, JobResult};
 
 /// Sizes of a session that every packet of it announces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,7 +100,7 @@ pub trait SenderSession: Sized {
         None
     }
     /// An error is one of the source, as in [`next_packet`](Self::next_packet).
-    fn handle_job(&mut self, _result: EncodeResult) -> io::Result<()> {
+    fn handle_job(&mut self, _result: JobResult) -> io::Result<()> {
         Ok(())
     }
     /// A packet can leave now.
@@ -138,7 +138,10 @@ pub trait ReceiverSession {
         payload: Option<&[u8]>,
         out: &mut Outbox,
     );
-    fn handle_job(&mut self, now: Instant, result: DecodeResult, out: &mut Outbox);
+    /// What came out of a job that this session put into its [`Outbox`].
+    fn handle_job(&mut self, _now: Instant, _result: JobResult, _out: &mut Outbox) {}
+    /// The same for a session that has ended meanwhile: the result's buffers can serve others.
+    fn discard(_result: JobResult, _buffers: &mut Buffers) {}
     /// Back-pressure: ask for nothing more, but let the sender know that we live; or go on.
     fn set_paused(&mut self, _now: Instant, _paused: bool, _out: &mut Outbox) {}
     /// Bytes delivered.
@@ -181,17 +184,15 @@ pub struct SessionLimits {
     pub linger: Duration,
 }
 
-/// NDP or SCDP.
-pub trait Scheme {
+/// What makes a receiver-driven transport of a [`Host`](super::Host).
+pub trait ReceiverDriven {
     type Params;
     type Sender: SenderSession;
     type Receiver: ReceiverSession;
 
-    const NAME: &'static str;
-    /// DATA or SYMBOL.
-    const PAYLOAD_TYPE: ebb_wire::PacketType;
-    /// Whether one session can have several receivers.
-    const GROUPS: bool;
+    const ENTRY: &'static Entry;
+    /// Type of the packets that carry payload.
+    const PAYLOAD: PacketType;
 
     fn limits(params: &Self::Params) -> SessionLimits;
     /// How long a many-to-one session waits for its first packet. `None`: there are no such sessions.

@@ -3,9 +3,8 @@
 
 use super::bits::Bits;
 use super::decode::Outcome;
+use super::decode::{DecodeJob, DecodeResult};
 use super::symbols::Symbols;
-use super::{DecodeJob, DecodeResult};
-use crate::FlowId;
 use crate::receiver_driven::Buffers;
 
 /// With these, and no overhead, a block of good symbols is given up once in 10^18 times.
@@ -212,13 +211,12 @@ impl Block {
     }
 
     /// The decoding to be done, once enough is there.
-    pub fn decode(&mut self, flow: FlowId, block: u32) -> Option<DecodeJob> {
+    pub fn decode(&mut self, block: u32) -> Option<DecodeJob> {
         if !self.is_receiving() || !self.lossy || self.symbols.count() < self.target() {
             return None;
         }
         self.state = State::Decoding;
         Some(DecodeJob {
-            flow,
             block,
             symbols: std::mem::take(&mut self.symbols),
         })
@@ -285,11 +283,11 @@ mod tests {
     fn source_symbols_alone_need_no_decoding() {
         let (mut block, mut buffers) = block(3, 2);
         for esi in [2, 0, 1] {
-            assert!(block.decode(FlowId(1), 0).is_none());
+            assert!(block.decode(0).is_none());
             let effect = block.receive(0, esi, &[esi as u8; 4], &mut buffers);
             assert_eq!((effect, block.deficit()), (Effect::Stored, 0));
         }
-        assert!(block.decode(FlowId(1), 0).is_none());
+        assert!(block.decode(0).is_none());
         assert!(block.is_complete());
         assert_eq!(
             block.take_bytes(11, &mut buffers),
@@ -306,14 +304,11 @@ mod tests {
         assert_eq!(block.deficit(), 0);
         for esi in [1, 2, 3, 4] {
             block.receive(0, esi, &[1; 4], &mut buffers);
-            assert!(block.decode(FlowId(1), 0).is_none());
+            assert!(block.decode(0).is_none());
         }
         block.receive(0, 5, &[1; 4], &mut buffers);
-        assert!(block.decode(FlowId(1), 0).is_some());
-        assert!(
-            block.decode(FlowId(1), 0).is_none(),
-            "decoded twice at once"
-        );
+        assert!(block.decode(0).is_some());
+        assert!(block.decode(0).is_none(), "decoded twice at once");
     }
 
     #[test]
@@ -338,13 +333,13 @@ mod tests {
         for esi in [1, 2, 3] {
             block.receive(0, esi, &[1; 4], &mut buffers);
         }
-        let job = block.decode(FlowId(1), 0).unwrap();
+        let job = block.decode(0).unwrap();
         assert_eq!(block.deficit(), 0);
         block.decoded(finished(job, Outcome::NotEnough));
         assert_eq!(block.deficit(), 1);
-        assert!(block.decode(FlowId(1), 0).is_none());
+        assert!(block.decode(0).is_none());
         block.receive(0, 4, &[1; 4], &mut buffers);
-        assert_eq!(block.decode(FlowId(1), 0).unwrap().symbols.count(), 4);
+        assert_eq!(block.decode(0).unwrap().symbols.count(), 4);
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Decoding one source block, as a job that can run on any thread.
 
-use ebb_units::Duration;
 use raptorq::{EncodingPacket, ObjectTransmissionInformation, PayloadId, SourceBlockDecoder};
 
 use super::symbols::Symbols;
-use crate::FlowId;
+use crate::job::Work;
 use crate::receiver_driven::Buffers;
 
 /// Sub-blocks are not used, so the alignment of RFC 6330 has no effect on the code.
@@ -13,7 +12,6 @@ const SYMBOL_ALIGNMENT: u8 = 1;
 /// Everything that is needed to decode one source block.
 #[derive(Debug)]
 pub struct DecodeJob {
-    pub(super) flow: FlowId,
     pub(super) block: u32,
     pub(super) symbols: Symbols,
 }
@@ -21,13 +19,10 @@ pub struct DecodeJob {
 /// What came out of a [`DecodeJob`].
 #[derive(Debug)]
 pub struct DecodeResult {
-    pub(super) flow: FlowId,
     pub(super) block: u32,
     /// Completed, if they were enough.
     pub(super) symbols: Symbols,
     pub(super) outcome: Outcome,
-    /// Processor time, measured by whoever ran the job; it goes into the flow's record.
-    pub cpu_time: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +33,6 @@ pub(super) enum Outcome {
 }
 
 impl DecodeResult {
-    pub(crate) fn flow(&self) -> FlowId {
-        self.flow
-    }
-
     /// Gives the buffer back, for a flow that has ended meanwhile: it can serve others.
     pub(crate) fn release(mut self, buffers: &mut Buffers) {
         let buffer = self.symbols.take_buffer(buffers);
@@ -49,18 +40,16 @@ impl DecodeResult {
     }
 }
 
-impl DecodeJob {
-    pub(crate) fn flow(&self) -> FlowId {
-        self.flow
-    }
+impl Work for DecodeJob {
+    type Output = DecodeResult;
 
     /// Size of the block.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         usize::from(self.symbols.source_symbols()) * usize::from(self.symbols.symbol_bytes())
     }
 
     /// Decodes. With K + 2 symbols it fails once in a million times (RFC 6330, section 1).
-    pub fn run(mut self) -> DecodeResult {
+    fn run(mut self) -> DecodeResult {
         let (k, symbol_bytes) = (self.symbols.source_symbols(), self.symbols.symbol_bytes());
         let config = transmission_information(k, symbol_bytes);
         let block_bytes = u64::from(k) * u64::from(symbol_bytes);
@@ -82,11 +71,9 @@ impl DecodeJob {
 
 pub(super) fn finished(job: DecodeJob, outcome: Outcome) -> DecodeResult {
     DecodeResult {
-        flow: job.flow,
         block: job.block,
         symbols: job.symbols,
         outcome,
-        cpu_time: Duration::ZERO,
     }
 }
 
@@ -121,11 +108,7 @@ mod tests {
             let esi = packet.payload_id().encoding_symbol_id();
             symbols.store(esi, packet.data(), &mut buffers);
         }
-        DecodeJob {
-            flow: FlowId(1),
-            block: 3,
-            symbols,
-        }
+        DecodeJob { block: 3, symbols }
     }
 
     /// How many of `patterns` random choices of `k + overhead` symbols do not decode.

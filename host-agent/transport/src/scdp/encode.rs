@@ -4,17 +4,15 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use ebb_units::Duration;
 use raptorq::SourceBlockEncoder;
 
 use super::blocks::Blocks;
 use super::decode::transmission_information;
-use crate::FlowId;
+use crate::job::Work;
 use crate::object::ObjectSource;
 
 /// Everything that is needed to make repair symbols of one source block.
 pub struct EncodeJob {
-    pub(super) flow: FlowId,
     pub(super) block: u32,
     pub(super) blocks: Blocks,
     pub(super) source: Arc<dyn ObjectSource>,
@@ -23,40 +21,35 @@ pub struct EncodeJob {
 /// What came out of an [`EncodeJob`].
 #[derive(Debug)]
 pub struct EncodeResult {
-    pub(crate) flow: FlowId,
     pub(super) block: u32,
     /// Or why the block cannot be read.
     pub(super) encoder: io::Result<SourceBlockEncoder>,
-    /// Processor time, measured by whoever ran the job; it goes into the flow's record.
-    pub cpu_time: Duration,
 }
 
 impl fmt::Debug for EncodeJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EncodeJob({}, block {})", self.flow, self.block)
+        write!(f, "EncodeJob(block {})", self.block)
     }
 }
 
-impl EncodeJob {
-    pub(crate) fn flow(&self) -> FlowId {
-        self.flow
-    }
+impl Work for EncodeJob {
+    type Output = EncodeResult;
 
     /// How much is to be read and coded.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.blocks.block_extent(self.block).1
     }
 
     /// Reads the block and prepares its code.
-    pub fn run(self) -> EncodeResult {
+    fn run(self) -> EncodeResult {
         EncodeResult {
-            flow: self.flow,
             block: self.block,
             encoder: self.encoder(),
-            cpu_time: Duration::ZERO,
         }
     }
+}
 
+impl EncodeJob {
     fn encoder(&self) -> io::Result<SourceBlockEncoder> {
         let (offset, len) = self.blocks.block_extent(self.block);
         let symbols = self.blocks.source_symbols(self.block);

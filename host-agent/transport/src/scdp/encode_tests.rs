@@ -10,12 +10,14 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::encode::EncodeJob;
 use super::encoders::{Encoders, MAX_ENCODERS};
 use super::*;
+use crate::job::Work;
 use crate::object::{GeneratedSource, ObjectSource};
 use crate::record::{FlowRecord, Role, Status};
 use crate::testing::{Fate, Network, PORT, PortParams, address};
-use crate::{Job, JobResult, SendRequest, Transport};
+use crate::{JobResult, SendRequest, Transport};
 
 const SYMBOL: u64 = 1432;
 const WINDOW: u64 = 12;
@@ -37,9 +39,9 @@ fn is_symbol(header: &EbbHeader) -> bool {
 fn slow_encoder(
     mut takes: impl FnMut() -> Duration + 'static,
 ) -> Box<dyn FnMut(&JobResult) -> Duration> {
-    Box::new(move |result| match result {
-        JobResult::Decode(_) => Duration::ZERO,
-        JobResult::Encode(_) => takes(),
+    Box::new(move |result| match result.role() {
+        Role::Sender => takes(),
+        Role::Receiver => Duration::ZERO,
     })
 }
 
@@ -370,9 +372,8 @@ fn a_block_that_cannot_be_read_ends_the_flow() {
     let mut sending = sending(Arc::new(Broken));
     sending.up_to(1);
     sending.pull(89, 0, 1);
-    let Some(job @ Job::Encode(_)) = sending.host.poll_job() else {
-        panic!("no job");
-    };
+    let job = sending.host.poll_job().expect("no job");
+    assert_eq!(job.role(), Role::Sender);
     let now = sending.now;
     sending.host.handle_job(now, job.run());
     let failed = std::iter::from_fn(|| sending.host.poll_event()).find_map(|event| match event {
@@ -398,7 +399,6 @@ fn what_nobody_wants_any_more_makes_room() {
     // The jobs still run.
     assert_eq!(encoders.start(&[9]), None);
     let result = EncodeJob {
-        flow: FlowId(1),
         block: 5,
         blocks: blocks::Blocks {
             shape: StreamShape {

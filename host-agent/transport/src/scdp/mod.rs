@@ -33,35 +33,44 @@ mod tests;
 use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
-use ebb_wire::{EbbHeader, PacketType};
+use ebb_wire::{EbbHeader, PacketType, Protocol};
 
-pub use decode::{DecodeJob, DecodeResult};
-pub use encode::{EncodeJob, EncodeResult};
 pub use params::ScdpParams;
 
 use crate::FlowId;
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Host, RetryParams, Scheme, SessionLimits, StreamShape};
+use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
+use crate::registry::Entry;
 
 /// What a detached straggler is sent has repair numbers from here on: it still hears its group, and
 /// no (block, ESI) is to come twice. No group sends as many repair symbols of a block.
 const DETACHED_REPAIR: u32 = 1 << 20;
 
+pub(crate) const ENTRY: Entry = Entry {
+    name: "scdp",
+    service_port: 7001,
+    seed: 1,
+    protocol: Protocol::EBB,
+    payload: Some(Scdp::PAYLOAD),
+    groups: true,
+    many_to_one: true,
+    make: |host, suite| Ok(Box::new(ScdpHost::new(host, suite.scdp.clone()))),
+};
+
 /// All SCDP flows of one host.
 pub type ScdpHost = Host<Scdp>;
 
-/// Selects SCDP as the scheme of a [`Host`].
+/// Selects SCDP for a [`Host`].
 #[derive(Debug)]
 pub enum Scdp {}
 
-impl Scheme for Scdp {
+impl ReceiverDriven for Scdp {
     type Params = ScdpParams;
     type Sender = sender::Sender;
     type Receiver = receiver::Receiver;
 
-    const NAME: &'static str = "scdp";
-    const PAYLOAD_TYPE: PacketType = PacketType::Symbol;
-    const GROUPS: bool = true;
+    const ENTRY: &'static Entry = &ENTRY;
+    const PAYLOAD: PacketType = PacketType::Symbol;
 
     fn limits(params: &ScdpParams) -> SessionLimits {
         SessionLimits {

@@ -38,9 +38,9 @@ fn one_of_each_block(header: &EbbHeader) -> Fate {
 fn slow_decoder(
     mut takes: impl FnMut() -> Duration + 'static,
 ) -> Box<dyn FnMut(&JobResult) -> Duration> {
-    Box::new(move |result| match result {
-        JobResult::Decode(_) => takes(),
-        JobResult::Encode(_) => Duration::ZERO,
+    Box::new(move |result| match result.role() {
+        Role::Sender => Duration::ZERO,
+        Role::Receiver => takes(),
     })
 }
 

@@ -9,13 +9,14 @@ use ebb_wire::{EbbFlags, EbbHeader, PacketType};
 
 use super::block::{Block, Effect};
 use super::blocks::{Blocks, Share};
+use super::decode::DecodeResult;
 use super::supplier::{MAX_WINDOW, State, Supplier};
-use super::{DecodeResult, Scdp, ScdpParams};
+use super::{Scdp, ScdpParams};
 use crate::receiver_driven::{
-    Buffers, Ending, Outbox, ReceiverSession, Retry, Scheme, StreamShape,
+    Buffers, Ending, Outbox, ReceiverDriven, ReceiverSession, Retry, StreamShape,
 };
 use crate::record::{Counters, SenderSummary};
-use crate::{FlowId, Job};
+use crate::{FlowId, Job, JobResult, Role};
 
 pub struct Receiver {
     pub(super) flow: FlowId,
@@ -254,9 +255,9 @@ impl Receiver {
     pub(super) fn decode(&mut self, index: usize, out: &mut Outbox) {
         let number = self.next_delivered + index as u32;
         let job = self.open.get_mut(index);
-        if let Some(job) = job.and_then(|block| block.decode(self.flow, number)) {
+        if let Some(job) = job.and_then(|block| block.decode(number)) {
             self.decoding += 1;
-            out.jobs.push(Job::Decode(job));
+            out.jobs.push(Job::new(self.flow, Role::Receiver, job));
         }
     }
 
@@ -402,9 +403,12 @@ impl ReceiverSession for Receiver {
         }
     }
 
-    fn handle_job(&mut self, now: Instant, result: DecodeResult, out: &mut Outbox) {
+    fn handle_job(&mut self, now: Instant, result: JobResult, out: &mut Outbox) {
         self.counters.decodes += 1;
         self.counters.decode_ns += result.cpu_time.as_nanos();
+        let Some(result) = result.output::<DecodeResult>() else {
+            return;
+        };
         self.decoding = self.decoding.saturating_sub(1);
         self.last_progress = now;
         let index = result.block.checked_sub(self.next_delivered);
@@ -422,6 +426,12 @@ impl ReceiverSession for Receiver {
         }
         self.deliver(out);
         self.enqueue_all(out);
+    }
+
+    fn discard(result: JobResult, buffers: &mut Buffers) {
+        if let Some(result) = result.output::<DecodeResult>() {
+            result.release(buffers);
+        }
     }
 
     fn next_pull(&mut self, now: Instant) -> Option<EbbHeader> {

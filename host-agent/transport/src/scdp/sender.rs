@@ -11,11 +11,13 @@ use super::audience::Audience;
 use super::blocks::{Blocks, Share};
 use super::encode::EncodeJob;
 use super::encoders::{Encoders, MAX_ENCODERS};
-use super::{DETACHED_REPAIR, EncodeResult, Scdp, ScdpParams};
+use super::{DETACHED_REPAIR, Scdp, ScdpParams};
 use crate::object::ObjectSource;
-use crate::receiver_driven::{Cast, Ending, Retry, Returned, Scheme, SenderSession, StreamShape};
+use crate::receiver_driven::{
+    Cast, Ending, ReceiverDriven, Retry, Returned, SenderSession, StreamShape,
+};
 use crate::record::{Counters, GroupSummary};
-use crate::{FlowId, Job};
+use crate::{FlowId, Job, JobResult, Role};
 
 /// More copies of a symbol do not help a silent receiver.
 const MAX_PROBES: u32 = 8;
@@ -476,18 +478,20 @@ impl SenderSession for Sender {
     fn poll_job(&mut self, flow: FlowId) -> Option<Job> {
         let (needed, count) = self.needed_encoders();
         let block = self.encoders.start(&needed[..count])?;
-        Some(Job::Encode(EncodeJob {
-            flow,
+        let work = EncodeJob {
             block,
             blocks: self.blocks,
             source: self.source.clone(),
-        }))
+        };
+        Some(Job::new(flow, Role::Sender, work))
     }
 
-    fn handle_job(&mut self, result: EncodeResult) -> io::Result<()> {
+    fn handle_job(&mut self, result: JobResult) -> io::Result<()> {
         self.counters.encodes += 1;
         self.counters.encode_ns += result.cpu_time.as_nanos();
-        self.encoders.built(result)
+        result
+            .output()
+            .map_or(Ok(()), |built| self.encoders.built(built))
     }
 
     fn can_send(&self) -> bool {

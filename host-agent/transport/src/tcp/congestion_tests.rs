@@ -2,20 +2,20 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use ebb_units::{Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::congestion::{Acknowledgment, CongestionControl, Window};
-use super::testing::{Fate, Network, dctcp, reno, reno_ecn};
+use super::congestion::{DCTCP, RENO, RENO_ECN};
+use super::testing::{Fate, Network};
 use super::*;
 
 const K: u64 = 30_000;
 
 /// `flows` long transfers through one 1 Gbit/s queue that marks above K and holds 300 kB.
-fn long_flows(algorithm: Arc<dyn Algorithm>, flows: usize, bytes: u64) -> Network {
+fn long_flows(algorithm: Algorithm, flows: usize, bytes: u64) -> Network {
     let mut net = Network::new(algorithm, TcpParams::default());
     net.forward.mark_above_bytes = K;
     net.forward.capacity_bytes = 300_000;
@@ -29,8 +29,8 @@ fn long_flows(algorithm: Arc<dyn Algorithm>, flows: usize, bytes: u64) -> Networ
 fn dctcp_holds_the_queue_near_k_and_reno_fills_it() {
     let settled = Instant::from_micros(10_000);
     let mut mean = Vec::new();
-    for algorithm in [dctcp(), reno_ecn(), reno()] {
-        let mut net = long_flows(algorithm.clone(), 2, 6_000_000);
+    for algorithm in [DCTCP, RENO_ECN, RENO] {
+        let mut net = long_flows(algorithm, 2, 6_000_000);
         net.run_until(Instant::from_micros(80_000));
         mean.push(net.forward.mean_depth(settled));
         let longest = net
@@ -40,8 +40,8 @@ fn dctcp_holds_the_queue_near_k_and_reno_fills_it() {
             .filter(|d| d.0 >= settled)
             .map(|d| d.1)
             .max();
-        match algorithm.ecn() {
-            EcnMode::Dctcp => {
+        match algorithm.ecn {
+            EcnMode::Accurate => {
                 assert_eq!(net.forward.drops, 0);
                 assert!(longest < Some(2 * K), "{longest:?}");
                 // Throughput does not suffer: the queue never runs dry once settled.
@@ -71,7 +71,7 @@ fn dctcp_holds_the_queue_near_k_and_reno_fills_it() {
 
 #[test]
 fn flows_share_the_link_fairly() {
-    for algorithm in [dctcp(), reno_ecn()] {
+    for algorithm in [DCTCP, RENO_ECN] {
         let mut net = long_flows(algorithm, 2, 30_000_000);
         // The second comes when the first has settled.
         net.pairs[1].start_at = Instant::from_micros(10_000);
@@ -92,7 +92,7 @@ fn flows_share_the_link_fairly() {
 /// A transfer over a link that marks data segments at random, with the marks: by offset, the range
 /// of each data segment and whether it was marked.
 fn randomly_marked(seed: u64) -> (Network, Vec<(u64, u64, bool)>) {
-    let mut net = Network::new(dctcp(), TcpParams::default());
+    let mut net = Network::new(DCTCP, TcpParams::default());
     let marks = Rc::new(RefCell::new(Vec::new()));
     let noted = marks.clone();
     let mut rng = SmallRng::seed_from_u64(seed);
@@ -186,7 +186,7 @@ fn the_alpha_trace_is_the_recurrence_over_the_marks_of_the_network() {
 
 #[test]
 fn marked_bytes_are_echoed_exactly_with_delayed_acks() {
-    let mut net = long_flows(dctcp(), 2, 2_000_000);
+    let mut net = long_flows(DCTCP, 2, 2_000_000);
     net.run_and_check();
     for index in 0..2 {
         let right = net.pairs[index]
@@ -216,7 +216,7 @@ fn marked_bytes_are_echoed_exactly_with_delayed_acks() {
 #[test]
 fn windows_never_fall_below_two_segments_and_the_link_stays_busy() {
     // Eight flows of two segments each are more than 40 us at 1 Gbit/s hold: all are at the floor.
-    let mut net = long_flows(dctcp(), 8, 1_000_000);
+    let mut net = long_flows(DCTCP, 8, 1_000_000);
     net.forward.mark_above_bytes = 3_000;
     net.run_and_check();
     let floor = net
@@ -232,25 +232,18 @@ fn windows_never_fall_below_two_segments_and_the_link_stays_busy() {
 /// An algorithm that exists only here: a constant window, no losses found by reordering, and the
 /// network's word for those there are. What a DeTail or FastLane variant needs, and the core does
 /// not know of it.
-#[derive(Debug)]
-struct Constant {
-    segments: u64,
-}
+const CONSTANT: Algorithm = Algorithm {
+    ecn: EcnMode::Off,
+    start: |_, mut window| {
+        window.reduce_to(6 * 1460);
+        Box::new(Constant(window))
+    },
+};
 
 #[derive(Debug)]
-struct ConstantControl(Window);
+struct Constant(Window);
 
-impl Algorithm for Constant {
-    fn ecn(&self) -> EcnMode {
-        EcnMode::Off
-    }
-    fn start(&self, mut window: Window) -> Box<dyn CongestionControl> {
-        window.reduce_to(self.segments * 1460);
-        Box::new(ConstantControl(window))
-    }
-}
-
-impl CongestionControl for ConstantControl {
+impl CongestionControl for Constant {
     fn on_ack(&mut self, _: &Acknowledgment) -> bool {
         false
     }
@@ -268,10 +261,6 @@ impl CongestionControl for ConstantControl {
     }
 }
 
-fn constant() -> Arc<dyn Algorithm> {
-    Arc::new(Constant { segments: 6 })
-}
-
 #[test]
 fn another_algorithm_needs_nothing_but_itself() {
     for sack in [true, false] {
@@ -279,7 +268,7 @@ fn another_algorithm_needs_nothing_but_itself() {
             sack,
             ..TcpParams::default()
         };
-        let mut net = Network::new(constant(), params);
+        let mut net = Network::new(CONSTANT, params);
         // Every eleventh segment comes after the ten that follow it: deep reordering.
         net.forward.fate = Box::new(|n, _| match n % 11 {
             3 => Fate::Late(Duration::from_micros(120)),
@@ -302,7 +291,7 @@ fn another_algorithm_needs_nothing_but_itself() {
         assert_eq!(windows, [6 * 1460]);
         // The same reordering costs Reno retransmissions: the test can fail.
         net = Network::new(
-            reno(),
+            RENO,
             TcpParams {
                 sack,
                 ..TcpParams::default()
@@ -320,7 +309,7 @@ fn another_algorithm_needs_nothing_but_itself() {
 
 #[test]
 fn the_word_of_the_network_is_enough_to_repair_a_loss() {
-    let mut net = Network::new(constant(), TcpParams::default());
+    let mut net = Network::new(CONSTANT, TcpParams::default());
     let lost = Rc::new(RefCell::new(None));
     let noted = lost.clone();
     net.forward.fate = Box::new(move |n, segment| {

@@ -74,7 +74,7 @@ enum Phase {
 
 pub struct Connection {
     params: Arc<TcpParams>,
-    algorithm: Arc<dyn Algorithm>,
+    algorithm: Algorithm,
     /// Initial send sequence number.
     iss: u32,
     phase: Phase,
@@ -91,7 +91,7 @@ impl Connection {
     /// follow it. `iss` is random, chosen by the caller.
     pub fn connect(
         params: Arc<TcpParams>,
-        algorithm: Arc<dyn Algorithm>,
+        algorithm: Algorithm,
         stream: Arc<dyn ObjectSource>,
         iss: u32,
     ) -> Self {
@@ -101,7 +101,7 @@ impl Connection {
     /// Passive open in answer to `syn`. None if that is not a plain SYN.
     pub fn accept(
         params: Arc<TcpParams>,
-        algorithm: Arc<dyn Algorithm>,
+        algorithm: Algorithm,
         stream: Arc<dyn ObjectSource>,
         iss: u32,
         syn: &Segment<'_>,
@@ -109,13 +109,13 @@ impl Connection {
         if !syn.opens_a_connection() {
             return None;
         }
-        let agreement = Agreement::new(&params, algorithm.ecn(), syn);
+        let agreement = Agreement::new(&params, algorithm.ecn, syn);
         Some(Self::new(params, algorithm, stream, iss, Some(agreement)))
     }
 
     fn new(
         params: Arc<TcpParams>,
-        algorithm: Arc<dyn Algorithm>,
+        algorithm: Algorithm,
         stream: Arc<dyn ObjectSource>,
         iss: u32,
         agreement: Option<Agreement>,
@@ -301,7 +301,7 @@ impl Connection {
         match passive {
             None if segment.flags.syn && acks_our_syn => {
                 handshake.on_acked(now);
-                let agreement = Agreement::new(&self.params, self.algorithm.ecn(), segment);
+                let agreement = Agreement::new(&self.params, self.algorithm.ecn, segment);
                 self.establish(now, agreement, agreement.window);
                 if let Phase::Synchronized(s) = &mut self.phase {
                     s.receiver.request_ack();
@@ -341,7 +341,7 @@ impl Connection {
             counters: handshake.counters(),
             rtt: handshake.rtt,
         };
-        let mut synchronized = Synchronized::new(&self.params, &*self.algorithm, opening, now);
+        let mut synchronized = Synchronized::new(&self.params, self.algorithm, opening, now);
         if self.closing {
             synchronized.sender.close();
         }
@@ -385,7 +385,7 @@ impl Connection {
         }
         match &mut self.phase {
             Phase::Handshake(_, handshake) => {
-                let mut syn = handshake.poll(now, &self.params, self.algorithm.ecn(), self.iss)?;
+                let mut syn = handshake.poll(now, &self.params, self.algorithm.ecn, self.iss)?;
                 if handshake.offers_timestamps(&self.params) {
                     let echo = handshake.agreement.and_then(|a| a.timestamp).unwrap_or(0);
                     syn.options.timestamps = Some((now.as_micros() as u32, echo));

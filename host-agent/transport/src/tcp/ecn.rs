@@ -44,8 +44,8 @@ impl EchoState {
                 EchoAction::None
             }
             // CWR needs no processing: the echo already equals the CE state of the last segment.
-            EcnMode::Dctcp if ce == self.echo => EchoAction::None,
-            EcnMode::Dctcp => {
+            EcnMode::Accurate if ce == self.echo => EchoAction::None,
+            EcnMode::Accurate => {
                 self.echo = ce;
                 EchoAction::AckOldStateThenNew
             }
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn dctcp_echo_follows_the_marks() {
         check(
-            EcnMode::Dctcp,
+            EcnMode::Accurate,
             &[
                 (false, false, None, false),
                 (true, false, AckOldStateThenNew, true),

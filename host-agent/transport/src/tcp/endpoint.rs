@@ -71,7 +71,7 @@ type PacedPacket = (FlowId, Vec<u8>);
 pub struct TcpEndpoint {
     host: HostConfig,
     scheme: &'static str,
-    algorithm: Arc<dyn Algorithm>,
+    algorithm: Algorithm,
     params: Arc<TcpParams>,
     pacer: Option<Pacer<FlowId, PacedPacket>>,
     listening: BTreeSet<u16>,
@@ -108,7 +108,7 @@ impl TcpEndpoint {
     pub fn new(
         host: HostConfig,
         scheme: &'static str,
-        algorithm: Arc<dyn Algorithm>,
+        algorithm: Algorithm,
         mut params: TcpParams,
         pacer: Option<&PacerParams>,
     ) -> Result<Self, ConfigError> {
@@ -273,7 +273,7 @@ impl TcpEndpoint {
         }
         let connection = Connection::accept(
             self.params.clone(),
-            self.algorithm.clone(),
+            self.algorithm,
             Arc::new(Vec::new()),
             self.rng.random(),
             segment,
@@ -448,7 +448,7 @@ impl Transport for TcpEndpoint {
         let iss = self.rng.random();
         let stream_bytes = source.len();
         let params = self.of_peers.get(to.ip()).unwrap_or(&self.params).clone();
-        let mut connection = Connection::connect(params, self.algorithm.clone(), source, iss);
+        let mut connection = Connection::connect(params, self.algorithm, source, iss);
         connection.close();
         let local = SocketAddrV4::new(self.host.address, port);
         let mut flow = Flow::new(Role::Sender, local, to, connection, iss, now);

@@ -22,7 +22,7 @@ fn generated(seed: u64, bytes: u64) -> Vec<u8> {
 
 /// A transfer of `bytes` from host 0 to host 1 after `us`, and the receiver's flow.
 fn under_way(bytes: u64, us: u64) -> (Rack, FlowId, FlowId) {
-    let mut rack = Rack::new(2, dctcp(), false);
+    let mut rack = Rack::new(2, DCTCP, false);
     rack.hosts[1].listen(PORT).unwrap();
     let sender = rack.send(0, 1, bytes);
     rack.run_until(rack.now + Duration::from_micros(us));
@@ -121,7 +121,7 @@ fn a_peer_that_is_gone_fails_a_paused_flow_too() {
 #[test]
 fn urgent_flows_have_their_dscp_in_both_directions() {
     for (priority, dscp) in [(0, 0), (1, 34), (7, 34)] {
-        let mut rack = Rack::new(2, reno(), false);
+        let mut rack = Rack::new(2, RENO, false);
         rack.hosts[1].listen(PORT).unwrap();
         let request = SendRequest {
             to: SocketAddrV4::new(address(1), PORT),
@@ -161,7 +161,7 @@ fn source_ports_come_from_the_range_and_run_out() {
         source_ports: (61_000, 61_002),
         seed: 5,
     };
-    let mut endpoint = TcpEndpoint::new(host, "test", reno(), TcpParams::default(), None).unwrap();
+    let mut endpoint = TcpEndpoint::new(host, "test", RENO, TcpParams::default(), None).unwrap();
     let mut send = |to: &str| {
         let request = SendRequest {
             to: to.parse().unwrap(),
@@ -186,7 +186,7 @@ fn source_ports_come_from_the_range_and_run_out() {
 
 #[test]
 fn a_thousand_connections_at_once() {
-    let mut rack = Rack::new(5, dctcp(), false);
+    let mut rack = Rack::new(5, DCTCP, false);
     rack.hosts[0].listen(PORT).unwrap();
     for flow in 0..1200 {
         rack.send(1 + flow % 4, 0, 6000);
@@ -245,7 +245,7 @@ fn syn_acks(host: &mut TcpEndpoint, from: Instant, until: Instant) -> (u64, u64)
 
 #[test]
 fn a_flood_of_syns_costs_a_bounded_amount_and_shuts_nobody_out() {
-    let mut rack = Rack::new(2, dctcp(), false);
+    let mut rack = Rack::new(2, DCTCP, false);
     let host = &mut rack.hosts[0];
     host.listen(PORT).unwrap();
     let start = rack.now;
@@ -287,7 +287,7 @@ fn a_flood_of_syns_costs_a_bounded_amount_and_shuts_nobody_out() {
 
 #[test]
 fn an_unfinished_handshake_gets_nothing_but_syn_acks() {
-    let mut rack = Rack::new(1, reno(), false);
+    let mut rack = Rack::new(1, RENO, false);
     let now = rack.now;
     let host = &mut rack.hosts[0];
     host.listen(PORT).unwrap();

@@ -4,7 +4,7 @@ use ebb_units::{BitRate, Duration};
 use ebb_wire::{Ecn, TcpFlags};
 use proptest::prelude::*;
 
-use super::super::testing::{dctcp, reno, reno_ecn};
+use super::super::congestion::{DCTCP, RENO, RENO_ECN};
 use super::*;
 use crate::nic::NicParams;
 use crate::object::{GeneratedSource, ObjectSource};
@@ -40,7 +40,7 @@ struct Rack {
 const RATE: BitRate = BitRate::from_mbps(1000);
 
 impl Rack {
-    fn new(hosts: usize, algorithm: Arc<dyn Algorithm>, pacer: bool) -> Self {
+    fn new(hosts: usize, algorithm: Algorithm, pacer: bool) -> Self {
         let endpoint = |host| {
             let pacer = pacer.then(PacerParams::default);
             let params = TcpParams::default();
@@ -51,7 +51,7 @@ impl Rack {
                 source_ports: EPHEMERAL_PORTS,
                 seed: host as u64,
             };
-            TcpEndpoint::new(config, "test", algorithm.clone(), params, pacer.as_ref()).unwrap()
+            TcpEndpoint::new(config, "test", algorithm, params, pacer.as_ref()).unwrap()
         };
         Rack {
             now: Instant::from_micros(1_000_000),
@@ -204,7 +204,7 @@ impl Rack {
 
 #[test]
 fn an_object_is_delivered_with_its_events_and_records() {
-    let mut rack = Rack::new(2, dctcp(), false);
+    let mut rack = Rack::new(2, DCTCP, false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.send(0, 1, 500_000);
     rack.run();
@@ -270,7 +270,7 @@ fn an_object_is_delivered_with_its_events_and_records() {
 
 #[test]
 fn a_port_nobody_listens_on_refuses() {
-    let mut rack = Rack::new(2, reno(), false);
+    let mut rack = Rack::new(2, RENO, false);
     rack.send(0, 1, 1000);
     rack.run();
     assert!(rack.failure(Role::Sender).starts_with("connection refused"));
@@ -280,7 +280,7 @@ fn a_port_nobody_listens_on_refuses() {
 
 #[test]
 fn a_host_that_is_not_there_is_given_up() {
-    let mut rack = Rack::new(2, reno(), false);
+    let mut rack = Rack::new(2, RENO, false);
     rack.dead[1] = true;
     rack.send(0, 1, 1000);
     rack.run();
@@ -289,7 +289,7 @@ fn a_host_that_is_not_there_is_given_up() {
 
 #[test]
 fn a_receiver_that_vanishes_fails_the_sender() {
-    let mut rack = Rack::new(2, dctcp(), false);
+    let mut rack = Rack::new(2, DCTCP, false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.send(0, 1, 10_000_000);
     rack.run_until(rack.now + Duration::from_millis(5));
@@ -304,7 +304,7 @@ fn a_receiver_that_vanishes_fails_the_sender() {
 
 #[test]
 fn a_sender_that_vanishes_fails_the_receiver() {
-    let mut rack = Rack::new(2, dctcp(), false);
+    let mut rack = Rack::new(2, DCTCP, false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.send(0, 1, 10_000_000);
     rack.run_until(rack.now + Duration::from_millis(5));
@@ -319,7 +319,7 @@ fn a_sender_that_vanishes_fails_the_receiver() {
 
 #[test]
 fn an_abort_tells_the_peer() {
-    let mut rack = Rack::new(2, reno(), false);
+    let mut rack = Rack::new(2, RENO, false);
     rack.hosts[1].listen(PORT).unwrap();
     let flow = rack.send(0, 1, 10_000_000);
     rack.run_until(rack.now + Duration::from_millis(5));
@@ -331,7 +331,7 @@ fn an_abort_tells_the_peer() {
 
 #[test]
 fn a_receiver_that_refuses_the_object_fails_the_sender() {
-    let mut rack = Rack::new(2, reno(), false);
+    let mut rack = Rack::new(2, RENO, false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.refuse = true;
     rack.send(0, 1, 100_000);
@@ -354,7 +354,7 @@ fn an_object_that_cannot_be_read_fails_both() {
             }
         }
     }
-    let mut rack = Rack::new(2, reno(), false);
+    let mut rack = Rack::new(2, RENO, false);
     rack.hosts[1].listen(PORT).unwrap();
     let to = SocketAddrV4::new(address(1), PORT);
     let request = SendRequest {
@@ -375,7 +375,7 @@ fn an_object_that_cannot_be_read_fails_both() {
 
 #[test]
 fn what_cannot_be_sent_is_refused_with_a_reason() {
-    let mut rack = Rack::new(2, reno(), false);
+    let mut rack = Rack::new(2, RENO, false);
     let source: Arc<dyn ObjectSource> = Arc::new(Vec::new());
     let request = |to: &str, source_port| SendRequest {
         to: to.parse().unwrap(),
@@ -406,8 +406,8 @@ fn what_cannot_be_sent_is_refused_with_a_reason() {
 #[test]
 fn the_wire_shows_rfc_3168_negotiation() {
     // RFC 8257 3.6 wants ECT on SYN and SYN-ACK too; RFC 3168 does not.
-    for (algorithm, ecn) in [(reno(), false), (dctcp(), true)] {
-        let mut rack = Rack::new(2, algorithm.clone(), false);
+    for (algorithm, ecn) in [(RENO, false), (DCTCP, true)] {
+        let mut rack = Rack::new(2, algorithm, false);
         rack.hosts[1].listen(PORT).unwrap();
         rack.send(0, 1, 1000);
         let mut seen = Vec::new();
@@ -450,7 +450,7 @@ fn the_wire_shows_rfc_3168_negotiation() {
 /// HULL with a marking threshold as small as a phantom queue's: the pacer works and nothing hurts.
 #[test]
 fn hull_paces_long_flows() {
-    let mut rack = Rack::new(3, dctcp(), true);
+    let mut rack = Rack::new(3, DCTCP, true);
     rack.hosts[2].listen(PORT).unwrap();
     rack.mark_above = 3_000;
     for host in 0..2 {
@@ -482,7 +482,7 @@ fn hull_paces_long_flows() {
 #[test]
 fn a_shared_threshold_ends_slow_start() {
     let queue_of_the_second = |share_threshold| {
-        let mut rack = Rack::new(3, reno_ecn(), false);
+        let mut rack = Rack::new(3, RENO_ECN, false);
         rack.mark_above = 30_000;
         rack.hosts[2].listen(PORT).unwrap();
         let send = |rack: &mut Rack, bytes| {
@@ -508,7 +508,7 @@ fn a_shared_threshold_ends_slow_start() {
 }
 
 /// Eight hosts answer one at once through a queue of 30 kB: (drops, timeouts, longest transfer).
-fn incast(algorithm: Arc<dyn Algorithm>) -> (u64, u64, u64) {
+fn incast(algorithm: Algorithm) -> (u64, u64, u64) {
     let mut rack = Rack::new(9, algorithm, false);
     rack.hosts[0].listen(PORT).unwrap();
     rack.capacity = 30_000;
@@ -535,14 +535,14 @@ fn incast(algorithm: Arc<dyn Algorithm>) -> (u64, u64, u64) {
 /// What the papers say of an incast: without ECN whole windows are lost and wait for the timer.
 #[test]
 fn an_incast_costs_reno_timeouts() {
-    let (drops, timeouts, longest) = incast(reno());
+    let (drops, timeouts, longest) = incast(RENO);
     assert!(
         drops > 0 && timeouts > 0,
         "{drops} drops, {timeouts} timeouts"
     );
     // 800 kB take 6.6 ms; a timeout is 10 ms.
     assert!(longest > 10_000_000, "{longest}");
-    let (dctcp_drops, dctcp_timeouts, _) = incast(dctcp());
+    let (dctcp_drops, dctcp_timeouts, _) = incast(DCTCP);
     assert!(dctcp_drops < drops, "{dctcp_drops} < {drops}");
     assert!(dctcp_timeouts <= timeouts, "{dctcp_timeouts} <= {timeouts}");
 }
@@ -560,7 +560,7 @@ proptest! {
             1..30,
         ),
     ) {
-        let mut rack = Rack::new(2, dctcp(), true);
+        let mut rack = Rack::new(2, DCTCP, true);
         rack.hosts[1].listen(PORT).unwrap();
         rack.send(0, 1, 200_000);
         rack.run_until(rack.now + Duration::from_micros(300));
@@ -614,7 +614,7 @@ mod pressure;
 fn a_reset_or_silence_is_nothing_heard() {
     // Nobody listens; or nobody is there.
     for dead in [false, true] {
-        let mut rack = Rack::new(2, reno(), false);
+        let mut rack = Rack::new(2, RENO, false);
         rack.dead[1] = dead;
         rack.send(0, 1, 5000);
         rack.run();
@@ -626,7 +626,7 @@ fn a_reset_or_silence_is_nothing_heard() {
 
 #[test]
 fn a_port_can_be_given_up() {
-    let mut rack = Rack::new(2, reno(), false);
+    let mut rack = Rack::new(2, RENO, false);
     rack.hosts[1].listen(PORT).unwrap();
     rack.send(0, 1, 5000);
     rack.run();

@@ -139,7 +139,7 @@ impl Handshake {
             },
             // RFC 8257 3.6, against RFC 3168 6.1.1: where marking is low, a switch may drop what is
             // not ECT.
-            ect: mode == EcnMode::Dctcp,
+            ect: mode == EcnMode::Accurate,
             ..Segment::default()
         })
     }
@@ -209,13 +209,13 @@ mod tests {
             timestamps: true,
             ..TcpParams::default()
         };
-        let agreement = Agreement::new(&params, EcnMode::Dctcp, &syn);
+        let agreement = Agreement::new(&params, EcnMode::Accurate, &syn);
         assert_eq!(agreement.segment_bytes, 536);
         assert_eq!((agreement.window_shifts, agreement.timestamp), (None, None));
         assert_eq!((agreement.sack, agreement.ecn), (false, EcnMode::Off));
         let mut handshake = Handshake::new(&params, Some(agreement));
         let syn_ack = handshake
-            .poll(Instant::ZERO, &params, EcnMode::Dctcp, 1)
+            .poll(Instant::ZERO, &params, EcnMode::Accurate, 1)
             .unwrap();
         assert_eq!(
             syn_ack.options,

@@ -37,10 +37,43 @@ mod testing;
 #[cfg(test)]
 mod transfer_tests;
 
-pub use congestion::{Algorithm, Dctcp, EcnMode, Reno, RenoEcn};
+use ebb_wire::Protocol;
+
+pub use congestion::{Algorithm, DCTCP, EcnMode, RENO, RENO_ECN};
 pub use connection::{Connection, Failure, State, Statistics};
 pub use endpoint::{ConfigError, EndpointCounters, TcpEndpoint};
 pub use params::{InvalidTcpParams, TcpParams};
 pub use receiver::ReceiverCounters;
 pub use segment::{Flags, Segment};
 pub use sender::SenderCounters;
+
+use crate::registry::{Entry, Make, Suite};
+use crate::{HostConfig, Transport};
+
+/// An entry of the registry for a TCP that `make` makes. TCP has flows between two hosts only.
+pub(crate) const fn entry(name: &'static str, service_port: u16, seed: u64, make: Make) -> Entry {
+    Entry {
+        name,
+        service_port,
+        seed,
+        protocol: Protocol::TCP,
+        payload: None,
+        groups: false,
+        many_to_one: false,
+        make,
+    }
+}
+
+/// All TCP flows of one host, under the name `name` in records. `paced`: data packets pass a pacer.
+pub(crate) fn make(
+    host: HostConfig,
+    name: &'static str,
+    algorithm: Algorithm,
+    suite: &Suite,
+    paced: bool,
+) -> Result<Box<dyn Transport + Send>, String> {
+    let pacer = paced.then_some(&suite.pacer);
+    TcpEndpoint::new(host, name, algorithm, suite.tcp.clone(), pacer)
+        .map(|endpoint| Box::new(endpoint) as Box<dyn Transport + Send>)
+        .map_err(|error| error.to_string())
+}

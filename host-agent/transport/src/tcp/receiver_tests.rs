@@ -78,7 +78,7 @@ fn gaps_duplicates_and_fin_are_acknowledged_at_once() {
 /// RFC 8257 3.2 with delayed ACKs: each row is one arrival (CE) and the ACKs it causes.
 #[test]
 fn dctcp_acknowledges_runs_of_equal_marks_exactly() {
-    let mut r = receiver(EcnMode::Dctcp);
+    let mut r = receiver(EcnMode::Accurate);
     let table: &[(bool, &[(u64, bool)])] = &[
         (false, &[]),
         (false, &[(2, false)]),
@@ -192,7 +192,7 @@ fn batches_of_arrivals_get_the_same_acks() {
         false, false, true, true, true, true, false, true, false, false, true,
     ];
     let mut one_by_one = Vec::new();
-    let (mut a, mut b) = (receiver(EcnMode::Dctcp), receiver(EcnMode::Dctcp));
+    let (mut a, mut b) = (receiver(EcnMode::Accurate), receiver(EcnMode::Accurate));
     for (segment, &ce) in marks.iter().enumerate() {
         a.on_arrival(Instant::ZERO, data(segment as u64, ce));
         one_by_one.extend(acks(&mut a));
@@ -246,7 +246,7 @@ fn the_dctcp_state_machine_in_full() {
             .flat_map(|s| (0..m).map(move |p| (*s, p)))
         {
             for (ce, cwr) in [(false, false), (false, true), (true, false), (true, true)] {
-                let mut r = Receiver::new(&params, EcnMode::Dctcp, 1);
+                let mut r = Receiver::new(&params, EcnMode::Accurate, 1);
                 let mut next = 0;
                 let mut arrive = |r: &mut Receiver, ce, cwr| {
                     let arrival = Arrival {

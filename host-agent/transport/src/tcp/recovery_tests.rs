@@ -2,11 +2,12 @@
 
 use ebb_units::{Duration, Instant};
 
-use super::testing::{Fate, Network, reno};
+use super::RENO;
+use super::testing::{Fate, Network};
 use super::*;
 
 fn network(params: TcpParams) -> Network {
-    Network::new(reno(), params)
+    Network::new(RENO, params)
 }
 
 /// Drops the copies number `copies` of the left side's `n`-th segment with payload.

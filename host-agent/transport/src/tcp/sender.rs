@@ -137,7 +137,7 @@ impl Sender {
     /// After the handshake, which may have measured `rtt` and has counted its own packets.
     pub(crate) fn new(
         params: &TcpParams,
-        algorithm: &dyn Algorithm,
+        algorithm: Algorithm,
         stream: Arc<dyn ObjectSource>,
         negotiated: Negotiated,
         rtt: RttEstimator,
@@ -152,7 +152,7 @@ impl Sender {
             window_update: (negotiated.window_seq, 1),
             segment_bytes: negotiated.segment_bytes,
             scoreboard: Scoreboard::with_room_for(params.initial_window_packets),
-            congestion: algorithm.start(Window::new(params, negotiated.segment_bytes)),
+            congestion: (algorithm.start)(params, Window::new(params, negotiated.segment_bytes)),
             rtt,
             recovery: Recovery::None,
             sack: negotiated.sack,

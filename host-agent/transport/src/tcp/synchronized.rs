@@ -63,7 +63,7 @@ pub(crate) struct Synchronized {
 impl Synchronized {
     pub(crate) fn new(
         params: &TcpParams,
-        algorithm: &dyn Algorithm,
+        algorithm: Algorithm,
         opening: Opening,
         now: Instant,
     ) -> Self {
@@ -131,7 +131,7 @@ impl Synchronized {
                 srtt_ns: self.sender.rtt().smoothed().map(Duration::as_nanos),
                 window_bytes: congestion.window().bytes(),
                 loss_episodes: sender.loss_episodes,
-                dctcp_alpha: congestion.alpha(),
+                dctcp_alpha: congestion.marked_fraction(),
             },
             threshold_packets: self.sender.threshold_packets(),
         }
@@ -423,7 +423,7 @@ impl Synchronized {
                 ..Flags::default()
             },
             // RFC 8257 3.6, as for SYN.
-            ect: self.agreement.ecn == EcnMode::Dctcp,
+            ect: self.agreement.ecn == EcnMode::Accurate,
             ..Segment::default()
         }
     }

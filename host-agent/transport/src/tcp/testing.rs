@@ -8,7 +8,7 @@ use ebb_units::{BitRate, Duration, Instant};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Algorithm, Connection, Dctcp, Reno, RenoEcn, Segment, State, TcpParams};
+use super::{Algorithm, Connection, Segment, State, TcpParams};
 use crate::object::{GeneratedSource, ObjectSource};
 
 /// IPv4 and TCP headers without options, and Ethernet.
@@ -16,18 +16,6 @@ const HEADER_BYTES: u64 = 14 + 20 + 20;
 
 /// Initial sequence number of pair 0, so close to the end of the space that transfers wrap.
 const FIRST_ISS: u32 = 0xffff_ff00;
-
-pub(crate) fn reno() -> Arc<dyn Algorithm> {
-    Arc::new(Reno)
-}
-
-pub(crate) fn reno_ecn() -> Arc<dyn Algorithm> {
-    Arc::new(RenoEcn)
-}
-
-pub(crate) fn dctcp() -> Arc<dyn Algorithm> {
-    Arc::new(Dctcp::new(&TcpParams::default()))
-}
 
 /// What happens to a segment beside the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +158,7 @@ pub(crate) struct Network {
     pub(crate) now: Instant,
     pub(crate) params: Arc<TcpParams>,
     pub(crate) right_params: Arc<TcpParams>,
-    pub(crate) algorithm: Arc<dyn Algorithm>,
+    pub(crate) algorithm: Algorithm,
     pub(crate) pairs: Vec<Pair>,
     pub(crate) forward: Link,
     pub(crate) backward: Link,
@@ -186,7 +174,7 @@ pub(crate) struct Network {
 
 impl Network {
     /// 1 Gbit/s and 20 us each way.
-    pub(crate) fn new(algorithm: Arc<dyn Algorithm>, params: TcpParams) -> Self {
+    pub(crate) fn new(algorithm: Algorithm, params: TcpParams) -> Self {
         let link = || Link::new(BitRate::from_mbps(1000), Duration::from_micros(20));
         Network {
             now: Instant::ZERO,
@@ -213,12 +201,8 @@ impl Network {
         let mut expected = vec![0; bytes as usize];
         source.read_at(0, &mut expected).unwrap();
         let iss = FIRST_ISS - index as u32;
-        let mut left = Connection::connect(
-            self.params.clone(),
-            self.algorithm.clone(),
-            Arc::new(source),
-            iss,
-        );
+        let mut left =
+            Connection::connect(self.params.clone(), self.algorithm, Arc::new(source), iss);
         left.close();
         self.pairs.push(Pair {
             left,
@@ -263,8 +247,7 @@ impl Network {
                 None => {
                     let params = self.right_params.clone();
                     let nothing = Arc::new(Vec::new());
-                    pair.right =
-                        Connection::accept(params, self.algorithm.clone(), nothing, 77, &segment);
+                    pair.right = Connection::accept(params, self.algorithm, nothing, 77, &segment);
                 }
             }
         }

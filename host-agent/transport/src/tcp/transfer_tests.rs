@@ -2,13 +2,14 @@
 
 use ebb_units::{BitRate, Duration, Instant};
 
-use super::testing::{Fate, Link, Network, dctcp, reno, reno_ecn};
+use super::testing::{Fate, Link, Network};
 use super::*;
+use super::{DCTCP, RENO, RENO_ECN};
 
 #[test]
 fn a_clean_transfer_arrives_and_uses_the_link() {
-    for algorithm in [reno(), reno_ecn(), dctcp()] {
-        let mut net = Network::new(algorithm.clone(), TcpParams::default());
+    for algorithm in [RENO, RENO_ECN, DCTCP] {
+        let mut net = Network::new(algorithm, TcpParams::default());
         net.transfer(3_000_000);
         net.run_and_check();
         let statistics = net.pairs[0].left.statistics();
@@ -35,7 +36,7 @@ fn a_clean_transfer_arrives_and_uses_the_link() {
 #[test]
 fn objects_of_every_small_size_arrive() {
     for bytes in [0, 1, 1459, 1460, 1461, 2920, 14_600, 14_601] {
-        let mut net = Network::new(reno(), TcpParams::default());
+        let mut net = Network::new(RENO, TcpParams::default());
         net.transfer(bytes);
         net.run_and_check();
         assert_eq!(
@@ -64,7 +65,7 @@ fn exact_bytes_under_random_loss() {
                 idle_timeout_ns: 20_000_000_000,
                 ..TcpParams::default()
             };
-            let mut net = Network::new(dctcp(), params);
+            let mut net = Network::new(DCTCP, params);
             let loss = f64::from(percent) / 100.0;
             let rate = BitRate::from_mbps(1000);
             net.forward = Link::new(rate, Duration::from_micros(20)).lossy(loss, seed);
@@ -82,7 +83,7 @@ fn exact_bytes_under_random_loss() {
 
 #[test]
 fn reordering_and_duplication_do_no_harm() {
-    let mut net = Network::new(reno(), TcpParams::default());
+    let mut net = Network::new(RENO, TcpParams::default());
     net.forward.fate = Box::new(|n, _| match n % 11 {
         3 => Fate::Late(Duration::from_micros(15)),
         7 => Fate::Duplicate,

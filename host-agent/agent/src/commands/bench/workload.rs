@@ -58,22 +58,23 @@ fn check(workload: &Workload, schedule: &Schedule, scheme: Scheme) -> anyhow::Re
         let name = &host.name;
         ensure!(host.address.is_some(), "host {name} has no `address`");
     }
+    let entry = scheme.entry();
     for traffic in &workload.traffic {
-        let instead = match &traffic.pattern {
+        let (can, instead) = match &traffic.pattern {
             Pattern::StorageWrite { mode, replicas, .. }
                 if *mode == WriteMode::OneToMany && *replicas > 1 =>
             {
-                "multi-unicast\" or \"daisy-chain"
+                (entry.groups, "multi-unicast\" or \"daisy-chain")
             }
             Pattern::StorageRead { mode, replicas, .. }
                 if *mode == ReadMode::ManyToOne && *replicas > 1 =>
             {
-                "nearest"
+                (entry.many_to_one, "nearest")
             }
             _ => continue,
         };
         ensure!(
-            scheme == Scheme::Scdp,
+            can,
             "traffic {}: {scheme} has no flows from or to several hosts, scdp has; \
              choose mode = \"{instead}\"",
             traffic.name

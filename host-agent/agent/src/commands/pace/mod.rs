@@ -23,7 +23,7 @@ use ebb_transport::pacer::FramePacer;
 use ebb_units::Duration;
 use serde::Serialize;
 
-use crate::engine::params::Params;
+use crate::engine::params;
 use crate::machine::clock;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
@@ -76,7 +76,7 @@ pub fn run(args: &PaceArgs) -> anyhow::Result<bool> {
         args.inside != args.outside,
         "--inside and --outside are the same interface; a bump in the wire has two ends"
     );
-    let params = Params::read(args.params.as_deref())?;
+    let params = params::read(args.params.as_deref())?;
     // First: a signal that comes from now on ends the bridge in good order.
     let waker = Waker::new().context("cannot create a pipe")?;
     let signals = Signals::install_with_reports(&waker).context("cannot handle signals")?;

@@ -1,39 +1,29 @@
 //! DCTCP: reduces the window in proportion to the fraction of marked bytes (RFC 8257; HULL 2.2).
 
-use super::super::params::TcpParams;
 use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
+use crate::registry::Entry;
+use crate::tcp::{entry, make};
 
-/// DCTCP with its two parameters.
-#[derive(Clone, Copy, Debug)]
-pub struct Dctcp {
-    /// g.
-    gain: f64,
-    initial_alpha: f64,
-}
+pub(crate) const ENTRY: Entry = entry("dctcp", 7004, 4, |host, suite| {
+    make(host, "dctcp", DCTCP, suite, suite.tcp.paced)
+});
 
-impl Dctcp {
-    pub fn new(params: &TcpParams) -> Self {
-        Dctcp {
-            gain: params.dctcp_gain,
-            initial_alpha: params.dctcp_initial_alpha,
-        }
-    }
-}
+/// DCTCP, with `dctcp_gain` and `dctcp_initial_alpha` of the parameters.
+pub const DCTCP: Algorithm = Algorithm {
+    ecn: EcnMode::Accurate,
+    start: |params, window| {
+        let (gain, alpha) = (params.dctcp_gain, params.dctcp_initial_alpha);
+        Box::new(Dctcp::new(window, gain, alpha))
+    },
+};
 
-impl Algorithm for Dctcp {
-    fn ecn(&self) -> EcnMode {
-        EcnMode::Dctcp
-    }
-
-    fn start(&self, window: Window) -> Box<dyn CongestionControl> {
-        Box::new(DctcpControl::new(window, self.gain, self.initial_alpha))
-    }
-}
-
+/// The state of one connection.
 #[derive(Clone, Debug)]
-struct DctcpControl {
+struct Dctcp {
     window: Window,
+    /// g: the weight of the newest observation window, 0 to 1.
     gain: f64,
+    /// The estimate of the fraction of marked bytes, 0 to 1.
     alpha: f64,
     /// The current observation window ends when this is acknowledged (DCTCP.WindowEnd).
     window_end: u64,
@@ -43,9 +33,9 @@ struct DctcpControl {
     reduced_until: u64,
 }
 
-impl DctcpControl {
+impl Dctcp {
     fn new(window: Window, gain: f64, initial_alpha: f64) -> Self {
-        DctcpControl {
+        Dctcp {
             window,
             gain,
             alpha: initial_alpha,
@@ -73,7 +63,7 @@ impl DctcpControl {
     }
 }
 
-impl CongestionControl for DctcpControl {
+impl CongestionControl for Dctcp {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
         self.observe(ack);
         if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
@@ -108,7 +98,7 @@ impl CongestionControl for DctcpControl {
         &self.window
     }
 
-    fn alpha(&self) -> Option<f64> {
+    fn marked_fraction(&self) -> Option<f64> {
         Some(self.alpha)
     }
 }
@@ -116,17 +106,18 @@ impl CongestionControl for DctcpControl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::TcpParams;
 
     const MSS: u64 = 1000;
     const G: f64 = 1.0 / 16.0;
 
-    fn dctcp() -> DctcpControl {
-        DctcpControl::new(Window::new(&TcpParams::default(), MSS), G, 1.0)
+    fn dctcp() -> Dctcp {
+        Dctcp::new(Window::new(&TcpParams::default(), MSS), G, 1.0)
     }
 
     /// Acknowledges `segments` one by one, the first `marked` of them with ECE, with
     /// `segments - 1` more in flight: so that exactly `segments` ACKs make an observation window.
-    fn one_window(dctcp: &mut DctcpControl, una: &mut u64, segments: u64, marked: u64) {
+    fn one_window(dctcp: &mut Dctcp, una: &mut u64, segments: u64, marked: u64) {
         for i in 0..segments {
             *una += MSS;
             dctcp.on_ack(&Acknowledgment {
@@ -159,12 +150,12 @@ mod tests {
         });
         una += MSS;
         let mut alpha = 1.0 - G;
-        assert_eq!(dctcp.alpha(), Some(alpha));
+        assert_eq!(dctcp.marked_fraction(), Some(alpha));
         for marked in [10, 5, 0, 3, 10, 1, 0, 0, 7] {
             one_window(&mut dctcp, &mut una, 10, marked);
             alpha = (1.0 - G) * alpha + G * (marked as f64 / 10.0);
             assert_eq!(
-                dctcp.alpha(),
+                dctcp.marked_fraction(),
                 Some(alpha),
                 "after a window with {marked} of 10 marked"
             );
@@ -173,7 +164,7 @@ mod tests {
 
     #[test]
     fn reduces_by_half_of_alpha_once_per_window() {
-        let mut dctcp = DctcpControl {
+        let mut dctcp = Dctcp {
             alpha: 0.5,
             window_end: u64::MAX,
             ..dctcp()
@@ -215,7 +206,7 @@ mod tests {
 
     #[test]
     fn loss_halves_what_is_in_flight() {
-        let mut dctcp = DctcpControl {
+        let mut dctcp = Dctcp {
             alpha: 0.0,
             ..dctcp()
         };

@@ -3,28 +3,31 @@
 //! The sender decides *when* something happened (RFC 6675 loss detection, the retransmission
 //! timer); an algorithm decides by *how much* the window changes. One file per algorithm; all share
 //! [`Window`], the slow start and congestion avoidance of RFC 5681. A new algorithm is a new file
-//! with an [`Algorithm`] and its [`CongestionControl`]: nothing else has to know of it
-//! (`docs/tcp.md`, "A new algorithm").
+//! with an [`Algorithm`] and its [`CongestionControl`], and a line in `registry.rs` (`docs/tcp.md`,
+//! "A new algorithm").
 
-mod dctcp;
-mod reno;
-mod reno_ecn;
+pub(crate) mod dctcp;
+pub(crate) mod hull;
+pub(crate) mod reno;
+pub(crate) mod reno_ecn;
 mod window;
 
 use std::fmt;
 
-pub use dctcp::Dctcp;
-pub use reno::Reno;
-pub use reno_ecn::RenoEcn;
+pub use dctcp::DCTCP;
+pub use reno::RENO;
+pub use reno_ecn::RENO_ECN;
 pub use window::Window;
 
-/// A congestion control algorithm with its parameters; connections are started with it.
-pub trait Algorithm: fmt::Debug + Send + Sync {
-    /// What to ask of the peer in the handshake. Without ECN-capable peer it is [`EcnMode::Off`].
-    fn ecn(&self) -> EcnMode;
+use super::params::TcpParams;
 
+/// A congestion control algorithm; connections are started with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Algorithm {
+    /// What to ask of the peer in the handshake. Without ECN-capable peer it is [`EcnMode::Off`].
+    pub ecn: EcnMode,
     /// The state of one connection, which begins with this window.
-    fn start(&self, window: Window) -> Box<dyn CongestionControl>;
+    pub start: fn(&TcpParams, Window) -> Box<dyn CongestionControl>,
 }
 
 /// How a connection negotiates and echoes ECN.
@@ -33,8 +36,8 @@ pub enum EcnMode {
     Off,
     /// RFC 3168: ECE stays set until CWR.
     Classic,
-    /// RFC 8257: ECE follows the CE marks.
-    Dctcp,
+    /// ECE follows the CE marks, packet by packet (RFC 8257).
+    Accurate,
 }
 
 /// One acceptable acknowledgment, as the sender saw it.
@@ -92,8 +95,9 @@ pub trait CongestionControl: fmt::Debug + Send {
 
     fn window(&self) -> &Window;
 
-    /// DCTCP's estimate of the fraction of marked bytes.
-    fn alpha(&self) -> Option<f64> {
+    /// The estimate of the fraction of bytes that the network marks, 0 to 1. None: the algorithm
+    /// makes no such estimate.
+    fn marked_fraction(&self) -> Option<f64> {
         None
     }
 }

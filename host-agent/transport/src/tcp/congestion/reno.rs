@@ -1,38 +1,37 @@
 //! Reno: halves the window on loss (RFC 5681), and on ECN-Echo where that was negotiated (RFC 3168).
 
 use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
+use crate::registry::Entry;
+use crate::tcp::{entry, make};
+
+pub(crate) const ENTRY: Entry = entry("reno", 7002, 2, |host, suite| {
+    make(host, "reno", RENO, suite, suite.tcp.paced)
+});
 
 /// Reno without ECN: losses are all it sees.
-#[derive(Clone, Copy, Debug)]
-pub struct Reno;
+pub const RENO: Algorithm = Algorithm {
+    ecn: EcnMode::Off,
+    start: |_, window| Box::new(Reno::new(window)),
+};
 
-impl Algorithm for Reno {
-    fn ecn(&self) -> EcnMode {
-        EcnMode::Off
-    }
-
-    fn start(&self, window: Window) -> Box<dyn CongestionControl> {
-        Box::new(RenoControl::new(window))
-    }
-}
-
+/// The state of one connection.
 #[derive(Clone, Debug)]
-pub(super) struct RenoControl {
+pub(super) struct Reno {
     window: Window,
     /// No second reaction to ECN before this is acknowledged: once per window (RFC 3168 6.1.2).
     reduced_until: u64,
 }
 
-impl RenoControl {
+impl Reno {
     pub(super) fn new(window: Window) -> Self {
-        RenoControl {
+        Reno {
             window,
             reduced_until: 0,
         }
     }
 }
 
-impl CongestionControl for RenoControl {
+impl CongestionControl for Reno {
     fn on_ack(&mut self, ack: &Acknowledgment) -> bool {
         if ack.ece && !ack.in_recovery && ack.una > self.reduced_until {
             // RFC 3168 6.1.2: as for a loss, but nothing is retransmitted.
@@ -87,7 +86,7 @@ mod tests {
 
     #[test]
     fn ecn_echo_halves_once_per_window() {
-        let mut reno = RenoControl::new(Window::new(&TcpParams::default(), MSS));
+        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
         assert!(reno.on_ack(&ack(1001, 11_001, true)));
         assert_eq!(reno.window().bytes(), 5500);
         // The same window of data: ECE is repeated until CWR arrives.
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_window_that_was_not_used_does_not_grow() {
-        let mut reno = RenoControl::new(Window::new(&TcpParams::default(), MSS));
+        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
         reno.on_ack(&Acknowledgment {
             window_limited: false,
             ..ack(1001, 2001, false)
@@ -112,7 +111,7 @@ mod tests {
 
     #[test]
     fn recovery_neither_grows_nor_reduces_again() {
-        let mut reno = RenoControl::new(Window::new(&TcpParams::default(), MSS));
+        let mut reno = Reno::new(Window::new(&TcpParams::default(), MSS));
         reno.on_loss(20 * MSS, 30_001);
         assert_eq!(reno.window().bytes(), 10 * MSS);
         for ece in [false, true] {

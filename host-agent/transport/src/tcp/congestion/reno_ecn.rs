@@ -1,17 +1,15 @@
 //! Reno with ECN: a mark halves the window as a loss does, once per window (RFC 3168 6.1.2).
 
-use super::reno::RenoControl;
-use super::{Algorithm, CongestionControl, EcnMode, Window};
+use super::reno::Reno;
+use super::{Algorithm, EcnMode};
+use crate::registry::Entry;
+use crate::tcp::{entry, make};
 
-#[derive(Clone, Copy, Debug)]
-pub struct RenoEcn;
+pub(crate) const ENTRY: Entry = entry("reno-ecn", 7003, 3, |host, suite| {
+    make(host, "reno-ecn", RENO_ECN, suite, suite.tcp.paced)
+});
 
-impl Algorithm for RenoEcn {
-    fn ecn(&self) -> EcnMode {
-        EcnMode::Classic
-    }
-
-    fn start(&self, window: Window) -> Box<dyn CongestionControl> {
-        Box::new(RenoControl::new(window))
-    }
-}
+pub const RENO_ECN: Algorithm = Algorithm {
+    ecn: EcnMode::Classic,
+    start: |_, window| Box::new(Reno::new(window)),
+};

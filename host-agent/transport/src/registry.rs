@@ -1,0 +1,228 @@
+//! All transports: the list of them, what there is to know before one is made, and their parameters.
+//!
+//! A transport has an [`Entry`] in its own folder. Whoever offers a choice of transports (command
+//! lines, the simulator, fuzzing, `ebb-agent transports` and with it Python) walks this list.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::str::FromStr;
+
+use ebb_wire::{PacketType, Protocol};
+use serde::{Deserialize, Serialize};
+
+use crate::ndp::{self, NdpParams};
+use crate::nic::NicParams;
+use crate::pacer::PacerParams;
+use crate::scdp::{self, ScdpParams};
+use crate::tcp::TcpParams;
+use crate::tcp::congestion::{dctcp, hull, reno, reno_ecn};
+use crate::{DscpParams, HostConfig, Transport};
+
+/// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
+pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;
+
+/// What there is to know of a transport before one is made.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Entry {
+    /// As in files, on the command line and in records.
+    pub name: &'static str,
+    /// Where a host listens unless it is told otherwise (`docs/wire-format.md`). Each has its own.
+    pub service_port: u16,
+    /// Added to the seed of a host with several transports, so that no two draw the same numbers.
+    /// Each has its own.
+    #[serde(skip)]
+    pub seed: u64,
+    /// The protocol number in the IPv4 header of its packets.
+    #[serde(skip)]
+    pub protocol: Protocol,
+    /// Type of the packets that carry payload, where they have Ebb's header. None: they have TCP's.
+    #[serde(skip)]
+    pub payload: Option<PacketType>,
+    /// Whether one flow can have several receivers behind a multicast address.
+    pub groups: bool,
+    /// Whether one flow can have several senders.
+    pub many_to_one: bool,
+    #[serde(skip)]
+    pub make: Make,
+}
+
+/// A transport of the list.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Scheme {
+    Ndp,
+    Scdp,
+    Reno,
+    RenoEcn,
+    Dctcp,
+    /// DCTCP with the pacer of HULL
+    Hull,
+}
+
+impl Scheme {
+    pub const ALL: [Scheme; 6] = [
+        Scheme::Ndp,
+        Scheme::Scdp,
+        Scheme::Reno,
+        Scheme::RenoEcn,
+        Scheme::Dctcp,
+        Scheme::Hull,
+    ];
+
+    pub fn entry(self) -> &'static Entry {
+        match self {
+            Scheme::Ndp => &ndp::ENTRY,
+            Scheme::Scdp => &scdp::ENTRY,
+            Scheme::Reno => &reno::ENTRY,
+            Scheme::RenoEcn => &reno_ecn::ENTRY,
+            Scheme::Dctcp => &dctcp::ENTRY,
+            Scheme::Hull => &hull::ENTRY,
+        }
+    }
+
+    /// [`Entry::name`].
+    pub fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// [`Entry::service_port`].
+    pub fn service_port(self) -> u16 {
+        self.entry().service_port
+    }
+
+    /// [`Entry::protocol`].
+    pub fn protocol(self) -> Protocol {
+        self.entry().protocol
+    }
+
+    /// All flows of the scheme on the host `address`, whose own flows leave from `source_ports`.
+    pub fn transport(
+        self,
+        address: Ipv4Addr,
+        suite: &Suite,
+        source_ports: (u16, u16),
+        seed: u64,
+    ) -> Result<Box<dyn Transport + Send>, String> {
+        let host = HostConfig {
+            address,
+            nic: suite.nic,
+            dscp: suite.dscp,
+            source_ports,
+            seed,
+        };
+        (self.entry().make)(host, suite)
+    }
+}
+
+/// A parameters file: a section for the NIC, for each family of transports, and two sections of
+/// whoever runs them. Each section has defaults for all its keys.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[serde(bound(
+    serialize = "Engine: Serialize, Faults: Serialize",
+    deserialize = "Engine: Default + Deserialize<'de>, Faults: Default + Deserialize<'de>"
+))]
+pub struct Params<Engine, Faults> {
+    /// How a machine is used.
+    pub engine: Engine,
+    pub nic: NicParams,
+    pub dscp: DscpParams,
+    pub ndp: NdpParams,
+    pub scdp: ScdpParams,
+    pub tcp: TcpParams,
+    pub pacer: PacerParams,
+    /// What goes wrong on purpose.
+    pub faults: Faults,
+}
+
+/// The sections that transports are made with.
+pub type Suite = Params<(), ()>;
+
+impl<Engine, Faults> Params<Engine, Faults> {
+    /// What the transports need of them.
+    pub fn suite(&self) -> Suite {
+        Params {
+            engine: (),
+            nic: self.nic,
+            dscp: self.dscp,
+            ndp: self.ndp,
+            scdp: self.scdp.clone(),
+            tcp: self.tcp.clone(),
+            pacer: self.pacer.clone(),
+            faults: (),
+        }
+    }
+}
+
+impl Suite {
+    /// In words what is wrong, with section and key.
+    pub fn validate(&self) -> Result<(), String> {
+        self.nic.validate()?;
+        self.dscp.validate()?;
+        self.ndp.validate()?;
+        self.scdp.validate()?;
+        self.tcp.validate().map_err(|error| error.to_string())?;
+        self.pacer.validate().map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("`{name}` is no scheme; choose {}", names())]
+pub struct UnknownScheme {
+    name: String,
+}
+
+/// All names, as in a sentence.
+fn names() -> String {
+    let [others @ .., last] = Scheme::ALL.map(Scheme::name);
+    format!("{} or {last}", others.join(", "))
+}
+
+impl FromStr for Scheme {
+    type Err = UnknownScheme;
+
+    fn from_str(text: &str) -> Result<Self, UnknownScheme> {
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|scheme| scheme.name() == text);
+        found.ok_or_else(|| UnknownScheme {
+            name: text.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_share_a_name_a_port_or_a_seed() {
+        for (index, a) in Scheme::ALL.iter().map(|scheme| scheme.entry()).enumerate() {
+            for b in Scheme::ALL[..index].iter().map(|scheme| scheme.entry()) {
+                assert_ne!(a.name, b.name);
+                assert_ne!(a.service_port, b.service_port, "{} and {}", a.name, b.name);
+                assert_ne!(a.seed, b.seed, "{} and {}", a.name, b.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_name_leads_to_its_scheme() {
+        for scheme in Scheme::ALL {
+            assert_eq!(scheme.name().parse(), Ok(scheme));
+            let json = serde_json::to_string(&scheme).unwrap();
+            assert_eq!(json, format!("\"{scheme}\""));
+        }
+        let error = "Ndp".parse::<Scheme>().unwrap_err().to_string();
+        assert!(
+            error.contains("`Ndp`") && error.contains("reno-ecn, dctcp or hull"),
+            "{error}"
+        );
+    }
+}

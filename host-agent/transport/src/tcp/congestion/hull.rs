@@ -1,0 +1,9 @@
+//! HULL's hosts: DCTCP whose data packets pass a pacer (Alizadeh et al., NSDI 2012, section 4).
+
+use super::DCTCP;
+use crate::registry::Entry;
+use crate::tcp::{entry, make};
+
+pub(crate) const ENTRY: Entry = entry("hull", 7005, 5, |host, suite| {
+    make(host, "hull", DCTCP, suite, true)
+});
