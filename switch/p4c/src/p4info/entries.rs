@@ -22,7 +22,7 @@ use crate::eval::{self, Value};
 use crate::ir::{Expr, ExprKind, Priority};
 
 impl Builder<'_> {
-    /// Or the first entry that P4Runtime has no form for.
+    /// The request, or the first entry that P4Runtime has no form for.
     pub(super) fn entries(&self) -> Result<WriteRequest, Box<Diagnostic>> {
         let mut updates = Vec::new();
         for table in &self.flat.tables {
@@ -109,7 +109,7 @@ fn no_number(expr: &Expr) -> Box<Diagnostic> {
     Box::new(problem.help("leave --p4runtime-entries-files out, or use another type"))
 }
 
-/// Inside `None` where every value matches, which P4Runtime says by leaving the field out. `None` outside if a value
+/// How a field matches. `Some(None)`: every value does, which P4Runtime says by leaving the field out. `None`: a value
 /// is no number.
 fn field_match(set: &Expr, kind: &str) -> Option<Option<FieldMatchType>> {
     if matches!(set.kind, ExprKind::Default) {
@@ -172,7 +172,7 @@ fn field_match(set: &Expr, kind: &str) -> Option<Option<FieldMatchType>> {
     }))
 }
 
-/// As stored: negative numbers as their bits.
+/// The number as it is stored: a negative one as its bits.
 fn number(expr: &Expr) -> Option<BigInt> {
     match (expr.as_value(), expr.ty.width()) {
         (Some(Value::Int(value)), Some(width)) => Some(eval::wrap(value, width, false)),

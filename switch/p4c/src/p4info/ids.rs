@@ -5,27 +5,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Kind {
-    Action = 0x01,
-    Table = 0x02,
-    ValueSet = 0x03,
-    ControllerHeader = 0x04,
-    ActionProfile = 0x11,
-    Counter = 0x12,
-    DirectCounter = 0x13,
-    Meter = 0x14,
-    DirectMeter = 0x15,
-    Register = 0x16,
-    Digest = 0x17,
-}
+pub use ebb_p4_proto::config::p4_ids::Prefix as Kind;
 
 #[derive(Debug, Default)]
 pub struct Symbols {
-    /// By kind and name; `None` until [`Symbols::assign`].
+    /// Ids by kind and name; `None` until [`Symbols::assign`].
     ids: BTreeMap<(Kind, String), Option<u32>>,
     taken: HashSet<u32>,
+    /// How many names have each suffix.
     suffixes: HashMap<String, usize>,
     names: HashSet<String>,
 }
@@ -96,7 +83,7 @@ impl Symbols {
     }
 }
 
-/// `a.b.c`: `c`, `b.c`, `a.b.c`
+/// The parts of a name that could be its alias, shortest first: `c`, `b.c`, `a.b.c` of `a.b.c`.
 fn suffixes(name: &str) -> impl Iterator<Item = &str> {
     name.rmatch_indices('.')
         .map(|(i, _)| &name[i + 1..])

@@ -45,7 +45,7 @@ struct Builder<'a> {
 #[derive(Debug)]
 pub struct Generated {
     pub p4info: P4Info,
-    /// Or why there are none: an entry that P4Runtime has no form for.
+    /// Or why there are none: the first entry that P4Runtime has no form for.
     pub entries: Result<WriteRequest, Box<Diagnostic>>,
 }
 
@@ -118,7 +118,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Keys that P4Info has no field for.
+    /// Warns of keys that P4Info has no field for.
     fn check_keys(&self, list: &[Annotation], name: &str, known: &[&'static str]) {
         let Some(annotation) = annotations::find(list, name) else {
             return;
@@ -134,7 +134,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Of an object with these annotations; `told` are those that other fields of it say.
+    /// The preamble of an object with these annotations, but for those in `told`, which it has other fields for.
     fn preamble(
         &self,
         kind: Kind,
@@ -154,7 +154,7 @@ impl Builder<'_> {
         })
     }
 
-    /// Numbers of keys, parameters or fields: `@id`, and small ones for the rest, which are counted as p4c does it.
+    /// Numbers of keys, parameters or fields: what `@id` says, and small numbers for the rest, as p4c counts them.
     fn field_ids<'b>(&self, items: impl Iterator<Item = &'b [Annotation]>) -> Vec<u32> {
         let mut taken: Vec<u32> = Vec::new();
         let mut chosen = Vec::new();

@@ -35,7 +35,7 @@ pub(super) fn kind(extern_name: &str) -> Option<Kind> {
 }
 
 impl Builder<'_> {
-    /// Direct resources that no table has are left out.
+    /// Adds the externs, each to the list of its kind. Direct resources that no table has are left out.
     pub(super) fn add_objects(&mut self, info: &mut P4Info) {
         let flat = self.flat;
         for (index, object) in flat.objects.iter().enumerate() {
@@ -157,7 +157,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Sizes of groups where there are no groups, or none that they are for.
+    /// Warns of sizes of groups where there are no groups, or where they mean nothing for the groups.
     fn check_selector(&self, object: &Object) {
         let is_selector = object.extern_name == "action_selector";
         let of_members = size_semantics(object).as_deref() == Some("sum_of_members");

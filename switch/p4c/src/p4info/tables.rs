@@ -16,12 +16,12 @@ use crate::elaborate::flat::FlatTable;
 use crate::ir;
 use crate::types::Type;
 
-/// As p4c: the size of a table that does not say it.
+/// The size of a table that does not say it, as p4c has it.
 const DEFAULT_SIZE: u64 = 1024;
 
 impl Builder<'_> {
     pub(super) fn table(&mut self, table: &FlatTable) -> Table {
-        // As p4c: a program with tables has type info, if only an empty one.
+        // As with p4c, a program with tables has type info, if only an empty one.
         self.types.used = true;
         let declared = &self.program.tables[table.table];
         let match_fields = self.match_fields(declared);

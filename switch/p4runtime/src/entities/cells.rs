@@ -192,9 +192,7 @@ fn parts<T: Object>(
         if id != 0 && id != *key {
             continue;
         }
-        if *key != position.object {
-            *position = Position::start_of(*key);
-        }
+        position.enter(*key);
         let place = |e: EntityError| e.at(format!("{} '{}'", T::KIND, object.name()));
         let cells = indices(index, size(object)).map_err(place)?;
         let from = cells.start.max(position.cell);

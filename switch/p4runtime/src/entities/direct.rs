@@ -297,9 +297,7 @@ fn cells<'a>(
         if (filter.table_id != 0 && filter.table_id != *id) || !has(plan) {
             continue;
         }
-        if *id != position.object {
-            *position = Position::start_of(*id);
-        }
+        position.enter(*id);
         for view in ctx.pipeline.entries_from(plan.id, position.entry) {
             if cells.len() >= limit {
                 position.entry = Some(view.id);

@@ -68,10 +68,13 @@ pub struct Position {
 }
 
 impl Position {
-    fn start_of(object: u32) -> Self {
-        Self {
-            object,
-            ..Self::default()
+    /// Goes to the start of an object, unless the read is there already.
+    fn enter(&mut self, object: u32) {
+        if object != self.object {
+            *self = Self {
+                object,
+                ..Self::default()
+            };
         }
     }
 }

@@ -36,9 +36,7 @@ pub fn read(
         if filter.table_id != 0 && filter.table_id != *id {
             continue;
         }
-        if *id != position.object {
-            *position = Position::start_of(*id);
-        }
+        position.enter(*id);
         let (_, plan) = ctx.table(*id)?;
         let read = read_table(ctx, (table, plan), filter, (position, limit), out);
         if !read.map_err(|e| e.at(format!("table '{}'", table.name())))? {
