@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::Value;
 
 use super::VERSION;
-use super::message::{Event, Hello, Operation, Outcome, Request, ToClient};
+use super::message::{Event, Operation, Outcome, Request, ToClient};
 use super::socket::Connection;
 use crate::machine::clock;
 use crate::machine::signals::Signals;
@@ -49,7 +49,7 @@ impl Client {
             buffer: Vec::new(),
         };
         client.greeting = client
-            .call(Operation::Hello(Hello { version: VERSION }), None)
+            .call(Operation::Hello { version: VERSION }, None)
             .context("the daemon does not greet; only its own user and root may use it")?;
         Ok(client)
     }

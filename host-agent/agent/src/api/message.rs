@@ -17,67 +17,49 @@ pub struct Request {
 
 /// What a client asks for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "lowercase")]
+#[serde(tag = "op", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Operation {
-    Hello(Hello),
+    Hello {
+        version: u32,
+    },
     Send(Send),
     Listen(Listen),
-    Unlisten(ListenerId),
-    Accept(Accept),
-    Refuse(Refuse),
+    Unlisten {
+        listener: u64,
+    },
+    /// Take an object that was announced. Its content goes where that of a [`Fetch`] goes.
+    Accept {
+        transfer: u64,
+        /// In a directory: a file that is there already is replaced; else the transfer fails.
+        #[serde(default)]
+        overwrite: bool,
+    },
+    Refuse {
+        transfer: u64,
+        reason: String,
+    },
     Fetch(Fetch),
-    Offer(Offer),
-    Withdraw(Name),
-    Serve(Nothing),
-    Cancel(TransferId),
-    Flows(After),
-    Statistics(Nothing),
-    Shutdown(Nothing),
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Hello {
-    pub version: u32,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Nothing {}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ListenerId {
-    pub listener: u64,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TransferId {
-    pub transfer: u64,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Accept {
-    pub transfer: u64,
-    /// In a directory: a file that is there already is replaced; else the transfer fails.
-    #[serde(default)]
-    pub overwrite: bool,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Name {
-    pub name: String,
-}
-
-/// The page of a list that begins after this number.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct After {
-    #[serde(default)]
-    pub after: u64,
+    /// Let others fetch an object: as for [`Send`], but nothing is sent before somebody asks.
+    Offer {
+        name: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        generate: Option<Generate>,
+    },
+    Withdraw {
+        name: String,
+    },
+    /// Let others fetch the files of the directory whose descriptor comes with the message.
+    Serve {},
+    Cancel {
+        transfer: u64,
+    },
+    Flows {
+        /// The list begins with the transfer after this one.
+        #[serde(default)]
+        after: u64,
+    },
+    Statistics {},
+    Shutdown {},
 }
 
 /// Bytes that the daemon makes itself.
@@ -143,13 +125,6 @@ pub struct Listen {
     pub progress: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Refuse {
-    pub transfer: u64,
-    pub reason: String,
-}
-
 /// Get an object by its name. Its content goes to the descriptor that comes with the message (file,
 /// pipe or socket; of a directory: a file in it), or nowhere.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -168,15 +143,6 @@ pub struct Fetch {
     pub overwrite: bool,
     #[serde(default)]
     pub progress: bool,
-}
-
-/// Let others fetch an object: as for [`Send`], but nothing is sent before somebody asks.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Offer {
-    pub name: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generate: Option<Generate>,
 }
 
 /// To a client: the answer to its request `id`.

@@ -8,7 +8,7 @@ use clap::Args;
 use ebb_transport::Scheme;
 
 use crate::api::client::Client;
-use crate::api::message::{Disposition, Event, Listen, Nothing, Operation};
+use crate::api::message::{Disposition, Event, Listen, Operation};
 use crate::api::socket::{Address, Listener};
 use crate::commands::args::{CommonArgs, DirectoryArgs, EngineArgs};
 use crate::commands::output::Output;
@@ -131,7 +131,7 @@ fn bind(args: &EngineArgs) -> anyhow::Result<Listener> {
 
 fn serve(client: &mut Client, directories: &Directories) -> anyhow::Result<()> {
     if let Some(directory) = &directories.serve {
-        let operation = Operation::Serve(Nothing {});
+        let operation = Operation::Serve {};
         client.call(operation, Some(directory.as_fd()))?;
     }
     Ok(())

@@ -87,35 +87,35 @@ mod tests {
 
     #[test]
     fn owners_have_turns_and_their_own_work_is_in_order() {
-        let turns = FairQueue::new(2);
+        let queue = FairQueue::new(2);
         for work in [("a", 1), ("a", 2), ("a", 3), ("b", 4), ("c", 5), ("b", 6)] {
-            turns.push(work.0, work);
+            queue.push(work.0, work);
         }
         let mut order = Vec::new();
         for _ in 0..6 {
-            let (owner, work) = turns.take();
+            let (owner, work) = queue.take();
             order.push(work.1);
-            turns.give_back(owner, None);
+            queue.give_back(owner, None);
         }
         assert_eq!(order, [1, 4, 5, 2, 6, 3]);
-        assert!(lock(&turns.owners).is_empty());
+        assert!(lock(&queue.owners).is_empty());
     }
 
     #[test]
     fn one_owner_has_no_more_than_its_share_at_a_time() {
-        let turns = FairQueue::new(2);
+        let queue = FairQueue::new(2);
         for work in 0..4 {
-            turns.push("a", work);
+            queue.push("a", work);
         }
-        assert_eq!(turns.take().1, 0);
-        assert_eq!(turns.take().1, 1);
-        turns.push("b", 10);
-        assert_eq!(turns.take(), ("b", 10));
-        turns.give_back("a", Some(0));
-        assert_eq!(turns.take().1, 2);
-        turns.give_back("a", None);
-        assert_eq!(turns.take().1, 3);
-        turns.give_back("a", None);
-        assert_eq!(turns.take().1, 0);
+        assert_eq!(queue.take().1, 0);
+        assert_eq!(queue.take().1, 1);
+        queue.push("b", 10);
+        assert_eq!(queue.take(), ("b", 10));
+        queue.give_back("a", Some(0));
+        assert_eq!(queue.take().1, 2);
+        queue.give_back("a", None);
+        assert_eq!(queue.take().1, 3);
+        queue.give_back("a", None);
+        assert_eq!(queue.take().1, 0);
     }
 }

@@ -41,16 +41,8 @@ pub enum Source {
     Directories(Vec<Arc<OwnedFd>>),
 }
 
-/// Something to prepare.
-struct Task {
-    ticket: u64,
-    name: String,
-    /// Taken when it is opened.
-    content: Content<Source>,
-    hosts: Vec<Ipv4Addr>,
-    /// Nobody wants the result any more.
-    cancelled: Arc<AtomicBool>,
-}
+/// Something to prepare; its content is taken when that is opened.
+type Task = ebb_host::Task<Source>;
 
 /// What tells content from any other, now and later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,18 +61,20 @@ type Owner = Option<ClientId>;
 
 /// What the threads share.
 struct Shared {
-    turns: FairQueue<Owner, Work>,
+    queue: FairQueue<Owner, Work>,
     known: Mutex<Hashes>,
 }
 
 enum Work {
-    New(Task),
+    /// Nothing is done yet. The flag is set when nobody wants the result any more.
+    New(Task, Arc<AtomicBool>),
     Hashing(Box<Hashing>),
 }
 
 /// An object whose hash is being made.
 struct Hashing {
     task: Task,
+    cancelled: Arc<AtomicBool>,
     content: Arc<dyn ObjectSource>,
     version: Option<Version>,
     hash: ContentHash,
@@ -111,7 +105,7 @@ impl Preparer {
         tell: impl Fn(u64, Prepared) + Clone + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            turns: FairQueue::new(THREADS_OF_ONE),
+            queue: FairQueue::new(THREADS_OF_ONE),
             known: Mutex::default(),
         });
         for index in 0..THREADS {
@@ -120,7 +114,7 @@ impl Preparer {
                 .name(format!("prepare-{index}"))
                 .spawn(move || {
                     loop {
-                        let (owner, work) = shared.turns.take();
+                        let (owner, work) = shared.queue.take();
                         let rest = match step(work, &resolve, &shared.known) {
                             Step::Done(ticket, result) => {
                                 tell(ticket, result);
@@ -128,23 +122,16 @@ impl Preparer {
                             }
                             Step::Rest(work) => Some(work),
                         };
-                        shared.turns.give_back(owner, rest);
+                        shared.queue.give_back(owner, rest);
                     }
                 })?;
         }
         Ok(Preparer(shared))
     }
 
-    pub fn submit(&self, task: ebb_host::Task<Source>, cancelled: Arc<AtomicBool>) {
-        let owner = task.owner;
-        let task = Task {
-            ticket: task.ticket,
-            name: task.name,
-            content: task.content,
-            hosts: task.hosts,
-            cancelled,
-        };
-        self.0.turns.push(owner, Work::New(task));
+    /// Prepares an object, unless `cancelled` is set before that is done.
+    pub fn submit(&self, task: Task, cancelled: Arc<AtomicBool>) {
+        self.0.queue.push(task.owner, Work::New(task, cancelled));
     }
 }
 
@@ -154,7 +141,7 @@ fn step(
     known: &Mutex<Hashes>,
 ) -> Step {
     match work {
-        Work::New(task) => begin(task, resolve, known),
+        Work::New(task, cancelled) => begin(task, cancelled, resolve, known),
         Work::Hashing(hashing) => go_on(hashing, known),
     }
 }
@@ -167,6 +154,7 @@ fn cannot_send(name: &str, error: &dyn std::fmt::Display) -> Error {
 /// Looks the hosts up and opens the object. One whose hash is known is done.
 fn begin(
     mut task: Task,
+    cancelled: Arc<AtomicBool>,
     resolve: &impl Fn(Ipv4Addr) -> anyhow::Result<()>,
     known: &Mutex<Hashes>,
 ) -> Step {
@@ -183,6 +171,7 @@ fn begin(
         Some(sha256) => Step::Done(ticket, envelope(&task.name, sha256, content)),
         None => Step::Rest(Work::Hashing(Box::new(Hashing {
             task,
+            cancelled,
             content,
             version,
             hash: ContentHash::default(),
@@ -194,11 +183,12 @@ fn begin(
 fn go_on(mut hashing: Box<Hashing>, known: &Mutex<Hashes>) -> Step {
     let Hashing {
         task,
+        cancelled,
         content,
         version,
         hash,
     } = &mut *hashing;
-    if task.cancelled.load(Ordering::Relaxed) {
+    if cancelled.load(Ordering::Relaxed) {
         return Step::Done(task.ticket, Err(cannot_send(&task.name, &"cancelled")));
     }
     match hash.read_on(&**content, PART_BYTES) {
@@ -314,8 +304,8 @@ mod tests {
     /// Longer than a busy machine takes for a part of each of some objects.
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    fn task(owner: Owner, ticket: u64, bytes: u64) -> ebb_host::Task<Source> {
-        ebb_host::Task {
+    fn task(owner: Owner, ticket: u64, bytes: u64) -> Task {
+        Task {
             ticket,
             owner,
             name: format!("object-{ticket}"),

@@ -161,7 +161,7 @@ impl Service {
                 seen,
             } => {
                 let _ = seen.try_send(());
-                let shutdown = matches!(operation, Operation::Shutdown(_));
+                let shutdown = matches!(operation, Operation::Shutdown {});
                 let result = self.request(now, (client, id), operation, descriptor, transports);
                 self.tell_clients();
                 if let Some(result) = result.transpose() {
@@ -196,7 +196,7 @@ impl Service {
         let client = from.0;
         let done = Ok(Some(json!({})));
         match operation {
-            Operation::Hello(hello) => self.hello(&hello).map(Some),
+            Operation::Hello { version } => self.hello(version).map(Some),
             Operation::Send(send) => {
                 check_start(send.start_at_ns)?;
                 let source = source(descriptor, send.generate)?;
@@ -213,16 +213,16 @@ impl Service {
                 self.host.send(now, from, send, source, transports)?;
                 Ok(None)
             }
-            Operation::Offer(offer) => {
-                let source = source(descriptor, offer.generate)?;
-                self.host.offer(now, from, offer.name, source, transports)?;
+            Operation::Offer { name, generate } => {
+                let source = source(descriptor, generate)?;
+                self.host.offer(now, from, name, source, transports)?;
                 Ok(None)
             }
-            Operation::Withdraw(message::Name { name }) => {
+            Operation::Withdraw { name } => {
                 self.host.withdraw(client, &name)?;
                 done
             }
-            Operation::Serve(_) => match descriptor {
+            Operation::Serve {} => match descriptor {
                 Some(directory) if is_directory(&directory) => {
                     self.host.storage.serve(client, directory);
                     done
@@ -249,41 +249,41 @@ impl Service {
             Operation::Listen(listen) => self
                 .listen(client, &listen, descriptor, transports)
                 .map(Some),
-            Operation::Unlisten(message::ListenerId { listener }) => {
+            Operation::Unlisten { listener } => {
                 self.host.unlisten(now, client, listener, transports)?;
                 done
             }
-            Operation::Accept(accept) => {
-                let target = self.host.storage.target_of(descriptor, accept.overwrite);
-                self.host.accept(client, accept.transfer, target)?;
+            Operation::Accept {
+                transfer,
+                overwrite,
+            } => {
+                let target = self.host.storage.target_of(descriptor, overwrite);
+                self.host.accept(client, transfer, target)?;
                 done
             }
-            Operation::Refuse(message::Refuse { transfer, reason }) => {
+            Operation::Refuse { transfer, reason } => {
                 self.host
                     .refuse_object(now, client, transfer, &reason, transports)?;
                 done
             }
-            Operation::Cancel(message::TransferId { transfer }) => {
+            Operation::Cancel { transfer } => {
                 self.host.cancel(now, client, transfer, transports)?;
                 done
             }
-            Operation::Flows(message::After { after }) => {
-                Ok(Some(self.list_flows(after, transports)))
-            }
-            Operation::Statistics(_) => Ok(Some(self.statistics())),
-            Operation::Shutdown(_) => match self.lifetime {
+            Operation::Flows { after } => Ok(Some(self.list_flows(after, transports))),
+            Operation::Statistics {} => Ok(Some(self.statistics())),
+            Operation::Shutdown {} => match self.lifetime {
                 Lifetime::Daemon => done,
                 Lifetime::Client => Ok(None),
             },
         }
     }
 
-    fn hello(&self, hello: &message::Hello) -> Result<Value, Error> {
-        if hello.version != VERSION {
+    fn hello(&self, version: u32) -> Result<Value, Error> {
+        if version != VERSION {
             let message = format!(
-                "this daemon speaks version {VERSION} of its API, the client {}; use a client of \
-                 the same release",
-                hello.version
+                "this daemon speaks version {VERSION} of its API, the client {version}; use a client \
+                 of the same release"
             );
             return Err(Error::new(ErrorCode::BadVersion, message));
         }

@@ -18,8 +18,8 @@ use super::results::{Results, Times};
 use super::runner::Runner;
 use crate::api::client::{Client, Waited};
 use crate::api::message::{
-    Disposition, Ending, Event, Fetch, Generate, Host, Listen, Name, Operation, Outcome, Reply,
-    Send, ToClient,
+    Disposition, Ending, Event, Fetch, Generate, Host, Listen, Operation, Outcome, Reply, Send,
+    ToClient,
 };
 use crate::commands::record;
 use crate::commands::session::{self, Needs};
@@ -228,15 +228,16 @@ impl<'a> Run<'a> {
                 (Operation::Fetch(fetch), Asked::Start(transfer.id))
             }
             Action::Offer { transfer } => {
-                let offer = crate::api::message::Offer {
-                    name: self.name(transfer.id),
-                    generate: Some(generate(&transfer)),
-                };
-                (Operation::Offer(offer), Asked::Offer(transfer.id))
+                let name = self.name(transfer.id);
+                let generate = Some(generate(&transfer));
+                (
+                    Operation::Offer { name, generate },
+                    Asked::Offer(transfer.id),
+                )
             }
             Action::Withdraw { id } => {
                 let name = self.name(id);
-                (Operation::Withdraw(Name { name }), Asked::Withdraw)
+                (Operation::Withdraw { name }, Asked::Withdraw)
             }
         };
         let request = self.client.submit(operation)?;
