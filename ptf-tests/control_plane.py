@@ -25,8 +25,11 @@ from finsy import (
 from finsy.proto import U128, p4r, p4r_grpc, rpc_status
 
 DEVICE_ID = 0
+"""Device id of a switch that was not given one."""
 ELECTION_ID = 1
+"""Any but 0: there is no other controller."""
 CALL_SECONDS = 10.0
+"""How long the switch may take to answer."""
 
 
 class ControlPlaneError(Exception):
@@ -38,7 +41,9 @@ class Count:
     """What one cell of a counter says."""
 
     packets: int
+    """Packets that were counted."""
     bytes: int
+    """Bytes of these packets, without FCS."""
 
 
 class ControlPlane:

@@ -30,21 +30,30 @@ from targets import TARGETS, Feature, Target, TrafficManager
 from testbed import PORTS, switch_interface
 
 ADDRESS = "127.0.0.1:9559"
+"""Where the switch serves P4Runtime, in the namespace of the tests."""
 START_SECONDS = 20.0
+"""How long the switch may take to start."""
 ARRIVAL_SECONDS = 5.0
+"""How long a frame may take, over a slow port too."""
 
 CONTROL_QUEUE = 7
+"""Queue of control packets and of trimmed ones, served first."""
 DATA_QUEUE = 0
+"""Queue of data unless a test says otherwise, served last."""
 
 
 class FabricTest(BaseTest):  # type: ignore[misc]
     """Starts the switch with `manager` and fabric.p4, with a route to host n on every port n."""
 
     needs: ClassVar[frozenset[Feature]] = frozenset()
+    """What the target must have; otherwise the test is skipped with the reason."""
     manager: ClassVar[TrafficManager] = TrafficManager()
+    """Queues and rates of the ports."""
 
     target: Target
+    """The switch, as a process."""
     control: ControlPlane
+    """The switch, over P4Runtime."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -22,7 +22,9 @@ from scapy.packet import Packet
 FULL_FRAME_BYTES = 1500
 """A round number for sums of bytes; the largest frame would have 1514."""
 SENDER_IP = "10.0.1.2"
+"""Source of frames that name none."""
 ANY_MAC = "02:00:00:00:00:ff"
+"""Destination of frames to the switch, which does not look at it."""
 
 
 def host_mac(port: int) -> str:

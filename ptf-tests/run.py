@@ -22,7 +22,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SWITCHES = {"ebb": "ebb-switch", "bmv2": "simple_switch_grpc"}
+"""The program of a target."""
 COMPILERS = {"ebb": "ebb-p4c", "bmv2": "p4c-bm2-ss"}
+"""The compiler that a target is usually tested with."""
 
 sys.path.insert(0, str(HERE))
 

@@ -11,7 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PREFIX = "ebb-ptf-"
+"""The name of the namespace is this and the pid of its run."""
 PORTS = range(1, 7)
+"""Ports of the switch, each with a veth pair."""
 MTU = 2000
 """MTU of the veths in bytes, above 1500 so that a frame longer than its IPv4 packet can be sent as
 well."""
@@ -22,10 +24,12 @@ class TestbedError(Exception):
 
 
 def switch_interface(port: int) -> str:
+    """The end of a veth pair that the switch has."""
     return f"sw{port}"
 
 
 def tester_interface(port: int) -> str:
+    """The end of a veth pair that the tests have."""
     return f"ptf{port}"
 
 

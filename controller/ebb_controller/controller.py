@@ -49,7 +49,9 @@ class Program:
     """What the compiler made of a P4 program."""
 
     p4info: Path
+    """P4Info as text (protobuf text format)."""
     json: Path
+    """The program for the switch: BMv2 JSON."""
 
     def check(self) -> p4i.P4Info:
         """Reads both files; raises `ControllerError` if one cannot be used, or if the program lacks
@@ -84,8 +86,11 @@ class Event:
     """Something that happened to a switch, for people to read."""
 
     switch: str
+    """Name of the switch."""
     kind: Literal["connected", "installed", "lost", "error"]
+    """What happened."""
     text: str
+    """The same in words. It may quote the switch: not to be printed raw."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +98,13 @@ class _Goal:
     """What all switches should hold. Compared by identity: a new call is a new goal."""
 
     parameters: FabricParameters
+    """What all mechanisms do, in real units."""
     multicast: tuple[MulticastGroup, ...]
+    """All multicast groups."""
     topology: Topology
     """The topology, which knows the links that no route may use."""
     encoder: Encoder = field(default_factory=Encoder)
+    """Entities of this goal as messages, which many switches share."""
 
 
 @dataclass
@@ -104,6 +112,7 @@ class _Managed:
     """A switch and how it stands against the goal."""
 
     switch: finsy.Switch
+    """The session with it; after `come_back` another one."""
     connected: bool = False
     """Whether we are primary and our pipeline runs."""
     left: bool = False
@@ -112,6 +121,7 @@ class _Managed:
     """Why it is not as planned; none since it was last connected or configured: nothing is
     wrong."""
     holds: _Goal | None = None
+    """The goal that was last installed over this connection; none: nothing yet."""
     held: Held | None = None
     """What was read back over this connection; none: nothing yet."""
     queues: dict[str, Any] | None = None
@@ -121,6 +131,7 @@ class _Managed:
     installs: int = 0
     """How often a plan was installed; every restart of the switch adds one."""
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a goal is installed: one at a time."""
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def notify(self) -> None:
@@ -133,6 +144,7 @@ class _Managed:
         self.holds = self.held = self.queues = None
 
     async def until(self, condition: Callable[[], object]) -> None:
+        """Waits until the condition holds; it is tried again whenever `notify` is called."""
         while not condition():
             await self._changed.wait()
 
@@ -279,6 +291,7 @@ class Controller:
         await managed.until(lambda: managed.installs >= installs)
 
     def installs(self, switch: str) -> int:
+        """How often a plan was installed on a switch."""
         return self._managed[switch].installs
 
     async def counters(self, *names: str) -> dict[str, Counters]:
@@ -287,6 +300,7 @@ class Controller:
         return dict(zip(self._managed, replies, strict=True))
 
     async def switch_counters(self, switch: str, *names: str) -> Counters:
+        """Counters of one switch. Raises `ControllerError` if it is away or has no such counter."""
         managed = self._managed[switch]
         if not managed.connected:
             raise managed.error or ControllerError(f"switch {switch} is not connected")

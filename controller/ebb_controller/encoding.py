@@ -28,7 +28,9 @@ class Encoded:
     """An entity in one fixed form, whoever said it."""
 
     entity: Entity
+    """The entity as finsy has it."""
     message: p4r.Entity
+    """The entity as P4Runtime has it, byte strings shortest, repeated fields sorted."""
     key: bytes
     """What tells the entity from others: its message without the value."""
     value: bytes
@@ -42,6 +44,7 @@ class Encoded:
 
     @property
     def is_entry(self) -> bool:
+        """Whether it is a table entry, which other entities do not name."""
         return isinstance(self.entity, P4TableEntry)
 
 

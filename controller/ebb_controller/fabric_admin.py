@@ -17,7 +17,9 @@ from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller.reconcile import ControllerError
 
 SERVICE = "/ebb.fabric.v1.Fabric"
+"""The gRPC service of ebb_fabric.proto."""
 CALL_SECONDS = 10.0
+"""How long the process may take to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class LinkState:
     """One direction of a link."""
 
     up: bool = True
+    """Whether frames pass at all."""
     loss: float = 0.0
     """Share of the frames that are lost, 0 to 1."""
     corrupt: float = 0.0
@@ -44,7 +47,10 @@ class LinkState:
 
 @dataclass(frozen=True, slots=True)
 class End:
+    """An end of a link."""
+
     node: str
+    """Name of a switch or host."""
     port: int | None
     """Port of a switch, from 1; none at a host, which has one link only."""
 
@@ -54,10 +60,16 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Link:
+    """A link and the state of both its directions."""
+
     a: End
+    """One end."""
     b: End
+    """The other end."""
     a_to_b: LinkState
+    """State for frames that `a` sends."""
     b_to_a: LinkState
+    """State for frames that `b` sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +79,9 @@ class FabricView:
     switches: dict[str, str]
     """Address where a switch serves P4Runtime, by its name."""
     hosts: list[str]
+    """Names of the hosts."""
     links: list[Link]
+    """All links, those to hosts too."""
 
 
 def usual_socket() -> Path:
@@ -94,11 +108,13 @@ class FabricAdmin:
         await self.close()
 
     async def close(self) -> None:
+        """Ends the connection; a later call opens it again."""
         if self._channel is not None:
             await self._channel.close()
             self._channel = None
 
     async def fabric(self) -> FabricView:
+        """What there is, and the state of all links."""
         reply = await self._call("GetFabric", proto.GetFabricResponse, proto.GetFabricRequest())
         return FabricView(
             switches={switch.name: switch.grpc_address for switch in reply.switches},

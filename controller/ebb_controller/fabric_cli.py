@@ -20,6 +20,7 @@ from ebb_controller.fabric_admin import FabricAdmin, Link, usual_socket
 from ebb_controller.reconcile import ControllerError
 
 STOP = "stop"
+"""The last word of a `pcap` command that ends a capture."""
 PLACES = (
     'An end is SWITCH:PORT ("s1:3"), or SWITCH or HOST where only one link joins the two nodes.'
 )

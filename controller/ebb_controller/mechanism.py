@@ -33,6 +33,7 @@ class Table:
     """A table that the controller writes."""
 
     name: str
+    """Alias in P4Info."""
     actions: tuple[str, ...]
     """Actions that the controller writes into it; `entry` and `default` take the first."""
     selector: str | None = None
@@ -66,6 +67,7 @@ class Counter:
     """An indirect counter of packets and bytes, and how tables and reports tell it."""
 
     name: str
+    """Alias in P4Info."""
     heading: str = ""
     """Above its column in tables for people, a word or two to a line; empty: it has no column."""
     index: Literal["port", "drop reason", "multicast group"] = "port"
@@ -87,10 +89,13 @@ class Mechanism:
     """A mechanism; the module of `mechanisms` and the file of p4src/include have its name."""
 
     name: str
+    """Name of its module and of its P4 file."""
     entries: Callable[[Site[Any]], Iterable[Entity]] = _nothing
     """What one switch should hold for it; the docstring is shown in docs/controller.md."""
     tables: tuple[Table, ...] = ()
+    """Tables that `entries` writes."""
     counters: tuple[Counter, ...] = ()
+    """Counters of its P4 file."""
 
 
 def counter_names(mechanisms: Iterable[Mechanism], program: p4i.P4Info) -> tuple[str, ...]:

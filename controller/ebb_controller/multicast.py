@@ -33,6 +33,7 @@ class MulticastGroup:
     """Hosts that receive what any host sends to an IPv4 multicast address."""
 
     address: str
+    """IPv4 address in 224.0.0.0/4."""
     group: int
     """Number of the group in P4Runtime, from 1."""
     members: tuple[str, ...]

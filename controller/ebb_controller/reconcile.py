@@ -36,12 +36,18 @@ class ControllerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """How many entities of a switch had to change."""
+
     inserted: int = 0
+    """Entities that it did not have."""
     modified: int = 0
+    """Entities that said something else."""
     deleted: int = 0
+    """Entities that are not in the plan."""
 
     @property
     def total(self) -> int:
+        """All of them; 0: the switch already held the plan."""
         return self.inserted + self.modified + self.deleted
 
     def __str__(self) -> str:

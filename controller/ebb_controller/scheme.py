@@ -17,6 +17,8 @@ a copy."""
 
 
 class Scheme(BaseModel):
+    """A file of `SCHEMES`, or one of the same form."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     transport: str
@@ -31,6 +33,7 @@ class Scheme(BaseModel):
 
 
 def known_schemes() -> list[str]:
+    """Names of all schemes."""
     return sorted(path.stem for path in SCHEMES.glob("*.toml"))
 
 
@@ -49,5 +52,6 @@ def scheme_file(name: str, folder: Path | None = None) -> Path:
 
 
 def load_scheme(name: str) -> Scheme:
+    """A scheme by its name or file. Raises `InputError` for what is wrong in it."""
     path = scheme_file(name)
     return validate(Scheme, load(path), str(path))

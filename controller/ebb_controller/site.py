@@ -14,6 +14,7 @@ from ebb_controller.parameters import Parameters
 DepthUnit = Literal["bytes", "packets"]
 
 P = TypeVar("P", bound=Parameters, covariant=True)
+"""Parameters of all mechanisms, or the part that one of them reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,9 @@ class Site(Generic[P]):
     topology: Topology
     """The topology that runs: its rates are those of the wires, not nominal ones."""
     switch: Switch
+    """The switch that this is about."""
     parameters: P
+    """Parameters in force, in real units."""
     depth_unit: DepthUnit = "bytes"
     """Unit in which the target counts `enq_qdepth`."""
     groups: tuple[MulticastGroup, ...] = ()

@@ -17,6 +17,7 @@ from ebb_controller.reconcile import ControllerError
 COUNTERS = tuple(counter for counter in mechanisms.COUNTERS.values() if counter.heading)
 """Counters that have a column."""
 ALWAYS = {counter.heading for counter in COUNTERS if counter.always}
+"""Headings of columns that are shown also if all is zero."""
 
 QUEUES: dict[str, Callable[[list[tm.QueueStats]], int]] = {
     "queue\ndrops": lambda queues: sum(d.count.packets for q in queues for d in q.drops),
@@ -29,7 +30,10 @@ QUEUES: dict[str, Callable[[list[tm.QueueStats]], int]] = {
 
 @dataclass(frozen=True, slots=True)
 class SwitchSnapshot:
+    """What one switch has counted."""
+
     switch: str
+    """Name of the switch."""
     counters: Counters | None
     """Counters of the program; none: the switch is not connected."""
     queues: list[tm.QueueStats] | None

@@ -14,7 +14,9 @@ from ebb_controller import ebb_tm_pb2 as tm
 from ebb_controller.reconcile import ControllerError
 
 SERVICE = "/ebb.tm.v1.TrafficManager"
+"""The gRPC service of ebb_tm.proto."""
 CALL_SECONDS = 10.0
+"""How long a switch may take to answer."""
 
 
 def loopback(switch: Switch) -> str:
@@ -49,6 +51,7 @@ class TrafficManagers:
         return dict(zip((switch.name for switch in self._switches), replies, strict=True))
 
     async def of_switch(self, name: str) -> tm.Stats:
+        """All that one switch tells."""
         (switch,) = (switch for switch in self._switches if switch.name == name)
         return await self._ask(switch, reset=False)
 
@@ -58,6 +61,7 @@ class TrafficManagers:
         return reply
 
     async def close(self) -> None:
+        """Ends all connections; a later call opens them again."""
         for channel in self._channels.values():
             await channel.close()
         self._channels.clear()

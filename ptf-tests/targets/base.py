@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 STOP_SECONDS = 5.0
+"""How long a switch may take to end after SIGTERM before it gets SIGKILL."""
 
 
 class TargetError(Exception):
@@ -34,8 +35,11 @@ class Queue:
     """A queue that every port has."""
 
     id: int
+    """v1model's `priority`, 0 lowest."""
     capacity_packets: int = 1000
+    """Packets that it holds."""
     on_full: str = "tail-drop"
+    """What happens to a packet that does not fit: `tail-drop` or `deflect`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +47,22 @@ class TrafficManager:
     """Queues of all ports. Those in `slow_ports` have the rate limit, the others have none."""
 
     queues: tuple[Queue, ...] = tuple(Queue(i) for i in range(8))
+    """The queues; strict priority, the highest id first, unless there are groups."""
     groups: tuple[tuple[tuple[int, ...], int], ...] = ()
     """Weighted groups as (queue ids, packets per turn); empty: strict priority."""
     depth_unit: str = "packets"
+    """Unit of `enq_qdepth`: `packets` or `bytes`."""
     rate_bps: int = 0
     """Rate of the slow ports in bit/s; 0: no limit."""
     slow_ports: tuple[int, ...] = field(default=())
+    """Ports that have the rate."""
 
 
 class Target(ABC):
     """A switch process. Used for one test: start, write tables, check, stop."""
 
     name: ClassVar[str]
+    """What `--switch` and messages call it."""
     lacks: ClassVar[Mapping[Feature, str]]
     """Why this target cannot have a feature, by feature."""
 

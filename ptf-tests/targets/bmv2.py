@@ -12,11 +12,16 @@ from typing import ClassVar
 from targets.base import Feature, Target, TargetError, TrafficManager
 
 THRIFT_PORT = 9090
+"""TCP port of BMv2's own interface, its default."""
 FULL_FRAME_BITS = 1514 * 8
+"""Frames of this length make a queue's rate in packets one in bit/s."""
 CLI = "simple_switch_CLI"
+"""The command that sets rates of queues."""
 
 
 class Bmv2(Target):
+    """A simple_switch_grpc process."""
+
     name = "bmv2"
     lacks: ClassVar[Mapping[Feature, str]] = {
         Feature.PORT_SCHEDULER: "every queue has a rate of its own, they do not share a link",

@@ -13,9 +13,12 @@ from ebb_controller import ebb_tm_pb2 as tm
 from targets.base import Feature, Target, TrafficManager
 
 CALL_SECONDS = 5.0
+"""How long the switch may take to answer."""
 
 
 class EbbSwitch(Target):
+    """An ebb-switch process."""
+
     name = "ebb"
     lacks: ClassVar[Mapping[Feature, str]] = {}
 

@@ -15,6 +15,7 @@ PAD = bytes(18)
 
 
 def request(target: str, operation: int = 1) -> bytes:
+    """An ARP frame of host 3; operation 1 is a request, 2 a reply (RFC 826)."""
     arp = ARP(op=operation, hwsrc=host_mac(3), psrc=HOST, hwdst="00:00:00:00:00:00", pdst=target)
     return bytes(Ether(src=host_mac(3), dst="ff:ff:ff:ff:ff:ff") / arp) + PAD
 

@@ -15,7 +15,9 @@ from scapy.packet import Raw
 
 TARGET = "10.9.0.1"
 GROUP = (2, 3, 4, 5)
+"""Ports of the ECMP group."""
 PACKETS = 64
+"""Enough for each of four paths to be taken."""
 
 
 class Unicast(FabricTest):

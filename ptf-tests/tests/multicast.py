@@ -14,7 +14,9 @@ GROUP = 5
 ADDRESS = "239.1.2.3"
 GROUP_MAC = "01:00:5e:01:02:03"
 PORTS = [1, 2, 3, 4]
+"""Ports of the group."""
 SIZE = 128
+"""Bytes that are kept of a frame."""
 
 
 class MulticastTest(FabricTest):

@@ -18,6 +18,7 @@ class PhantomTest(FabricTest):
     """A phantom queue on a port, and frames through it."""
 
     def phantom(self, port: int, threshold: int, *, drain: int = 0, count_self: int = 0) -> None:
+        """A phantom queue: threshold in bytes, drain in bytes per 2^16 us."""
         self.control.insert(
             PHANTOM_QUEUE.entry(
                 {"egress_port": port},

@@ -15,6 +15,7 @@ from targets import Feature, TrafficManager
 SLOW_BPS = 200_000
 """Rate of a slow port: a full frame takes 60 ms, in which more can be queued behind it."""
 LEVEL_QUEUES = {0: 6, 1: 5, 2: 4, 3: 3}
+"""Queue of each MLFQ level."""
 
 
 class CongestedTest(FabricTest):
@@ -30,11 +31,13 @@ class CongestedTest(FabricTest):
         self.expect(2, routed(busy, 2))
 
     def levels(self) -> None:
+        """Installs the queue of each level."""
         for level, queue in LEVEL_QUEUES.items():
             self.control.insert(MLFQ_LEVEL.entry({"level": level}, queue=queue))
 
 
 def data(**fields: Any) -> bytes:
+    """A data packet to host 2."""
     return ebb(host_ip(2), **({"length": 600} | fields))
 
 
@@ -106,6 +109,7 @@ class DemotionTest(CongestedTest):
     """mlfq = 2, demotion after 3000 and after 6000 bytes."""
 
     def demotion(self) -> None:
+        """Installs classes, levels and the ranges of bytes."""
         self.classes(data_queue=1, mlfq=2)
         self.levels()
         for level, low, high in ((0, 0, 2999), (1, 3000, 5999), (2, 6000, 0xFFFFFFFF)):
@@ -114,6 +118,7 @@ class DemotionTest(CongestedTest):
             )
 
     def pass_through(self, *frames: bytes) -> None:
+        """Sends frames one by one, each when the one before has come out."""
         for frame in frames:
             self.send(1, frame)
             # The last byte of the destination address: hosts are numbered by port.

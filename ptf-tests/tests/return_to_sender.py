@@ -16,7 +16,9 @@ from scapy.layers.l2 import Ether
 from targets import Feature, Queue, TrafficManager
 
 SIZE = 128
+"""Bytes that are kept of a frame."""
 CONTROL_CAPACITY = 2
+"""Packets that the control queue holds."""
 BACK = 3
 """The port to the sender. What the tests send comes in by port 1: the way back is the route's."""
 GROUP, GROUP_ADDRESS = 5, "239.1.2.3"
@@ -42,6 +44,7 @@ class ReturnTest(FabricTest):
         self.trim(SIZE)
 
     def switch_on(self) -> None:
+        """Has the headers of both DSCPs returned."""
         for dscp in (Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP):
             self.control.insert(RETURN_TO_SENDER.entry({"dscp": dscp}))
 

@@ -19,8 +19,11 @@ from targets import Feature, Queue, TrafficManager
 SLOW_BPS = 100_000
 """Rate of a slow port: a full frame takes 120 ms, in which more can be queued behind it."""
 CAPACITY = 2
+"""Packets that each data queue holds."""
 TRIM_CAPACITY = 3
+"""Packets that the control queue holds."""
 SIZE = 128
+"""Bytes that are kept of a frame."""
 
 DEFLECTING = TrafficManager(
     queues=(

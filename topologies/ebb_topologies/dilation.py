@@ -14,7 +14,9 @@ from typing import Any
 from ebb_topologies.model import Topology
 
 TIME_SUFFIXES = ("_ns", "_us", "_ms", "_s")
+"""Ends of the names of times."""
 RATE_SUFFIXES = ("_bps", "_hz")
+"""Ends of the names of rates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Dilation:
     """D: how many times slower than nominal the fabric runs. 1 is real time."""
 
     factor: float = 1.0
+    """D, above 0."""
 
     def __post_init__(self) -> None:
         if not self.factor > 0:

@@ -14,8 +14,11 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, load_topology
 
 CELL_WIDTH = 58
+"""Room for a node in the longest row, in pixels."""
 ROW_HEIGHT = 96
+"""From one row to the next, in pixels."""
 MARGIN = 34
+"""Around everything, in pixels."""
 STYLE = """
   text { font: 12px ui-sans-serif, system-ui, sans-serif; text-anchor: middle; fill: #1b2a38 }
   line { stroke: #9fb3c4; stroke-width: 1.4 }

@@ -12,15 +12,20 @@ from ebb_topologies.mininet_links import ControlError, FabricControl
 from ebb_topologies.text import printable
 
 STOP = "stop"
+"""The last word of a `pcap` command that ends a capture."""
 
 
 class PromptFabric(Protocol):
     """What the prompt needs of a network beside Mininet's own methods."""
 
     @property
-    def control(self) -> FabricControl | None: ...
+    def control(self) -> FabricControl | None:
+        """Service of a fabric of one process; none: every switch has a process of its own."""
+        ...
 
-    def restart_switch(self, name: str) -> None: ...
+    def restart_switch(self, name: str) -> None:
+        """Restarts a switch. Raises `ControlError`."""
+        ...
 
 
 class FabricCLI(MininetCLI):  # type: ignore[misc]

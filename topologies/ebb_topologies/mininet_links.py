@@ -20,14 +20,18 @@ class FabricControl(Protocol):
     Methods raise `ControlError` with a message for people.
     """
 
-    def set_link(self, a: str, b: str, *, up: bool) -> None: ...
+    def set_link(self, a: str, b: str, *, up: bool) -> None:
+        """Takes the link between two ends up or down."""
+        ...
 
     def link_states(self) -> dict[tuple[str, str], tuple[str, str]]:
         """What is wrong with each direction of each link, by its ends in either order: "" if
         nothing is, "down" if the link is down, else its faults in words."""
         ...
 
-    def restart_switch(self, name: str) -> None: ...
+    def restart_switch(self, name: str) -> None:
+        """Restarts a switch, which forgets its program, tables, queues and statistics."""
+        ...
 
     def reroute(self) -> str:
         """Has the controller plan with the links that are up; returns in words what changed."""
@@ -37,7 +41,9 @@ class FabricControl(Protocol):
         """Starts a capture and returns its files: what the switch receives, and what it sends."""
         ...
 
-    def stop_capture(self, at: str, toward: str) -> None: ...
+    def stop_capture(self, at: str, toward: str) -> None:
+        """Ends the capture at a port; its files are complete then."""
+        ...
 
 
 class ControlError(Exception):
@@ -45,15 +51,19 @@ class ControlError(Exception):
 
 
 DOWN = "down"
+"""State of a direction of a link that is down, in `FabricControl.link_states`."""
 GetControl = Callable[[], FabricControl | None]
+"""Gives the service of the fabric; none: the fabric does not run yet."""
 
 
 class InnerIntf(MininetIntf):  # type: ignore[misc]
     """An end of a link inside the process: a name and no device."""
 
     link: Any
+    """The `InnerLink` that it ends."""
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
+        """Sets nothing: there is no device."""
         return {}
 
     def ifconfig(self, *arguments: str) -> str:
@@ -73,15 +83,18 @@ class InnerIntf(MininetIntf):  # type: ignore[misc]
         return None, None
 
     def isUp(self, setUp: bool = False) -> bool:
+        """Whether its direction of the link is up; with `setUp`, whether it could be taken up."""
         if setUp:
             return not self.ifconfig("up")
         return self.status() != DOWN
 
     def delete(self) -> None:
+        """Takes the name from its node; there is nothing else to remove."""
         self.node.delIntf(self)
         self.link = None
 
     def status(self) -> str:
+        """What Mininet's `links` shows of it."""
         return self.link.fault(self) or "OK"
 
 
@@ -89,11 +102,13 @@ class OuterIntf(MininetIntf):  # type: ignore[misc]
     """An end of a veth whose state the process keeps once it runs."""
 
     def ifconfig(self, *arguments: str) -> Any:
+        """Has the process take it `up` and `down` if it runs; all else is the kernel's."""
         if self.link.running and arguments in (("up",), ("down",)):
             return self.link.set_up(arguments == ("up",))
         return super().ifconfig(*arguments)
 
     def status(self) -> str:
+        """What Mininet's `links` shows of it."""
         return self.link.fault(self) or str(super().status())
 
 
@@ -101,6 +116,7 @@ class ServedLink(MininetLink):  # type: ignore[misc]
     """A link whose state is with the process."""
 
     interface: type[MininetIntf] = OuterIntf
+    """Class of both ends."""
 
     def __init__(
         self, *nodes: Any, ends: tuple[str, str], control: GetControl, **options: Any
@@ -112,6 +128,7 @@ class ServedLink(MininetLink):  # type: ignore[misc]
 
     @property
     def running(self) -> bool:
+        """Whether the process that has the state runs."""
         return self._control() is not None
 
     def set_up(self, up: bool) -> str:

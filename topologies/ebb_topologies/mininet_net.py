@@ -33,14 +33,16 @@ from ebb_topologies.targets import FabricTarget, Target
 from ebb_topologies.traffic_manager import PortParameters, traffic_manager_config
 
 INTERFACES_FILE = "interfaces"
+"""Names of the interfaces of the run, in its directory, for whoever cleans up after it."""
 FABRIC_FILE = "fabric.json"
+"""The fabric as `ebb-switch --fabric` reads it, in the directory of the run."""
 FABRIC_PROCESS = "fabric"
 """Name of the process that has all switches."""
 START_SECONDS = 15.0
 """How long the switches may take, from their start, to listen on their gRPC ports."""
-# Checksums and segmentation are never left to the (virtual) wire: a raw socket would see packets
-# without checksums and larger than the MTU, and TCP through the fabric would break.
 OFFLOADS = "rx off tx off sg off tso off gso off gro off"
+"""Checksums and segmentation are never left to the (virtual) wire: a raw socket would see packets
+without checksums and larger than the MTU, and TCP through the fabric would break."""
 
 
 class FabricHost(MininetHost):  # type: ignore[misc]
@@ -69,8 +71,10 @@ class HostIntf(MininetIntf):  # type: ignore[misc]
     """The interface of a host. What the kernel forgets when it goes down comes back with it."""
 
     on_up: Callable[[], None] | None = None
+    """Called after it has been taken up; none: nothing is to be restored."""
 
     def ifconfig(self, *arguments: str) -> Any:
+        """As the command of this name."""
         result = super().ifconfig(*arguments)
         if arguments == ("up",) and self.on_up is not None:
             self.on_up()

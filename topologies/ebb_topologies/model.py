@@ -28,16 +28,21 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ebb_topologies.files import InputError, load, validate
 
-# Linux limits an interface name to 15 characters; ours are "{node}-eth{port}".
 MAX_INTERFACE_NAME = 15
+"""Characters that Linux allows in the name of an interface; ours are "{node}-eth{port}"."""
 NAME = re.compile(r"[a-z][a-z0-9]{0,8}")
+"""Names of nodes, which leave room for "-eth510" in that of an interface."""
 FIRST_GRPC_PORT = 9559
+"""TCP port of the first switch, that of P4Runtime (9559 at IANA); the others follow."""
 MAX_RATE_BPS = 10_000_000_000_000
+"""10 Tbit/s."""
 MAX_DELAY_NS = 10_000_000_000
+"""10 s."""
 MAX_NODES = 50_000
-
+"""Switches, or hosts: their TCP ports and MAC addresses allow no more."""
 
 Port = Annotated[int, Field(ge=1, le=510)]
+"""Number of a port; 511 is the drop port of v1model, 0 is no port."""
 
 
 class Spec(BaseModel):
@@ -47,6 +52,8 @@ class Spec(BaseModel):
 
 
 class LinkDefaults(Spec):
+    """Rates and delays of links that name none."""
+
     rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] = 1_000_000_000
     """Rate of every link that names none, bit/s (SCDP section IV: 1 Gbit/s)."""
     delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] = 10_000
@@ -57,6 +64,8 @@ class LinkDefaults(Spec):
 
 
 class FatTreeSpec(Spec):
+    """A k-ary fat-tree (Al-Fares et al., SIGCOMM 2008)."""
+
     k: Annotated[int, Field(ge=2, le=32)] = 4
     """Ports per switch; even. k^3/4 hosts, 5k^2/4 switches."""
     hosts_per_edge: Annotated[int, Field(ge=1, le=31)] | None = None
@@ -74,10 +83,13 @@ class FatTreeSpec(Spec):
 
     @property
     def hosts(self) -> int:
+        """Hosts per edge switch."""
         return self.hosts_per_edge or self.k // 2
 
 
 class LeafSpineSpec(Spec):
+    """Two tiers of switches, each of one with a link to each of the other."""
+
     leaves: Annotated[int, Field(ge=1, le=64)] = 4
     """Switches that hosts hang on."""
     spines: Annotated[int, Field(ge=1, le=64)] = 2
@@ -87,37 +99,60 @@ class LeafSpineSpec(Spec):
 
 
 class SingleRackSpec(Spec):
+    """One switch."""
+
     hosts: Annotated[int, Field(ge=1, le=250)] = 4
     """How many hosts the only switch has."""
 
 
 class HostSpec(Spec):
+    """A host of a list."""
+
     name: str
+    """Name of the node, as `NAME` has it."""
     ip: str | None = None
+    """IPv4 address; none: the next of 10.0.0.2 and up. Its gateway is .1 of its /24."""
 
 
 class SwitchSpec(Spec):
+    """A switch of a list."""
+
     name: str
+    """Name of the node, as `NAME` has it."""
 
 
 class LinkSpec(Spec):
+    """A link of a list."""
+
     ends: tuple[str, str]
+    """Names of the two nodes."""
     ports: tuple[Port, Port] | None = None
+    """Ports at these ends; none: the lowest free ones."""
     rate_bps: Annotated[int, Field(gt=0, le=MAX_RATE_BPS)] | None = None
+    """Rate, bit/s; none: that of `link_defaults`."""
     delay_ns: Annotated[int, Field(ge=0, le=MAX_DELAY_NS)] | None = None
+    """Propagation delay, ns; none: that of `link_defaults`."""
 
 
 class TopologySpec(Spec):
     """What a topology file may contain."""
 
     name: str | None = None
+    """Name of the topology in messages and results; none: what the generator or the file says."""
     link_defaults: LinkDefaults = LinkDefaults()
+    """Rates and delays of links that name none."""
     fat_tree: FatTreeSpec | None = None
+    """The generator of fat-trees; none: another one, or the lists."""
     leaf_spine: LeafSpineSpec | None = None
+    """The generator of leaf-spines; none: another one, or the lists."""
     single_rack: SingleRackSpec | None = None
+    """The generator of a single switch; none: another one, or the lists."""
     host: list[HostSpec] = []
+    """Hosts, in their order; empty with a generator."""
     switch: list[SwitchSpec] = []
+    """Switches, whose device ids are in this order; empty with a generator."""
     link: list[LinkSpec] = []
+    """Links, in their order; empty with a generator."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> TopologySpec:
@@ -133,34 +168,51 @@ class TopologySpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Host:
+    """A host: it has one link, a /32 address and a gateway."""
+
     name: str
+    """Name of the node and of its namespace."""
     ip: str
+    """IPv4 address."""
     mac: str
+    """MAC address of its interface."""
     gateway_ip: str
+    """Address of the gateway, for which the switch answers ARP."""
     gateway_mac: str
+    """MAC address of the switch port that it hangs on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
+    """A switch."""
+
     name: str
+    """Name of the node."""
     device_id: int
     """P4Runtime device id, from 1 in the order of the topology."""
 
     @property
     def grpc_port(self) -> int:
+        """TCP port of its P4Runtime service."""
         return FIRST_GRPC_PORT + self.device_id - 1
 
     def port_mac(self, port: int) -> str:
+        """MAC address of one of its ports."""
         return f"02:01:{self.device_id >> 8:02x}:{self.device_id & 255:02x}:00:{port:02x}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Endpoint:
+    """An end of a link."""
+
     node: str
+    """Name of the node."""
     port: int
+    """Port of the node, from 1."""
 
     @property
     def interface(self) -> str:
+        """Name of the network interface there, if it is one."""
         return f"{self.node}-eth{self.port}"
 
 
@@ -170,13 +222,20 @@ LinkEnds = tuple[Endpoint, Endpoint]
 
 @dataclass(frozen=True, slots=True)
 class Link:
+    """A link, alike in both directions."""
+
     a: Endpoint
+    """The end that the topology names first."""
     b: Endpoint
+    """The other end."""
     rate_bps: int
+    """Rate of each direction, bit/s."""
     delay_ns: int
+    """Propagation delay of each direction, ns."""
 
     @property
     def ends(self) -> LinkEnds:
+        """Both ends, which tell it from other links."""
         return self.a, self.b
 
 
@@ -185,14 +244,19 @@ class Topology:
     """Hosts, switches and links, checked: names unique, ports unique, everything reachable."""
 
     name: str
+    """Name in messages and results."""
     hosts: tuple[Host, ...]
+    """Hosts, in the order of the file or the generator."""
     switches: tuple[Switch, ...]
+    """Switches, by device id."""
     links: tuple[Link, ...]
+    """Links, in the order of the file or the generator; two nodes may have several."""
     down: frozenset[LinkEnds] = frozenset()
     """Links that no path uses, see `without`; they stay part of the topology."""
 
     @property
     def nodes(self) -> tuple[Host | Switch, ...]:
+        """Hosts, then switches."""
         return (*self.hosts, *self.switches)
 
     @cached_property
@@ -216,18 +280,21 @@ class Topology:
         return {node.name: node for node in self.nodes}
 
     def host(self, name: str) -> Host:
+        """The host of this name. Raises `InputError` if there is none."""
         node = self._by_name.get(name)
         if not isinstance(node, Host):
             raise InputError(f"topology {self.name} has no host '{name}'")
         return node
 
     def switch(self, name: str) -> Switch:
+        """The switch of this name. Raises `InputError` if there is none."""
         node = self._by_name.get(name)
         if not isinstance(node, Switch):
             raise InputError(f"topology {self.name} has no switch '{name}'")
         return node
 
     def is_host(self, name: str) -> bool:
+        """Whether the node of this name is a host."""
         return isinstance(self._by_name[name], Host)
 
     def place(self, end: Endpoint) -> str:
@@ -318,6 +385,7 @@ class Topology:
 
 
 def load_topology(path: Path) -> Topology:
+    """The topology of a file. Raises `InputError` for what is wrong in it."""
     spec = validate(TopologySpec, load(path), str(path))
     return build(spec, default_name=path.stem)
 
@@ -362,10 +430,12 @@ class _Draft:
         self.used: dict[str, set[int]] = {}
 
     def add_switch(self, name: str) -> None:
+        """Adds a switch, whose device id is one above that of the last."""
         self._add(name)
         self.switches.append(name)
 
     def add_host(self, name: str, ip: str, gateway: str) -> None:
+        """Adds a host with its address and that of its gateway."""
         self._add(name)
         other = self.owners.setdefault(ip, name)
         if other != name:
@@ -392,6 +462,8 @@ class _Draft:
         rate_bps: int | None = None,
         delay_ns: int | None = None,
     ) -> None:
+        """Adds a link. `ports`: at `a` and `b`, none: the lowest free ones; rate in bit/s and delay
+        in ns, none: those of `link_defaults`."""
         for node in (a, b):
             if node not in self.used:
                 raise InputError(f"link {a} - {b}: there is no node '{node}'")
@@ -426,6 +498,7 @@ class _Draft:
         return port
 
     def finish(self, name: str) -> Topology:
+        """The topology of this name, if everything is reachable."""
         for what, nodes in (("switches", self.switches), ("hosts", self.host_ips)):
             if len(nodes) > MAX_NODES:
                 raise InputError(
@@ -466,8 +539,8 @@ def _check_connected(topology: Topology) -> None:
 
 
 def _fat_tree(draft: _Draft, spec: FatTreeSpec) -> None:
-    """The k-ary fat-tree of Al-Fares et al.: k pods of k/2 edge and k/2 aggregation switches, or as
-    many aggregation switches as an edge has ports left."""
+    """k pods of k/2 edge and k/2 aggregation switches, or as many aggregation switches as an edge
+    has ports left."""
     half = spec.k // 2
     up_ports = spec.k - spec.hosts
     for pod in range(spec.k):

@@ -15,7 +15,6 @@ from ebb_topologies.model import Topology
 from ebb_topologies.processes import end_leftovers
 from ebb_topologies.targets import Target
 
-# command -> the distribution package that brings it
 COMMANDS = {
     "ip": "iproute2",
     "ethtool": "ethtool",
@@ -23,6 +22,7 @@ COMMANDS = {
     "ping": "iputils-ping",
     "unshare": "util-linux",
 }
+"""The distribution package that brings it, by command."""
 
 
 def check(topology: Topology, target: Target, files: Iterable[Path], run_dir: Path) -> None:

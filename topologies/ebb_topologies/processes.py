@@ -22,7 +22,9 @@ from typing import IO
 from ebb_topologies.files import InputError
 
 PID_FILE = "pids"
+"""Processes of a run, in its directory: pid, start time (see `_start_time`) and name a line."""
 LOCK_FILE = "lock"
+"""Locked while a run uses the directory; its content is the pid of that run."""
 STOP_SECONDS = 3.0
 """How long a process may take to end after SIGTERM before it gets SIGKILL."""
 
@@ -62,12 +64,18 @@ class ProcessDied(Exception):
 
 @dataclass
 class Process:
+    """A child process."""
+
     name: str
+    """What messages and its log call it."""
     popen: subprocess.Popen[bytes]
+    """The process itself, the leader of a group of its own."""
     log: Path
+    """File of what it prints to stderr, and to stdout unless that goes elsewhere."""
 
     @property
     def running(self) -> bool:
+        """Whether it has not ended yet."""
         return self.popen.poll() is None
 
     def last_words(self, lines: int = 6) -> str:
@@ -78,6 +86,7 @@ class Process:
         return "it left no log"
 
     def died(self) -> ProcessDied:
+        """An error that says how it ended, and what it printed last."""
         code = self.popen.returncode
         how = (
             f"was ended by {signal.Signals(-code).name}"
@@ -92,7 +101,9 @@ class ProcessTable:
     """The processes of one run directory."""
 
     run_dir: Path
+    """Directory of the logs and of `PID_FILE`."""
     processes: list[Process] = field(default_factory=list)
+    """Those that were started and not stopped, in the order of their start."""
 
     def spawn(
         self,

@@ -11,16 +11,22 @@ from ebb_topologies.files import InputError
 from ebb_topologies.model import Switch
 
 DROP_PORT = 511
+"""Port of v1model's `mark_to_drop`: the highest of 9 bits, as on BMv2."""
 CPU_PORT = 510
+"""Port of packets to and from a controller."""
 PRIORITY_QUEUES = 8
+"""Queues of a port on BMv2, one for each value of v1model's `priority`."""
 FIRST_THRIFT_PORT = 9090
+"""TCP port below that of BMv2's first switch, for its own interface; the default of BMv2."""
 
 
 class Target(Protocol):
     """How to start one switch."""
 
     @property
-    def binary(self) -> Path: ...
+    def binary(self) -> Path:
+        """The program."""
+        ...
 
     @property
     def has_traffic_manager(self) -> bool:
@@ -54,6 +60,8 @@ def _interfaces(interfaces: dict[int, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class EbbTarget:
+    """An ebb-switch process per switch."""
+
     binary: Path
     has_traffic_manager: bool = True
 
@@ -91,6 +99,8 @@ class EbbFabricTarget(EbbTarget):
 
 @dataclass(frozen=True)
 class Bmv2Target:
+    """A simple_switch_grpc process per switch."""
+
     binary: Path
     has_traffic_manager: bool = False
 

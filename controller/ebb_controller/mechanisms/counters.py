@@ -9,4 +9,6 @@ PORT_OUT = Counter("port_out", "packets\nout", always=True)
 DROPPED = Counter("dropped", "P4\ndrops", index="drop reason", sum="lost")
 
 PORTS = Mechanism("counters", counters=(PORT_IN, PORT_OUT))
+"""Comes first in results."""
 DROPS = Mechanism("counters", counters=(DROPPED,))
+"""Comes last in results."""

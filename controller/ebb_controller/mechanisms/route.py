@@ -28,7 +28,9 @@ from ebb_controller.site import Site
 
 HASH_SETTINGS = Table("hash_settings", ("set_hash_seed",))
 SELECTOR = "ecmp"
+"""The action selector that picks one of several next hops."""
 SET_MULTICAST_GROUP = "set_multicast_group"
+"""The action of routes to groups, see `multicast`."""
 IPV4_ROUTE = Table("ipv4_route", ("set_next_hop", SET_MULTICAST_GROUP), SELECTOR)
 REPLICATED = Counter("replicated", index="multicast group")
 
