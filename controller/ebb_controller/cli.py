@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from ebb_topologies.arguments import Parser
 from ebb_topologies.dilation import Dilation
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, load_topology
@@ -36,15 +36,8 @@ COLOURS = {"connected": "dim", "installed": "green", "lost": "yellow", "error": 
 """Style of the line of an event, by kind."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong arguments are reported like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message} (see --help)")
-
-
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(prog="ebb-controller", description=__doc__)
+    parser = Parser(prog="ebb-controller", description=__doc__)
     parser.add_argument("--topology", type=Path, required=True, metavar="FILE", help="topology")
     parser.add_argument(
         "--scheme", required=True, metavar="NAME|FILE", help="of experiments/schemes, or a file"

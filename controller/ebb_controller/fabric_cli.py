@@ -7,8 +7,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
 from rich import box
@@ -26,15 +26,8 @@ PLACES = (
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong arguments are reported like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message} (see --help)")
-
-
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(prog="ebb-fabric", description=__doc__, epilog=PLACES)
+    parser = Parser(prog="ebb-fabric", description=__doc__, epilog=PLACES)
     parser.add_argument(
         "--socket",
         type=Path,

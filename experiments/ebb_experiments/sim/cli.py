@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
 
 from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_controller.reconcile import ControllerError
+from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
 from rich import box
@@ -42,15 +42,8 @@ TABLE_WIDTH = 132
 EXPECTED = (InputError, ControllerError, AgentError, simulator.SimulatorError, OSError)
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong arguments are reported like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message} (see --help)")
-
-
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(prog="ebb-sim", description=__doc__)
+    parser = Parser(prog="ebb-sim", description=__doc__)
     parser.add_argument("scenario", type=Path, help="scenario file (docs/simulation.md)")
     parser.add_argument("--schemes", help="comma-separated, instead of the scenario's")
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")

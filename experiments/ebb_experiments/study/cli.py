@@ -7,8 +7,8 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
+from ebb_topologies.arguments import Parser
 from ebb_topologies.files import InputError
 from ebb_topologies.text import printable
 from rich.console import Console
@@ -33,16 +33,9 @@ ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results"
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong arguments are reported like every other error."""
-
-    def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message} (see --help)")
-
-
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = _Parser(prog="ebb-experiment", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
+    parser = Parser(prog="ebb-experiment", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=Parser)
     commands.add_parser("list", help="what there is")
     running = commands.add_parser("run", help="trials that have not been run, then the report")
     reporting = commands.add_parser("report", help="from the trials that have been run")
