@@ -89,40 +89,38 @@ impl Value {
     }
 
     pub fn binary(op: impl Into<String>, left: Value, right: Value) -> Self {
-        Value::Expression(Box::new(Expression::Op(Operation {
-            op: op.into(),
-            left: Some(Operand::Value(left)),
-            right: Some(Operand::Value(right)),
-            cond: None,
-        })))
+        let (left, right) = (Some(Operand::Value(left)), Some(Operand::Value(right)));
+        Value::operation(op.into(), left, right, None)
     }
 
     pub fn unary(op: impl Into<String>, right: Value) -> Self {
-        Value::Expression(Box::new(Expression::Op(Operation {
-            op: op.into(),
-            left: None,
-            right: Some(Operand::Value(right)),
-            cond: None,
-        })))
+        Value::operation(op.into(), None, Some(Operand::Value(right)), None)
     }
 
     pub fn ternary(cond: Value, then: Value, otherwise: Value) -> Self {
-        Value::Expression(Box::new(Expression::Op(Operation {
-            op: "?".into(),
-            left: Some(Operand::Value(then)),
-            right: Some(Operand::Value(otherwise)),
-            cond: Some(Box::new(cond)),
-        })))
+        let (left, right) = (Some(Operand::Value(then)), Some(Operand::Value(otherwise)));
+        Value::operation("?".into(), left, right, Some(Box::new(cond)))
+    }
+
+    fn operation(
+        op: String,
+        left: Option<Operand>,
+        right: Option<Operand>,
+        cond: Option<Box<Value>>,
+    ) -> Self {
+        let operation = Operation {
+            op,
+            left,
+            right,
+            cond,
+        };
+        Value::Expression(Box::new(Expression::Op(operation)))
     }
 
     /// `access_field` or `access_union_header`: `left` is a header or union, `offset` a member index.
     pub fn access(op: impl Into<String>, left: Value, offset: usize) -> Self {
-        Value::Expression(Box::new(Expression::Op(Operation {
-            op: op.into(),
-            left: Some(Operand::Value(left)),
-            right: Some(Operand::Offset(offset)),
-            cond: None,
-        })))
+        let (left, right) = (Some(Operand::Value(left)), Some(Operand::Offset(offset)));
+        Value::operation(op.into(), left, right, None)
     }
 
     /// The extra `{"type": "expression", "value": self}` that arguments of primitives have around

@@ -39,7 +39,7 @@ impl Bench {
             drop_port: DROP_PORT,
         };
         let config = TrafficManagerConfig::like_bmv2(PRIORITY_QUEUES);
-        let mut switch = Switch::new(options, config).map_err(|error| error.to_string())?;
+        let mut switch = told(Switch::new(options, config))?;
         switch.install(pipeline);
         let mut simulation = Simulation::new();
         let switch = simulation.add_switch(switch);
@@ -54,9 +54,7 @@ impl Bench {
                     port: 0,
                 },
             );
-            simulation
-                .connect(ends.0, ends.1)
-                .map_err(|error| error.to_string())?;
+            told(simulation.connect(ends.0, ends.1))?;
             ports.push(host);
         }
         Ok(Bench {
@@ -124,4 +122,9 @@ impl Bench {
             None => Err("the switch has no program".into()),
         }
     }
+}
+
+/// The result of a call of the switch, its error as a sentence.
+pub fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|error| error.to_string())
 }

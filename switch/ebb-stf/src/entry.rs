@@ -3,6 +3,7 @@
 use ebb_pipeline::control::{ActionCall, KeyFieldInfo, MatchKey, MatchKind, TableAction};
 use ebb_pipeline::{ActionId, Pipeline, TableId};
 
+use crate::bench::told;
 use crate::names;
 use crate::scan::Number;
 use crate::script::{Action, KeyValue, What};
@@ -109,8 +110,7 @@ pub fn table_action(
     let names = info.actions.iter().map(|id| pipeline.action_info(*id).name);
     let name = names::resolve("action", &given.name, names)
         .map_err(|problem| format!("table {}: {problem}", info.name))?;
-    let id = pipeline.table_action(table, name);
-    let id = id.map_err(|error| error.to_string())?;
+    let id = told(pipeline.table_action(table, name))?;
     Ok(TableAction::Direct(call(pipeline, id, given)?))
 }
 

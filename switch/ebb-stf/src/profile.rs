@@ -5,6 +5,7 @@ use ebb_bmv2_json::Program;
 use ebb_pipeline::control::{Group, GroupMember};
 use ebb_pipeline::{Pipeline, ProfileId};
 
+use crate::bench::told;
 use crate::entry;
 use crate::names::resolve;
 use crate::script::{Action, Command};
@@ -69,8 +70,4 @@ fn find(program: &Program, pipeline: &Pipeline, name: &str) -> Result<ProfileId,
     let profiles = program.pipelines.iter().flat_map(|p| &p.action_profiles);
     let name = resolve("action profile", name, profiles.map(|p| p.name.as_str()))?;
     told(pipeline.profile(name))
-}
-
-fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| error.to_string())
 }

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{CloneSession, Replica};
 
+use crate::bench::told;
+
 #[derive(Debug, Default)]
 pub struct Replication {
     nodes: Vec<Node>,
@@ -131,8 +133,4 @@ fn sorted(ports: &[u16]) -> Vec<u16> {
 
 fn no_node(node: usize, nodes: usize) -> String {
     format!("there is no node {node}; {nodes} were made, counted from 0")
-}
-
-fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| error.to_string())
 }

@@ -7,7 +7,7 @@ use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{MatchKey, TableEntry};
 use ebb_units::Duration;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, told};
 use crate::entry;
 use crate::expectation::{Expected, Sent, compare};
 use crate::names;
@@ -359,8 +359,4 @@ fn find_table(pipeline: &Pipeline, name: &str) -> Result<ebb_pipeline::TableId, 
         .collect();
     let name = names::resolve("table", name, names.iter().map(String::as_str))?;
     told(pipeline.table(name))
-}
-
-fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| error.to_string())
 }

@@ -7,6 +7,7 @@ use ebb_pipeline::Pipeline;
 use ebb_pipeline::control::{CounterValue, MeterConfig};
 use ebb_units::Instant;
 
+use crate::bench::told;
 use crate::names::resolve;
 use crate::run::Labelled;
 use crate::script::{Check, Command, CountUnit, CounterAt, Rate};
@@ -209,8 +210,4 @@ fn read_register(
         "{name}{place}: {}",
         values?.join(", ")
     )))
-}
-
-fn told<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
-    result.map_err(|error| error.to_string())
 }

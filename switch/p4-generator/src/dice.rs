@@ -1,6 +1,7 @@
 //! Choices that a seed determines.
 
 /// SplitMix64, which has no bad seeds.
+#[derive(Default)]
 pub struct Dice(u64);
 
 impl Dice {

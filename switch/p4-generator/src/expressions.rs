@@ -85,15 +85,8 @@ impl Generator {
                 let operator = self.dice.pick(&["|+|", "|-|"]);
                 self.two(scope, operator, &ty, depth)
             }
-            4 => {
-                let operator = self.dice.pick(&["<<", ">>"]);
-                let left = self.value(scope, &ty, depth);
-                format!("({left} {operator} {})", self.shift(scope, width))
-            }
-            5 => {
-                let operator = self.dice.pick(&["~", "-"]);
-                format!("({operator}{})", self.value(scope, &ty, depth))
-            }
+            4 => self.shifted(scope, &ty, width, depth),
+            5 => self.inverted(scope, &ty, depth),
             6 | 7 => {
                 let from = self.other_width(scope);
                 let inner = self.value(scope, &Ty::Bits(from), depth);
@@ -108,11 +101,7 @@ impl Generator {
                 let right = self.value(scope, &Ty::Bits(width - high), depth);
                 format!("({left} ++ {right})")
             }
-            10 => {
-                let condition = self.value(scope, &Ty::Bool, depth);
-                let (yes, no) = (self.value(scope, &ty, depth), self.value(scope, &ty, depth));
-                format!("({condition} ? {yes} : {no})")
-            }
+            10 => self.choice(scope, &ty, depth),
             11 if width > 1 => {
                 let inner = self.value(scope, &Ty::Signed(width), depth);
                 format!("((bit<{width}>)({inner}))")
@@ -146,20 +135,9 @@ impl Generator {
                     .pick(&["+", "-", "*", "&", "|", "^", "|+|", "|-|"]);
                 self.two(scope, operator, &ty, depth)
             }
-            3 => {
-                let operator = self.dice.pick(&["<<", ">>"]);
-                let left = self.value(scope, &ty, depth);
-                format!("({left} {operator} {})", self.shift(scope, width))
-            }
-            4 => {
-                let operator = self.dice.pick(&["~", "-"]);
-                format!("({operator}{})", self.value(scope, &ty, depth))
-            }
-            5 => {
-                let condition = self.value(scope, &Ty::Bool, depth);
-                let (yes, no) = (self.value(scope, &ty, depth), self.value(scope, &ty, depth));
-                format!("({condition} ? {yes} : {no})")
-            }
+            3 => self.shifted(scope, &ty, width, depth),
+            4 => self.inverted(scope, &ty, depth),
+            5 => self.choice(scope, &ty, depth),
             _ => {
                 let inner = self.value(scope, &Ty::Bits(width), depth);
                 format!("((int<{width}>)({inner}))")
@@ -199,6 +177,23 @@ impl Generator {
                 self.two(scope, operator, &Ty::Bits(width), depth)
             }
         }
+    }
+
+    fn shifted(&mut self, scope: &Scope, ty: &Ty, width: u32, depth: u32) -> String {
+        let operator = self.dice.pick(&["<<", ">>"]);
+        let left = self.value(scope, ty, depth);
+        format!("({left} {operator} {})", self.shift(scope, width))
+    }
+
+    fn inverted(&mut self, scope: &Scope, ty: &Ty, depth: u32) -> String {
+        let operator = self.dice.pick(&["~", "-"]);
+        format!("({operator}{})", self.value(scope, ty, depth))
+    }
+
+    fn choice(&mut self, scope: &Scope, ty: &Ty, depth: u32) -> String {
+        let condition = self.value(scope, &Ty::Bool, depth);
+        let (yes, no) = (self.value(scope, ty, depth), self.value(scope, ty, depth));
+        format!("({condition} ? {yes} : {no})")
     }
 
     fn two(&mut self, scope: &Scope, operator: &str, ty: &Ty, depth: u32) -> String {

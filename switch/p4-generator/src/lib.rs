@@ -50,6 +50,14 @@ struct Scope {
     block: Block,
 }
 
+impl Scope {
+    /// Headers that may be valid or not.
+    fn doubtful_headers(&self) -> Vec<usize> {
+        let headers = self.headers.iter().copied();
+        headers.filter(|h| !self.valid.contains(h)).collect()
+    }
+}
+
 /// The kind of body that a statement is in: what it may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Block {
@@ -121,6 +129,7 @@ struct Array {
 /// Number of members of the header stack.
 const STACK_SIZE: usize = 3;
 
+#[derive(Default)]
 struct Generator {
     dice: Dice,
     out: String,
@@ -158,27 +167,7 @@ struct Generator {
 pub fn program(seed: u64) -> String {
     let mut generator = Generator {
         dice: Dice::new(seed),
-        out: String::new(),
-        indent: 0,
-        names: 0,
-        headers: Vec::new(),
-        enums: Vec::new(),
-        codes: Vec::new(),
-        aliases: Vec::new(),
-        structs: Vec::new(),
-        metadata: Vec::new(),
-        constants: Vec::new(),
-        functions: Vec::new(),
-        instances: Vec::new(),
-        stack: None,
-        varbit: false,
-        arrays: Vec::new(),
-        actions: Vec::new(),
-        declared_controls: Vec::new(),
-        controls: Vec::new(),
-        tables: Vec::new(),
-        field_lists: false,
-        indexed: false,
+        ..Generator::default()
     };
     generator.line(&format!("// Program {seed} of the generator."));
     generator.program();

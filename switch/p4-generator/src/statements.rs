@@ -112,12 +112,7 @@ impl Generator {
 
     /// A block in which a header is known to be valid.
     fn guarded(&mut self, scope: &Scope, depth: u32) {
-        let open: Vec<usize> = scope
-            .headers
-            .iter()
-            .filter(|h| !scope.valid.contains(h))
-            .copied()
-            .collect();
+        let open = scope.doubtful_headers();
         if open.is_empty() {
             return self.conditional(scope, depth);
         }
@@ -173,12 +168,7 @@ impl Generator {
 
     /// Makes a header valid, and gives every field a value; or invalid. Not where something relies on it.
     fn validity(&mut self, scope: &mut Scope) {
-        let open: Vec<usize> = scope
-            .headers
-            .iter()
-            .filter(|h| !scope.valid.contains(h))
-            .copied()
-            .collect();
+        let open = scope.doubtful_headers();
         if open.is_empty() {
             return self.assignment(scope);
         }
