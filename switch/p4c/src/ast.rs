@@ -30,7 +30,7 @@ pub enum Direction {
     In,
     Out,
     InOut,
-    /// No direction: compile-time argument, or action data from the control plane.
+    /// Written without a direction: a compile-time argument, or action data that the control plane gives.
     None,
 }
 
@@ -60,7 +60,7 @@ pub struct Type {
 pub enum TypeKind {
     Void,
     Bool,
-    /// `int`, of any size, at compile time only.
+    /// `int`: an integer of any size, which exists at compile time only.
     Int,
     Bits {
         signed: bool,
@@ -75,7 +75,7 @@ pub enum TypeKind {
     Name {
         name: Ident,
         args: Vec<Type>,
-        /// Written with a leading dot: looked up at the top level.
+        /// Written with a leading dot, so it is looked up at the top level only.
         global: bool,
     },
     Stack {
@@ -97,7 +97,7 @@ pub enum ExprKind {
     Number {
         value: BigInt,
         width: Option<LiteralWidth>,
-        /// It was written so: 2, 8, 10 or 16.
+        /// The base it was written in: 2, 8, 10 or 16.
         radix: u32,
     },
     Bool(bool),
@@ -130,7 +130,7 @@ pub enum ExprKind {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
     Cast(Box<Type>, Box<Expr>),
-    /// `{ a, b }`; `rest` when it ends with `...`
+    /// `{ a, b }`; `rest` says that it ends with `...`.
     List {
         items: Vec<Expr>,
         rest: bool,
@@ -239,7 +239,7 @@ pub struct Statement {
 #[derive(Clone, Debug)]
 pub enum StatementKind {
     Empty,
-    /// `op` is set for `+=` and its kin.
+    /// `target = value`, or `target op= value` if there is an operator.
     Assign {
         target: Expr,
         op: Option<BinaryOp>,
@@ -281,7 +281,7 @@ pub enum StatementKind {
 #[derive(Clone, Debug)]
 pub struct SwitchCase {
     pub label: Expr,
-    /// `None`: falls through to the next case.
+    /// None if the label shares the body of the next case.
     pub body: Option<Statement>,
 }
 
@@ -320,7 +320,7 @@ pub enum DeclarationKind {
         ty: Type,
         init: Option<Expr>,
     },
-    /// `initializer`: abstract methods implemented at instantiation.
+    /// `Type(args) name;`. The initializer holds the abstract methods that the instance implements.
     Instance {
         ty: Type,
         args: Vec<Arg>,
@@ -384,7 +384,7 @@ pub struct Field {
     pub name: Ident,
 }
 
-/// A method, an extern function, or the head of a function. Constructors return `Void`.
+/// The head of a method, an extern function or a function. The return type of a constructor is `Void`.
 #[derive(Clone, Debug)]
 pub struct Prototype {
     pub annotations: Vec<Annotation>,
@@ -461,7 +461,7 @@ pub struct KeyElement {
     pub match_kind: Ident,
 }
 
-/// `a` or `a(hdr.x)` in an `actions` list.
+/// `a` or `a(hdr.x)` in the list of actions of a table.
 #[derive(Clone, Debug)]
 pub struct ActionReference {
     pub annotations: Vec<Annotation>,

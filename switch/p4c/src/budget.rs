@@ -13,12 +13,13 @@ use crate::ir::{Callee, Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// Parts of one type: fields, members and elements, at all levels. The largest public program (SAI,
-/// with all its headers and metadata) has fewer than 2,000.
+/// The most parts of one type: fields, members and elements, at all levels. The largest public program (SAI, with all
+/// its headers and metadata) has fewer than 2,000.
 pub const MAX_TYPE_PARTS: usize = 1 << 16;
-/// Levels of one type: a struct in a struct is two.
+/// The most levels of one type: a struct in a struct has two.
 const MAX_TYPE_DEPTH: usize = 128;
-/// Statements, states, instances, variables and parts of expressions that calls, loops and generics make, together.
+/// The most statements, states, instances, variables and parts of expressions, all together, that calls, loops and
+/// generics make of one program.
 pub const MAX_PARTS: usize = 1 << 18;
 /// The most bits of an integer known at compile time: `1 << 65535`, the largest shift, squared.
 pub const MAX_INT_BITS: u64 = 1 << 17;
@@ -27,7 +28,7 @@ pub const MAX_STRING_BYTES: usize = 1 << 16;
 /// Bits of a constant that count as one part.
 const BITS_A_PART: u64 = 1 << 10;
 
-/// What is left; `None` once too much was asked for. It belongs to one compilation.
+/// How many parts one compilation may still make; none once too much was asked for.
 #[derive(Debug)]
 pub struct Budget(Cell<Option<usize>>);
 
@@ -74,7 +75,7 @@ pub fn too_large(span: Span, message: impl Into<String>) -> Diagnostic {
         .help("does each level make two of the one below? that doubles the program at every level")
 }
 
-/// Parts of a type, up to [`MAX_TYPE_PARTS`].
+/// How many parts a type has, counted up to [`MAX_TYPE_PARTS`].
 pub fn type_parts(ty: &Type) -> usize {
     let mut left = MAX_TYPE_PARTS;
     take_type(ty, &mut left, MAX_TYPE_DEPTH);
@@ -117,7 +118,7 @@ fn take_type(ty: &Type, left: &mut usize, depth: usize) -> bool {
     }
 }
 
-/// How many parts it takes to copy an expression, up to [`MAX_PARTS`].
+/// How many parts it takes to copy an expression, counted up to [`MAX_PARTS`].
 pub fn expr_parts(expr: &Expr) -> usize {
     let mut count = 0;
     count_parts(expr, &mut count);

@@ -3,7 +3,7 @@
 use crate::options::Dependencies;
 use crate::source::SourceMap;
 
-/// The rule; `output` is the target if the user names none. `names` come in the order in which they were read.
+/// The rule for the files that were read, in that order; `output` is the target if the user names none.
 pub fn rule(wanted: &Dependencies, output: &str, sources: &SourceMap) -> String {
     let mut files: Vec<&str> = Vec::new();
     // What the compiler has inside of itself is no file.
@@ -30,7 +30,7 @@ pub fn rule(wanted: &Dependencies, output: &str, sources: &SourceMap) -> String 
     text
 }
 
-/// As a word of a makefile.
+/// A file name as a word of a makefile.
 fn quoted(name: &str) -> String {
     name.replace('$', "$$")
         .replace(' ', "\\ ")

@@ -30,11 +30,11 @@ pub enum Action {
 /// The user's wishes about warnings (`--Wdisable`, `--Werror`, ..) and the number of errors.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
-    /// For warnings that are not in `named`.
+    /// What to do about warnings that are not in `named`; none: warn.
     pub all: Option<Action>,
-    /// By code, or by p4c's name; the last one counts.
+    /// What to do about single warnings, by our code or p4c's name; the last one counts.
     pub named: Vec<(String, Action)>,
-    /// How many errors are shown before the compiler gives up; `None`: [`MAX_ERRORS`].
+    /// How many errors are shown before the compiler gives up; none: [`MAX_ERRORS`].
     pub max_errors: Option<usize>,
 }
 
@@ -265,10 +265,11 @@ impl Diagnostics {
     }
 }
 
-/// Types and numbers of a program can be longer than anybody reads.
+/// The most characters of a message: types and numbers of a program can be longer than anybody reads.
 const MAX_MESSAGE_CHARS: usize = 1000;
 
-/// No line that a person wrote is longer. miette panics where a label begins behind column 65535.
+/// The longest line in bytes that is shown; no line that a person wrote is longer. miette panics where a label begins
+/// behind column 65535.
 const MAX_LINE_BYTES: usize = 2000;
 
 /// Whether a line that would be shown, or one beside it, is too long to be.

@@ -19,7 +19,7 @@ pub struct ExternCall<'a> {
     pub span: Span,
 }
 
-/// Calls with one type of a name share that name; others get a number.
+/// The digests of a program. Calls with the same named type share a digest of its name; others get a number.
 pub fn digests(flat: &Flat) -> Vec<Digest> {
     let mut all: Vec<Digest> = Vec::new();
     let mut numbered = 0;
@@ -68,7 +68,7 @@ fn name_of(ty: &Type) -> Option<String> {
     }
 }
 
-/// In the controls in their order, then in the actions of tables.
+/// All calls of extern functions: in the controls in their order, then in the actions of tables.
 pub fn extern_calls(flat: &Flat) -> Vec<ExternCall<'_>> {
     let controls = [
         &flat.verify_checksum,

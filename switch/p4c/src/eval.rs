@@ -27,7 +27,7 @@ pub enum EvalError {
 }
 
 impl EvalError {
-    /// The cause, as diagnostics have it.
+    /// The code under which diagnostics report it.
     pub fn code(self) -> &'static str {
         match self {
             EvalError::TooLarge => "too-large",

@@ -39,7 +39,7 @@ pub struct Program {
     pub value_sets: Vec<ValueSet>,
     pub errors: Vec<String>,
     pub enums: Vec<std::rc::Rc<crate::types::EnumType>>,
-    /// Headers with `@controller_header` are part of P4Info whether used or not.
+    /// All header types: those with `@controller_header` are part of P4Info whether they are used or not.
     pub headers: Vec<std::rc::Rc<crate::types::StructType>>,
     /// The instance of a package that is called `main`.
     pub main: Option<InstanceId>,
@@ -48,17 +48,17 @@ pub struct Program {
 #[derive(Clone, Debug)]
 pub struct Annotation {
     pub name: Ident,
-    /// As it is written: P4Info lists annotations that it has no field for.
+    /// The body as it is written, since P4Info lists annotations that it has no field for.
     pub body: Vec<Token>,
     /// The body is in brackets: `@name[...]`.
     pub structured: bool,
-    /// The body's constants; empty if the compiler does not know the annotation.
+    /// The constants of the body; none if the compiler does not know the annotation.
     pub values: Vec<AnnotationValue>,
 }
 
 #[derive(Clone, Debug)]
 pub struct AnnotationValue {
-    /// The key of `key = value`; none: a value alone.
+    /// The key of `key = value`; none if the value stands alone.
     pub key: Option<String>,
     pub value: Value,
 }
@@ -68,7 +68,7 @@ pub struct Var {
     pub name: String,
     pub ty: Type,
     pub span: Span,
-    /// Constants, `in` parameters and constructor parameters cannot be written.
+    /// Whether statements may write to it: not to constants, `in` parameters and constructor parameters.
     pub writable: bool,
 }
 
@@ -141,12 +141,12 @@ pub struct Table {
     pub default_is_const: bool,
     pub entries: Vec<Entry>,
     pub entries_are_const: bool,
-    /// A number, or a constructor parameter of the control around.
+    /// The number of entries it has room for: a constant, or a constructor parameter of the control around it.
     pub size: Option<Expr>,
     pub largest_priority_wins: bool,
     pub priority_delta: u64,
     pub support_timeout: bool,
-    /// `implementation`, `counters`, `meters`: extern objects
+    /// The extern objects that the properties `implementation`, `counters` and `meters` name.
     pub implementation: Option<Expr>,
     pub counters: Option<Expr>,
     pub meters: Option<Expr>,
@@ -157,7 +157,7 @@ pub struct Table {
 pub struct Key {
     pub expr: Expr,
     pub match_kind: String,
-    /// `@name`, or the expression as it was written; `None` if it has no natural name.
+    /// Its name for the control plane: `@name`, or the expression as it was written; none if that gives no name.
     pub name: Option<String>,
     pub annotations: Vec<Annotation>,
 }
@@ -174,7 +174,7 @@ pub struct ActionRef {
 /// An action with its control-plane arguments.
 #[derive(Debug)]
 pub struct ActionCall {
-    /// Index in [`Table::actions`].
+    /// The index of the action in [`Table::actions`].
     pub action_ref: usize,
     pub data: Vec<Expr>,
 }
@@ -190,9 +190,9 @@ pub struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// `priority = n`, in the order that the table says.
+    /// `priority = n`. Whether the largest or the smallest number wins is [`Table::largest_priority_wins`].
     Table(u64),
-    /// `@priority(n)`, BMv2's own: the smallest wins.
+    /// `@priority(n)`, an annotation of p4c for BMv2: the smallest number wins.
     Bmv2(u64),
 }
 
@@ -247,7 +247,7 @@ pub struct State {
 pub enum Target {
     Accept,
     Reject,
-    /// Index in [`Parser::states`].
+    /// The index of the state in [`Parser::states`].
     State(usize),
 }
 
@@ -263,7 +263,7 @@ pub enum Transition {
 
 #[derive(Debug)]
 pub struct SelectCase {
-    /// One set for each key, or a single `default`.
+    /// One set for each key, or a single value set for all of them.
     pub keyset: Vec<Expr>,
     pub target: Target,
     pub span: Span,
@@ -305,7 +305,7 @@ pub struct Expr {
 
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    /// Already reported as wrong.
+    /// What was wrong, and was reported as such.
     Poison,
     Const(Value),
     Var(VarId),
@@ -327,16 +327,16 @@ pub enum ExprKind {
     Unary(UnaryOp, Box<Expr>),
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
-    /// To the type of the expression.
+    /// Converts the operand to the type of the whole expression.
     Cast(Box<Expr>),
     /// The members of a tuple, struct, header, stack or list value.
     List(Vec<Expr>),
     InvalidHeader,
-    /// `_` as an `out` argument, or as a set.
+    /// `_` as an `out` argument.
     DontCare,
-    /// The default value of the type (`...`).
+    /// The default value of the type, written `...`.
     DefaultValue,
-    /// In keysets.
+    /// `default` or `_` in a set of key values: any value matches.
     Default,
     Mask(Box<Expr>, Box<Expr>),
     Range(Box<Expr>, Box<Expr>),
@@ -392,9 +392,9 @@ pub enum StmtKind {
         atomic: bool,
         body: Vec<Stmt>,
     },
-    /// On a value; `None` is `default`.
+    /// `switch` on a value. A label that is none is `default`.
     Switch(Expr, Vec<(Vec<Option<Expr>>, Vec<Stmt>)>),
-    /// On `t.apply().action_run`; labels are indices in [`Table::actions`].
+    /// `switch (t.apply().action_run)`. Labels are indices in [`Table::actions`]; one that is none is `default`.
     SwitchAction(TableId, Vec<(Vec<Option<usize>>, Vec<Stmt>)>),
     Declare(VarId, Option<Expr>),
     /// `for (init; condition; update) body`, without what stands before it.
@@ -423,7 +423,7 @@ pub enum StmtKind {
 }
 
 impl Annotation {
-    /// One that the compiler adds.
+    /// An annotation that the compiler adds itself.
     pub fn new(name: &str, values: Vec<AnnotationValue>, span: Span) -> Annotation {
         Annotation {
             name: Ident {
@@ -479,7 +479,7 @@ impl Expr {
         Expr::new(ExprKind::Cast(Box::new(self)), to, span)
     }
 
-    /// A call that has all it needs in `callee`.
+    /// A call without arguments beside those in `callee`.
     pub fn call(callee: Callee, ty: Type, span: Span) -> Expr {
         let (type_args, args) = (Vec::new(), Vec::new());
         let call = Call {
@@ -651,7 +651,7 @@ impl Program {
         }
     }
 
-    /// A type as the user wrote it.
+    /// A type as the program writes it, with the names of externs and blocks.
     pub fn type_name(&self, ty: &Type) -> String {
         let with_args = |name: &str, args: &[Type]| {
             let args: Vec<String> = args.iter().map(|a| self.type_name(a)).collect();
@@ -669,7 +669,7 @@ impl Program {
     }
 }
 
-/// The same expression, wherever it stands.
+/// Whether two expressions are the same, wherever they stand. Calls are not, except of `isValid()`.
 pub fn same(a: &Expr, b: &Expr) -> bool {
     match (&a.kind, &b.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,

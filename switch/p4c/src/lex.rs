@@ -8,7 +8,7 @@ use num_bigint::{BigInt, BigUint};
 use crate::budget::MAX_INT_BITS;
 use crate::source::{FileId, Span};
 
-/// Width written in front of a literal: `8w255`, `4s-1`.
+/// The width in bits that is written in front of a literal, as in `8w255` and `4s1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiteralWidth {
     pub width: u32,
@@ -22,13 +22,13 @@ pub enum Tok {
     Number {
         value: BigInt,
         width: Option<LiteralWidth>,
-        /// It was written so: 2, 8, 10 or 16.
+        /// The base it was written in: 2, 8, 10 or 16.
         radix: u32,
     },
     Str(String),
     /// Operators and punctuation; `>` is always single, the parser joins `>>`.
     Punct(&'static str),
-    /// Unreadable input and the reason.
+    /// Input that cannot be read, with a phrase that says what it is.
     Bad(String),
     Eof,
 }
@@ -37,9 +37,9 @@ pub enum Tok {
 pub struct Token {
     pub tok: Tok,
     pub span: Span,
-    /// First token on its line.
+    /// Whether it is the first token of its line.
     pub starts_line: bool,
-    /// No space between this token and the next.
+    /// Whether the next token follows without space.
     pub joint: bool,
 }
 
@@ -65,7 +65,7 @@ impl Token {
     }
 }
 
-/// Longest first, so that the first match is the right one.
+/// All operators and punctuation, longest first, so that the first match is the right one.
 const PUNCTUATION: &[&str] = &[
     "|+|=", "|-|=", "&&&", "|+|", "|-|", "<<=", "...", "++", "&&", "||", "==", "!=", "<=", ">=",
     "<<", "..", "##", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "{#", "+", "-", "*", "/",
@@ -154,7 +154,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Also over the ends of lines that `\` takes back, as in C.
+    /// Reads characters as long as they are accepted, also over the ends of lines that `\` takes back, as in C.
     fn take_while(&mut self, accept: impl Fn(char) -> bool) -> String {
         let mut taken = String::new();
         loop {
@@ -213,8 +213,8 @@ impl Lexer<'_> {
         }
     }
 
-    /// May go over several lines, as the restrictions in annotations of SAI programs do. One that is never
-    /// closed is bad to the end of its line only.
+    /// Reads a string, which may go over several lines, as the restrictions in annotations of SAI programs do. One that
+    /// is never closed is bad to the end of its line only.
     fn string(&mut self) -> Tok {
         self.pos += 1;
         let mut value = String::new();
@@ -240,7 +240,7 @@ impl Lexer<'_> {
         Tok::Bad("a string without closing `\"`".into())
     }
 
-    /// `[width (w|s)] [0x|0o|0d|0b] digits`, with `_` anywhere after the first digit.
+    /// Reads a number: `[width (w|s)] [0x|0o|0d|0b] digits`, with `_` anywhere after the first digit.
     fn number(&mut self) -> Tok {
         let text = self.take_while(|c| c.is_ascii_alphanumeric() || c == '_');
         parse_number(&text)
@@ -248,7 +248,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Bytes of the ends of lines at the start of `text` that a `\` in front takes back.
+/// The length in bytes of the ends of lines at the start of `text` that a `\` in front takes back.
 fn joined_lines(text: &str) -> usize {
     let mut rest = text;
     while let Some(next) = ["\\\n", "\\\r\n"]
@@ -260,7 +260,7 @@ fn joined_lines(text: &str) -> usize {
     text.len() - rest.len()
 }
 
-/// Bytes of a `//` comment. It goes on in the next line if this one ends with `\`, as in C.
+/// The length in bytes of a `//` comment. It goes on in the next line if this one ends with `\`, as in C.
 fn comment_length(text: &str) -> usize {
     let mut end = 0;
     for line in text.split_inclusive('\n') {
@@ -294,7 +294,7 @@ fn parse_number(text: &str) -> Result<Tok, &'static str> {
         Some("0d") => (10, &lower[2..]),
         _ => (10, lower.as_str()),
     };
-    // As many digits as the largest constant has in binary.
+    // No constant has more digits than the largest one has in binary.
     if body.len() as u64 > MAX_INT_BITS {
         return Err("too large");
     }

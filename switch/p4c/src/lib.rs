@@ -47,8 +47,8 @@ pub struct Compiled {
     pub entries: Result<WriteRequest, Box<Diagnostic>>,
 }
 
-/// Compiles one program. `name` is its path, for messages and for `#include "..."`.
-/// `None` if there were errors; they are in `diagnostics` either way.
+/// Compiles one program. `name` is its path, for messages and for `#include "..."`. None if there were errors; messages
+/// are in `diagnostics` either way.
 pub fn compile(
     name: &str,
     text: &str,

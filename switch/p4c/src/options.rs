@@ -78,13 +78,13 @@ pub struct Dependencies {
 #[derive(Debug, Default)]
 pub struct Arguments {
     pub program: Program,
-    /// `-` is standard input.
+    /// The file of the program; `-` is standard input.
     pub input: PathBuf,
-    /// The JSON file; of the driver the folder of all outputs.
+    /// `-o`: the JSON file, or for the driver the folder of all outputs.
     pub output: Option<PathBuf>,
     pub preprocess: preprocess::Options,
     pub p4runtime_files: Vec<PathBuf>,
-    /// `--p4runtime-file`, whose format does not depend on its name.
+    /// `--p4runtime-file`, whose format does not depend on its name but is [`Self::p4runtime_format`].
     pub p4runtime_file: Option<PathBuf>,
     pub p4runtime_format: Option<InfoFormat>,
     pub entries_files: Vec<PathBuf>,
@@ -104,7 +104,7 @@ pub struct Arguments {
 #[derive(Debug)]
 pub enum Request {
     Compile(Box<Arguments>),
-    /// Text for stdout, after which nothing is left to do.
+    /// Prints a text to stdout, and does nothing else.
     Print(String),
 }
 
@@ -134,7 +134,7 @@ pub fn parse(words: &[String]) -> Result<Request, String> {
     }
 }
 
-/// `Some` text to print instead of compiling.
+/// Reads words into the arguments and inputs. If an option asks for it, returns a text to print instead of compiling.
 fn read(
     arguments: &mut Arguments,
     inputs: &mut Vec<String>,
@@ -183,7 +183,7 @@ fn read(
     Ok(None)
 }
 
-/// The option, and the value that is part of the word: `--std=p4-16`, `-Ifolder`.
+/// The option that a word names, and the value if it is part of the word: `--std=p4-16`, `-Ifolder`.
 fn find(word: &str) -> Result<(&'static OptionSpec, Option<String>), String> {
     let exact = |name: &str| OPTIONS.iter().find(|spec| spec.names.contains(&name));
     if let Some(spec) = exact(word) {

@@ -18,14 +18,14 @@ mod include;
 
 pub use include::{library_with, text};
 
-/// Deep enough for any real program, shallow enough for the stack.
+/// The most levels of files that include files: enough for any real program, and few enough for the stack.
 const MAX_INCLUDE_DEPTH: usize = 64;
-/// Files that include others twice double at every level.
+/// The most files that are included, since files that include others twice double them at every level.
 const MAX_INCLUDES: usize = 4_000;
 const MAX_EXPANSION_DEPTH: usize = 200;
-/// Bounds the output of macros that double themselves.
+/// The most tokens of a program; bounds the output of macros that double themselves.
 const MAX_TOKENS: usize = if cfg!(test) { 10_000 } else { 4_000_000 };
-/// Bounds the work of macros that double themselves and stand for nothing.
+/// The most tokens that macros are replaced by; bounds the work of macros that double themselves and stand for nothing.
 const MAX_REPLACED: usize = if cfg!(test) { 10_000 } else { 1_000_000 };
 
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct Options {
 
 #[derive(Clone, Debug)]
 struct Macro {
-    /// `None`: object-like.
+    /// None for a macro without a list of parameters, which is replaced wherever its name stands.
     params: Option<Vec<String>>,
     /// The last parameter stands for any number of arguments.
     variadic: bool,
@@ -50,9 +50,9 @@ struct Macro {
 
 /// State of one `#if` group.
 struct Conditional {
-    /// This branch is being read.
+    /// Whether this branch is being read.
     active: bool,
-    /// Some branch of the group was read already.
+    /// Whether a branch of the group was read already.
     taken: bool,
     seen_else: bool,
     span: Span,
@@ -68,7 +68,8 @@ pub struct Preprocessor<'a> {
     replaced: Cell<usize>,
     /// Files that were included, each time that they were.
     included: usize,
-    /// A limit was exceeded; what is left is neither expanded nor included, since it may double at every level.
+    /// Whether a limit was exceeded: then what is left is neither expanded nor included, since it may double at every
+    /// level.
     exhausted: Cell<bool>,
 }
 

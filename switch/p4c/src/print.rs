@@ -6,7 +6,7 @@
 use crate::lex::{Tok, Token};
 use crate::source::SourceMap;
 
-/// Columns for each level of braces.
+/// How many columns each level of braces is indented.
 const INDENT: usize = 4;
 
 /// The tokens on the lines that they come from.
@@ -27,7 +27,7 @@ pub fn lines(tokens: &[Token]) -> String {
     out
 }
 
-/// What stands between two tokens of a line so that they are two again.
+/// What has to stand between two tokens of a line so that they are read as two again.
 fn space(left: &Token, right: &Token) -> &'static str {
     // The tokens of a macro have all the place where it was used; only `>>` must stay together, which the parser joins.
     let touching = left.span.file == right.span.file && left.span.end == right.span.start;

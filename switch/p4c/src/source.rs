@@ -40,7 +40,7 @@ pub struct SourceFile {
 }
 
 impl SourceFile {
-    /// In bytes, of the lines that a span is in and those beside them.
+    /// The length in bytes of the longest among the lines that a span is in and those beside them.
     pub fn longest_line_around(&self, span: Span) -> usize {
         let line = |at| self.line_starts.partition_point(|start| *start <= at);
         let lines =

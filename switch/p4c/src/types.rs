@@ -16,7 +16,7 @@ pub enum Type {
     Poison,
     Void,
     Bool,
-    /// Integer of any size, compile time only.
+    /// An integer of any size, which exists at compile time only.
     Int,
     Bits {
         width: u32,
@@ -132,7 +132,8 @@ impl StructType {
         self.fields.iter().enumerate().find(|(_, f)| f.name == name)
     }
 
-    /// The `@name` of a field, or its name if it has none or shares it.
+    /// How the control plane and the JSON call a field: its `@name`, or its name if it has no `@name` or another field
+    /// is called so.
     pub fn own_field_name(&self, name: &str) -> String {
         let Some((index, field)) = self.field(name) else {
             return name.to_owned();
@@ -179,7 +180,7 @@ impl Type {
         self.is_struct_kind(StructKind::Union)
     }
 
-    /// A value that one BMv2 field can hold.
+    /// Whether one field of BMv2 can hold a value of this type.
     pub fn is_scalar(&self) -> bool {
         matches!(
             self.representation(),
@@ -187,7 +188,7 @@ impl Type {
         )
     }
 
-    /// Looks through `type` declarations.
+    /// The type that declarations with `type` stand for.
     pub fn representation(&self) -> &Type {
         match self {
             Type::New(n) => n.underlying.representation(),
@@ -195,7 +196,7 @@ impl Type {
         }
     }
 
-    /// Looks through `type` and serializable enums: the bits that are stored.
+    /// The type of the bits that are stored: that behind `type` declarations and serializable enums.
     pub fn stored(&self) -> &Type {
         match self.representation() {
             Type::Enum(e) => match &e.underlying {
@@ -228,7 +229,7 @@ impl Type {
         }
     }
 
-    /// Replaces type parameters.
+    /// The type with its type parameters replaced by what they stand for in `map`.
     pub fn substitute(&self, map: &[(TypeVar, Type)]) -> Type {
         if map.is_empty() {
             return self.clone();
@@ -265,7 +266,7 @@ impl Type {
         }
     }
 
-    /// Mentions an unknown or a compile-time integer.
+    /// Whether the type is not known completely: it mentions a type parameter, or has a literal without width in it.
     pub fn is_open(&self) -> bool {
         match self {
             Type::Var(_) | Type::Int | Type::Dots | Type::InvalidHeader => true,

@@ -21,7 +21,7 @@ use crate::source::Span;
 /// Jumps of the action in work whose target is not known yet: their numbers in [`Backend::out`].
 #[derive(Default)]
 struct Jumps {
-    /// To what stands behind the block of a label.
+    /// Jumps to what stands behind the block of a label.
     behind: HashMap<Label, Vec<usize>>,
     to_end: Vec<usize>,
 }

@@ -12,7 +12,7 @@ use crate::source::Span;
 use crate::types::{StructKind, Type};
 
 impl Backend<'_> {
-    /// Statements without control flow.
+    /// Converts a statement without control flow.
     pub(super) fn simple_statement(&mut self, statement: &FlatStmt) {
         let span = statement.span;
         match &statement.kind {
@@ -122,7 +122,7 @@ impl Backend<'_> {
         }
     }
 
-    /// `value` with copies of everything in it that reads a variable.
+    /// `value` with a copy in the place of every part that reads the variable `var`.
     fn set_aside(&mut self, value: &Expr, var: usize, span: Span) -> Expr {
         if !value.variables().contains(&var) {
             return value.clone();
@@ -203,7 +203,7 @@ fn root(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// `x = x`, which binding of parameters leaves behind.
+/// Whether an assignment is `x = x`, which the binding of parameters leaves behind.
 fn same_place(a: &Expr, b: &Expr) -> bool {
     match (&a.kind, &b.kind) {
         (ExprKind::Var(a), ExprKind::Var(b)) => a == b,

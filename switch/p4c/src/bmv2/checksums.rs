@@ -14,7 +14,8 @@ impl Backend<'_> {
         self.checksum_statements(&flat.verify_checksum.body, None, "verify_checksum");
     }
 
-    /// `under`: the condition of the `if`s around.
+    /// Converts calls of the functions whose names begin with `wanted`. `under` is the condition of all `if` around
+    /// them; none if there is no `if`.
     fn checksum_statements(&mut self, statements: &[FlatStmt], under: Option<&Expr>, wanted: &str) {
         for statement in statements {
             match &statement.kind {

@@ -99,7 +99,7 @@ impl Pipeline<'_, '_> {
             FlatKind::If(condition, then, otherwise) => {
                 let then = self.sequence(then, next.clone());
                 let otherwise = self.sequence(otherwise, next);
-                // Both ways lead to the same place: nothing to decide.
+                // Both ways lead to the same node, so there is nothing to decide.
                 if then == otherwise {
                     return then;
                 }
@@ -279,7 +279,7 @@ impl Pipeline<'_, '_> {
     }
 }
 
-/// Can run inside of a generated action together with its neighbours.
+/// Whether a statement can run inside of a generated action together with its neighbours.
 fn is_simple(statement: &FlatStmt) -> bool {
     matches!(
         statement.kind,

@@ -12,7 +12,7 @@ use crate::ir::{BinaryOp, Callee, Expr, ExprKind, UnaryOp};
 use crate::types::Type;
 
 impl Backend<'_> {
-    /// An argument of a primitive: numbers and fields plain, everything else wrapped.
+    /// An argument of a primitive: numbers and fields as they are, everything else wrapped as an expression.
     pub(super) fn argument(&self, expr: &Expr) -> Json {
         match self.place(expr) {
             Some(Place::Field(field)) => Json::Field(field),

@@ -42,7 +42,7 @@ impl Backend<'_> {
                 "count",
                 vec![Json::CounterArray(array), self.argument(index)],
             ),
-            // Hits of the table count by themselves.
+            // The table counts its hits by itself.
             ("direct_counter", "count", _) => return,
             ("meter", "execute_meter", [index, result]) => (
                 "execute_meter",
@@ -108,7 +108,7 @@ impl Backend<'_> {
 
     fn function(&mut self, name: &str, type_args: &[Type], args: &[Expr], span: Span) {
         let (op, parameters) = match (name, args) {
-            // v1model of before 2019 has it without argument.
+            // In the v1model of before 2019 it has no argument.
             ("mark_to_drop", []) => ("mark_to_drop", vec![Json::Header(STANDARD.to_owned())]),
             ("mark_to_drop", [metadata]) => match self.place(metadata) {
                 Some(Place::HeaderGroup(header, path)) if path.is_empty() => {
@@ -366,7 +366,7 @@ impl Backend<'_> {
         self.empty_field_list()
     }
 
-    /// Preserves nothing. Id 0 would not do: to BMv2 it means that no copy was asked for.
+    /// The id of a list that preserves nothing. Id 0 would not do: to BMv2 it means that no copy was asked for.
     fn empty_field_list(&mut self) -> u32 {
         let lists = &mut self.json.field_lists;
         if let Some(found) = lists.iter().find(|l| l.elements.is_empty()) {
@@ -382,7 +382,7 @@ impl Backend<'_> {
         id
     }
 
-    /// Counters, meters and registers.
+    /// Declares counters, meters and registers.
     pub(super) fn extern_instances(&mut self) {
         let flat = self.flat;
         for (index, object) in flat.objects.iter().enumerate() {

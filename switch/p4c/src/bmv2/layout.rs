@@ -20,7 +20,7 @@ const SCALARS: &str = "scalars";
 const SCALARS_TYPE: &str = "scalars_0";
 const VARBIT_FIELD: &str = "value";
 pub(super) const STANDARD: &str = "standard_metadata";
-/// `scalars` and `standard_metadata` come first.
+/// How many headers of metadata come before all others: `scalars` and `standard_metadata`.
 const METADATA_HEADERS: u32 = 2;
 
 pub(super) struct Layout<'a> {
@@ -41,19 +41,19 @@ pub(super) struct Layout<'a> {
 #[derive(Clone, Debug)]
 pub(super) enum Place {
     Field(json::FieldRef),
-    /// Parameter of the action, by number.
+    /// The parameter of this index of the action.
     ActionData(usize),
     Header(String),
     Stack(String),
     Union(String),
     UnionStack(String),
-    /// Struct or tuple outside of headers, by path.
+    /// A struct or tuple outside of headers, by its path.
     Group(String),
-    /// Struct inside of a header, or standard metadata: the header and the path in it.
+    /// A struct inside of a header, or standard metadata: the header and the path in it.
     HeaderGroup(String, String),
     StackNext(String),
     StackLast(String),
-    /// A field of the last element.
+    /// A field of the last element of a stack.
     StackField(json::FieldRef),
     UnionStackNext(String, String),
 }
@@ -214,7 +214,7 @@ impl<'a> Layout<'a> {
         id
     }
 
-    /// A `@name` may be the path of another header or field.
+    /// Reports a name that two have: a `@name` may be the path of another header or field.
     fn duplicate_name(&self, what: &str, name: &str) {
         let message = format!("two {what} of the program are called `{name}`");
         self.diagnostics.report(
@@ -222,7 +222,7 @@ impl<'a> Layout<'a> {
         );
     }
 
-    /// The type that the architecture's standard metadata has.
+    /// Whether a type is that of the architecture's standard metadata.
     fn is_standard(&self, ty: &Type) -> bool {
         let own = self.vars.iter().find(|v| v.role == Role::Standard);
         match (ty, own.map(|v| &v.ty)) {
@@ -398,7 +398,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// What an expression refers to; `None` if it is not a place.
+    /// What an expression refers to; none if it is not a place.
     pub fn place(&self, expr: &Expr) -> Option<Place> {
         match &expr.kind {
             ExprKind::Var(id) => {
@@ -492,7 +492,7 @@ fn join(path: &str, name: &str) -> String {
     }
 }
 
-/// The metadata's types have names that the program's own may have too.
+/// What the JSON calls a type: as the program does, but not as it calls the types of metadata.
 pub fn type_name(s: &StructType) -> String {
     let name = written_type(s);
     match name.as_str() {
@@ -521,7 +521,7 @@ pub fn scalar_shape(ty: &Type) -> (u32, bool) {
     }
 }
 
-/// The fields of a header; structs inside give their fields.
+/// Collects the fields of a header, those of structs inside among them, and the most bits of its varbit.
 fn flatten(
     s: &StructType,
     prefix: &str,
@@ -544,7 +544,7 @@ fn flatten(
     }
 }
 
-/// BMv2 wants whole bytes.
+/// Fills a header up to whole bytes, as BMv2 wants it.
 fn pad(fields: &mut Vec<json::FieldDecl>, name: &str) {
     let bits: u32 = fields
         .iter()

@@ -49,9 +49,9 @@ struct Backend<'a> {
     action_ids: HashMap<usize, u32>,
     /// JSON ids of field lists by their P4 number.
     field_lists: HashMap<BigInt, u32>,
-    /// Where direct meters put their colour, by object.
+    /// The field into which each direct meter puts its colour, by the index of the object.
     meter_targets: HashMap<usize, json::FieldRef>,
-    /// The table of each direct counter and meter.
+    /// The table of each direct counter and meter, by the index of the object.
     direct_tables: HashMap<usize, usize>,
     profiles: HashSet<usize>,
     digests: Vec<Digest>,
@@ -131,7 +131,7 @@ impl Backend<'_> {
         self.diagnostics.error_with_help(code, span, message, help);
     }
 
-    /// Only what programs can compare at run time needs numbers in the file.
+    /// Enums of the program without representation, whose members have numbers in the JSON only.
     fn enums(&mut self) {
         let used = self.program.enums.iter().filter(|e| {
             let library = self.sources.position(e.span).0.starts_with('<');
@@ -223,7 +223,7 @@ impl Backend<'_> {
     }
 }
 
-/// Hexadecimal text padded to the bytes of `width` bits.
+/// A number in hexadecimal, padded to the bytes of `width` bits.
 fn hex(value: &BigInt, width: u32) -> json::HexStr {
     let digits = (2 * width.div_ceil(8)).max(1) as usize;
     let sign = if value.is_negative() { "-" } else { "" };

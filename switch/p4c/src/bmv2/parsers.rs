@@ -27,7 +27,7 @@ use crate::types::{StructKind, Type};
 #[derive(Clone)]
 enum End<'a> {
     Program(&'a FlatTransition),
-    /// Generated state, by number.
+    /// Goes on in the state of this index in [`States::list`].
     Goto(usize),
 }
 
@@ -38,7 +38,7 @@ struct States {
     labels: HashMap<Label, usize>,
 }
 
-/// A select case with many ranges would become a very long list.
+/// The most transitions of one select case, since a case with many ranges would become a very long list.
 const MAX_CASES: usize = 4096;
 
 impl Backend<'_> {
@@ -370,7 +370,7 @@ impl Backend<'_> {
         }
     }
 
-    /// All headers of a value become valid.
+    /// Makes all headers of a value valid.
     fn set_all_valid(&mut self, value: &Expr, span: Span) {
         match &value.ty {
             Type::Struct(s) if s.kind == StructKind::Header => {
@@ -385,8 +385,9 @@ impl Backend<'_> {
         }
     }
 
-    /// BMv2 compares only the width of a part with what is left of the packet, not where the part begins, and
-    /// reads beyond the end. All bits at once are too short as they should be.
+    /// Looks at all bits at once, whose result nobody reads, so that a packet that is too short is an error. For a part
+    /// of them BMv2 compares only its width with what is left of the packet, not where it begins, and reads beyond the
+    /// end.
     fn look_at_all(&mut self, target: &Expr, span: Span) -> Option<json::ParserOp> {
         let width = target.ty.width()?;
         let temp = self.temp(&Type::bit(width), span);
@@ -424,7 +425,7 @@ impl Backend<'_> {
         ops
     }
 
-    /// A value that is made where it is emitted is in no header of the packet.
+    /// Reports a header value that is made where it is emitted, since it is in no header of the packet.
     fn check_emitted(&self, value: &Expr) {
         match (&value.kind, &value.ty) {
             (ExprKind::InvalidHeader, _) => {}

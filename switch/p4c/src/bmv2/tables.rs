@@ -11,7 +11,7 @@ use crate::elaborate::flat::{FlatEntry, FlatTable};
 use crate::eval::{self, Value};
 use crate::ir::{Callee, Expr, ExprKind, Priority, Table};
 
-/// What BMv2 tables get when the program says nothing.
+/// How many entries a table has room for if the program does not say, as with p4c.
 pub(super) const DEFAULT_SIZE: u32 = 1024;
 
 impl Pipeline<'_, '_> {
@@ -205,7 +205,7 @@ impl Backend<'_> {
         self.field_with(expr, expr.span)
     }
 
-    /// Entries that a table takes; its direct meter has as many cells, or BMv2 ends.
+    /// How many entries a table takes. Its direct meter needs as many cells, or BMv2 ends.
     pub(super) fn max_size(&self, table: &FlatTable) -> u32 {
         let constant = self.program.tables[table.table].entries_are_const;
         match table.size {
@@ -274,7 +274,7 @@ impl Backend<'_> {
     fn entry_key(&self, set: &Expr, kind: &str) -> Option<json::EntryKey> {
         let width = set.ty.width().unwrap_or(32);
         let h = |v: &BigInt| hex(v, width);
-        // Stored form of the bits, also of negative numbers.
+        // The bits as they are stored, also of negative numbers.
         let number = |e: &Expr| {
             let value = self.member_number(e.as_value()?, &e.ty);
             Some(eval::wrap(&value, width, false))
@@ -329,7 +329,7 @@ impl Backend<'_> {
         })
     }
 
-    /// Names of enum members and errors as numbers, for values that go into keys.
+    /// The bits of a constant that goes into a key; members of enums and errors are numbers there.
     pub(super) fn key_number(&self, expr: &Expr) -> Option<BigInt> {
         let value = self.member_number(expr.as_value()?, &expr.ty);
         Some(eval::wrap(&value, expr.ty.width().unwrap_or(32), false))
@@ -360,7 +360,7 @@ fn bmv2_priorities(entries: &[FlatEntry], largest_wins: bool, delta: u64) -> Vec
         .iter()
         .any(|e| matches!(e.priority, Some(Priority::Bmv2(_))));
     if raw {
-        // As p4c: the annotation is the number, and the others count from 1 by position.
+        // With p4c the annotation is the number, and the others count from 1 by position.
         let positions = 1u64..;
         let chosen = entries
             .iter()
@@ -401,7 +401,7 @@ fn table_match_type(key: &[json::KeyField]) -> json::MatchType {
     }
 }
 
-/// The number of leading ones, if only zeros follow.
+/// The number of leading ones of a mask; none if not only zeros follow.
 fn prefix_length(mask: &BigInt, width: u32) -> Option<u32> {
     let zeros = u32::try_from(mask.trailing_zeros().unwrap_or(u64::from(width)))
         .ok()?

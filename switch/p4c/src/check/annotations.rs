@@ -17,12 +17,12 @@ use crate::parse::Parser;
 use crate::source::Span;
 use crate::types::Type;
 
-/// What an annotation holds.
+/// What the body of an annotation has to hold.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Nothing,
     Text,
-    /// Up to the limit, which P4Info or the JSON sets.
+    /// One number from 0 to this limit, which P4Info or the JSON sets.
     Number(u32),
     Numbers,
     /// `key = "text", ..`
@@ -32,15 +32,16 @@ enum Shape {
     MatchKind,
     /// `"uri", bit<W>`, `"uri", W` or `"uri", string`
     Translation,
-    /// What a structured annotation for P4Info only holds: `@a[1, "b"]` or `@a[key = value]`.
+    /// What a structured annotation that only P4Info lists may hold: `@a[1, "b"]` or `@a[key = value]`.
     Scalars,
 }
 
-/// Numbers of P4Info are mostly `int32`.
+/// The largest `int32`, the type that most numbers of P4Info have.
 const INT32_MAX: u32 = i32::MAX as u32;
 
 impl Shape {
-    /// `None`: P4Info lists the annotation as it is written.
+    /// What the annotation of a name holds; none if the compiler does not know it, and P4Info lists it as it is
+    /// written.
     fn of(name: &str) -> Option<Shape> {
         Some(match name {
             "atomic" | "defaultonly" | "hidden" | "metadata" | "optional" | "tableonly" => {
@@ -69,7 +70,7 @@ impl Shape {
         matches!(self, Shape::Texts | Shape::Settings)
     }
 
-    /// For messages.
+    /// The part of a message that says what the annotation needs.
     fn needs(self) -> &'static str {
         match self {
             Shape::Nothing => "takes no value",
@@ -94,7 +95,7 @@ impl Shape {
             Shape::Numbers => is_number(value, 255),
             Shape::Settings => is_number(value, INT32_MAX),
             Shape::Scalars => match value {
-                // P4Info has 64 bits for it.
+                // P4Info has 64 bits for a number.
                 Value::Int(number) => i64::try_from(number).is_ok(),
                 Value::Str(_) | Value::Bool(_) => true,
                 _ => false,
@@ -163,7 +164,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `None`: it holds something else.
+    /// The constants of a body of this shape; none if it holds something else.
     fn values_of_shape(
         &mut self,
         annotation: &ast::Annotation,
@@ -226,7 +227,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The URI, and the width unless the controller sees strings.
+    /// The values of `@p4runtime_translation`: the URI, and the width in bits unless the controller sees strings.
     fn translation(&mut self, tokens: &[Token]) -> Option<Vec<AnnotationValue>> {
         let comma = tokens.iter().position(|t| t.is(","))?;
         let (uri, end) = (&tokens[..comma], tokens.last()?);
@@ -263,7 +264,7 @@ impl Checker<'_> {
     }
 }
 
-/// The body with an end. Strings next to each other are one, as in C.
+/// The tokens of the body with an `Eof` behind them. Strings next to each other are one, as in C.
 fn with_joined_strings(annotation: &ast::Annotation) -> Vec<Token> {
     let mut tokens: Vec<Token> = Vec::new();
     for token in &annotation.body {
@@ -281,7 +282,7 @@ fn with_joined_strings(annotation: &ast::Annotation) -> Vec<Token> {
     tokens
 }
 
-/// The body, or the name of an annotation without one.
+/// Where the body stands, or the name of an annotation without a body.
 fn place(annotation: &ast::Annotation) -> Span {
     match (annotation.body.first(), annotation.body.last()) {
         (Some(first), Some(last)) if first.span.file == last.span.file => first.span.to(last.span),

@@ -9,17 +9,17 @@ use crate::ir::{Expr, Param, Signature};
 use crate::source::Span;
 use crate::types::{self, Bindings, Type};
 
-/// How arguments of calls differ from those of constructors and of action lists.
+/// Which parameters of a signature get arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentRule {
     All,
-    /// Only the directional ones: a table's list of actions.
+    /// Only those with a direction, as in a table's list of actions. The control plane gives the others.
     Directional,
 }
 
 impl Checker<'_> {
-    /// Brings arguments into the order of the parameters, infers type arguments and converts.
-    /// Returns the arguments and the type parameters with what they stand for.
+    /// Brings arguments into the order of the parameters, infers type arguments and converts the arguments to the types
+    /// of the parameters. Returns the arguments, and what the type parameters stand for.
     pub(super) fn arguments(
         &mut self,
         signature: &Signature,
@@ -152,7 +152,7 @@ impl Checker<'_> {
         }
     }
 
-    /// For each parameter its argument, by position or name; `None` where the default is used.
+    /// For each parameter its argument, by position or name; none where the default value is used.
     fn match_arguments<'b>(
         &self,
         name: &str,
@@ -219,7 +219,7 @@ impl Checker<'_> {
     }
 }
 
-/// Literals inside of inferred types take 32 bits.
+/// Gives the literals inside of an inferred type 32 bits, as p4c does.
 fn close(ty: &mut Type) {
     match ty {
         Type::Int => *ty = Type::bit(32),

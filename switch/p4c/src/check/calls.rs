@@ -23,7 +23,7 @@ enum Target {
 }
 
 impl Checker<'_> {
-    /// A call where a value is needed.
+    /// Checks a call; `span` is that of the whole call.
     pub(super) fn call_expr(
         &mut self,
         callee: &ast::Expr,
@@ -90,7 +90,7 @@ impl Checker<'_> {
                         Target::Failed
                     }
                     entity if entity.is_type() => Target::Constructor(entity),
-                    // Its declaration was wrong.
+                    // The declaration was wrong, which has been reported.
                     Entity::Const(value) if value.ty.is_poison() => Target::Failed,
                     other => {
                         let message =
@@ -233,7 +233,8 @@ impl Checker<'_> {
         }
     }
 
-    /// `isValid`, `setValid`, `setInvalid`, `push_front`, `pop_front`.
+    /// The built-in methods of headers and stacks: `isValid`, `setValid`, `setInvalid`, `push_front`, `pop_front`
+    /// (specification, sections 8.17 and 8.18).
     fn header_method(
         &mut self,
         object: Expr,
@@ -459,7 +460,7 @@ fn constructor(block: &Block) -> Signature {
     Signature::of(&block.name, block.constructor_params.clone(), block.span)
 }
 
-/// The arguments fit by number and names.
+/// Whether the arguments fit the parameters by their number and names.
 fn accepts(signature: &Signature, type_args: &[Type], args: &[ast::Arg]) -> bool {
     let required = signature
         .params
@@ -490,7 +491,7 @@ fn substitute_signature(signature: &Signature, map: &[(types::TypeVar, Type)]) -
     }
 }
 
-/// Width without what varbits may add.
+/// The width in bits of a value whose varbits are empty; none if the type has no width.
 fn min_width(ty: &Type) -> Option<u32> {
     match ty.stored() {
         Type::Varbit(_) => Some(0),

@@ -236,7 +236,7 @@ impl Checker<'_> {
         if from.is_poison() || to.is_poison() {
             return Expr::poison(span);
         }
-        // An explicit cast cuts without a warning.
+        // An explicit cast cuts a literal off without a warning.
         if let (Type::Int, Type::Bits { .. }, Some(value)) =
             (&from, to.stored(), operand.as_value())
             && let Some(value) = eval::cast(value, to)

@@ -180,7 +180,7 @@ impl Checker<'_> {
                     span,
                 ))
             }
-            // As p4c: a literal may stand for a `type` of a number.
+            // A literal may stand for a `type` of a number, as with p4c.
             (Type::Int, Type::New(new)) => {
                 let number = self.try_coerce(expr, &new.underlying)?;
                 Some(Expr {
@@ -382,7 +382,7 @@ pub(super) fn anonymous_struct(fields: Vec<crate::types::FieldType>, span: Span)
     }))
 }
 
-/// Member values are compared by name.
+/// The value of an enum member without representation, which is compared by its name.
 pub(super) fn member(name: &str) -> Value {
     Value::Member(name.to_owned())
 }

@@ -88,7 +88,7 @@ fn literal(expr: &ast::Expr) -> Option<&BigInt> {
     }
 }
 
-/// In its own base, but without width and leading zeros, as p4c has it.
+/// A number in the base that it is written in, but without width and leading zeros, as p4c has it.
 fn number(expr: &ast::Expr) -> Option<String> {
     match &expr.kind {
         Ast::Number { value, radix, .. } => {

@@ -11,7 +11,7 @@ use crate::ir::{Expr, ExprKind, TableId};
 use crate::source::Span;
 use crate::types::{EnumType, Type};
 
-/// A table and what is asked of its `apply()`.
+/// An expression `table.apply().what`.
 pub(super) struct ApplyResult {
     pub table: TableId,
     pub what: String,
@@ -63,7 +63,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `base` is `table.apply()`.
+    /// The parts of `base.name`, if `base` is `table.apply()`.
     pub(super) fn apply_result(
         &mut self,
         base: &ast::Expr,

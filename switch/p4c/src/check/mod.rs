@@ -43,7 +43,7 @@ enum Entity {
     /// A struct or header with type parameters.
     Generic(Rc<(Vec<TypeVar>, Rc<StructType>)>),
     Extern(ExternId),
-    /// A parser, control or package type without a body.
+    /// A type of parsers or controls, which has no body, or a package.
     Block(BlockId),
     /// A control or parser with a body, and the type it has.
     Control(ControlId, BlockId),
@@ -96,7 +96,7 @@ struct Scope {
 
 pub(crate) struct Checker<'a> {
     diagnostics: &'a Diagnostics,
-    /// All of the program, for hints about names that are unknown where they are used.
+    /// All declarations of the program, for hints about names that are unknown where they are used.
     declarations: &'a [ast::Declaration],
     program: Program,
     scopes: Vec<Scope>,

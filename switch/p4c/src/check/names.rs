@@ -10,10 +10,10 @@ use crate::source::Span;
 
 /// Where a name that is unknown here is declared after all.
 enum Elsewhere<'a> {
-    /// The use is part of the declaration.
+    /// The name is used inside of its own declaration.
     Around(Span),
     Later(Span),
-    /// In a parser or control that the use is not part of.
+    /// It is declared in this parser or control, and used outside of it.
     Inside(&'a str, Span),
 }
 
@@ -87,7 +87,8 @@ fn elsewhere<'a>(all: &'a [ast::Declaration], name: &ast::Ident) -> Option<Elsew
     })
 }
 
-/// Among declarations of which number `here` has the use. Those above would be known, had they been right.
+/// Where the name stands among declarations, of which the one with the index `here` contains its use. One that stands
+/// above would be known, had it been right.
 fn among<'a>(
     declarations: &[ast::Declaration],
     here: usize,
@@ -111,7 +112,7 @@ fn locals(d: &ast::Declaration) -> &[ast::Declaration] {
     }
 }
 
-/// A state of the parser around the use.
+/// Whether the name is that of a state of the parser around it.
 fn is_state(all: &[ast::Declaration], name: &ast::Ident) -> bool {
     let around = all.iter().find(|d| contains(d.span, name.span));
     match around.map(|d| &d.kind) {

@@ -9,7 +9,7 @@ use crate::types::Type;
 /// Where the code being checked stands; some statements only make sense in some places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In no body; locals of parsers and controls are declared here too.
+    /// In no body. The local declarations of parsers and controls count as such, too.
     TopLevel,
     Function,
     Action,
@@ -39,7 +39,8 @@ impl Body {
 }
 
 impl Checker<'_> {
-    /// Checks the body of something that returns a value of this type; the body around it goes on behind.
+    /// Checks a body at a place of this kind, that returns a value of this type. The body around it, if any, goes on
+    /// behind it.
     pub(super) fn in_body<T>(
         &mut self,
         place: Place,
@@ -77,7 +78,7 @@ impl Checker<'_> {
         may
     }
 
-    /// `break` and `continue`.
+    /// Whether `break` and `continue` are allowed.
     pub(super) fn may_leave_loop(&self, span: Span) -> bool {
         let may = self.body.loop_depth > 0;
         if !may {
@@ -113,7 +114,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A call of the function or method `name`.
+    /// Checks a call of the function or method `name`.
     pub(super) fn check_called(&self, callee: &Callee, name: &str, span: Span) {
         match callee {
             Callee::Action(_) if !self.is_in(&[Place::Control, Place::Action]) => {
@@ -141,7 +142,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Controls and parsers are instantiated where they are used.
+    /// Controls and parsers are instantiated where they are used, not at the top level.
     pub(super) fn check_instantiated(&self, what: Constructed, span: Span) {
         let kind = match what {
             Constructed::Control(_) => "control",

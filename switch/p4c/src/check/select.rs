@@ -16,12 +16,12 @@ use crate::types::{StructKind, Type};
 /// A member of a tuple or struct.
 struct Part {
     index: usize,
-    /// In structs.
+    /// The name of the field; none for a member of a tuple.
     field: Option<String>,
     ty: Type,
 }
 
-/// What a tuple or struct is made of.
+/// The members of a tuple or struct; none if the type has no members to look at.
 fn parts(ty: &Type) -> Option<Vec<Part>> {
     let (fields, types): (Vec<_>, Vec<_>) = match ty {
         Type::Tuple(types) => types.iter().map(|t| (None, t.clone())).unzip(),
@@ -40,7 +40,8 @@ fn parts(ty: &Type) -> Option<Vec<Part>> {
 }
 
 impl Checker<'_> {
-    /// The keys, members in the place of tuples and structs, and the types of what was written.
+    /// The keys, with the members of tuples and structs in their place, and the types of the expressions that are
+    /// written.
     pub(super) fn select_keys(&mut self, written: &[ast::Expr]) -> (Vec<Expr>, Vec<Type>) {
         let (mut keys, mut types) = (Vec::new(), Vec::new());
         for expr in written {
@@ -87,8 +88,8 @@ impl Checker<'_> {
         keys.push(key);
     }
 
-    /// The sets of a case for keys of these types, members in the place of tuples and structs. A wrong number of sets
-    /// is left as it is, for `keyset` to report.
+    /// The sets of a case for keys of these types, with the members of tuples and structs in their place. A wrong
+    /// number of sets is left as it is, for `keyset` to report.
     pub(super) fn select_sets(&mut self, sets: &[ast::Expr], keys: &[Type]) -> Vec<ast::Expr> {
         let has_parts = keys.iter().any(|k| parts(k).is_some());
         if !has_parts || self.covers_all(sets) {
@@ -129,7 +130,7 @@ impl Checker<'_> {
         out
     }
 
-    /// Reports a set that does not have these parts.
+    /// Whether a set has these parts; one that has others is reported.
     fn check_set(&mut self, set: &ast::Expr, key: &Type, parts: &[Part]) -> bool {
         let shown = self.show(key);
         match &set.kind {
@@ -175,7 +176,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A lone `default` or value set.
+    /// Whether the sets are a single `default`, `_` or value set, which stands for all keys.
     fn covers_all(&self, sets: &[ast::Expr]) -> bool {
         let [set] = sets else { return false };
         match &set.kind {
@@ -196,7 +197,7 @@ fn is_call(expr: &ast::Expr) -> bool {
     }
 }
 
-/// How many keys a type is.
+/// How many keys a value of a type becomes.
 fn leaves(ty: &Type) -> usize {
     match parts(ty) {
         Some(parts) => parts.iter().map(|p| leaves(&p.ty)).sum(),
@@ -204,7 +205,7 @@ fn leaves(ty: &Type) -> usize {
     }
 }
 
-/// `tuple[i]`, `struct.field`
+/// The expression for a member: `tuple[i]` or `struct.field`, or what a list or record that is written out has there.
 fn member(whole: &ast::Expr, part: &Part) -> ast::Expr {
     let span = whole.span;
     match (&whole.kind, &part.field) {

@@ -16,7 +16,7 @@ use crate::ir::{Expr, ExprKind, StmtKind};
 use crate::source::Span;
 use crate::types::Type;
 
-/// Positions and widths beyond this exist in no type.
+/// The highest bit position or width in bits that is looked at; no type is wider.
 const MAX_BITS: u32 = 1 << 16;
 
 impl Checker<'_> {
@@ -104,7 +104,7 @@ impl Checker<'_> {
         shifted.folded_slice(width - 1, 0, span)
     }
 
-    /// What slices are taken out of: a number.
+    /// The number that a slice is taken out of; none if the expression is no number, which is reported.
     fn bits_of(&self, base: Expr, span: Span) -> Option<Expr> {
         let base = match base.ty {
             Type::Enum(ref e) if e.underlying.is_some() => {
@@ -180,7 +180,7 @@ fn run_time_parts(slice: &Expr) -> Option<(&Expr, &Expr)> {
     }
 }
 
-/// The slice starts at a place known at run time only.
+/// Whether a slice that is written `base[low +: width]` has a start that is known at run time only.
 pub(super) fn starts_at_run_time(written: &ast::Expr, checked: &Expr) -> bool {
     matches!(written.kind, ast::ExprKind::SliceFrom { .. }) && run_time_parts(checked).is_some()
 }
@@ -196,7 +196,7 @@ fn cast(number: Expr, ty: Type) -> Expr {
     number.folded_cast(&ty)
 }
 
-/// Two evaluations give the same and do nothing.
+/// Whether two evaluations give the same value and do nothing else.
 fn is_repeatable(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Const(_) | ExprKind::Var(_) => true,

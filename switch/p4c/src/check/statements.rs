@@ -308,7 +308,7 @@ impl Checker<'_> {
     }
 }
 
-/// Known completely at compile time.
+/// Whether the value is known completely at compile time.
 pub(super) fn is_constant(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Const(_)

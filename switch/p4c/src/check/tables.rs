@@ -160,7 +160,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The objects that v1model attaches to tables.
+    /// The value of a property that attaches one of v1model's objects to a table; `allowed` are its extern types.
     fn extern_property(
         &mut self,
         property: &ast::TableProperty,
@@ -251,7 +251,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The action that a name or call refers to.
+    /// The action that an expression names; what is no action is reported.
     fn action_named(&mut self, expr: &ast::Expr) -> Option<usize> {
         let Ast::Name { name, global } = &expr.kind else {
             let message = "an action name is expected here";
@@ -337,7 +337,7 @@ impl Checker<'_> {
         }
     }
 
-    /// A number of the control or parser around it may stand for a size.
+    /// The value of the property `size`: a number, which may be a constructor parameter of the control around it.
     pub(super) fn size_property(&mut self, value: &ast::Expr) -> Option<Expr> {
         let size = self.expr(value);
         let known = size.as_int().is_some() || matches!(size.kind, ExprKind::Var(_));
@@ -421,7 +421,7 @@ impl Checker<'_> {
         {
             return self.keyset(items, keys, span);
         }
-        // `{ x }` is a tuple of one.
+        // `{ x }` is a tuple with one member, and stands for it.
         if let ([set], [key]) = (sets, keys)
             && key.is_scalar()
             && let Ast::List { items, .. } = &set.kind

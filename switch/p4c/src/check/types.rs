@@ -11,7 +11,7 @@ use crate::diagnostics::Diagnostic;
 use crate::source::Span;
 use crate::types::{self, Type};
 
-/// Wider fields than this exist in no protocol, and would only exhaust memory.
+/// The greatest width in bits. Wider fields exist in no protocol, and would only exhaust memory.
 const MAX_WIDTH: u32 = 1 << 16;
 const MAX_STACK: u32 = 1 << 12;
 
@@ -19,7 +19,7 @@ impl Checker<'_> {
     pub(super) fn ty(&mut self, ty: &ast::Type) -> Type {
         let found = self.written_type(ty);
         match &ty.kind {
-            // A name means a type that was judged when it was declared.
+            // A name stands for a type whose size was checked where it was declared.
             TypeKind::Name { args, .. } if args.is_empty() => found,
             _ => self.affordable(found, ty.span),
         }

@@ -244,7 +244,7 @@ impl Elaborator<'_> {
         }
     }
 
-    /// A call as a statement.
+    /// Elaborates a call that is a statement.
     pub(super) fn call_statement(&mut self, call: &Call, env: &Env, span: Span) {
         match &call.callee {
             Callee::Function(id) => {
@@ -341,7 +341,8 @@ impl Elaborator<'_> {
     }
 }
 
-/// The same storage whenever it is looked at: no run-time index, no `next` or `last`, no slice.
+/// Whether an expression is the same storage whenever it is looked at: it has no run-time index, no `next` or `last`,
+/// no slice.
 pub(super) fn is_stable_place(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Var(_) | ExprKind::Instance(_) => true,
@@ -351,7 +352,7 @@ pub(super) fn is_stable_place(expr: &Expr) -> bool {
     }
 }
 
-/// Cannot change at all.
+/// Whether the value of an expression cannot change at all.
 fn is_fixed(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Const(_) | ExprKind::Instance(_) => true,
@@ -360,7 +361,7 @@ fn is_fixed(expr: &Expr) -> bool {
     }
 }
 
-/// The two places may share storage.
+/// Whether two places may share storage.
 fn overlap(a: &Expr, b: &Expr) -> bool {
     let (Some(a), Some(b)) = (path(a), path(b)) else {
         return mentions_same_root(a, b);
@@ -368,7 +369,7 @@ fn overlap(a: &Expr, b: &Expr) -> bool {
     a.0 == b.0 && a.1.iter().zip(&b.1).all(|(x, y)| x == y)
 }
 
-/// Root and steps of a stable place.
+/// The variable of a stable place, and the names and indices that lead from there.
 fn path(expr: &Expr) -> Option<(usize, Vec<String>)> {
     match &expr.kind {
         ExprKind::Var(id) => Some((*id, Vec::new())),

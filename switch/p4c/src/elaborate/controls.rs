@@ -10,7 +10,7 @@ use crate::ir::{Constructed, Expr, ExprKind, TableId, same};
 use crate::source::Span;
 
 impl Elaborator<'_> {
-    /// The locals and the `apply` block; parameters are already bound in `env`.
+    /// Elaborates the locals and the `apply` block; parameters are already bound in `env`.
     pub(super) fn control_body(&mut self, unit: &Rc<Unit>, env: &mut Env) {
         let Constructed::Control(id) = unit.what else {
             return;

@@ -55,7 +55,7 @@ impl Elaborator<'_> {
         result
     }
 
-    /// `place = value`
+    /// Pushes `place = value`.
     pub(super) fn write(&mut self, place: &Expr, value: Expr) {
         if run_time_index(place).is_none() {
             return self.push(FlatKind::Assign(place.clone(), value), place.span);

@@ -8,7 +8,7 @@ use crate::source::Span;
 use crate::types::{StructKind, Type};
 
 impl Elaborator<'_> {
-    /// An expression that must not need statements: constructor arguments, sizes, entries.
+    /// Elaborates an expression that must not need statements: constructor arguments, sizes, entries.
     pub(super) fn pure_expr(&mut self, expr: &Expr, env: &Env) -> Expr {
         let (value, before) = self.apart(|e| e.expr(expr, env));
         if before.is_empty() {
@@ -185,7 +185,7 @@ impl Elaborator<'_> {
         [left, self.expr(right, env)]
     }
 
-    /// An operand that others come behind.
+    /// An operand behind which `later` are evaluated: its value is saved if they could change it.
     fn operand(&mut self, expr: &Expr, later: &[&Expr], env: &Env) -> Expr {
         let value = self.expr(expr, env);
         let is_fixed = matches!(
@@ -250,12 +250,12 @@ impl Elaborator<'_> {
         result
     }
 
-    /// A call as a value.
+    /// Elaborates a call that is part of an expression.
     fn call(&mut self, call: &Call, ty: &Type, env: &Env, span: Span) -> Expr {
         match &call.callee {
             Callee::IsValid(header) => {
                 let header = self.expr(header, env);
-                // Literals know it.
+                // Of literals it is known.
                 match header.kind {
                     ExprKind::InvalidHeader => return Expr::bool(false, span),
                     ExprKind::List(_) => return Expr::bool(true, span),
@@ -309,7 +309,7 @@ pub(super) fn member(base: Expr, name: &str, ty: Type, span: Span) -> Expr {
     {
         return item.clone();
     }
-    // Any value would do.
+    // The fields of an invalid header have no defined value, so any will do.
     if matches!(base.kind, ExprKind::InvalidHeader) {
         return default_value(&ty, span);
     }

@@ -16,9 +16,10 @@ pub struct Flat {
     pub actions: Vec<FlatAction>,
     pub tables: Vec<FlatTable>,
     pub value_sets: Vec<FlatValueSet>,
-    /// Instances of controls, in the order of instantiation; what the control plane sees, in order.
+    /// Instances of controls, in the order of instantiation, in which P4Info lists what is in them.
     pub units: Vec<FlatUnit>,
-    /// Actions that controls call directly: the caller, whether it declares them, and the action.
+    /// Actions that controls call directly: the number of the calling instance, whether that control declares the
+    /// action, and the action.
     pub called_actions: Vec<(usize, bool, ActionId)>,
     pub parser: FlatParser,
     pub verify_checksum: FlatControl,
@@ -46,7 +47,7 @@ pub enum Role {
     /// `standard_metadata`
     Standard,
     Local,
-    /// Parameter of an action, filled by the control plane.
+    /// The parameter of this index of an action, which the control plane fills.
     ActionData(usize),
 }
 
@@ -55,7 +56,7 @@ pub enum Role {
 pub struct FlatUnit {
     pub id: usize,
     pub control: ControlId,
-    /// Control-plane name.
+    /// Its name for the control plane.
     pub path: String,
 }
 
@@ -69,7 +70,7 @@ pub struct Object {
     pub type_args: Vec<Type>,
     pub args: Vec<(String, Expr)>,
     pub span: Span,
-    /// Declared inside of a control or parser, or `None` for `packet_in` and its like.
+    /// Whether the program declares it; `packet_in` and `packet_out` are made by the architecture.
     pub declared: bool,
 }
 
@@ -77,7 +78,7 @@ pub struct Object {
 pub struct FlatAction {
     pub name: String,
     pub action: ActionId,
-    /// The instance of the control that declares it; `None` for actions at the top level.
+    /// The number of the instance of the control that declares it; none for actions at the top level.
     pub unit: Option<usize>,
     pub annotations: Vec<Annotation>,
     pub params: Vec<ActionParam>,
@@ -102,18 +103,18 @@ impl ActionParam {
 #[derive(Debug)]
 pub struct FlatTable {
     pub name: String,
-    /// Where the rest of the properties is.
+    /// The table of the program, where the rest of the properties is.
     pub table: TableId,
-    /// The instance of the control around it.
+    /// The number of the instance of the control around it.
     pub unit: usize,
     pub key: Vec<Expr>,
     /// Indices in [`Flat::actions`], in the order of the table's list.
     pub actions: Vec<usize>,
     pub default_data: Vec<Expr>,
     pub entries: Vec<FlatEntry>,
-    /// `None`: the program does not say.
+    /// How many entries it has room for; none if the program does not say.
     pub size: Option<u64>,
-    /// Indices in [`Flat::objects`].
+    /// The objects of these properties, as indices in [`Flat::objects`].
     pub implementation: Option<usize>,
     pub counters: Option<usize>,
     pub meters: Option<usize>,
@@ -141,7 +142,7 @@ pub struct FlatValueSet {
 
 #[derive(Debug, Default)]
 pub struct FlatControl {
-    /// Name of the control's type.
+    /// The name of the control.
     pub name: String,
     pub span: Span,
     pub body: Vec<FlatStmt>,
@@ -194,7 +195,7 @@ pub enum FlatKind {
     SetValid(Expr, bool),
     PushFront(Expr, u32),
     PopFront(Expr, u32),
-    /// An extern function, or a method of the object.
+    /// A call of an extern function, or of a method if there is an object, by its index in [`Flat::objects`].
     Extern {
         object: Option<usize>,
         name: String,
@@ -202,16 +203,16 @@ pub enum FlatKind {
         args: Vec<Expr>,
     },
     If(Expr, Vec<FlatStmt>, Vec<FlatStmt>),
-    /// Runs as one BMv2 action, so that no other packet comes between.
+    /// Statements that run as one BMv2 action, so that no other packet comes between.
     Atomic {
         name: String,
         body: Vec<FlatStmt>,
     },
     ApplyTable(usize, Branches),
-    /// `Break` of the same label goes on behind.
+    /// A block with a label; `Break` with the same label goes on behind it.
     Labeled(Label, Vec<FlatStmt>),
     Break(Label),
-    /// Starts again when it comes to its end; only a `Break` leaves it.
+    /// A block that starts again when it comes to its end; only a `Break` leaves it.
     Loop(Vec<FlatStmt>),
     Exit,
 }
@@ -241,6 +242,6 @@ impl FlatKind {
 pub enum Branches {
     None,
     HitMiss(Vec<FlatStmt>, Vec<FlatStmt>),
-    /// By index in the table's list of actions; the last part is for all others.
+    /// What follows each action, by its index in the table's list of actions; the last part is for all others.
     Actions(Vec<(Vec<usize>, Vec<FlatStmt>)>, Vec<FlatStmt>),
 }

@@ -32,7 +32,7 @@ impl Elaborator<'_> {
         self.push_loop(round, around, env, span);
     }
 
-    /// Counts up to the last value and not past it, where it would start from 0 again.
+    /// A loop over a range. It counts up to the last value and not past it, where it would start from 0 again.
     pub(super) fn for_range(
         &mut self,
         var: VarId,
@@ -67,7 +67,7 @@ impl Elaborator<'_> {
         );
     }
 
-    /// One round is written out for every item.
+    /// A loop over items, which is written out: one round for every item.
     pub(super) fn for_each(
         &mut self,
         var: VarId,
@@ -161,7 +161,7 @@ fn atomic(body: Vec<FlatStmt>) -> FlatKind {
     }
 }
 
-/// A table among the statements.
+/// A table that is applied among the statements, as an index in [`super::flat::Flat::tables`].
 fn applied_table(body: &[FlatStmt]) -> Option<usize> {
     body.iter().find_map(|s| match &s.kind {
         FlatKind::ApplyTable(table, _) => Some(*table),
@@ -169,7 +169,7 @@ fn applied_table(body: &[FlatStmt]) -> Option<usize> {
     })
 }
 
-/// Labels that are jumped to and are not inside.
+/// Collects the labels that statements jump to and that are not inside of them.
 fn targets(body: &[FlatStmt], inside: &mut Vec<Label>, outer: &mut Vec<Label>) {
     for statement in body {
         match &statement.kind {

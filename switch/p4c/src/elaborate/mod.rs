@@ -32,9 +32,9 @@ use crate::names::Names;
 use crate::source::Span;
 use crate::types::{Type, TypeVar};
 
-/// Instances nested deeper than this mean a program that cannot be meant.
+/// The most levels of instances and calls inside of each other; no program that is meant has more.
 const MAX_DEPTH: usize = 64;
-/// What an instance, a call that is inlined, or a parser state costs besides its statements.
+/// What an instance, a call that is inlined, or a parser state costs besides its statements, in parts of the budget.
 const INSTANCE_PARTS: usize = 8;
 
 /// What the names inside one body stand for.
@@ -42,18 +42,18 @@ const INSTANCE_PARTS: usize = 8;
 struct Env {
     vars: HashMap<VarId, Expr>,
     types: Vec<(TypeVar, Type)>,
-    /// Instances and tables of the control or parser around, if any.
+    /// The instance of the control or parser around it; none at the top level and in functions.
     unit: Option<Rc<Unit>>,
     /// Instances declared so far in a control or parser that is being instantiated.
     siblings: HashMap<InstanceId, Instantiated>,
-    /// Where `return` goes, and the variable for its value.
+    /// The label behind which `return` goes on, and the variable for the value, if one is returned.
     returns: Option<(Label, Option<Expr>)>,
     /// Where `break` and `continue` go.
     loops: Option<Loop>,
     /// What the calls around have to copy back, outermost first: `exit` does it too (specification,
     /// section 12.8).
     on_exit: Vec<Vec<(Expr, Expr)>>,
-    /// Inside of an action: calls of other actions need no block of their own.
+    /// Whether this is inside of an action, where calls of other actions need no block of their own.
     in_action: bool,
     depth: usize,
 }
@@ -79,12 +79,12 @@ struct Loop {
 /// One instance of a control or parser.
 #[derive(Debug)]
 struct Unit {
-    /// Number that tells instances apart.
+    /// The number that tells instances apart.
     id: usize,
-    /// Control-plane name of the instance; prefix of the names inside.
+    /// The control-plane name of the instance, which is the prefix of the names inside.
     path: String,
     what: Constructed,
-    /// Constructor parameters.
+    /// The values of the constructor parameters.
     bindings: HashMap<VarId, Expr>,
     instances: HashMap<InstanceId, Instantiated>,
 }
@@ -108,12 +108,13 @@ struct Elaborator<'a> {
     out: Vec<FlatStmt>,
     next_label: Label,
     next_unit: usize,
-    /// Sub-parsers and sub-controls given as values: `ExprKind::Instance` beyond the objects.
+    /// Instances of parsers and controls by the number that `ExprKind::Instance` has for them, from [`UNIT_BASE`] on.
     units: HashMap<usize, Rc<Unit>>,
     globals: HashMap<InstanceId, Instantiated>,
-    /// Actions of tables by unit and action.
+    /// Actions of tables that are made already, by the instance that declares them and the action: indices in
+    /// [`Flat::actions`].
     actions: HashMap<(Option<usize>, usize), usize>,
-    /// Tables by unit and table, and where they were first applied.
+    /// Tables that are made already, by instance and table: indices in [`Flat::tables`].
     tables: HashMap<(usize, usize), usize>,
     value_sets: HashMap<(usize, usize), usize>,
 }
@@ -152,7 +153,7 @@ pub fn elaborate(program: &Program, diagnostics: &Diagnostics) -> Option<Flat> {
         program,
         diagnostics,
         flat: Flat::default(),
-        // What the backend calls the header of scalars.
+        // The backend calls the header of scalars so.
         names: Names::with("scalars"),
         state_names: Names::default(),
         out: Vec::new(),
@@ -248,7 +249,7 @@ impl Elaborator<'_> {
         Some(())
     }
 
-    /// None: it is no control.
+    /// The types of the parameters of a control; none if the unit is a parser.
     fn control_params(&self, unit: &Unit) -> Option<Vec<Type>> {
         match unit.what {
             Constructed::Control(id) => Some(types_of(&self.program.controls[id].block.params)),
@@ -413,7 +414,7 @@ impl Elaborator<'_> {
 
     /// New storage with a unique name.
     fn add_var(&mut self, name: &str, ty: Type, role: Role, span: Span) -> Expr {
-        // What cannot be afforded is reported, so that the program is not used.
+        // What the budget does not allow is reported, so that the program is not used.
         let _ = self.diagnostics.spend(type_parts(&ty), span);
         let unique = self.names.unique(name);
         self.flat.vars.push(FlatVar {

@@ -91,7 +91,7 @@ impl Elaborator<'_> {
     }
 
     fn add_state(&mut self, name: String, span: Span) -> usize {
-        // What cannot be afforded is reported, so that the program is not used.
+        // What the budget does not allow is reported, so that the program is not used.
         let _ = self.diagnostics.spend(INSTANCE_PARTS, span);
         let unique = self.state_names.unique(&name);
         self.flat.parser.states.push(FlatState {

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::{Arguments, InfoFormat, Stage};
 use crate::diagnostics::Action;
 
-/// The value of an option, by the name that the help shows.
+/// Whether an option takes a value, and how the help calls that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     Nothing,
-    /// In the same word or the next one.
+    /// A value, in the same word or the next one.
     Value(&'static str),
-    /// In the same word, or none.
+    /// A value in the same word, or none.
     Maybe(&'static str),
 }
 
@@ -33,11 +33,11 @@ pub enum Effect {
 
 #[derive(Debug)]
 pub struct OptionSpec {
-    /// All spellings; the first one is that of the help.
+    /// All spellings of the option; the help shows the first one.
     pub names: &'static [&'static str],
     pub takes: Takes,
     pub effect: Effect,
-    /// For the help.
+    /// What the help says of it.
     pub about: &'static str,
 }
 

@@ -10,7 +10,7 @@ use crate::lex::Tok;
 use crate::source::Span;
 
 impl Parser<'_> {
-    /// Any declaration. Which ones a place allows is checked by the places.
+    /// Any declaration. Which ones are allowed at a place is checked there.
     pub(super) fn declaration(&mut self) -> Parsed<Declaration> {
         let mut start = self.peek().span;
         let annotations = self.annotations()?;

@@ -34,7 +34,7 @@ const BINARY: &[(&str, BinaryOp, u8)] = &[
 
 const SHIFT_LEVEL: u8 = 8;
 
-/// Long operator chains are iterations here but recursion in later passes.
+/// The most operators or suffixes in a row: a chain of them is a loop here, but recursion in later passes.
 const MAX_CHAIN: usize = 500;
 
 impl Parser<'_> {
@@ -61,7 +61,7 @@ impl Parser<'_> {
         if token.is(">") && token.joint && self.peek_at(1).is(">") {
             return Some((BinaryOp::Shr, SHIFT_LEVEL, 2));
         }
-        // The `+:` of a slice.
+        // `+:` belongs to a slice.
         if token.is("+") && self.peek_at(1).is(":") {
             return None;
         }

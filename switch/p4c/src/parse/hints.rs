@@ -20,7 +20,7 @@ const DECLARATIONS: &[&str] = &[
 ];
 
 impl Parser<'_> {
-    /// For the token at the current position, in whose place `what` was expected.
+    /// A hint about the token at the current position, in whose place `what` was expected.
     pub(super) fn hint(&self, what: &str) -> Option<String> {
         let found = self.peek();
         let before = self.before(1);
@@ -66,7 +66,7 @@ impl Parser<'_> {
         })
     }
 
-    /// For a block behind what was taken for a call.
+    /// A hint about a block behind what was taken for a call.
     fn block_hint(&self) -> Option<String> {
         let mut depth = 0usize;
         let mut back = 1;
@@ -95,7 +95,7 @@ impl Parser<'_> {
         })
     }
 
-    /// For a keyword in whose place `what` was expected.
+    /// A hint about a keyword in whose place `what` was expected.
     pub(super) fn keyword_hint(&self, word: &str, what: &str) -> Option<String> {
         Some(match word {
             "transition" => "a state ends with one `transition`; `transition select(...)` chooses \
@@ -111,7 +111,7 @@ impl Parser<'_> {
         })
     }
 
-    /// A line begins with a word that only begins declarations.
+    /// Whether a line begins here, with a word that only begins declarations.
     pub(super) fn begins_declaration(&self) -> bool {
         let token = self.peek();
         let is_one = |word: &&str| token.is_word(word);

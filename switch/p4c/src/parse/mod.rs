@@ -18,7 +18,7 @@ use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::lex::{Tok, Token};
 use crate::source::Span;
 
-/// Marks that an error was reported; the caller skips to a place where parsing can go on.
+/// An error, which has been reported; the caller skips to a place where parsing can go on.
 pub(crate) struct Failed;
 
 pub(crate) type Parsed<T> = Result<T, Failed>;
@@ -68,7 +68,7 @@ const RESERVED: &[&str] = &[
     "_",
 ];
 
-/// Expressions, types and statements nested deeper than this are refused, to save the stack.
+/// The most levels of expressions, types and statements; deeper ones are refused, to save the stack.
 const MAX_DEPTH: usize = 120;
 
 pub(crate) struct Parser<'a> {
@@ -77,7 +77,7 @@ pub(crate) struct Parser<'a> {
     depth: usize,
     diagnostics: &'a Diagnostics,
     type_names: HashSet<String>,
-    /// While a construct is only tried, errors stay silent.
+    /// Whether a construct is only tried: then errors are not reported.
     trying: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::diagnostics::Diagnostic;
 use crate::lex::Tok;
 use crate::source::Span;
 
-/// The stages behind the parser recurse into each `else`.
+/// The most `else if` of one `if`, since the stages behind the parser recurse into each `else`.
 const MAX_ELSE_IFS: usize = 1000;
 
 const ASSIGNMENTS: &[(&str, BinaryOp)] = &[
@@ -140,7 +140,7 @@ impl Parser<'_> {
         Ok(StatementKind::Call(target))
     }
 
-    /// With the `else if`s that follow, which are no nesting to those who write them.
+    /// An `if` with all `else if` that follow, which are no nesting to those who write them.
     fn if_statement(&mut self) -> Parsed<StatementKind> {
         let first = self.peek().span;
         let (_, condition, then) = self.if_branch()?;

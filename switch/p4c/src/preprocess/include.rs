@@ -44,7 +44,7 @@ pub struct Found {
     pub text: String,
 }
 
-/// Why there is none.
+/// Why an included file cannot be read.
 pub struct Missing {
     pub code: &'static str,
     pub problem: String,
@@ -66,7 +66,7 @@ pub fn find(
         let name = candidate.display().to_string();
         match read(&candidate) {
             Ok(bytes) => return text(name, bytes),
-            // Somewhere else there may be one.
+            // Another folder may have it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(_) if candidate.is_dir() => {}
             Err(error) => {

@@ -7,7 +7,7 @@ use crate::source::Span;
 
 /// `repeated` stands at `span` for the argument `bound`.
 pub fn check(bound: &Expr, repeated: &Expr, span: Span, diagnostics: &Diagnostics) {
-    // Whether two calls give the same is not known here.
+    // Whether two calls give the same value is not known here.
     let known = is_plain(bound) && is_plain(repeated);
     if known && !same(bound, repeated) {
         let message = "the list of actions binds another argument";
@@ -19,7 +19,7 @@ pub fn check(bound: &Expr, repeated: &Expr, span: Span, diagnostics: &Diagnostic
     }
 }
 
-/// A constant or a place.
+/// Whether the expression is a constant or a place, of which it is known whether another one is the same.
 fn is_plain(expr: &Expr) -> bool {
     match &expr.kind {
         ExprKind::Const(_) | ExprKind::Var(_) => true,

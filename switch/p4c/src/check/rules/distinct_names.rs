@@ -4,7 +4,7 @@ use crate::ast;
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{Program, Table};
 
-/// Fields, parameters, states, members of an enum.
+/// The names of the fields of a struct, of parameters, states or the members of an enum.
 pub fn check<'a>(names: impl Iterator<Item = &'a ast::Ident>, diagnostics: &Diagnostics) {
     let mut seen: Vec<&ast::Ident> = Vec::new();
     for name in names {
@@ -19,7 +19,7 @@ pub fn check<'a>(names: impl Iterator<Item = &'a ast::Ident>, diagnostics: &Diag
     }
 }
 
-/// Errors or match kinds (`what`), which declarations anywhere add to those that are `known`.
+/// Adds members to the errors or match kinds, which is what `what` says; declarations of them may stand anywhere.
 pub fn add_members(
     known: &mut Vec<String>,
     members: &[ast::Ident],

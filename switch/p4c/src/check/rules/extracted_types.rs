@@ -73,7 +73,8 @@ fn check_extract(header: &Expr, with_size: bool, program: &Program, diagnostics:
     }
 }
 
-/// A type variable will be checked where it is known.
+/// Whether values of a type always have the same size in a packet. A type parameter is taken to have one here, and
+/// checked where its type is known.
 fn has_fixed_size(ty: &Type) -> bool {
     match ty.stored() {
         Type::Poison | Type::Var(_) => true,

@@ -3,7 +3,7 @@
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::ir::{FunctionId, Program, Signature};
 
-/// `others` are the functions of that name that are declared before.
+/// `others` are the functions of the same name that are declared before.
 pub fn check(new: &Signature, others: &[FunctionId], program: &Program, diagnostics: &Diagnostics) {
     let names = |s: &Signature| s.params.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
     let mut before = others.iter().map(|id| &program.functions[*id].signature);

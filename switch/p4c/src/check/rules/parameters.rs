@@ -6,7 +6,7 @@ use crate::ir::{Param, Program};
 use crate::types::Type;
 
 pub fn check(param: &Param, program: &Program, diagnostics: &Diagnostics) {
-    // An argument that is written back has to be given.
+    // The argument of an `out` or `inout` parameter is written to, so it has to be given.
     if param.default.is_some() && param.direction.writes() {
         let message = format!(
             "parameter `{}` is written, so it has no default value",
@@ -14,7 +14,7 @@ pub fn check(param: &Param, program: &Program, diagnostics: &Diagnostics) {
         );
         diagnostics.error("bad-default", param.span, message);
     }
-    // What is passed with a direction is a value.
+    // Only values are passed with a direction, no objects.
     if param.direction != Direction::None
         && matches!(param.ty, Type::Extern(..) | Type::Block(..) | Type::String)
     {

@@ -13,7 +13,7 @@ pub fn check_name(name: &ast::Ident, diagnostics: &Diagnostics) {
     }
 }
 
-/// Parsing begins in a state of this name.
+/// There has to be a state `start`, in which parsing begins.
 pub fn check_start(parser: &ast::Ident, states: &[State], diagnostics: &Diagnostics) {
     if !states.iter().any(|s| s.name == "start") {
         let message = format!("parser `{}` has no state `start`", parser.text);
@@ -22,7 +22,7 @@ pub fn check_start(parser: &ast::Ident, states: &[State], diagnostics: &Diagnost
     }
 }
 
-/// From the first state, which is `start`, there is a way to an end.
+/// From the first state, which is `start`, there has to be a way to `accept` or `reject`.
 pub fn check_ends(parser: &ast::Ident, states: &[State], diagnostics: &Diagnostics) {
     let mut seen = vec![false; states.len()];
     let mut waiting = vec![0];
@@ -35,7 +35,7 @@ pub fn check_ends(parser: &ast::Ident, states: &[State], diagnostics: &Diagnosti
         }
         let targets: Vec<Target> = match &state.transition {
             Transition::Direct(target) => vec![*target],
-            // What no case covers is rejected.
+            // A value that no case covers is rejected, which is an end too.
             Transition::Select { cases, .. } => {
                 let all = |e: &Expr| matches!(e.kind, ExprKind::Default);
                 if !cases.iter().any(|c| c.keyset.iter().all(all)) {
