@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use crate::diagnostics::{Diagnostic, Diagnostics};
 use crate::eval::Value;
-use crate::ir::{Callee, Expr, ExprKind};
+use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
 use crate::types::Type;
 
@@ -130,51 +130,25 @@ fn count_parts(expr: &Expr, count: &mut usize) {
         return;
     }
     *count += 1;
-    let mut all = |exprs: &[&Expr]| exprs.iter().for_each(|e| count_parts(e, count));
     match &expr.kind {
         ExprKind::Const(Value::Int(value)) => *count += (value.bits() / BITS_A_PART) as usize,
         ExprKind::Const(Value::Str(text)) => *count += text.len() / (BITS_A_PART / 8) as usize,
-        ExprKind::Field(a, _)
-        | ExprKind::StackNext(a)
-        | ExprKind::StackLast(a)
-        | ExprKind::StackLastIndex(a)
-        | ExprKind::Slice { base: a, .. }
-        | ExprKind::Unary(_, a)
-        | ExprKind::Cast(a) => all(&[a]),
-        ExprKind::Index(a, b)
-        | ExprKind::Binary(_, a, b)
-        | ExprKind::Mask(a, b)
-        | ExprKind::Range(a, b) => all(&[a, b]),
-        ExprKind::Conditional(a, b, c) => all(&[a, b, c]),
-        ExprKind::List(items) => items.iter().for_each(|item| all(&[item])),
-        ExprKind::Construct(construct) => construct.args.iter().for_each(|arg| all(&[arg])),
-        ExprKind::Call(call) => {
-            match &call.callee {
-                Callee::Method { object: e, .. }
-                | Callee::Apply(e)
-                | Callee::IsValid(e)
-                | Callee::SetValid(e)
-                | Callee::SetInvalid(e)
-                | Callee::PushFront(e)
-                | Callee::PopFront(e) => all(&[e]),
-                Callee::Function(_)
-                | Callee::Action(_)
-                | Callee::ExternFunction(_)
-                | Callee::ApplyTable(_) => {}
-            }
-            call.args.iter().for_each(|arg| all(&[arg]));
+        ExprKind::Construct(construct) => {
+            construct
+                .args
+                .iter()
+                .for_each(|arg| count_parts(arg, count));
         }
-        ExprKind::Poison
-        | ExprKind::Const(_)
-        | ExprKind::Var(_)
-        | ExprKind::Instance(_)
-        | ExprKind::Table(_)
-        | ExprKind::ValueSet(_)
-        | ExprKind::InvalidHeader
-        | ExprKind::DontCare
-        | ExprKind::DefaultValue
-        | ExprKind::Default
-        | ExprKind::TableHit { .. } => {}
+        ExprKind::Call(call) => {
+            let parts = call.callee.object().into_iter().chain(&call.args);
+            parts.for_each(|part| count_parts(part, count));
+        }
+        _ => {
+            expr.any_operand(|operand| {
+                count_parts(operand, count);
+                false
+            });
+        }
     }
 }
 

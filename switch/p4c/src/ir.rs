@@ -422,6 +422,25 @@ pub enum StmtKind {
     Exit,
 }
 
+impl Callee {
+    /// What a method is called of.
+    pub fn object(&self) -> Option<&Expr> {
+        match self {
+            Callee::Method { object, .. }
+            | Callee::Apply(object)
+            | Callee::IsValid(object)
+            | Callee::SetValid(object)
+            | Callee::SetInvalid(object)
+            | Callee::PushFront(object)
+            | Callee::PopFront(object) => Some(object),
+            Callee::Function(_)
+            | Callee::Action(_)
+            | Callee::ExternFunction(_)
+            | Callee::ApplyTable(_) => None,
+        }
+    }
+}
+
 impl Annotation {
     /// An annotation that the compiler adds itself.
     pub fn new(name: &str, values: Vec<AnnotationValue>, span: Span) -> Annotation {
@@ -557,7 +576,7 @@ impl Expr {
 
     /// Whether `test` holds for one of the expressions that this one is made of; the object and the arguments of a call
     /// are not asked.
-    fn any_operand(&self, mut test: impl FnMut(&Expr) -> bool) -> bool {
+    pub fn any_operand(&self, mut test: impl FnMut(&Expr) -> bool) -> bool {
         match &self.kind {
             ExprKind::Field(base, _)
             | ExprKind::StackNext(base)

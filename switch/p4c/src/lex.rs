@@ -33,6 +33,16 @@ pub enum Tok {
     Eof,
 }
 
+/// How a number of a base is written, in front of its digits.
+pub fn radix_prefix(radix: u32) -> &'static str {
+    match radix {
+        16 => "0x",
+        8 => "0o",
+        2 => "0b",
+        _ => "",
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
     pub tok: Tok,

@@ -3,7 +3,7 @@
 //! [`lines`] keeps the program's lines, as a preprocessor does (`-E`); [`pretty`] makes lines of its own and has the
 //! compiler's library as `#include`s, as p4c's `--pp` does.
 
-use crate::lex::{Tok, Token};
+use crate::lex::{Tok, Token, radix_prefix};
 use crate::source::SourceMap;
 
 /// How many columns each level of braces is indented.
@@ -47,12 +47,7 @@ fn spelling(tok: &Tok) -> String {
             let width = width.map_or(String::new(), |w| {
                 format!("{}{}", w.width, if w.signed { 's' } else { 'w' })
             });
-            let prefix = match radix {
-                16 => "0x",
-                8 => "0o",
-                2 => "0b",
-                _ => "",
-            };
+            let prefix = radix_prefix(*radix);
             format!("{width}{prefix}{}", value.to_str_radix(*radix))
         }
         Tok::Str(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),

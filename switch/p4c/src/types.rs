@@ -265,21 +265,6 @@ impl Type {
             other => other.clone(),
         }
     }
-
-    /// Whether the type is not known completely: it mentions a type parameter, or has a literal without width in it.
-    pub fn is_open(&self) -> bool {
-        match self {
-            Type::Var(_) | Type::Int | Type::Dots | Type::InvalidHeader => true,
-            Type::Struct(s) => {
-                s.args.iter().any(Type::is_open)
-                    || (s.name.is_empty() && s.fields.iter().any(|f| f.ty.is_open()))
-            }
-            Type::Stack(element, _) | Type::List(element) => element.is_open(),
-            Type::Tuple(items) => items.iter().any(Type::is_open),
-            Type::Extern(_, args) | Type::Block(_, args) => args.iter().any(Type::is_open),
-            _ => false,
-        }
-    }
 }
 
 fn write_args(f: &mut fmt::Formatter<'_>, args: &[Type]) -> fmt::Result {

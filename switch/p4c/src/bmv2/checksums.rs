@@ -2,7 +2,7 @@
 
 use ebb_bmv2_json as json;
 
-use super::Backend;
+use super::{Backend, numbered};
 use crate::elaborate::flat::{FlatKind, FlatStmt};
 use crate::ir::{BinaryOp, Expr, ExprKind, UnaryOp};
 use crate::types::Type;
@@ -81,11 +81,7 @@ impl Backend<'_> {
         let id = self.json.checksums.len() as u32;
         let update = name.starts_with("update");
         let checksum = json::Checksum {
-            name: if id == 0 {
-                "cksum".to_owned()
-            } else {
-                format!("cksum_{}", id - 1)
-            },
+            name: numbered("cksum", id),
             id,
             source_info: self.source_info(span),
             target: field,

@@ -4,7 +4,7 @@ use ebb_bmv2_json::{self as json, Value as Json};
 use num_bigint::BigInt;
 
 use super::layout::{Place, STANDARD};
-use super::{Backend, Stage, hex_value};
+use super::{Backend, Stage, hex_value, numbered};
 use crate::annotations;
 use crate::diagnostics::Diagnostic;
 use crate::digests;
@@ -258,11 +258,7 @@ impl Backend<'_> {
             return None;
         };
         let id = self.json.calculations.len() as u32;
-        let name = if id == 0 {
-            "calc".to_owned()
-        } else {
-            format!("calc_{}", id - 1)
-        };
+        let name = numbered("calc", id);
         let source_info = self.source_info(span);
         self.json.calculations.push(json::Calculation {
             name: name.clone(),
@@ -387,18 +383,7 @@ impl Backend<'_> {
         let flat = self.flat;
         for (index, object) in flat.objects.iter().enumerate() {
             match object.extern_name.as_str() {
-                "counter" => {
-                    let id = self.json.counter_arrays.len() as u32;
-                    let counter = json::CounterArray {
-                        name: object.name.clone(),
-                        id,
-                        source_info: self.source_info(object.span),
-                        size: Some(self.size(object)),
-                        is_direct: false,
-                        binding: None,
-                    };
-                    self.json.counter_arrays.push(counter);
-                }
+                "counter" => self.counter(object, Some(self.size(object)), None),
                 "direct_counter" => self.direct_counter(index, object),
                 "meter" => self.meter(object, self.size(object), None, None),
                 "direct_meter" => self.direct_meter(index, object),
@@ -432,14 +417,19 @@ impl Backend<'_> {
         let Some(table) = self.direct_tables.get(&index) else {
             return self.unused(object);
         };
-        let id = self.json.counter_arrays.len() as u32;
+        let table = self.flat.tables[*table].name.clone();
+        self.counter(object, None, Some(table));
+    }
+
+    /// A counter with cells, or one bound to a table, which has a cell for each entry.
+    fn counter(&mut self, object: &Object, size: Option<u32>, binding: Option<String>) {
         let counter = json::CounterArray {
             name: object.name.clone(),
-            id,
+            id: self.json.counter_arrays.len() as u32,
             source_info: self.source_info(object.span),
-            size: None,
-            is_direct: true,
-            binding: Some(self.flat.tables[*table].name.clone()),
+            size,
+            is_direct: binding.is_some(),
+            binding,
         };
         self.json.counter_arrays.push(counter);
     }

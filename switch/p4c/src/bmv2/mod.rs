@@ -223,6 +223,14 @@ impl Backend<'_> {
     }
 }
 
+/// `name`, `name_0`, `name_1`, .. for ids from 0, as p4c names what it generates.
+fn numbered(name: &str, id: u32) -> String {
+    match id.checked_sub(1) {
+        None => name.to_owned(),
+        Some(number) => format!("{name}_{number}"),
+    }
+}
+
 /// A number in hexadecimal, padded to the bytes of `width` bits.
 fn hex(value: &BigInt, width: u32) -> json::HexStr {
     let digits = (2 * width.div_ceil(8)).max(1) as usize;

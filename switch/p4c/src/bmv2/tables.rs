@@ -273,58 +273,46 @@ impl Backend<'_> {
 
     fn entry_key(&self, set: &Expr, kind: &str) -> Option<json::EntryKey> {
         let width = set.ty.width().unwrap_or(32);
-        let h = |v: &BigInt| hex(v, width);
-        // The bits as they are stored, also of negative numbers.
-        let number = |e: &Expr| {
-            let value = self.member_number(e.as_value()?, &e.ty);
-            Some(eval::wrap(&value, width, false))
-        };
-        let all = eval::mask(width);
-        let zero = BigInt::zero();
-        let is_any = matches!(set.kind, ExprKind::Default);
+        let key = |e: &Expr| Some(hex(&self.key_number(e)?, width));
+        let (zero, all) = (hex(&BigInt::zero(), width), hex(&eval::mask(width), width));
         Some(match (kind, &set.kind) {
-            ("exact", _) => json::EntryKey::Exact {
-                key: h(&number(set)?),
-            },
+            ("exact", _) => json::EntryKey::Exact { key: key(set)? },
             ("lpm", ExprKind::Mask(value, mask)) => json::EntryKey::Lpm {
-                key: h(&number(value)?),
-                prefix_length: prefix_length(&number(mask)?, width)?,
+                key: key(value)?,
+                prefix_length: prefix_length(&self.key_number(mask)?, width)?,
             },
-            ("lpm", _) if is_any => json::EntryKey::Lpm {
-                key: h(&zero),
+            ("lpm", ExprKind::Default) => json::EntryKey::Lpm {
+                key: zero,
                 prefix_length: 0,
             },
             ("lpm", _) => json::EntryKey::Lpm {
-                key: h(&number(set)?),
+                key: key(set)?,
                 prefix_length: width,
             },
             ("ternary", ExprKind::Mask(value, mask)) => json::EntryKey::Ternary {
-                key: h(&(number(value)? & number(mask)?)),
-                mask: h(&number(mask)?),
+                key: hex(&(self.key_number(value)? & self.key_number(mask)?), width),
+                mask: key(mask)?,
             },
-            ("ternary" | "optional", _) if is_any => json::EntryKey::Ternary {
-                key: h(&zero),
-                mask: h(&zero),
+            ("ternary" | "optional", ExprKind::Default) => json::EntryKey::Ternary {
+                key: zero.clone(),
+                mask: zero,
             },
             ("ternary" | "optional", _) => json::EntryKey::Ternary {
-                key: h(&number(set)?),
-                mask: h(&all),
+                key: key(set)?,
+                mask: all,
             },
             ("range", ExprKind::Range(low, high)) => json::EntryKey::Range {
-                start: h(&number(low)?),
-                end: h(&number(high)?),
+                start: key(low)?,
+                end: key(high)?,
             },
-            ("range", _) if is_any => json::EntryKey::Range {
-                start: h(&zero),
-                end: h(&all),
+            ("range", ExprKind::Default) => json::EntryKey::Range {
+                start: zero,
+                end: all,
             },
-            ("range", _) => {
-                let value = number(set)?;
-                json::EntryKey::Range {
-                    start: h(&value),
-                    end: h(&value),
-                }
-            }
+            ("range", _) => json::EntryKey::Range {
+                start: key(set)?,
+                end: key(set)?,
+            },
             _ => return None,
         })
     }
@@ -389,16 +377,15 @@ fn match_type(kind: &str) -> Option<json::MatchType> {
 }
 
 fn table_match_type(key: &[json::KeyField]) -> json::MatchType {
-    let has = |t| key.iter().any(|k| k.match_type == t);
-    if has(json::MatchType::Range) {
-        json::MatchType::Range
-    } else if has(json::MatchType::Ternary) {
-        json::MatchType::Ternary
-    } else if has(json::MatchType::Lpm) {
-        json::MatchType::Lpm
-    } else {
-        json::MatchType::Exact
-    }
+    let strongest = [
+        json::MatchType::Range,
+        json::MatchType::Ternary,
+        json::MatchType::Lpm,
+    ];
+    let mut strongest = strongest.into_iter();
+    strongest
+        .find(|wanted| key.iter().any(|k| k.match_type == *wanted))
+        .unwrap_or(json::MatchType::Exact)
 }
 
 /// The number of leading ones of a mask; none if not only zeros follow.

@@ -1,5 +1,7 @@
 //! Arguments: matching with parameters, inference of type arguments, conversion.
 
+use std::rc::Rc;
+
 use super::Checker;
 use super::infer::Inference;
 use crate::ast::{self, Direction};
@@ -223,13 +225,7 @@ impl Checker<'_> {
 fn close(ty: &mut Type) {
     match ty {
         Type::Int => *ty = Type::bit(32),
-        Type::Tuple(items) => items_mut(items),
+        Type::Tuple(items) => Rc::make_mut(items).iter_mut().for_each(close),
         _ => {}
-    }
-}
-
-fn items_mut(items: &mut std::rc::Rc<Vec<Type>>) {
-    for item in std::rc::Rc::make_mut(items) {
-        close(item);
     }
 }

@@ -66,19 +66,11 @@ impl Checker<'_> {
                 match entity {
                     Entity::Functions(ids) => {
                         let signature = |id: usize| self.program.functions[id].signature.clone();
-                        let all = ids.into_iter();
-                        Target::Overloads(
-                            all.map(|id| (Callee::Function(id), signature(id)))
-                                .collect(),
-                        )
+                        overloads(ids, Callee::Function, signature)
                     }
                     Entity::ExternFunctions(ids) => {
                         let signature = |id: usize| self.program.extern_functions[id].clone();
-                        let all = ids.into_iter();
-                        Target::Overloads(
-                            all.map(|id| (Callee::ExternFunction(id), signature(id)))
-                                .collect(),
-                        )
+                        overloads(ids, Callee::ExternFunction, signature)
                     }
                     Entity::Action(id) => {
                         Target::Overloads(vec![(Callee::Action(id), self.action_signature(id))])
@@ -454,6 +446,15 @@ impl Checker<'_> {
         };
         Some((construct, ty))
     }
+}
+
+fn overloads(
+    ids: Vec<usize>,
+    callee: fn(usize) -> Callee,
+    signature: impl Fn(usize) -> Signature,
+) -> Target {
+    let ids = ids.into_iter();
+    Target::Overloads(ids.map(|id| (callee(id), signature(id))).collect())
 }
 
 fn constructor(block: &Block) -> Signature {

@@ -52,49 +52,46 @@ impl Checker<'_> {
                 adapts
             }
             (Type::Tuple(a), Type::Tuple(b)) => {
-                a.len() == b.len()
-                    && a.iter()
-                        .zip(b.iter())
-                        .all(|(a, b)| self.unify(a, b, inference))
+                a.len() == b.len() && self.unify_all(a.iter(), b.iter(), inference)
             }
             (Type::List(a), Type::List(b)) => self.unify(a, b, inference),
             (Type::List(a), Type::Tuple(items)) => {
                 items.iter().all(|b| self.unify(a, b, inference))
             }
             (Type::Stack(a, n), Type::Stack(b, m)) => n == m && self.unify(a, b, inference),
-            (Type::Struct(a), Type::Struct(b)) if a.name == b.name && !a.name.is_empty() => a
-                .args
-                .iter()
-                .zip(&b.args)
-                .all(|(a, b)| self.unify(a, b, inference)),
+            (Type::Struct(a), Type::Struct(b)) if a.name == b.name && !a.name.is_empty() => {
+                self.unify_all(a.args.iter(), b.args.iter(), inference)
+            }
             // Values of list syntax give their members to the fields in order, or by name.
             (Type::Struct(a), Type::Tuple(b)) => {
-                a.fields.len() == b.len()
-                    && a.fields
-                        .iter()
-                        .zip(b.iter())
-                        .all(|(f, b)| self.unify(&f.ty, b, inference))
+                let fields = a.fields.iter().map(|f| &f.ty);
+                a.fields.len() == b.len() && self.unify_all(fields, b.iter(), inference)
             }
             (Type::Struct(a), Type::Struct(b)) if b.name.is_empty() => b.fields.iter().all(|f| {
                 a.field(&f.name)
                     .is_some_and(|(_, g)| self.unify(&g.ty, &f.ty, inference))
             }),
             (Type::Extern(a, args_a), Type::Extern(b, args_b)) => {
-                a == b
-                    && args_a
-                        .iter()
-                        .zip(args_b)
-                        .all(|(a, b)| self.unify(a, b, inference))
+                a == b && self.unify_all(args_a.iter(), args_b.iter(), inference)
             }
-            (Type::Block(a, args), Type::Block(b, other)) if a == b => args
-                .iter()
-                .zip(other)
-                .all(|(a, b)| self.unify(a, b, inference)),
+            (Type::Block(a, args), Type::Block(b, other)) if a == b => {
+                self.unify_all(args.iter(), other.iter(), inference)
+            }
             (Type::Block(a, args), Type::Block(b, other)) => {
                 self.unify_blocks(*a, args, *b, other, inference)
             }
             (pattern, actual) => pattern == actual || convertible(actual, pattern),
         }
+    }
+
+    fn unify_all<'b>(
+        &self,
+        patterns: impl Iterator<Item = &'b Type>,
+        actual: impl Iterator<Item = &'b Type>,
+        inference: &mut Inference,
+    ) -> bool {
+        let mut pairs = patterns.zip(actual);
+        pairs.all(|(pattern, actual)| self.unify(pattern, actual, inference))
     }
 
     /// A control implements a control type if their parameters have the same types and directions.
