@@ -35,7 +35,7 @@ pub struct Pipeline {
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// First table or condition; `None`: the pipeline does nothing.
+    /// The name of the first table or condition; none: the pipeline does nothing.
     pub init_table: Option<String>,
     pub tables: Vec<Table>,
     #[serde(default)]
@@ -57,7 +57,7 @@ pub struct Table {
     pub match_type: MatchType,
     #[serde(rename = "type")]
     pub kind: TableKind,
-    /// Only when the table is not `simple`.
+    /// The name of the profile; none if the table is `simple`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_profile: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -109,7 +109,7 @@ pub struct KeyField {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     pub target: KeyTarget,
-    /// A static mask over the field.
+    /// A mask that is laid on the field before it is matched; none: all bits count.
     #[serde(default)]
     pub mask: Option<HexStr>,
 }
@@ -125,12 +125,12 @@ pub enum KeyTarget {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DefaultEntry {
     pub action_id: u32,
-    /// The control plane may not choose another action.
+    /// Whether the control plane may not choose another action.
     #[serde(default)]
     pub action_const: bool,
     #[serde(default)]
     pub action_data: Vec<HexStr>,
-    /// The control plane may not change the arguments either.
+    /// Whether the control plane may not change the arguments either.
     #[serde(default)]
     pub action_entry_const: bool,
 }
@@ -144,8 +144,8 @@ pub struct Entry {
     /// Lower numbers win, other than in P4Runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
-    /// Ours; BMv2 does not look at it. Said of an entry of a table with `entries` that are not all
-    /// `const`: whether this one is. Such a table takes other entries, too.
+    /// Whether this entry of a table is `const`, if not all of its `entries` are; none in a table whose entries all
+    /// are. A table with such entries takes other ones, too. The key is ours; BMv2 does not look at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_const: Option<bool>,
 }
@@ -195,7 +195,7 @@ pub struct Conditional {
     pub false_next: Option<String>,
 }
 
-/// A direct call of an action without parameters. p4c writes a table without key instead.
+/// A node that calls an action without parameters. p4c writes a table without key instead.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ActionCall {
     pub name: String,

@@ -19,7 +19,7 @@ pub struct MeterArray {
     /// The table of a direct meter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
-    /// Where a direct meter writes its colour.
+    /// The field into which a direct meter writes its colour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_target: Option<FieldRef>,
 }
@@ -38,7 +38,7 @@ pub struct CounterArray {
     pub id: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_info: Option<SourceInfo>,
-    /// Absent for direct counters, which are as many as their table has entries.
+    /// The number of cells; none for direct counters, which are as many as their table has entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u32>,
     #[serde(default)]
@@ -73,7 +73,7 @@ pub struct Calculation {
 pub struct CalculationInput {
     #[serde(flatten)]
     pub value: Value,
-    /// Bits of a constant, which its digits do not tell.
+    /// The width in bits of a constant, which its digits do not tell; none for what is no constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bitwidth: Option<u32>,
 }

@@ -9,10 +9,11 @@ pub struct HeaderType {
     pub name: String,
     pub id: u32,
     pub fields: Vec<FieldDecl>,
-    /// Width in bits of the variable-length field, where `extract` finds it without `extract_VL`.
+    /// The width in bits of the variable-length field, as an expression of the fields before it, for `extract`; none
+    /// for `extract_VL`, which is given it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_exp: Option<Value>,
-    /// Longest the header can be, in bytes; only for headers with a variable-length field.
+    /// The most bytes that the header can have; none without a variable-length field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_length: Option<u32>,
 }

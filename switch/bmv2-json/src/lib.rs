@@ -47,10 +47,10 @@ pub struct Program {
     pub actions: Vec<Action>,
     pub pipelines: Vec<Pipeline>,
     pub checksums: Vec<Checksum>,
-    /// Headers whose fields BMv2 must keep as numbers. Always so here.
+    /// Headers whose fields BMv2 must keep as numbers, as the switch always does.
     pub force_arith: Vec<serde_json::Value>,
     pub extern_instances: Vec<ExternInstance>,
-    /// The name a target knows a field by, and the field.
+    /// Names by which the target knows fields, with the fields.
     pub field_aliases: Vec<(String, FieldRef)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<String>,

@@ -48,7 +48,7 @@ pub enum ParserParameter {
     Value(Value),
     /// The one parameter of `primitive`.
     Primitive(Primitive),
-    /// Bytes of `shift`, or the error of an old `verify`.
+    /// The bytes that `shift` skips, or the error of an old `verify`.
     Number(u32),
 }
 
@@ -60,7 +60,7 @@ pub struct Transition {
     /// A number as wide as the byte-padded key fields together, or the name of a value set.
     pub value: Option<String>,
     pub mask: Option<HexStr>,
-    /// `None` ends the parser.
+    /// The name of the state; none ends the parser.
     pub next_state: Option<String>,
 }
 
@@ -76,7 +76,7 @@ pub enum TransitionKind {
 pub struct ParseVset {
     pub name: String,
     pub id: u32,
-    /// Bits of one value, without the padding between fields.
+    /// The bits of one value, without the padding between fields.
     pub compressed_bitwidth: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_size: Option<u32>,

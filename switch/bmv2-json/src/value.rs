@@ -141,7 +141,7 @@ pub enum Expression {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     pub op: String,
-    /// `None` for unary operations.
+    /// None for unary operations.
     #[serde(default)]
     pub left: Option<Operand>,
     #[serde(default)]
@@ -172,12 +172,12 @@ pub struct HexStr(pub String);
 pub struct BadHex(pub String);
 
 impl HexStr {
-    /// As few digits as the number needs.
+    /// A number with as few digits as it needs.
     pub fn number(value: u128) -> Self {
         HexStr(format!("{value:#x}"))
     }
 
-    /// Exactly `bytes.len()` bytes.
+    /// A number of exactly `bytes.len()` bytes, big-endian.
     pub fn bytes(bytes: &[u8]) -> Self {
         let mut s = String::with_capacity(2 + 2 * bytes.len());
         s.push_str("0x");

@@ -12,19 +12,19 @@ use ebb_units::{Duration, Instant};
 
 use crate::port::{Port, Received};
 
-/// simple_switch's without options.
+/// The drop port of simple_switch without options.
 const DROP_PORT: u16 = 511;
 const PRIORITY_QUEUES: u8 = 1;
-/// Between two packets. Long enough for everything that a packet starts, since links have no delay.
+/// The time between two packets: long enough for everything that a packet starts, since links have no delay.
 const BETWEEN_PACKETS: Duration = Duration::from_millis(1);
 
-/// By number of the packet: the switch counts those that come in from 1.
+/// What happened to each packet, by its number: the switch counts those that come in from 1.
 pub type Traces = BTreeMap<u64, String>;
 
 pub struct Bench {
     simulation: Simulation<Port>,
     switch: NodeId,
-    /// By number.
+    /// The hosts at the ports, by the number of the port.
     ports: Vec<NodeId>,
     received: Received,
 }

@@ -95,7 +95,7 @@ fn ones(bits: u32) -> Vec<u8> {
     ones
 }
 
-/// What an entry of this table, or its default entry, is to do.
+/// What an entry of a table, or its default entry, does.
 pub fn table_action(
     pipeline: &Pipeline,
     table: TableId,

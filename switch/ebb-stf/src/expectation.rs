@@ -6,7 +6,7 @@ use crate::script::Pattern;
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub frame: Vec<u8>,
-    /// Line of the `packet` that made it leave.
+    /// The line of the `packet` that made it leave, from 1.
     pub cause: usize,
 }
 
@@ -20,11 +20,12 @@ pub struct Expected {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub text: String,
-    /// Line of the `packet` that a trace should be of, where one can be named.
+    /// The line of the `packet` that a trace should be of; none if no packet can be named.
     pub cause: Option<usize>,
 }
 
-/// `packets` are the lines of all of them. Compares in order; the number of frames has to be the same.
+/// Compares what was expected with what was sent at one port, in order; there have to be as many frames. `packets` are
+/// the lines of all `packet` commands.
 pub fn compare(
     port: u16,
     expected: &[Expected],
@@ -53,7 +54,7 @@ pub fn compare(
                 missing.line,
                 pattern_text(&missing.pattern)
             ),
-            // Most likely the last one before.
+            // Most likely it is the last packet before it that should have left.
             cause: packets.iter().copied().rfind(|line| *line < missing.line),
         });
     }

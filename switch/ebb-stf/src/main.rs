@@ -36,7 +36,7 @@ use script::Statement;
 use suite::Pair;
 use verdict::{Outcome, Verdict};
 
-/// For the compiler, which recurses as deeply as a program is nested.
+/// The size of the stack on which a test runs, since the compiler recurses as deeply as a program is nested.
 const STACK_BYTES: usize = 256 << 20;
 
 fn main() -> ExitCode {
@@ -64,7 +64,7 @@ fn run_all(arguments: &Arguments) -> Result<bool> {
     let verdicts = suite::run(&pairs, arguments, |pair, verdict| {
         let unusual = !matches!(verdict.outcome, Outcome::Pass | Outcome::OtherArchitecture);
         if arguments.verbose || unusual {
-            // Everything about a single test is of interest.
+            // A single test is told in full.
             let verbose = arguments.verbose || pairs.len() == 1;
             tell(&describe(pair, verdict, verbose));
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use ebb_engine::Host;
 use ebb_units::Instant;
 
-/// What has left the switch, at whatever port, in this order.
+/// The frames that have left the switch, each with its port, in the order in which they did.
 pub type Received = Arc<Mutex<Vec<(u16, Vec<u8>)>>>;
 
 pub struct Port {

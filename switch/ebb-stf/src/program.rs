@@ -15,7 +15,7 @@ const ARCHITECTURE: &str = "v1model.p4";
 
 #[derive(Clone, Debug, Default)]
 pub struct Compiler {
-    /// `None`: ours. Else a command that takes p4c-bm2-ss's options.
+    /// The compiler to run, which takes the options of p4c-bm2-ss; none: ours, in this process.
     pub command: Option<PathBuf>,
     pub include_dirs: Vec<PathBuf>,
     pub defines: Vec<(String, String)>,

@@ -17,13 +17,13 @@ use crate::script::{Command, KeyValue, Statement, What};
 use crate::state;
 use crate::verdict::{Outcome, Verdict};
 
-/// `wait`: p4c's runner ignores it; here it lets meters and timeouts see time pass.
+/// How long `wait` waits. p4c's runner ignores the command; here meters and timeouts see time pass.
 const WAIT: Duration = Duration::from_secs(1);
 
 /// How to run the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Mode {
-    /// With the interpreter, not as native code.
+    /// Whether to run the program in the interpreter instead of as native code.
     pub interpreted: bool,
 }
 
@@ -45,9 +45,9 @@ pub fn run(program: &Program, statements: &[Statement], mode: Mode) -> Verdict {
 /// What a test without its comparison gives.
 #[derive(Default)]
 pub struct Frames {
-    /// What leaves: the number of the packet that it is of (from 1), the port, the frame.
+    /// The frames that leave: the number of the `packet` that each is of (from 1), the port, the bytes.
     pub sent: Vec<(usize, u16, Vec<u8>)>,
-    /// Commands that the switch refuses, by line.
+    /// The commands that the switch refuses: the line of each (from 1), and the reason.
     pub refused: Vec<(usize, String)>,
 }
 
@@ -114,7 +114,7 @@ struct Test<'a> {
     replication: Replication,
     labels: BTreeMap<String, Labelled>,
     ports: BTreeMap<u16, (Vec<Expected>, Vec<Sent>)>,
-    /// Lines of the packets, in order.
+    /// The lines (from 1) of all `packet` commands so far, in their order.
     packets: Vec<usize>,
     /// Ports at which something left because of the last packet.
     last: Vec<u16>,
@@ -235,7 +235,8 @@ impl<'a> Test<'a> {
             let info = pipeline.table_info(id);
             let key =
                 entry::keys(&info.key, keys).map_err(|p| format!("table {}: {p}", info.name))?;
-            // Here 0 is a priority, in P4Runtime they start at 1. Others are for nothing.
+            // In an STF file 0 is a priority; in the switch they start at 1, as in P4Runtime. Tables without priorities
+            // get none.
             let priority = match info.needs_priority {
                 true => priority.unwrap_or_default().saturating_add(1),
                 false => 0,
@@ -269,7 +270,7 @@ impl<'a> Test<'a> {
         })
     }
 
-    /// Those that are not the program's.
+    /// Removes all entries that are not part of the program.
     fn remove_all(&mut self) -> Result<(), String> {
         self.labels.clear();
         self.bench.control(|pipeline, _| {
@@ -329,7 +330,7 @@ impl<'a> Test<'a> {
             .control(|pipeline, _| replication.install(pipeline))
     }
 
-    /// Also the lines of packets with which something is wrong.
+    /// The verdict, and the lines of the `packet` commands with whose packets something is wrong.
     fn verdict(self) -> (Verdict, BTreeSet<usize>) {
         let mut causes = BTreeSet::new();
         let mut details = self.wrong;

@@ -92,7 +92,7 @@ fn decimal(digits: &[Option<u8>]) -> Vec<u8> {
     trimmed(bytes)
 }
 
-/// What is left of a line.
+/// The part of a line that is not read yet.
 pub struct Line<'a> {
     rest: &'a str,
 }
@@ -205,7 +205,7 @@ impl<'a> Line<'a> {
             .ok_or_else(|| format!("`{text}` is no good as {what}"))
     }
 
-    /// At least one, to the end of the line.
+    /// All integers to the end of the line; at least one.
     pub fn integers<T: TryFrom<u64>>(&mut self, what: &str) -> Result<Vec<T>, String> {
         let mut integers = vec![self.integer(what)?];
         while !self.at_end() {

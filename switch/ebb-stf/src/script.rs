@@ -17,7 +17,7 @@ pub struct ScriptError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
-    /// From 1.
+    /// The line in the file, from 1.
     pub line: usize,
     pub command: Command,
 }
@@ -37,16 +37,16 @@ pub enum Command {
     Wait,
     Add {
         table: String,
-        /// Greater wins.
+        /// The greatest number wins. None if the file does not say.
         priority: Option<i32>,
         keys: Vec<(String, KeyValue)>,
         what: What,
-        /// By which `remove` and `check_counter` find the entry again.
+        /// The label by which `remove` and `check_counter` find the entry again.
         label: Option<String>,
     },
     SetDefault {
         table: String,
-        /// `None`: what the program says.
+        /// The new default; none: that of the program.
         what: Option<What>,
     },
     MemberCreate {
@@ -111,7 +111,7 @@ pub enum Command {
     },
     RegisterRead {
         name: String,
-        /// `None`: all cells.
+        /// The cell; none: all cells.
         index: Option<u64>,
     },
     RegisterWrite {
@@ -128,7 +128,7 @@ pub enum Command {
     },
     MeterSet {
         name: String,
-        /// `None`: all cells.
+        /// The cell; none: all cells.
         index: Option<u64>,
         rates: [Rate; 2],
     },
@@ -139,7 +139,7 @@ pub enum Command {
 pub enum KeyValue {
     Number(Number),
     Prefix(Number, u32),
-    /// Both ends belong to it.
+    /// A range, to which both ends belong.
     Range(Number, Number),
 }
 
@@ -216,7 +216,7 @@ impl Relation {
 /// A rate and a burst as `simple_switch_CLI` has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// Per second; the file has it per microsecond.
+    /// In packets or bytes per second; the file has it per microsecond.
     pub per_second: u64,
     pub burst: u64,
 }
@@ -224,9 +224,9 @@ pub struct Rate {
 /// What a frame has to look like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
-    /// Hexadecimal digits; `None` where any will do.
+    /// The hexadecimal digits of the frame; none where any digit will do.
     pub digits: Vec<Option<u8>>,
-    /// Nothing may follow (`$`).
+    /// Whether nothing may follow the digits, which `$` says.
     pub exact_length: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::script::{Check, Command, CountUnit, CounterAt, Rate};
 /// What came of a command.
 pub enum Said {
     Nothing,
-    /// For those who want to see it.
+    /// What the command prints.
     Output(String),
     /// A check that failed.
     Wrong(String),

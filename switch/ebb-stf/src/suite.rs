@@ -22,7 +22,7 @@ pub struct Pair {
     pub script: PathBuf,
 }
 
-/// The tests that paths on the command line mean.
+/// The tests that the paths on the command line stand for.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<Pair>> {
     if let [program, script] = paths
         && !program.is_dir()
@@ -80,7 +80,7 @@ fn is(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|e| e == extension)
 }
 
-/// Runs all, `done` as each ends. Verdicts are in the order of the pairs.
+/// Runs all tests, and calls `done` as each ends. The verdicts are in the order of the pairs.
 pub fn run(
     pairs: &[Pair],
     arguments: &Arguments,
@@ -129,7 +129,7 @@ fn run_one(myself: &Path, pair: &Pair, arguments: &Arguments) -> Verdict {
     }
     command.arg("--").arg(&pair.program).arg(&pair.script);
     command
-        // With the compiler it may run, so that both can be ended.
+        // A group of its own for it and a compiler that it may run, so that both can be ended.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -164,7 +164,7 @@ fn crash(status: ExitStatus, stderr: &str) -> Verdict {
     Verdict::new(Outcome::Crash, text.trim_end())
 }
 
-/// `None`: it had to be killed.
+/// How the process ended; none if it took too long and was killed.
 fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
     let end = Instant::now() + timeout;
     let mut pause = Duration::from_millis(1);

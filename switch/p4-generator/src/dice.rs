@@ -25,7 +25,7 @@ impl Dice {
         }
     }
 
-    /// Both ends belong to it.
+    /// A number from `low` to `high`, either of which it may be.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }

@@ -2,7 +2,7 @@
 
 use super::{Block, Function, Generator, Parameter, Place, Scope, Ty};
 
-/// Wider numbers are rarer in programs, and make no other paths in a compiler.
+/// The most bits of a literal's value. Wider numbers are rarer in programs, and make no other paths in a compiler.
 const WIDEST_LITERAL_BITS: u32 = 64;
 
 impl Generator {
@@ -217,7 +217,7 @@ impl Generator {
         }
     }
 
-    /// The width of something in scope, or any.
+    /// The width in bits of something in scope, or any width if there is nothing.
     fn other_width(&mut self, scope: &Scope) -> u32 {
         let widths: Vec<u32> = scope
             .places
@@ -264,7 +264,7 @@ impl Generator {
         Some(format!("{}({arguments})", function.name))
     }
 
-    /// Arguments of a call; `None` if nothing in scope can take what comes out.
+    /// The arguments of a call; none if nothing in scope can take what comes out.
     pub(super) fn arguments(&mut self, scope: &Scope, params: &[Parameter]) -> Option<String> {
         let mut list: Vec<String> = Vec::new();
         for param in params {

@@ -43,9 +43,9 @@ struct Place {
 #[derive(Clone, Debug, Default)]
 struct Scope {
     places: Vec<Place>,
-    /// Headers whose validity may be asked and changed; empty where there are none.
+    /// The headers of the packet whose validity may be asked and changed, as indices in [`Generator::instances`].
     headers: Vec<usize>,
-    /// Those of the headers that are known to be valid here.
+    /// Those of `headers` that are known to be valid here.
     valid: Vec<usize>,
     block: Block,
 }
@@ -81,7 +81,7 @@ struct Field {
 struct HeaderType {
     name: String,
     fields: Vec<Field>,
-    /// A field of 16 bits that a checksum goes into.
+    /// Whether the last field, of 16 bits, holds a checksum of the others.
     checksum: bool,
 }
 
@@ -89,7 +89,7 @@ struct HeaderType {
 struct EnumType {
     name: String,
     members: usize,
-    /// Width of a serializable one.
+    /// The width of a value in bits: that of its type if it is serializable, else 32 as on BMv2.
     width: u32,
 }
 
@@ -111,7 +111,7 @@ struct Function {
 struct Table {
     name: String,
     actions: Vec<String>,
-    /// Its entries name members of a profile, not actions.
+    /// Whether its entries name members of a profile, not actions.
     indirect: bool,
 }
 
@@ -120,9 +120,9 @@ struct Table {
 struct Array {
     name: String,
     kind: &'static str,
-    /// Cells of a register.
+    /// The type of the cells of a register.
     ty: Ty,
-    /// A power of two.
+    /// The number of cells, a power of two.
     size: u32,
 }
 
@@ -134,19 +134,19 @@ struct Generator {
     dice: Dice,
     out: String,
     indent: usize,
-    /// For names that are used once.
+    /// How many names were made that are used once.
     names: u32,
     headers: Vec<HeaderType>,
     enums: Vec<EnumType>,
     codes: Vec<EnumType>,
-    /// Names for `bit<w>`.
+    /// Names of types `bit<w>`, with the width w.
     aliases: Vec<(String, u32)>,
     structs: Vec<HeaderType>,
-    /// Paths below the metadata.
+    /// The fields of the metadata, named by their path in it.
     metadata: Vec<Field>,
     constants: Vec<Place>,
     functions: Vec<Function>,
-    /// Instances of header types in the packet: index of the type.
+    /// The headers of the packet: the index of the type of each in [`Generator::headers`].
     instances: Vec<usize>,
     /// The type of the elements of `hdr.stack`, if the program has one.
     stack: Option<usize>,
@@ -154,12 +154,12 @@ struct Generator {
     arrays: Vec<Array>,
     actions: Vec<Function>,
     declared_controls: Vec<Function>,
-    /// Those that the control in work may still apply.
+    /// The declared controls that the control in work may still apply.
     controls: Vec<Function>,
-    /// Those that are declared and not applied yet.
+    /// The tables of the control in work that are declared and not applied yet.
     tables: Vec<Table>,
     field_lists: bool,
-    /// The version of v1model whose arrays have a type of index.
+    /// Whether the program uses the version of v1model whose arrays have a type of index.
     indexed: bool,
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Block, Field, Generator, Place, STACK_SIZE, Scope, Ty};
 
 impl Generator {
-    /// A chain of headers, each of which may be left out; then the stack.
+    /// Writes the parser: a chain of headers, each of which may be left out; then the stack.
     pub(super) fn parser(&mut self) {
         let sub = self.dice.chance(20);
         if sub {
@@ -99,7 +99,8 @@ impl Generator {
         }
     }
 
-    /// To one of the states or to `accept`, by few bits of what is known, so that random packets go everywhere.
+    /// A transition to one of the states or to `accept`, by few bits of what is known, so that random packets go
+    /// everywhere.
     fn transition(&mut self, scope: &Scope, targets: &[String]) {
         if targets.is_empty() {
             self.line("transition accept;");

@@ -3,7 +3,7 @@
 use super::{Array, Block, Generator, Place, STACK_SIZE, Scope, Table, Ty};
 
 impl Generator {
-    /// So many statements; what they declare is in scope behind them.
+    /// Writes `count` statements; what they declare is in scope behind them.
     pub(super) fn statements(&mut self, scope: &mut Scope, count: usize, depth: u32) {
         for _ in 0..count {
             self.statement(scope, depth);
@@ -29,7 +29,7 @@ impl Generator {
             9 | 10 if nested => self.conditional(scope, depth - 1),
             11 | 12 if nested => self.guarded(scope, depth - 1),
             13 => self.function_call(scope),
-            // p4c has it in controls only.
+            // p4c knows `switch` on values in controls only.
             14 if nested && scope.block != Block::Action && scope.block != Block::Function => {
                 self.value_switch(scope, depth - 1)
             }
@@ -203,7 +203,7 @@ impl Generator {
         }
     }
 
-    /// Whole structs of the metadata.
+    /// Assigns to a whole struct of the metadata.
     fn structure(&mut self, scope: &Scope) {
         let index = self.dice.below(self.structs.len());
         let fields: Vec<(String, Ty)> = self.structs[index]
