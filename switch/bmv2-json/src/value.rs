@@ -53,9 +53,9 @@ pub enum Value {
     Calculation(String),
     Extern(String),
     Expression(Box<Expression>),
-    /// Index into the action data, inside an expression.
+    /// The parameter of this index of the action, inside of an expression.
     Local(usize),
-    /// Index into the action data, as an argument of a primitive.
+    /// The parameter of this index of the action, as an argument of a primitive.
     RuntimeData(usize),
     ParametersVector(#[serde(deserialize_with = "list_or_empty_map")] Vec<Value>),
     FieldList(Vec<Value>),
@@ -65,7 +65,7 @@ pub enum Value {
     Stack(String),
     /// `extract` to the next element of a header union stack: `["union stack", "member"]`.
     UnionStack(String, String),
-    /// The rest of the packet, in a calculation.
+    /// The rest of the packet behind its headers, in a calculation.
     Payload(()),
 }
 
@@ -146,7 +146,7 @@ pub struct Operation {
     pub left: Option<Operand>,
     #[serde(default)]
     pub right: Option<Operand>,
-    /// Only for the ternary operator `?`.
+    /// The condition of the ternary operator `?`; none for other operators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cond: Option<Box<Value>>,
 }
@@ -220,7 +220,7 @@ impl HexStr {
         Ok(bytes)
     }
 
-    /// The magnitude as a number; `None` if it needs more than 128 bits.
+    /// The magnitude as a number; none if it needs more than 128 bits.
     pub fn magnitude(&self) -> Result<Option<u128>, BadHex> {
         let bytes = self.to_bytes()?;
         let significant = bytes.iter().skip_while(|b| **b == 0);

@@ -4,14 +4,14 @@
 /// places that are not written are not compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// Bits of one digit; `None` for decimal numbers.
+    /// The bits that one digit stands for; none for decimal numbers.
     bits_per_digit: Option<u32>,
-    /// `None` for `*`. Most significant first; decimal numbers have no `*`.
+    /// The digits, most significant first; none for `*`, which decimal numbers do not have.
     digits: Vec<Option<u8>>,
 }
 
 impl Number {
-    /// Big-endian, without leading zeros; `*` is 0.
+    /// The value, big-endian, without leading zeros; `*` counts as 0.
     pub fn value(&self) -> Vec<u8> {
         match self.bits_per_digit {
             Some(bits) => self.bits(bits, |digit| digit.unwrap_or(0)),
@@ -19,14 +19,14 @@ impl Number {
         }
     }
 
-    /// Big-endian; ones for the digits that are there. `None`: all bits are compared.
+    /// The mask, big-endian: ones for the digits that are written. None if all bits are compared.
     pub fn mask(&self) -> Option<Vec<u8>> {
         let bits = self.bits_per_digit?;
         let ones = (1u8 << bits) - 1;
         Some(self.bits(bits, |digit| digit.map_or(0, |_| ones)))
     }
 
-    /// Length of the prefix that ends before the first `*`; `None` if the number is decimal.
+    /// The length in bits of the prefix that ends before the first `*`; none if the number is decimal.
     pub fn prefix_bits(&self) -> Option<u32> {
         let digits = self.digits.iter().filter(|digit| digit.is_some()).count();
         Some(self.bits_per_digit? * digits as u32)
@@ -36,7 +36,7 @@ impl Number {
         self.digits.contains(&None)
     }
 
-    /// `None` if it has a `*` or does not fit.
+    /// The value; none if the number has a `*` or needs more bits.
     pub fn to_u64(&self) -> Option<u64> {
         if self.has_wildcard() {
             return None;
@@ -98,7 +98,7 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Without the comment, which begins at the first `#` that is not in quotes.
+    /// A line without its comment, which begins at the first `#` that is not in quotes.
     pub fn new(text: &'a str) -> Self {
         let mut quoted = false;
         let comment = text.find(|c| {
@@ -142,7 +142,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// An identifier.
+    /// Reads an identifier; none if something else comes next.
     pub fn word(&mut self) -> Option<&'a str> {
         if self.starts_with_digit() {
             return None;
@@ -151,7 +151,7 @@ impl<'a> Line<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// Identifiers with dots and indices between them, or one in quotes.
+    /// Reads identifiers with dots and indices between them, or a name in quotes.
     pub fn path(&mut self, what: &str) -> Result<String, String> {
         if let Some(quoted) = self.rest.strip_prefix('"') {
             let (name, rest) = quoted.split_once('"').ok_or("a quote is not closed")?;

@@ -277,7 +277,7 @@ impl Generator {
         params.iter().map(place).collect()
     }
 
-    /// Gives every `out` parameter a value.
+    /// Writes statements that give every `out` parameter a value.
     pub(super) fn initialise(&mut self, params: &[Parameter]) {
         for param in params.iter().filter(|p| p.direction == "out") {
             let value = self.literal(&param.ty);
@@ -323,7 +323,7 @@ impl Generator {
         }
     }
 
-    /// Registers, counters and meters of a control.
+    /// Declares registers, counters and meters of a control.
     pub(super) fn arrays(&mut self) {
         self.arrays.clear();
         for _ in 0..self.dice.between(0, 3) {

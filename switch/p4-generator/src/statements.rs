@@ -166,7 +166,7 @@ impl Generator {
         self.close("");
     }
 
-    /// Makes a header valid, and gives every field a value; or invalid. Not where something relies on it.
+    /// Makes a header invalid, or valid with a value in every field, but none that something relies on.
     fn validity(&mut self, scope: &mut Scope) {
         let open = scope.doubtful_headers();
         if open.is_empty() {
@@ -300,7 +300,7 @@ impl Generator {
         ));
     }
 
-    /// What stands in the `apply` of ingress and egress only.
+    /// A statement that only the `apply` of ingress and egress may have.
     fn control_only(&mut self, scope: &Scope, depth: u32) {
         if !matches!(scope.block, Block::Ingress | Block::Egress) {
             return self.assignment(scope);
@@ -432,7 +432,7 @@ impl Generator {
         }
     }
 
-    /// Ends the body; what follows is still there.
+    /// Leaves the body early; statements may follow nevertheless.
     fn leave(&mut self, scope: &Scope) {
         let word = match scope.block {
             Block::Function | Block::Parser => return self.assignment(scope),

@@ -61,7 +61,7 @@ impl Generator {
         }
     }
 
-    /// After a packet that is too short too: fields of invalid headers may be anything.
+    /// Makes the first header valid, since a packet may be too short for it: fields of invalid headers may be anything.
     fn first_header_is_valid(&mut self) {
         self.open("if (!hdr.h0x.isValid())");
         self.line("hdr.h0x.setValid();");
@@ -118,7 +118,7 @@ impl Generator {
         self.close("");
     }
 
-    /// Where packets go.
+    /// Declares actions that most controls have: packets are dropped, and in ingress sent to a port.
     fn common_actions(&mut self, block: Block) {
         self.line("action discard() { mark_to_drop(sm); }");
         self.actions.push(Function {
@@ -241,7 +241,7 @@ impl Generator {
         });
     }
 
-    /// A counter or a meter of its own; the properties that the table then has.
+    /// Declares a direct counter or meter for a table. Returns the properties that the table then has.
     fn direct_objects(&mut self, table: &str, actions: &mut Vec<Function>) -> Vec<String> {
         let mut properties = Vec::new();
         if self.dice.chance(25) {
