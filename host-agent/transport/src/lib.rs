@@ -20,28 +20,26 @@
 mod buffers;
 mod group;
 mod job;
-pub mod ndp;
 pub mod nic;
 pub mod object;
 pub mod pacer;
 mod receiver_driven;
 pub mod record;
-mod registry;
-pub mod scdp;
 mod stream_head;
-pub mod tcp;
 #[cfg(test)]
 mod testing;
 mod timers;
 mod transport;
+mod transports;
 
 pub use group::group_address;
 pub use job::{Job, JobResult};
 pub use receiver_driven::{DscpParams, EPHEMERAL_PORTS, HostConfig};
 pub use record::{Counters, FlowRecord, GroupSummary, Role, SenderSummary, Status, TcpSummary};
-pub use registry::{Entry, Params, Scheme, Suite, UnknownScheme};
+
 pub use stream_head::{FetchRequest, MAX_SENDERS, Refusal, RefusalCode, StreamHead};
 pub use transport::{
     Event, ExpectRequest, FlowId, GroupRequest, ListenError, PacketKind, Part, Progress, SendError,
     SendRequest, Transport, TxInfo,
 };
+pub use transports::{Entry, Params, Scheme, Suite, UnknownScheme, ndp, scdp, tcp};

@@ -10,7 +10,7 @@ use super::{Buffers, RetryParams};
 use crate::object::ObjectSource;
 pub use crate::record::SenderSummary;
 use crate::record::{Counters, GroupSummary};
-use crate::registry::Entry;
+use crate::transports::Entry;
 use crate::{FlowId, Job, JobResult};
 
 /// Sizes of a session that every packet of it announces.

@@ -2,8 +2,8 @@
 
 use super::reno::Reno;
 use super::{Algorithm, EcnMode};
-use crate::registry::Entry;
 use crate::tcp::{entry, make};
+use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("reno-ecn", 7003, 3, |host, suite| {
     make(host, "reno-ecn", RENO_ECN, suite, suite.tcp.paced)

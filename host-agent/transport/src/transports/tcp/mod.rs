@@ -47,7 +47,7 @@ pub use receiver::ReceiverCounters;
 pub use segment::{Flags, Segment};
 pub use sender::SenderCounters;
 
-use crate::registry::{Entry, Make, Suite};
+use crate::transports::{Entry, Make, Suite};
 use crate::{HostConfig, Transport};
 
 /// An entry of the registry for a TCP that `make` makes. TCP has flows between two hosts only.

@@ -27,7 +27,7 @@ pub use params::NdpParams;
 use crate::FlowId;
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
-use crate::registry::Entry;
+use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "ndp",

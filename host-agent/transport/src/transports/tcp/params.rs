@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_parameter_with_its_default() {
-        let page = include_str!("../../../../docs/tcp.md");
+        let page = include_str!("../../../../../docs/tcp.md");
         let defaults = serde_json::to_value(TcpParams::default()).unwrap();
         for (name, default) in defaults.as_object().unwrap() {
             let default = default

@@ -1,8 +1,8 @@
 //! DCTCP: reduces the window in proportion to the fraction of marked bytes (RFC 8257; HULL 2.2).
 
 use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
-use crate::registry::Entry;
 use crate::tcp::{entry, make};
+use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("dctcp", 7004, 4, |host, suite| {
     make(host, "dctcp", DCTCP, suite, suite.tcp.paced)

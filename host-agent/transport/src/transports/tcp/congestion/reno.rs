@@ -1,8 +1,8 @@
 //! Reno: halves the window on loss (RFC 5681), and on ECN-Echo where that was negotiated (RFC 3168).
 
 use super::{Acknowledgment, Algorithm, CongestionControl, EcnMode, Window};
-use crate::registry::Entry;
 use crate::tcp::{entry, make};
+use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("reno", 7002, 2, |host, suite| {
     make(host, "reno", RENO, suite, suite.tcp.paced)

@@ -40,7 +40,7 @@ pub use params::ScdpParams;
 use crate::FlowId;
 use crate::object::ObjectSource;
 use crate::receiver_driven::{Cast, Host, ReceiverDriven, RetryParams, SessionLimits, StreamShape};
-use crate::registry::Entry;
+use crate::transports::Entry;
 
 /// What a detached straggler is sent has repair numbers from here on: it still hears its group, and
 /// no (block, ESI) is to come twice. No group sends as many repair symbols of a block.

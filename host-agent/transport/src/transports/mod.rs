@@ -1,7 +1,11 @@
 //! All transports: the list of them, what there is to know before one is made, and their parameters.
 //!
-//! A transport has an [`Entry`] in its own folder. Whoever offers a choice of transports (command
+//! A transport is a folder here, with an [`Entry`]. Whoever offers a choice of transports (command
 //! lines, the simulator, fuzzing, `ebb-agent transports` and with it Python) walks this list.
+
+pub mod ndp;
+pub mod scdp;
+pub mod tcp;
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -10,13 +14,14 @@ use std::str::FromStr;
 use ebb_wire::{PacketType, Protocol};
 use serde::{Deserialize, Serialize};
 
-use crate::ndp::{self, NdpParams};
 use crate::nic::NicParams;
 use crate::pacer::PacerParams;
-use crate::scdp::{self, ScdpParams};
-use crate::tcp::TcpParams;
-use crate::tcp::congestion::{dctcp, hull, reno, reno_ecn};
 use crate::{DscpParams, HostConfig, Transport};
+
+use ndp::NdpParams;
+use scdp::ScdpParams;
+use tcp::TcpParams;
+use tcp::congestion::{dctcp, hull, reno, reno_ecn};
 
 /// Makes all flows of a transport on one host. The error says in words which parameter is wrong.
 pub type Make = fn(HostConfig, &Suite) -> Result<Box<dyn Transport + Send>, String>;

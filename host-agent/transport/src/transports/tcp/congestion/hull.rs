@@ -1,8 +1,8 @@
 //! HULL's hosts: DCTCP whose data packets pass a pacer (Alizadeh et al., NSDI 2012, section 4).
 
 use super::DCTCP;
-use crate::registry::Entry;
 use crate::tcp::{entry, make};
+use crate::transports::Entry;
 
 pub(crate) const ENTRY: Entry = entry("hull", 7005, 5, |host, suite| {
     make(host, "hull", DCTCP, suite, true)
