@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import finsy.switch
 import pytest
+from asynchronous import asynchronous
 from built import NEEDS_PROGRAM, PROGRAM, p4info
 from ebb_controller.controller import Controller, Event, Program
 from ebb_controller.mechanisms import FabricParameters
@@ -33,7 +33,7 @@ DCTCP = FabricParameters(step_marking=StepMarking())
 HULL = FabricParameters(phantom_queue=PhantomQueue())
 PLAIN = FabricParameters()
 
-pytestmark = NEEDS_PROGRAM
+pytestmark = [NEEDS_PROGRAM, pytest.mark.usefixtures("no_waiting")]
 
 Fabric = dict[str, FakeSwitch]
 
@@ -53,12 +53,6 @@ def test_damaged_programs_are_named(program: Program, which: str, damage: bytes)
     path.write_bytes(damage)
     with pytest.raises(ControllerError, match=f"{path.name} is damaged"):
         program.check()
-
-
-@pytest.fixture(autouse=True)
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """finsy waits 10 s before it tries again a switch that failed within 2 s."""
-    monkeypatch.setattr(finsy.switch, "_FAIL_THROTTLE_SECS", 0.1)
 
 
 @asynccontextmanager
@@ -87,10 +81,6 @@ def controller(switches: Fabric, program: Program, **options: Any) -> Controller
         address=lambda node: address(switches, node),
         **{"connect_seconds": 5.0, **options},
     )
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(test, 20))
 
 
 def table_id(name: str) -> int:
@@ -122,204 +112,183 @@ async def message(work: Awaitable[Any]) -> str:
 # -- what goes well ---------------------------------------------------------------------------
 
 
-def test_the_plan_is_installed_and_only_differences_are_written(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as fabric_controller:
-            changes = await fabric_controller.configure(PLAIN)
-            # l0: 3 ports, 3 groups (2 hosts, up), 4 routes, a class, an ARP entry; and the seed.
-            assert changes["l0"] == Change(inserted=13, modified=0, deleted=0)
-            assert switches["l0"].pipelines == 1
-            for switch in switches.values():
-                switch.writes.clear()
+@asynchronous
+async def test_the_plan_is_installed_and_only_differences_are_written(program: Program) -> None:
+    async with fabric() as switches, controller(switches, program) as fabric_controller:
+        changes = await fabric_controller.configure(PLAIN)
+        # l0: 3 ports, 3 groups (2 hosts, up), 4 routes, a class, an ARP entry; and the seed.
+        assert changes["l0"] == Change(inserted=13, modified=0, deleted=0)
+        assert switches["l0"].pipelines == 1
+        for switch in switches.values():
+            switch.writes.clear()
 
-            assert (await fabric_controller.configure(PLAIN))["l0"] == Change()
-            assert (await fabric_controller.configure(DCTCP))["l0"] == Change(inserted=3)
-            assert (await fabric_controller.configure(HULL))["l0"] == Change(3, 0, 3)
-            other_drain = FabricParameters(phantom_queue=PhantomQueue(drain_fraction=0.9))
-            assert (await fabric_controller.configure(other_drain))["l0"] == Change(modified=3)
-            operations = [operation for operation, _ in switches["l0"].writes]
-            assert operations == [
-                *["INSERT"] * 3,
-                *["INSERT"] * 3,
-                *["DELETE"] * 3,
-                *["MODIFY"] * 3,
-            ]
-
-    run(test())
+        assert (await fabric_controller.configure(PLAIN))["l0"] == Change()
+        assert (await fabric_controller.configure(DCTCP))["l0"] == Change(inserted=3)
+        assert (await fabric_controller.configure(HULL))["l0"] == Change(3, 0, 3)
+        other_drain = FabricParameters(phantom_queue=PhantomQueue(drain_fraction=0.9))
+        assert (await fabric_controller.configure(other_drain))["l0"] == Change(modified=3)
+        operations = [operation for operation, _ in switches["l0"].writes]
+        assert operations == [
+            *["INSERT"] * 3,
+            *["INSERT"] * 3,
+            *["DELETE"] * 3,
+            *["MODIFY"] * 3,
+        ]
 
 
-def test_multicast_comes_and_goes(program: Program) -> None:
-    async def test() -> None:
-        group = MulticastGroup("239.0.0.1", 1, ("h1", "h2", "h3"))
-        async with fabric() as switches, controller(switches, program) as fabric_controller:
-            await fabric_controller.configure(PLAIN)
-            assert (await fabric_controller.configure(PLAIN, [group]))["s0"] == Change(inserted=3)
-            assert (await fabric_controller.configure(PLAIN))["s0"] == Change(deleted=3)
-            for wrong, why in (
-                (MulticastGroup("10.0.0.1", 1, ("h1",)), "not an IPv4 multicast address"),
-                (MulticastGroup("239.0.0.1", 1, ("h9",)), "has no host 'h9'"),
-                (MulticastGroup("239.0.0.1", 0, ("h1",)), "outside 1..65535"),
-                (MulticastGroup("239.0.0.1", 1, ()), "has no members"),
-            ):
-                with pytest.raises(InputError, match=why):
-                    await fabric_controller.configure(PLAIN, [wrong])
-            with pytest.raises(InputError, match="two multicast groups have the address"):
-                await fabric_controller.configure(PLAIN, [group, replace(group, group=2)])
-
-    run(test())
-
-
-def test_a_second_run_takes_over_what_the_first_left(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches:
-            async with controller(switches, program) as first:
-                await first.configure(DCTCP)
-            async with controller(switches, program) as second:
-                assert (await second.configure(DCTCP))["l0"] == Change()
-            assert switches["l0"].pipelines == 1
-
-    run(test())
-
-
-def test_a_restarted_switch_gets_everything_again(program: Program) -> None:
-    async def test() -> None:
-        events: list[Event] = []
-        async with (
-            fabric() as switches,
-            controller(switches, program, on_event=events.append) as fabric_controller,
+@asynchronous
+async def test_multicast_comes_and_goes(program: Program) -> None:
+    group = MulticastGroup("239.0.0.1", 1, ("h1", "h2", "h3"))
+    async with fabric() as switches, controller(switches, program) as fabric_controller:
+        await fabric_controller.configure(PLAIN)
+        assert (await fabric_controller.configure(PLAIN, [group]))["s0"] == Change(inserted=3)
+        assert (await fabric_controller.configure(PLAIN))["s0"] == Change(deleted=3)
+        for wrong, why in (
+            (MulticastGroup("10.0.0.1", 1, ("h1",)), "not an IPv4 multicast address"),
+            (MulticastGroup("239.0.0.1", 1, ("h9",)), "has no host 'h9'"),
+            (MulticastGroup("239.0.0.1", 0, ("h1",)), "outside 1..65535"),
+            (MulticastGroup("239.0.0.1", 1, ()), "has no members"),
         ):
-            await fabric_controller.configure(DCTCP)
-            before = dict(switches["l1"].entities)
+            with pytest.raises(InputError, match=why):
+                await fabric_controller.configure(PLAIN, [wrong])
+        with pytest.raises(InputError, match="two multicast groups have the address"):
+            await fabric_controller.configure(PLAIN, [group, replace(group, group=2)])
+
+
+@asynchronous
+async def test_a_second_run_takes_over_what_the_first_left(program: Program) -> None:
+    async with fabric() as switches:
+        async with controller(switches, program) as first:
+            await first.configure(DCTCP)
+        async with controller(switches, program) as second:
+            assert (await second.configure(DCTCP))["l0"] == Change()
+        assert switches["l0"].pipelines == 1
+
+
+@asynchronous
+async def test_a_restarted_switch_gets_everything_again(program: Program) -> None:
+    events: list[Event] = []
+    async with (
+        fabric() as switches,
+        controller(switches, program, on_event=events.append) as fabric_controller,
+    ):
+        await fabric_controller.configure(DCTCP)
+        before = dict(switches["l1"].entities)
+        await switches["l1"].restart()
+        await fabric_controller.settled("l1", 2)
+        assert switches["l1"].entities == before
+        assert switches["l1"].pipelines == 2
+        assert fabric_controller.installs("l0") == 1
+        told = [event.kind for event in events if event.switch == "l1"]
+        assert told == ["connected", "installed", "lost", "connected", "installed"]
+
+
+@asynchronous
+async def test_a_switch_that_comes_late_is_waited_for(program: Program) -> None:
+    async with fabric() as switches:
+        late = switches["s0"]
+        await late.stop()
+        async with controller(switches, program) as fabric_controller:
+            configuring = asyncio.create_task(fabric_controller.configure(PLAIN))
+            await asyncio.sleep(0.3)
+            assert not configuring.done()
+            await late.start()
+            assert (await configuring)["s0"].total > 0
+
+
+@asynchronous
+async def test_counters_come_in_order(program: Program) -> None:
+    async with fabric() as switches, controller(switches, program) as fabric_controller:
+        await fabric_controller.configure(PLAIN)
+        counters = await fabric_controller.counters("trimmed", "dropped")
+        assert counters["l1"]["trimmed"] == [(0, 0), (10, 1000), (20, 2000)]
+        assert "no counter no_such" in await message(fabric_controller.counters("no_such"))
+        await switches["l1"].stop()
+        while fabric_controller._managed["l1"].connected:
+            await asyncio.sleep(0.01)
+        assert await message(fabric_controller.counters("dropped")) == (
+            "switch l1 is not connected"
+        )
+
+
+@asynchronous
+async def test_queues_come_with_the_tables_and_come_back_too(program: Program) -> None:
+    async with fabric() as switches:
+        managers = TrafficManagers(TOPOLOGY, lambda node: address(switches, node))
+        async with controller(switches, program, traffic_managers=managers) as queued:
+            two = PortParameters(queue=[QueueParameters(id=0), QueueParameters(id=7)])
+            await queued.configure(FabricParameters(ports=two))
+            held = switches["l1"].queues
+            assert held is not None
+            assert [queue["id"] for queue in held["profile"][0]["queue"]] == [0, 7]
             await switches["l1"].restart()
-            await fabric_controller.settled("l1", 2)
-            assert switches["l1"].entities == before
-            assert switches["l1"].pipelines == 2
-            assert fabric_controller.installs("l0") == 1
-            told = [event.kind for event in events if event.switch == "l1"]
-            assert told == ["connected", "installed", "lost", "connected", "installed"]
+            await queued.settled("l1", 2)
+            assert switches["l1"].queues == held
 
-    run(test())
+            queue = (await managers.statistics())["l1"].ports[0].queues[0]
+            assert (queue.max_depth_bytes, queue.ecn_ce.packets) == (4500, 5)
+            assert [(d.reason, d.count.packets) for d in queue.drops] == [("tail-drop", 3)]
 
-
-def test_a_switch_that_comes_late_is_waited_for(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches:
-            late = switches["s0"]
-            await late.stop()
-            async with controller(switches, program) as fabric_controller:
-                configuring = asyncio.create_task(fabric_controller.configure(PLAIN))
-                await asyncio.sleep(0.3)
-                assert not configuring.done()
-                await late.start()
-                assert (await configuring)["s0"].total > 0
-
-    run(test())
-
-
-def test_counters_come_in_order(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as fabric_controller:
-            await fabric_controller.configure(PLAIN)
-            counters = await fabric_controller.counters("trimmed", "dropped")
-            assert counters["l1"]["trimmed"] == [(0, 0), (10, 1000), (20, 2000)]
-            assert "no counter no_such" in await message(fabric_controller.counters("no_such"))
-            await switches["l1"].stop()
-            while fabric_controller._managed["l1"].connected:
-                await asyncio.sleep(0.01)
-            assert await message(fabric_controller.counters("dropped")) == (
-                "switch l1 is not connected"
-            )
-
-    run(test())
-
-
-def test_queues_come_with_the_tables_and_come_back_too(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches:
-            managers = TrafficManagers(TOPOLOGY, lambda node: address(switches, node))
-            async with controller(switches, program, traffic_managers=managers) as queued:
-                two = PortParameters(queue=[QueueParameters(id=0), QueueParameters(id=7)])
-                await queued.configure(FabricParameters(ports=two))
-                held = switches["l1"].queues
-                assert held is not None
-                assert [queue["id"] for queue in held["profile"][0]["queue"]] == [0, 7]
-                await switches["l1"].restart()
-                await queued.settled("l1", 2)
-                assert switches["l1"].queues == held
-
-                queue = (await managers.statistics())["l1"].ports[0].queues[0]
-                assert (queue.max_depth_bytes, queue.ecn_ce.packets) == (4500, 5)
-                assert [(d.reason, d.count.packets) for d in queue.drops] == [("tail-drop", 3)]
-
-                switches["s0"].faults = Faults(refuse_queues="queue 7 twice")
-                text = await message(queued.configure(PLAIN))
-                assert text.startswith("switch s0 at 127.0.0.1:")
-                assert text.endswith("SetConfig failed: INVALID_ARGUMENT: queue 7 twice")
-            await managers.close()
-
-    run(test())
+            switches["s0"].faults = Faults(refuse_queues="queue 7 twice")
+            text = await message(queued.configure(PLAIN))
+            assert text.startswith("switch s0 at 127.0.0.1:")
+            assert text.endswith("SetConfig failed: INVALID_ARGUMENT: queue 7 twice")
+        await managers.close()
 
 
 # -- what goes wrong --------------------------------------------------------------------------
 
 
-def test_a_refused_entry_is_named_with_its_cause(program: Program) -> None:
-    async def test() -> None:
-        marked = entry_of("ecn_threshold")
-        faults = Faults(refuse=lambda entity: "table is full" if marked(entity) else None)
-        async with fabric(l1=faults) as switches, controller(switches, program) as broken:
-            assert await message(broken.configure(DCTCP)) == (
-                "switch l1: cannot insert table ecn_threshold [egress_port=0x1] -> "
-                "set_ecn_threshold(depth=0x7530): RESOURCE_EXHAUSTED table is full"
-            )
-            # What the switch refuses no more is installed by the next call.
-            switches["l1"].faults = Faults()
-            assert (await broken.configure(DCTCP))["l1"] == Change(inserted=1)
-
-    run(test())
+@asynchronous
+async def test_a_refused_entry_is_named_with_its_cause(program: Program) -> None:
+    marked = entry_of("ecn_threshold")
+    faults = Faults(refuse=lambda entity: "table is full" if marked(entity) else None)
+    async with fabric(l1=faults) as switches, controller(switches, program) as broken:
+        assert await message(broken.configure(DCTCP)) == (
+            "switch l1: cannot insert table ecn_threshold [egress_port=0x1] -> "
+            "set_ecn_threshold(depth=0x7530): RESOURCE_EXHAUSTED table is full"
+        )
+        # What the switch refuses no more is installed by the next call.
+        switches["l1"].faults = Faults()
+        assert (await broken.configure(DCTCP))["l1"] == Change(inserted=1)
 
 
-def test_an_entry_that_was_lost_is_seen_in_the_read_back(program: Program) -> None:
-    async def test() -> None:
-        faults = Faults(lose=entry_of("phantom_queue"))
-        async with fabric(s0=faults) as switches, controller(switches, program) as broken:
-            text = await message(broken.configure(HULL))
-            assert text.startswith("switch s0: table phantom_queue [egress_port=0x1] -> ")
-            assert text.endswith("was accepted but does not read back")
-
-    run(test())
+@asynchronous
+async def test_an_entry_that_was_lost_is_seen_in_the_read_back(program: Program) -> None:
+    faults = Faults(lose=entry_of("phantom_queue"))
+    async with fabric(s0=faults) as switches, controller(switches, program) as broken:
+        text = await message(broken.configure(HULL))
+        assert text.startswith("switch s0: table phantom_queue [egress_port=0x1] -> ")
+        assert text.endswith("was accepted but does not read back")
 
 
-def test_another_action_is_seen_in_the_read_back(program: Program) -> None:
-    async def test() -> None:
-        marked = entry_of("ecn_threshold")
+@asynchronous
+async def test_another_action_is_seen_in_the_read_back(program: Program) -> None:
+    marked = entry_of("ecn_threshold")
 
-        def alter(entity: p4r.Entity) -> None:
-            if marked(entity):
-                entity.table_entry.action.action.params[0].value = b"\x01"
+    def alter(entity: p4r.Entity) -> None:
+        if marked(entity):
+            entity.table_entry.action.action.params[0].value = b"\x01"
 
-        faults = Faults(alter=alter)
-        async with fabric(s0=faults) as switches, controller(switches, program) as broken:
-            text = await message(broken.configure(DCTCP))
-            assert "set_ecn_threshold(depth=0x7530) reads back as" in text
-            assert text.endswith("set_ecn_threshold(depth=0x1)")
-
-    run(test())
+    faults = Faults(alter=alter)
+    async with fabric(s0=faults) as switches, controller(switches, program) as broken:
+        text = await message(broken.configure(DCTCP))
+        assert "set_ecn_threshold(depth=0x7530) reads back as" in text
+        assert text.endswith("set_ecn_threshold(depth=0x1)")
 
 
-def test_an_entry_that_does_not_go_is_seen(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as broken:
-            await broken.configure(DCTCP)
-            switches["s0"].faults = Faults(lose=entry_of("ecn_threshold"))
-            text = await message(broken.configure(PLAIN))
-            assert text.startswith("switch s0: table ecn_threshold [egress_port=0x1]")
-            assert text.endswith("is there but not in the plan")
-
-    run(test())
+@asynchronous
+async def test_an_entry_that_does_not_go_is_seen(program: Program) -> None:
+    async with fabric() as switches, controller(switches, program) as broken:
+        await broken.configure(DCTCP)
+        switches["s0"].faults = Faults(lose=entry_of("ecn_threshold"))
+        text = await message(broken.configure(PLAIN))
+        assert text.startswith("switch s0: table ecn_threshold [egress_port=0x1]")
+        assert text.endswith("is there but not in the plan")
 
 
-def test_padding_and_order_make_no_difference(program: Program) -> None:
+@asynchronous
+async def test_padding_and_order_make_no_difference(program: Program) -> None:
     """Some servers pad byte strings to the width of the field, or sort as they like."""
 
     def alter(entity: p4r.Entity) -> None:
@@ -330,78 +299,65 @@ def test_padding_and_order_make_no_difference(program: Program) -> None:
             del entity.action_profile_group.members[:]
             entity.action_profile_group.members.extend(reversed(members))
 
-    async def test() -> None:
-        async with (
-            fabric(l0=Faults(alter=alter)) as switches,
-            controller(switches, program) as fabric_controller,
-        ):
-            await fabric_controller.configure(DCTCP)
-            assert (await fabric_controller.configure(DCTCP))["l0"] == Change()
-
-    run(test())
+    async with (
+        fabric(l0=Faults(alter=alter)) as switches,
+        controller(switches, program) as fabric_controller,
+    ):
+        await fabric_controller.configure(DCTCP)
+        assert (await fabric_controller.configure(DCTCP))["l0"] == Change()
 
 
-def test_an_unreachable_switch_is_named(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches:
-            await switches["s0"].stop()
-            async with controller(switches, program, connect_seconds=0.3) as alone:
-                assert await message(alone.configure(PLAIN)) == (
-                    "switch s0 cannot be reached: no P4Runtime server answers at "
-                    f"127.0.0.1:{switches['s0'].port} after 0.3 s. Is the switch process running?"
-                )
-
-    run(test())
-
-
-def test_a_refused_program_is_told_at_once(program: Program) -> None:
-    async def test() -> None:
-        faults = Faults(refuse_pipeline="unknown extern 'warp'")
-        async with fabric(l1=faults) as switches, controller(switches, program) as broken:
-            text = await message(broken.configure(PLAIN))
-            assert text.startswith(f"switch l1 at 127.0.0.1:{switches['l1'].port} refuses ")
-            assert text.endswith("fabric.json: INVALID_ARGUMENT: unknown extern 'warp'")
-
-    run(test())
-
-
-def test_a_refused_session_is_told_at_once(program: Program) -> None:
-    async def test() -> None:
-        faults = Faults(refuse_session="no device 2 here")
-        async with fabric(l1=faults) as switches, controller(switches, program) as broken:
-            text = await message(broken.configure(PLAIN))
-            assert re.fullmatch(
-                r"switch l1 at \S+ refuses a P4Runtime session: NOT_FOUND: no device 2 here", text
+@asynchronous
+async def test_an_unreachable_switch_is_named(program: Program) -> None:
+    async with fabric() as switches:
+        await switches["s0"].stop()
+        async with controller(switches, program, connect_seconds=0.3) as alone:
+            assert await message(alone.configure(PLAIN)) == (
+                "switch s0 cannot be reached: no P4Runtime server answers at "
+                f"127.0.0.1:{switches['s0'].port} after 0.3 s. Is the switch process running?"
             )
 
-    run(test())
+
+@asynchronous
+async def test_a_refused_program_is_told_at_once(program: Program) -> None:
+    faults = Faults(refuse_pipeline="unknown extern 'warp'")
+    async with fabric(l1=faults) as switches, controller(switches, program) as broken:
+        text = await message(broken.configure(PLAIN))
+        assert text.startswith(f"switch l1 at 127.0.0.1:{switches['l1'].port} refuses ")
+        assert text.endswith("fabric.json: INVALID_ARGUMENT: unknown extern 'warp'")
 
 
-def test_another_primary_is_named(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as first:
-            await first.configure(PLAIN)
-            async with controller(switches, program) as second:
-                text = await message(second.configure(DCTCP))
-            assert "another controller is primary (election id 10, ours 9); stop it first" in text
-            assert (await first.configure(DCTCP))["l0"] == Change(inserted=3)
-
-    run(test())
+@asynchronous
+async def test_a_refused_session_is_told_at_once(program: Program) -> None:
+    faults = Faults(refuse_session="no device 2 here")
+    async with fabric(l1=faults) as switches, controller(switches, program) as broken:
+        text = await message(broken.configure(PLAIN))
+        assert re.fullmatch(
+            r"switch l1 at \S+ refuses a P4Runtime session: NOT_FOUND: no device 2 here", text
+        )
 
 
-def test_a_program_with_another_key_is_told(program: Program) -> None:
-    async def test() -> None:
-        other = p4i.P4Info()
-        other.CopyFrom(p4info())
-        (marking,) = (t for t in other.tables if t.preamble.alias == "ecn_threshold")
-        marking.match_fields[0].name = "port"
-        program.p4info.write_text(text_format.MessageToString(other))
-        async with fabric() as switches, controller(switches, program) as broken:
-            text = await message(broken.configure(DCTCP))
-            assert "does not fit the P4 program" in text
-            assert "ecn_threshold" in text
+@asynchronous
+async def test_another_primary_is_named(program: Program) -> None:
+    async with fabric() as switches, controller(switches, program) as first:
+        await first.configure(PLAIN)
+        async with controller(switches, program) as second:
+            text = await message(second.configure(DCTCP))
+        assert "another controller is primary (election id 10, ours 9); stop it first" in text
+        assert (await first.configure(DCTCP))["l0"] == Change(inserted=3)
 
-    run(test())
+
+@asynchronous
+async def test_a_program_with_another_key_is_told(program: Program) -> None:
+    other = p4i.P4Info()
+    other.CopyFrom(p4info())
+    (marking,) = (t for t in other.tables if t.preamble.alias == "ecn_threshold")
+    marking.match_fields[0].name = "port"
+    program.p4info.write_text(text_format.MessageToString(other))
+    async with fabric() as switches, controller(switches, program) as broken:
+        text = await message(broken.configure(DCTCP))
+        assert "does not fit the P4 program" in text
+        assert "ecn_threshold" in text
 
 
 def test_a_missing_program_is_told(tmp_path: Path) -> None:
@@ -409,21 +365,19 @@ def test_a_missing_program_is_told(tmp_path: Path) -> None:
         Controller(TOPOLOGY, Program(tmp_path / "p4info", tmp_path / "json"))
 
 
-def test_a_switch_that_dies_while_it_is_configured_is_waited_for(program: Program) -> None:
+@asynchronous
+async def test_a_switch_that_dies_while_it_is_configured_is_waited_for(program: Program) -> None:
     """The call neither hangs nor fails: the switch comes back and gets the plan."""
 
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as fabric_controller:
-            await fabric_controller.configure(PLAIN)
-            restarting = asyncio.create_task(switches["l1"].restart())
-            while fabric_controller._managed["l1"].connected:
-                await asyncio.sleep(0.005)
-            changes = await fabric_controller.configure(DCTCP)
-            await restarting
-            assert changes["l1"].inserted > 3
-            assert changes["l0"] == Change(inserted=3)
-
-    run(test())
+    async with fabric() as switches, controller(switches, program) as fabric_controller:
+        await fabric_controller.configure(PLAIN)
+        restarting = asyncio.create_task(switches["l1"].restart())
+        while fabric_controller._managed["l1"].connected:
+            await asyncio.sleep(0.005)
+        changes = await fabric_controller.configure(DCTCP)
+        await restarting
+        assert changes["l1"].inserted > 3
+        assert changes["l0"] == Change(inserted=3)
 
 
 # -- links that are down ----------------------------------------------------------------------
@@ -438,69 +392,61 @@ def routes(switch: FakeSwitch) -> dict[bytes, int]:
     }
 
 
-def test_rerouting_changes_what_must_and_comes_back_to_what_was(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as fabric_controller:
-            await fabric_controller.configure(PLAIN)
-            before = {name: dict(switch.entities) for name, switch in switches.items()}
-            (cut,) = (link.ends for link in TOPOLOGY.links if link.ends[0].node == "h1")
-            changes = await fabric_controller.reroute(frozenset([cut]))
-            assert len(routes(switches["l1"])) == len(TOPOLOGY.hosts) - 1
-            # l1 still goes up to the others of l0, so its groups stay; l0 loses that of h1.
-            assert changes["l1"] == Change(deleted=1)
-            assert changes["l0"] == Change(deleted=2)
+@asynchronous
+async def test_rerouting_changes_what_must_and_comes_back_to_what_was(program: Program) -> None:
+    async with fabric() as switches, controller(switches, program) as fabric_controller:
+        await fabric_controller.configure(PLAIN)
+        before = {name: dict(switch.entities) for name, switch in switches.items()}
+        (cut,) = (link.ends for link in TOPOLOGY.links if link.ends[0].node == "h1")
+        changes = await fabric_controller.reroute(frozenset([cut]))
+        assert len(routes(switches["l1"])) == len(TOPOLOGY.hosts) - 1
+        # l1 still goes up to the others of l0, so its groups stay; l0 loses that of h1.
+        assert changes["l1"] == Change(deleted=1)
+        assert changes["l0"] == Change(deleted=2)
+        await fabric_controller.reroute(frozenset())
+        assert {name: dict(switch.entities) for name, switch in switches.items()} == before
+
+
+@asynchronous
+async def test_a_new_group_is_there_before_an_entry_names_it(program: Program) -> None:
+    two_spines = from_table({"leaf_spine": {"leaves": 2, "spines": 2}}, "test")
+    everyone = {s.name: await FakeSwitch(s.device_id).start() for s in two_spines.switches}
+    leaf = everyone["l0"]
+    async with Controller(
+        two_spines, program, address=lambda node: address(everyone, node)
+    ) as fabric_controller:
+        await fabric_controller.configure(PLAIN)
+        leaf.writes.clear()
+        (cut,) = (x.ends for x in two_spines.links if {e.node for e in x.ends} == {"l0", "s1"})
+        await fabric_controller.reroute(frozenset([cut]))
+        # The group of both uplinks goes when the four routes to l1 use that of the other one.
+        operations = [operation for operation, _ in leaf.writes]
+        assert operations == ["INSERT", *["MODIFY"] * 4, "DELETE"]
+    for switch in everyone.values():
+        await switch.stop()
+
+
+@asynchronous
+async def test_a_switch_is_left_alone_until_the_controller_comes_back(program: Program) -> None:
+    async with fabric() as switches, controller(switches, program) as fabric_controller:
+        await fabric_controller.configure(DCTCP)
+        before = dict(switches["l1"].entities)
+        await fabric_controller.leave("l1")
+        await switches["l1"].restart()
+        assert "l1" not in await fabric_controller.configure(DCTCP)
+        await asyncio.sleep(0.3)
+        assert not switches["l1"].entities
+        change = await fabric_controller.come_back("l1")
+        assert change.inserted > 0
+        assert switches["l1"].entities == before
+
+
+@asynchronous
+async def test_a_link_that_is_not_there_cannot_be_down(program: Program) -> None:
+    async with fabric() as switches, controller(switches, program) as fabric_controller:
+        (cut,) = (link.ends for link in TOPOLOGY.links if link.ends[0].node == "h1")
+        wrong = (cut[1], cut[1])
+        with pytest.raises(InputError, match="no link l0:1 - l0:1"):
+            await fabric_controller.configure(PLAIN, down=frozenset([wrong]))
+        with pytest.raises(InputError, match="nothing to route again"):
             await fabric_controller.reroute(frozenset())
-            assert {name: dict(switch.entities) for name, switch in switches.items()} == before
-
-    run(test())
-
-
-def test_a_new_group_is_there_before_an_entry_names_it(program: Program) -> None:
-    async def test() -> None:
-        two_spines = from_table({"leaf_spine": {"leaves": 2, "spines": 2}}, "test")
-        everyone = {s.name: await FakeSwitch(s.device_id).start() for s in two_spines.switches}
-        leaf = everyone["l0"]
-        async with Controller(
-            two_spines, program, address=lambda node: address(everyone, node)
-        ) as fabric_controller:
-            await fabric_controller.configure(PLAIN)
-            leaf.writes.clear()
-            (cut,) = (x.ends for x in two_spines.links if {e.node for e in x.ends} == {"l0", "s1"})
-            await fabric_controller.reroute(frozenset([cut]))
-            # The group of both uplinks goes when the four routes to l1 use that of the other one.
-            operations = [operation for operation, _ in leaf.writes]
-            assert operations == ["INSERT", *["MODIFY"] * 4, "DELETE"]
-        for switch in everyone.values():
-            await switch.stop()
-
-    run(test())
-
-
-def test_a_switch_is_left_alone_until_the_controller_comes_back(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as fabric_controller:
-            await fabric_controller.configure(DCTCP)
-            before = dict(switches["l1"].entities)
-            await fabric_controller.leave("l1")
-            await switches["l1"].restart()
-            assert "l1" not in await fabric_controller.configure(DCTCP)
-            await asyncio.sleep(0.3)
-            assert not switches["l1"].entities
-            change = await fabric_controller.come_back("l1")
-            assert change.inserted > 0
-            assert switches["l1"].entities == before
-
-    run(test())
-
-
-def test_a_link_that_is_not_there_cannot_be_down(program: Program) -> None:
-    async def test() -> None:
-        async with fabric() as switches, controller(switches, program) as fabric_controller:
-            (cut,) = (link.ends for link in TOPOLOGY.links if link.ends[0].node == "h1")
-            wrong = (cut[1], cut[1])
-            with pytest.raises(InputError, match="no link l0:1 - l0:1"):
-                await fabric_controller.configure(PLAIN, down=frozenset([wrong]))
-            with pytest.raises(InputError, match="nothing to route again"):
-                await fabric_controller.reroute(frozenset())
-
-    run(test())

@@ -12,6 +12,7 @@ from typing import Any
 
 import grpc
 import pytest
+from asynchronous import asynchronous
 from ebb_controller import ebb_fabric_pb2 as proto
 from ebb_controller import fabric_cli
 from ebb_controller.fabric_admin import End, FabricAdmin, Link, LinkState
@@ -75,70 +76,60 @@ class FakeFabric:
         )
 
 
-def test_what_there_is() -> None:
-    async def run() -> None:
-        fake = FakeFabric(state=proto.LinkState(up=True, loss=0.5, rate_bps=1))
-        async with fake.served() as socket, FabricAdmin(socket) as admin:
-            view = await admin.fabric()
-            assert (view.switches, view.hosts) == ({"s1": "127.0.0.1:1"}, ["h1"])
-            faulty = LinkState(loss=0.5, rate_bps=1)
-            assert view.links == [
-                Link(End("s1", 1), End("h1", None), faulty, LinkState()),
-                Link(End("s1", 2), End("s2", 1), faulty, LinkState()),
-            ]
-
-    asyncio.run(run())
+@asynchronous
+async def test_what_there_is() -> None:
+    fake = FakeFabric(state=proto.LinkState(up=True, loss=0.5, rate_bps=1))
+    async with fake.served() as socket, FabricAdmin(socket) as admin:
+        view = await admin.fabric()
+        assert (view.switches, view.hosts) == ({"s1": "127.0.0.1:1"}, ["h1"])
+        faulty = LinkState(loss=0.5, rate_bps=1)
+        assert view.links == [
+            Link(End("s1", 1), End("h1", None), faulty, LinkState()),
+            Link(End("s1", 2), End("s2", 1), faulty, LinkState()),
+        ]
 
 
-def test_only_what_is_given_is_asked_for() -> None:
-    async def run() -> None:
-        fake = FakeFabric()
-        async with fake.served() as socket, FabricAdmin(socket) as admin:
-            await admin.set_link("s1", "s2", up=False)
-            await admin.set_link("s1:2", rate_bps=0, loss=0.0, one_way=True)
-            down, slow = fake.requests
-            assert down == proto.SetLinkRequest(a="s1", b="s2", up=False)
-            assert not down.HasField("loss")
-            assert slow.one_way and not down.one_way
-            assert slow.HasField("rate_bps") and slow.HasField("loss") and not slow.HasField("up")
-
-    asyncio.run(run())
+@asynchronous
+async def test_only_what_is_given_is_asked_for() -> None:
+    fake = FakeFabric()
+    async with fake.served() as socket, FabricAdmin(socket) as admin:
+        await admin.set_link("s1", "s2", up=False)
+        await admin.set_link("s1:2", rate_bps=0, loss=0.0, one_way=True)
+        down, slow = fake.requests
+        assert down == proto.SetLinkRequest(a="s1", b="s2", up=False)
+        assert not down.HasField("loss")
+        assert slow.one_way and not down.one_way
+        assert slow.HasField("rate_bps") and slow.HasField("loss") and not slow.HasField("up")
 
 
-def test_repair_touches_what_is_broken_only() -> None:
-    async def run() -> None:
-        fake = FakeFabric()
-        async with fake.served() as socket, FabricAdmin(socket) as admin:
-            assert await admin.repair() == []
-            assert len(fake.requests) == 1
-            fake.state = proto.LinkState(up=False)
-            assert [str(link.b) for link in await admin.repair()] == ["h1", "s2:1"]
-            ends = [(r.a, r.b, r.up) for r in fake.requests if isinstance(r, proto.SetLinkRequest)]
-            assert ends == [("s1:1", "h1", True), ("s1:2", "s2:1", True)]
-
-    asyncio.run(run())
+@asynchronous
+async def test_repair_touches_what_is_broken_only() -> None:
+    fake = FakeFabric()
+    async with fake.served() as socket, FabricAdmin(socket) as admin:
+        assert await admin.repair() == []
+        assert len(fake.requests) == 1
+        fake.state = proto.LinkState(up=False)
+        assert [str(link.b) for link in await admin.repair()] == ["h1", "s2:1"]
+        ends = [(r.a, r.b, r.up) for r in fake.requests if isinstance(r, proto.SetLinkRequest)]
+        assert ends == [("s1:1", "h1", True), ("s1:2", "s2:1", True)]
 
 
-def test_captures_have_names_and_the_service_says_where_they_are() -> None:
-    async def run() -> None:
-        fake = FakeFabric()
-        async with fake.served() as socket, FabricAdmin(socket) as admin:
-            files = await admin.start_capture("s1", "x.pcap", toward="s2")
-            assert files == ("/run/x.pcap_in", "/run/x.pcap_out")
-
-    asyncio.run(run())
+@asynchronous
+async def test_captures_have_names_and_the_service_says_where_they_are() -> None:
+    fake = FakeFabric()
+    async with fake.served() as socket, FabricAdmin(socket) as admin:
+        files = await admin.start_capture("s1", "x.pcap", toward="s2")
+        assert files == ("/run/x.pcap_in", "/run/x.pcap_out")
 
 
-def test_errors_say_what_the_service_says() -> None:
-    async def run() -> None:
-        async with FakeFabric().served() as socket, FabricAdmin(socket) as admin:
-            with pytest.raises(ControllerError, match='fabric: there is no switch or host "s9"'):
-                await admin.restart_switch("s9")
-        async with FabricAdmin(Path("/nowhere/fabric.sock")) as admin:
-            with pytest.raises(ControllerError, match="no fabric answers at /nowhere/"):
-                await admin.fabric()
-
-    asyncio.run(run())
+@asynchronous
+async def test_errors_say_what_the_service_says() -> None:
+    async with FakeFabric().served() as socket, FabricAdmin(socket) as admin:
+        with pytest.raises(ControllerError, match='fabric: there is no switch or host "s9"'):
+            await admin.restart_switch("s9")
+    async with FabricAdmin(Path("/nowhere/fabric.sock")) as admin:
+        with pytest.raises(ControllerError, match="no fabric answers at /nowhere/"):
+            await admin.fabric()
 
 
 @pytest.mark.parametrize(
@@ -163,26 +154,24 @@ def test_wrong_commands_get_one_clear_line(
     assert len(printed.splitlines()) == 1
 
 
-def test_the_command_shows_and_changes(capsys: pytest.CaptureFixture[str]) -> None:
+@asynchronous
+async def test_the_command_shows_and_changes(capsys: pytest.CaptureFixture[str]) -> None:
     async def command(*arguments: str) -> int:
         return await asyncio.to_thread(fabric_cli.main, list(arguments))
 
-    async def run() -> None:
-        fake = FakeFabric(state=proto.LinkState(up=False))
-        async with fake.served() as socket:
-            at = ("--socket", str(socket))
-            assert await command(*at, "links") == 0
-            assert await command(*at, "link", "s1", "s2", "down", "--rate", "1e6") == 0
-            assert fake.requests[-1] == proto.SetLinkRequest(
-                a="s1", b="s2", up=False, rate_bps=1_000_000
-            )
-            assert await command(*at, "pcap", "s1", "s2", "stop") == 0
-            assert fake.requests[-1] == proto.StopCaptureRequest(at="s1", toward="s2")
-            assert await command(*at, "pcap", "s1:2", "a") == 0
-            assert fake.requests[-1].at == "s1:2"
-            assert await command(*at, "restart", "s1") == 0
-
-    asyncio.run(run())
+    fake = FakeFabric(state=proto.LinkState(up=False))
+    async with fake.served() as socket:
+        at = ("--socket", str(socket))
+        assert await command(*at, "links") == 0
+        assert await command(*at, "link", "s1", "s2", "down", "--rate", "1e6") == 0
+        assert fake.requests[-1] == proto.SetLinkRequest(
+            a="s1", b="s2", up=False, rate_bps=1_000_000
+        )
+        assert await command(*at, "pcap", "s1", "s2", "stop") == 0
+        assert fake.requests[-1] == proto.StopCaptureRequest(at="s1", toward="s2")
+        assert await command(*at, "pcap", "s1:2", "a") == 0
+        assert fake.requests[-1].at == "s1:2"
+        assert await command(*at, "restart", "s1") == 0
     printed = capsys.readouterr().out
     assert "s1:2 - s2:1   down    up" in printed
     assert "capturing to /run/a_in and /run/a_out" in printed

@@ -14,7 +14,6 @@ import struct
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +39,7 @@ BUSY_SECONDS = 30.0
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     NEEDS_PROGRAM,
+    pytest.mark.usefixtures("own_ports"),
     pytest.mark.skipif(
         not (BUILD / "ebb-switch").exists(), reason="no build/ebb-switch: run `make build`"
     ),
@@ -122,14 +122,6 @@ def shell(script: list[str]) -> None:
 
 def far_side(end: Endpoint) -> str:
     return f"{end.interface}-far"
-
-
-@pytest.fixture(autouse=True)
-def free_ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        monkeypatch.setattr("ebb_topologies.model.FIRST_GRPC_PORT", probe.getsockname()[1])
-    yield
 
 
 def chain() -> Topology:

@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from pathlib import Path
 
-import finsy.switch
 import pytest
 from built import BUILD, NEEDS_PROGRAM, PROGRAM
 from ebb_controller.controller import Controller
@@ -36,6 +34,7 @@ from everything import everything
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
     NEEDS_PROGRAM,
+    pytest.mark.usefixtures("no_waiting", "own_ports"),
 ]
 
 EBB = pytest.mark.skipif(
@@ -86,17 +85,6 @@ for other in others:
 """
 BUSY_SECONDS = 20.0
 """What a busy machine may take for something that is usually instant."""
-
-
-@pytest.fixture(autouse=True)
-def out_of_the_way(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(finsy.switch, "_FAIL_THROTTLE_SECS", 0.1)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    monkeypatch.setattr("ebb_topologies.model.FIRST_GRPC_PORT", port)
-    monkeypatch.setattr("ebb_topologies.targets.FIRST_THRIFT_PORT", port + 100)
-    yield
 
 
 def topology() -> Topology:
