@@ -48,20 +48,15 @@ pub fn replay(path: &Path, few: usize, run: impl Fn(&[u8])) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use ebb_testkit::Folder;
 
-    fn write(name: &str, bytes: &[u8]) -> std::path::PathBuf {
-        let name = format!("ebb-corpus-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, bytes).unwrap();
-        path
-    }
+    use super::*;
 
     #[test]
     fn records_are_inputs() {
-        let path = write("whole", b"\0\0\0\0\0\0\0\x01a\0\0\0\x03bcd");
+        let folder = Folder::new("corpus");
+        let path = folder.write("whole", b"\0\0\0\0\0\0\0\x01a\0\0\0\x03bcd");
         assert_eq!(read(&path), [b"".to_vec(), b"a".to_vec(), b"bcd".to_vec()]);
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
@@ -70,17 +65,18 @@ mod tests {
             ("length", &b"\0\0\0\x01a\0\0"[..]),
             ("input", b"\0\0\0\x02a"),
         ] {
-            let path = write(name, bytes);
+            let folder = Folder::new("corpus");
+            let path = folder.write(name, bytes);
             let panic = std::panic::catch_unwind(|| read(&path)).unwrap_err();
             let text = panic.downcast_ref::<String>().unwrap();
             assert!(text.contains("is cut off"), "{text}");
-            std::fs::remove_file(path).unwrap();
         }
     }
 
     #[test]
     fn a_few_inputs_of_many_are_run_and_the_one_that_fails_is_named() {
-        let path = write("replay", b"\0\0\0\x01a\0\0\0\x01b\0\0\0\x01c\0\0\0\x01d");
+        let folder = Folder::new("corpus");
+        let path = folder.write("replay", b"\0\0\0\x01a\0\0\0\x01b\0\0\0\x01c\0\0\0\x01d");
         let seen = std::cell::RefCell::new(Vec::new());
         replay(&path, 2, |input| seen.borrow_mut().push(input[0]));
         assert_eq!(*seen.borrow(), [b'a', b'c']);
@@ -88,15 +84,14 @@ mod tests {
         let panic = std::panic::catch_unwind(failing).unwrap_err();
         let text = panic.downcast_ref::<String>().unwrap();
         assert!(text.ends_with("fails with [98]"), "{text}");
-        std::fs::remove_file(path).unwrap();
     }
 
     #[test]
     fn an_empty_corpus_is_not_a_success() {
-        let path = write("empty", b"");
+        let folder = Folder::new("corpus");
+        let path = folder.write("empty", b"");
         let panic = std::panic::catch_unwind(|| replay(&path, 4, |_| {})).unwrap_err();
         let text = panic.downcast_ref::<String>().unwrap();
         assert!(text.ends_with("is empty"), "{text}");
-        std::fs::remove_file(path).unwrap();
     }
 }

@@ -12,7 +12,7 @@ use crate::veth::{
     everyone, frame, is_readable, open, read_until, realtime_ns, send, tagged_frame, veth,
 };
 
-/// An IPv4 packet with `words` options of 4 bytes.
+/// A frame with an IPv4 packet that has so many words of options, and a port at an offset in its payload.
 fn packet(protocol: u8, options: u8, port_at: usize, port: u16) -> Vec<u8> {
     let mut frame = frame(100, 0);
     frame[..6].fill(0xff);
@@ -45,7 +45,7 @@ fn frames_arrive_whole_and_in_order_in_several_batches() {
     assert!(received == frames, "{} of 200", received.len());
     let empty = b.receive_batch(&mut buffers).unwrap();
     assert!(empty.is_empty() && empty.drained);
-    // Its own frames it never sees.
+    // A socket never sees the frames that it has sent.
     assert!(a.receive_batch(&mut buffers).unwrap().is_empty());
 }
 
@@ -183,7 +183,7 @@ fn frames_have_the_time_of_their_arrival() {
         send(&a, &[frame(60, 1)]);
         assert!(is_readable(&b, PATIENCE));
         let after = realtime_ns();
-        // What is read later did not come later.
+        // The time must be that of the arrival, not that of the reading.
         std::thread::sleep(Duration::from_millis(5));
         let batch = b.receive_batch(&mut buffers).unwrap();
         let at = batch.iter().next().unwrap().realtime_ns.unwrap();
@@ -295,7 +295,7 @@ fn offloads_need_a_socket_that_knows_them() {
     ));
 }
 
-/// The offload of a frame that the kernel itself sends over `a`.
+/// What the kernel leaves to the hardware in a frame that it sends over `va` itself: the checksum.
 fn checksum_missing(space: &Namespace, b: &PacketSocket) -> Offload {
     space.ip("address add 10.9.0.1/24 dev va");
     space.ip("neighbour add 10.9.0.2 lladdr 02:00:00:00:00:09 dev va");

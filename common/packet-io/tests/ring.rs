@@ -74,7 +74,7 @@ fn long_frames_that_find_the_queue_full_are_counted_and_those_after_them_good() 
     let mut frames = vec![frame(8000, 1); 10];
     frames.push(frame(60, 2));
     send(&a, &frames);
-    // Whoever reads too early finds the queue never full.
+    // Only if the frames wait unread does the queue become full.
     std::thread::sleep(Duration::from_millis(30));
     let (mut lengths, mut too_long) = (Vec::new(), 0);
     wait_until("all are there or counted", || {
@@ -95,7 +95,7 @@ fn a_vlan_tag_is_where_the_sender_put_it_and_the_time_is_that_of_arrival() {
     send(&a, std::slice::from_ref(&tagged));
     assert!(is_readable(&b, PATIENCE));
     let after = realtime_ns();
-    // What is read later did not come later.
+    // The time must be that of the arrival, not that of the reading.
     std::thread::sleep(Duration::from_millis(5));
     let mut seen = 0;
     let take = |frame: ReceivedFrame<'_>| {

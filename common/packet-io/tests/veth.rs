@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ebb_packet_io::{Audience, PacketSocket, PollFd, SocketOptions, wait};
 use ebb_testkit::{Namespace, PATIENCE};
 
-/// Nothing more is on its way if none came for so long.
+/// If no frame came for so long, none is on its way any more.
 const SILENCE: Duration = Duration::from_millis(200);
 
 /// Interfaces `va` and `vb`, in a namespace that the thread of the test has entered.
@@ -70,14 +70,14 @@ pub fn read_until(
     frames
 }
 
-/// Waits for the first frame, so long at most.
+/// Waits for a frame, so long at most; whether there is one.
 pub fn is_readable(socket: &PacketSocket, patience: Duration) -> bool {
     let mut polled = [PollFd::readable(socket.as_fd())];
     wait(&mut polled, Some(patience)).unwrap();
     polled[0].is_readable()
 }
 
-/// The clock of time stamps of frames, in nanoseconds.
+/// The clock that the kernel's time stamps are of (CLOCK_REALTIME), in nanoseconds.
 pub fn realtime_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap().as_nanos() as u64

@@ -10,7 +10,7 @@ mod process;
 mod size;
 mod waiting;
 
-pub use folder::Folder;
+pub use folder::{Folder, names};
 pub use namespace::{Namespace, run};
 pub use needs::{Need, Trial, run_trials, trial};
 pub use process::{Process, Signal, free_address};

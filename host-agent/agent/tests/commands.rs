@@ -6,9 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ebb_testkit::{Namespace, Need, PATIENCE, Signal, run, wait_until};
+use ebb_testkit::{Namespace, Need, PATIENCE, Signal, names, run, wait_until};
 
-use crate::hosts::{Hosts, Running, names, record, stderr, wait_for_bytes, write_random};
+use crate::hosts::{Hosts, Running, record, stderr, wait_for_bytes, write_random};
 
 fn one_object_goes_to_several_hosts() {
     let hosts = Hosts::on_bridge(3);
@@ -22,7 +22,7 @@ fn one_object_goes_to_several_hosts() {
     let output = hosts.agent("a", send).output().unwrap();
     let sent = record(&output);
     assert!(output.status.success(), "{sent}");
-    // SHA-256 of 0a000003 0a000004, as the document says.
+    // The group's address is made of the SHA-256 of 0a000003 0a000004 (docs/wire-format.md).
     assert_eq!(sent["peer"], "239.95.91.193:7001");
     assert_eq!(sent["receivers_finished"], 2);
     for (receiver, dir) in receivers {
@@ -87,7 +87,7 @@ fn an_object_is_fetched_from_one_host_or_several() {
     assert_eq!(left, ["file.bin", "here.bin", "params.json", "served"]);
 }
 
-/// One has no such object, one is not there, one dies meanwhile: the other sends all of it.
+/// Of two servers one has no such object, is not there, or dies meanwhile: the other sends all of it.
 fn a_server_that_does_not_send_is_done_without() {
     let hosts = Hosts::on_bridge(3);
     let with = hosts.dir.make_dir("with");
@@ -109,7 +109,7 @@ fn a_server_that_does_not_send_is_done_without() {
     for (from, why) in [
         ("10.0.0.3 10.0.0.4", "refuses: there is no object"),
         ("10.0.0.4 10.0.0.3", "refuses: there is no object"),
-        // Nothing listens there, and no such host is.
+        // Nothing listens at the one, and there is no host with the address of the other.
         ("10.0.0.3 10.0.0.4:7009", ""),
         ("10.0.0.9 10.0.0.3", ""),
     ] {
@@ -149,7 +149,7 @@ fn servers_that_disagree_or_die_fail_the_fetch() {
     for (side, byte) in [("b", 0u8), ("c", 1)] {
         let dir = hosts.dir.make_dir(side);
         let mut content = write_random(&dir.join("file.bin"), 2_000_000);
-        // Different everywhere: half of it comes from either.
+        // The files differ in every byte, since half of the object comes from either.
         content.iter_mut().for_each(|b| *b ^= byte);
         std::fs::write(dir.join("file.bin"), content).unwrap();
         let file = std::fs::File::create(dir.join("large.bin")).unwrap();
@@ -195,7 +195,7 @@ fn both_sides_hear_of_a_full_disk_and_of_a_wrong_hash() {
         let reason = received["reason"].as_str().unwrap();
         assert!(reason.contains("No space left"), "{scheme}: {reason}");
         assert!(names(&small).is_empty());
-        // Others are unharmed.
+        // The receiver takes other objects as before.
         let send = format!("send --scheme {scheme} --generate 1000 10.0.0.3");
         let output = hosts.agent("a", &send).output().unwrap();
         assert!(output.status.success(), "{}", record(&output));
@@ -220,7 +220,7 @@ fn both_sides_hear_of_a_full_disk_and_of_a_wrong_hash() {
     }
 }
 
-/// A file system of 1 MiB.
+/// A file system of 1 MiB; unmounted when dropped.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
@@ -235,7 +235,7 @@ impl<'a> SmallDisk<'a> {
 
 impl Drop for SmallDisk<'_> {
     fn drop(&mut self) {
-        // Lazily: a receiver of a test that failed may still use it.
+        // `-l`, because a receiver of a test that failed may still use it.
         run(&format!("umount -l {}", self.0.display()));
     }
 }
@@ -248,7 +248,7 @@ fn commands_use_the_daemon_of_their_host() {
     let output = hosts.client("b", "run").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("a daemon runs at @ebb-agent already"));
-    // Nobody listens: the daemon refuses.
+    // While nobody listens, the daemon refuses objects.
     let send = "send --scheme ndp --generate 1000 10.0.0.3";
     let output = hosts.client("a", send).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
@@ -287,7 +287,7 @@ fn commands_use_the_daemon_of_their_host() {
     daemon.process.wait();
 }
 
-/// Memory of a process, in bytes.
+/// The resident memory of a process, in bytes.
 fn resident_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text
@@ -327,7 +327,7 @@ fn a_reader_that_sleeps_costs_no_memory() {
     let file = std::fs::File::create(served.join("large")).unwrap();
     file.set_len(size).unwrap();
     for scheme in ["ndp", "scdp", "dctcp"] {
-        // Without a limit of the rate, all of it would come while we sleep.
+        // The rate is not limited, so all of it would come while the reader sleeps.
         let serve = format!("recv --serve {} --scheme {scheme}", served.display());
         let _server = Running::ready(hosts.client("b", &serve), 1);
         let fetch = format!("fetch large --from 10.0.0.3 -o - --scheme {scheme}");

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ebb_testkit::{Need, Signal};
+use ebb_testkit::{Need, Signal, names};
 
-use crate::hosts::{Hosts, names, record, wait_for_bytes};
+use crate::hosts::{Hosts, record, wait_for_bytes};
 
-/// Trims, losses, copies, late and damaged packets, in both directions at once.
+/// Packets are trimmed, lost, copied, late and damaged, in both directions at once.
 fn objects_survive_every_fault() {
     let hosts = Hosts::pair();
     let rates =
@@ -23,7 +23,7 @@ fn objects_survive_every_fault() {
         let (records, good) = receiving.records();
         assert!(good, "{scheme}: {records:?}");
         assert_eq!(records[0]["sha256_ok"], true, "{scheme}");
-        // 2095 packets or more, each trimmed with a probability of 4 %.
+        // There are 2095 packets or more, each of which is trimmed with a probability of 4 %.
         let trimmed = records[0]["trimmed"].as_u64().unwrap();
         match scheme {
             "dctcp" => assert_eq!(trimmed, 0),
@@ -83,7 +83,7 @@ fn an_engine_that_had_no_processor_says_how_late_it_was() {
     let args = format!("--scheme ndp --count 1 --lateness --dir {}", dir.display());
     let receiving = hosts.receive(&args);
     let sender = hosts.start_send("--scheme ndp --generate 20000000 --lateness");
-    // It takes 1.6 s in all.
+    // The whole transfer takes 1.6 s.
     wait_for_bytes(&dir);
     receiving.signal(Signal::STOP);
     thread::sleep(stopped);
@@ -94,10 +94,10 @@ fn an_engine_that_had_no_processor_says_how_late_it_was() {
     let end = &records[1];
     assert_eq!(end["event"], "end");
     let late = end["lateness"]["wakeups"]["max_ns"].as_u64().unwrap();
-    // It had asked to be woken within a timeout of some ms.
+    // The engine had asked to be woken within some milliseconds.
     assert!(late >= stopped.as_nanos() as u64 / 2, "{end}");
     assert!(late < 60_000_000_000, "{end}");
-    // The sender waited for its NIC all the time.
+    // The sender had packets to send all the time, at the rate of its NIC.
     let end = sent.last().unwrap();
     let departures = &end["lateness"]["departures"];
     assert!(departures["count"].as_u64().unwrap() > 100, "{end}");

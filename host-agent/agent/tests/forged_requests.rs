@@ -14,10 +14,10 @@ use ebb_wire::{EbbHeader, EthernetHeader, Ipv4Header, PacketType};
 use crate::hosts::{Hosts, stderr, write_random};
 
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 3);
-/// Nobody has it; the way to it is over host a.
+/// The address that the requests name as theirs. Nobody has it; the way to it is over host a.
 const FORGED: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 99);
 const INITIAL_WINDOW: usize = 12;
-/// To a peer that is never heard, per flow: 26 (`docs/ndp.md`, `docs/scdp.md`), and a reset.
+/// Headers that a flow sends to a peer that is never heard: 26 (`docs/ndp.md`, `docs/scdp.md`), and a RESET.
 const HEADERS: usize = 27;
 const HEADER_PACKET_BYTES: usize = 68;
 
@@ -107,7 +107,7 @@ fn forged_requests_earn_a_window_and_headers(scheme: Scheme) {
     let hosts = Hosts::pair();
     let served = hosts.dir.make_dir("served");
     let content = write_random(&served.join("large.bin"), 1_000_000);
-    // To the server, from nobody in particular, IPv4.
+    // The Ethernet header: to the server, from an address that nobody has, IPv4.
     let mut ethernet = mac(hosts.space("b"));
     ethernet.extend_from_slice(&[2, 0, 0, 0, 0, 99, 8, 0]);
     let server = hosts.receive(&format!("--scheme {scheme} --serve {}", served.display()));
@@ -118,7 +118,7 @@ fn forged_requests_earn_a_window_and_headers(scheme: Scheme) {
     let watched = hosts.space("a").thread(move || {
         let socket = PacketSocket::open("eth1", &SocketOptions::default()).unwrap();
         let mut seen = Seen::default();
-        // All at once, and again when the first answer has been given up.
+        // One half comes at once, the other when the answer to the first has been given up.
         for half in frames.chunks(200) {
             for frame in half {
                 socket.send_batch([frame.as_slice()]).unwrap();
@@ -143,13 +143,13 @@ fn forged_requests_earn_a_window_and_headers(scheme: Scheme) {
     assert!(why.contains("was not answered; try again"), "{why}");
     assert!(second.stdout == content, "{}", stderr(&second));
     drop(server);
-    // No more than the window of the object; refusals have less than 100 bytes and come one at a time, each until it is
-    // given up.
+    // No more of the object is sent than a window. Refusals have less than 100 bytes and come one at a time, each until
+    // it is given up.
     let (whole, refusals): (Vec<usize>, Vec<usize>) =
         payloads.iter().partition(|&&bytes| bytes > 100);
     assert_eq!(whole.len(), INITIAL_WINDOW, "{scheme} {payloads:?}");
     assert!((1..=5).contains(&refusals.len()), "{scheme} {payloads:?}");
-    // One confirmation per request, and headers.
+    // All others are a confirmation for each request, and headers.
     assert!(others.iter().all(|&bytes| bytes == HEADER_PACKET_BYTES));
     let headers = others.len() - 400;
     let most = HEADERS * (1 + refusals.len());

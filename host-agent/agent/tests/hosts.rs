@@ -12,12 +12,12 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{ChildStdout, Command, Output, Stdio};
 
-use ebb_testkit::{Folder, Namespace, Process, Signal, wait_until};
+use ebb_testkit::{Folder, Namespace, Process, Signal, names, wait_until};
 use serde_json::Value;
 
 pub const AGENT: &str = env!("CARGO_BIN_EXE_ebb-agent");
 
-/// The hosts a, b, .. and a folder; gone when dropped.
+/// The hosts a, b and so on, and a folder; all of it goes when dropped.
 pub struct Hosts {
     spaces: Vec<Namespace>,
     _bridge: Option<Namespace>,
@@ -40,7 +40,7 @@ impl Hosts {
     /// So many hosts in one network.
     pub fn on_bridge(count: usize) -> Self {
         let bridge = Namespace::new("bridge");
-        // Without snooping, multicast goes to all ports.
+        // Without snooping, the bridge sends multicast to all ports.
         bridge.ip("link add name br0 type bridge mcast_snooping 0");
         bridge.ip("link set br0 up");
         let mut hosts = Self::unconnected(count);
@@ -172,7 +172,7 @@ impl Running {
     }
 }
 
-/// Lines of JSON.
+/// Reads lines of JSON.
 pub fn parse(text: &str) -> Vec<Value> {
     let parse = |line| serde_json::from_str(line).unwrap_or_else(|_| panic!("`{line}`"));
     text.lines().map(parse).collect()
@@ -193,16 +193,6 @@ pub fn record(output: &Output) -> Value {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// The names in a folder, sorted.
-pub fn names(dir: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(dir).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 /// Waits for the first bytes of an object: with them a temporary file appears.

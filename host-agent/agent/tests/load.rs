@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::hosts::{Hosts, lines, parse, stderr};
 
-/// What one end says it has sent, or received.
+/// The only line of one end with this direction: what it has sent, or what it has received.
 fn told<'a>(lines: &'a [Value], direction: &str) -> &'a Value {
     let mut found = lines.iter().filter(|line| line["direction"] == direction);
     let line = found.next().unwrap_or_else(|| panic!("{lines:?}"));
@@ -17,8 +17,8 @@ fn told<'a>(lines: &'a [Value], direction: &str) -> &'a Value {
 
 fn every_packet_of_both_directions_is_counted() {
     let hosts = Hosts::pair();
-    // Patience for a machine that does other things meanwhile: all packets leave.
-    // Both listen before either sends.
+    // With this patience all packets leave, even if the machine does other things meanwhile; by the time of the start
+    // both listen.
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let start_ns = (now.tv_sec + 3) * 1_000_000_000;
     let common = format!(
@@ -30,10 +30,10 @@ fn every_packet_of_both_directions_is_counted() {
     let ends = [a, b].map(|child| lines(&child.wait_with_output().unwrap()));
     for (one, other) in [(&ends[0], &ends[1]), (&ends[1], &ends[0])] {
         let sent = told(one, "sent");
-        // Half a second at 20 Mbit/s, in frames of 1000 bytes.
+        // Half a second at 20 Mbit/s is 1250 frames of 1000 bytes.
         assert_eq!(sent["packets"], 1250, "{sent}");
         assert_eq!((&sent["skipped"], &sent["refused"]), (&0.into(), &0.into()));
-        // From the first to the last; the first may be late.
+        // The time is that from the first to the last packet, of which the first may be late.
         let ns = |key: &str| sent[key].as_u64().unwrap();
         assert!(
             ns("elapsed_ns") + ns("max_lateness_ns") >= 499_000_000,
@@ -53,7 +53,7 @@ fn every_packet_of_both_directions_is_counted() {
     assert!(!rules.contains("udp"), "{rules}");
 }
 
-/// Packets by hand, as other programs can make them: bash sends each as one UDP datagram.
+/// The packets are made by hand, as other programs can make them: bash sends each as one UDP datagram.
 fn what_is_lost_late_or_comes_twice_is_told() {
     let hosts = Hosts::pair();
     let mut sink = Process::start(&mut hosts.client("b", "sink --count 1"));
@@ -62,7 +62,7 @@ fn what_is_lost_late_or_comes_twice_is_told() {
     out.read_line(&mut line).unwrap();
     assert!(line.contains("ready"), "{line}");
     let datagram = |kind: u8, number: u64| {
-        // An IP packet of 20 + 8 + 32 bytes of the stream 9.
+        // It is in an IP packet of 20 + 8 + 32 bytes and belongs to stream 9.
         let load = [
             b"Ebb1\0\0\0\x3c\0\0\0\x09".as_slice(),
             &number.to_be_bytes(),

@@ -36,7 +36,7 @@ const MARKED: u16 = 5001;
 const UNMARKED: u16 = 5002;
 const FRAME_BYTES: usize = 1514;
 const BURST_BYTES: usize = 14_480;
-/// A burst of ten frames every 5 ms is 24 Mbit/s, and a frame every 0.5 ms.
+/// The time between bursts: ten frames every 5 ms are 24 Mbit/s, or a frame every 0.5 ms.
 const BURST_EVERY: Duration = Duration::from_millis(5);
 
 /// The namespaces of the picture.
@@ -67,8 +67,8 @@ impl Network {
     }
 
     /// Starts `ebb-agent pace`, with parameters under which a flow is associated with its first ECN-Echo for as long as
-    /// the test needs, and the rate has a memory of several bursts. In real time, so that what else the machine does is
-    /// not what is tested.
+    /// the test needs, and the rate has a memory of several bursts. It runs with a real-time priority, so that what
+    /// else the machine does is not what is tested.
     fn pace(&self) -> Pace {
         let folder = Folder::new("pace");
         let params = folder.write(
@@ -124,7 +124,7 @@ struct Seen {
 
 struct Marker {
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// Mark the next frame of the flow that may be marked.
+    /// Asks for a mark on the next frame of the flow that may be marked.
     mark: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -186,7 +186,7 @@ impl Marker {
     }
 }
 
-/// Panics if a TCP checksum is wrong: `parse` checks it.
+/// The data of a frame, if it has any. Fails if its TCP checksum is wrong, which `parse` checks.
 fn data(frame: &[u8], at_ns: u64) -> Option<Seen> {
     let ethernet = EthernetHeader::parse(frame).unwrap();
     if ethernet.header.ethertype != EthernetHeader::IPV4 {
@@ -216,7 +216,7 @@ fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 31 % 251) as u8).collect()
 }
 
-/// Receives on a port until the peer closes.
+/// Receives on a port until the peer closes; returns all of it.
 fn receiver(network: &Network, port: u16) -> JoinHandle<Vec<u8>> {
     let listen = move || TcpListener::bind(("10.0.0.2", port)).unwrap();
     let listener = network.net.thread(listen).join().unwrap();
@@ -251,7 +251,7 @@ fn back_to_back(seen: &[Seen], port: u16) -> f64 {
     close.count() as f64 / (times.len() - 1) as f64
 }
 
-/// Segments that came after later ones and had not been seen: overtaken, not sent again.
+/// How many segments came after later ones and had not been seen before: overtaken ones, not those sent again.
 fn overtaken(seen: &[Seen], port: u16) -> usize {
     let mut end: Option<u32> = None;
     let mut starts = BTreeSet::new();
@@ -336,7 +336,7 @@ fn what_is_not_tcp_passes_in_both_directions() {
     }
     marker.stop();
     let report = pace.end();
-    // ARP besides.
+    // There are the four datagrams, and an ARP packet at least.
     assert!(report["inside"]["received_frames"].as_u64().unwrap() >= 5);
     assert_eq!(
         report["inside"]["received_frames"],
@@ -405,7 +405,7 @@ fn the_end_lets_out_what_waits_in_order() {
     sent.push(segment(true, TcpFlags::ACK | TcpFlags::FIN, 1460 * 20, &[]));
     let slices = sent.iter().map(Vec::as_slice);
     assert_eq!(host.send_batch(slices).unwrap(), sent.len());
-    // Two leave from the bucket; the others wait for a rate that comes from zero.
+    // Two segments leave with the tokens of the bucket; the others wait for a rate that rises from zero.
     let early = receive(&net, &mut buffers, 2);
     let report = pace.end();
     let late = receive(&net, &mut buffers, sent.len() - early.len());

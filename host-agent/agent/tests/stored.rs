@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use ebb_testkit::Need;
+use ebb_testkit::{Need, names};
 
-use crate::hosts::{Hosts, Running, names, record, stderr};
+use crate::hosts::{Hosts, Running, record, stderr};
 
 const SCHEMES: [&str; 6] = ["ndp", "scdp", "reno", "reno-ecn", "dctcp", "hull"];
 
@@ -96,7 +96,7 @@ fn a_group_hears_of_the_one_that_could_not_store() {
 fn a_server_hears_that_nobody_took_what_was_fetched() {
     let hosts = Hosts::on_bridge(3);
     let served = hosts.dir.make_dir("served");
-    // More than a pipe holds, and less than what stops a flow.
+    // The object is longer than what a pipe holds, and shorter than what stops a flow.
     std::fs::write(served.join("object"), vec![7; 300_000]).unwrap();
     let fetches = (7000..).zip(SCHEMES).map(|(port, scheme)| {
         let options = format!("--scheme {scheme}");
@@ -119,7 +119,7 @@ fn a_server_hears_that_nobody_took_what_was_fetched() {
 
 fn text_of_a_peer_is_never_written_as_it_is() {
     let hosts = Hosts::on_bridge(3);
-    // Title of the window, lines, C1, direction of writing.
+    // The name sets the title of the window, ends lines, has a C1 control and turns the direction of writing.
     let name = "\u{1b}]0;owned\u{7}\r\n\u{9b}2J\u{202e}x";
     let clean = |text: &[u8]| {
         let text = std::str::from_utf8(text).unwrap();
@@ -138,7 +138,7 @@ fn text_of_a_peer_is_never_written_as_it_is() {
     clean(line.as_bytes());
     let received: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!(received["name"], name);
-    // The refusal of a server quotes it.
+    // The refusal of a server quotes the name.
     let mut fetch = hosts.agent("a", "fetch --scheme ndp --from 10.0.0.3 -o none");
     let output = fetch.args(["--", name]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));

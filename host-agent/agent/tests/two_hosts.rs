@@ -2,9 +2,9 @@
 
 use std::os::fd::AsRawFd;
 
-use ebb_testkit::{Need, Signal, wait_until};
+use ebb_testkit::{Need, Signal, names, wait_until};
 
-use crate::hosts::{Hosts, Running, names, record, stderr, wait_for_bytes, write_random};
+use crate::hosts::{Hosts, Running, record, stderr, wait_for_bytes, write_random};
 
 fn a_file_arrives_over_every_scheme() {
     let hosts = Hosts::pair();
@@ -30,7 +30,7 @@ fn a_file_arrives_over_every_scheme() {
             "{scheme}"
         );
         std::fs::remove_file(dir.join("file.bin")).unwrap();
-        // The kernel stayed out of it: it would have reset the connection or sent ICMP.
+        // That it arrived shows that the kernel stayed out of it, which would have reset the connection or sent ICMP.
         assert_eq!(sent["scheme"], scheme);
     }
 }
@@ -127,7 +127,7 @@ fn a_killed_receiver_fails_the_sender_and_the_next_one_cleans_up() {
 fn the_rule_of_a_killed_agent_goes_with_the_next_one_and_no_other_rule_does() {
     let hosts = Hosts::pair();
     let rules = |host| hosts.space(host).ip("rule show");
-    // What somebody else has put there, at the same place.
+    // A rule that somebody else has put at the same place.
     let other = "pref 50 ipproto tcp dport 61000-65000 protocol 99 blackhole";
     hosts.space("a").ip(&format!("rule add {other}"));
     let _receiving = hosts.receive("--scheme dctcp");
@@ -140,7 +140,7 @@ fn the_rule_of_a_killed_agent_goes_with_the_next_one_and_no_other_rule_does() {
     });
     drop(sender);
     assert_eq!(rules("a").matches("ipproto tcp").count(), 2);
-    // One that hides nothing of TCP does it too; it leaves its own rule, which all share.
+    // An agent that hides no TCP ports removes it too. (The one rule of TCP that stays is that of somebody else.)
     let output = hosts
         .agent("a", "send --scheme ndp --generate 1 10.0.0.3:7009")
         .output()
@@ -149,7 +149,7 @@ fn the_rule_of_a_killed_agent_goes_with_the_next_one_and_no_other_rule_does() {
     let after = rules("a");
     assert_eq!(after.matches("ipproto tcp").count(), 1, "{before}{after}");
     assert!(after.contains("61000-65000"), "{after}");
-    // The rule of an agent that lives stays.
+    // The rule of an agent that is running stays.
     let output = hosts
         .agent("b", "send --scheme dctcp --generate 1 10.0.0.2:7009")
         .output()
@@ -191,7 +191,7 @@ fn a_receiver_outlives_its_link() {
 fn nobody_has_to_read_the_records() {
     let hosts = Hosts::pair();
     let mut receiving = hosts.receive("--scheme ndp --count 60");
-    // More lines than a pipe of 16 pages holds would take long: a smaller one.
+    // To fill a pipe of 16 pages would take long, so this one has a single page.
     // SAFETY: no pointers; the descriptor is open.
     let size = unsafe {
         let pipe = receiving.lines.get_ref().as_raw_fd();

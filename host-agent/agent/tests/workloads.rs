@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::hosts::{Hosts, Running, lines, stderr};
 
-/// The hosts of the workloads' list, h1 and so on, by their names in [`Hosts`].
+/// The names in [`Hosts`] of those whom the workloads call h1, h2 and so on.
 const HOSTS: [&str; 4] = ["a", "b", "c", "d"];
 
 /// Hosts with a list of themselves, two in a rack.

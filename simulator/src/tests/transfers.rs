@@ -285,7 +285,8 @@ fn coding_takes_time_if_it_is_said_how_fast_it_is() {
 #[test]
 fn a_workload_is_drawn_as_the_agents_draw_it() {
     let topology = Topology::racks(3, 3);
-    let file = Scratch::new(
+    let folder = ebb_testkit::Folder::new("workload");
+    let file = folder.write(
         "workload.toml",
         "[[traffic]]
          name = 'reads'
@@ -312,7 +313,7 @@ fn a_workload_is_drawn_as_the_agents_draw_it() {
          arrivals = { type = 'back-to-back', rounds = 3 }
          size = { type = 'fixed', bytes = 5000 }",
     );
-    let network = with(topology.network("scdp"), "workload", json!(file.0));
+    let network = with(topology.network("scdp"), "workload", json!(file));
     let outcome = topology.run(network);
     outcome.assert_good();
     let transfers = 40 + 40 + 20 * 8 + 9 * 3;
@@ -324,7 +325,7 @@ fn a_workload_is_drawn_as_the_agents_draw_it() {
     assert_eq!(starts.count() as u64, transfers);
     let name = &outcome.flows[0].1.header.as_ref().unwrap().name;
     let workload = ebb_workload::Workload::parse(
-        &std::fs::read_to_string(&file.0).unwrap(),
+        &std::fs::read_to_string(&file).unwrap(),
         ebb_workload::Format::Toml,
         |_| Err("none".into()),
     );
@@ -333,24 +334,6 @@ fn a_workload_is_drawn_as_the_agents_draw_it() {
         workload.is_ok() && name.starts_with('w') && name.len() > 18,
         "{name}"
     );
-}
-
-/// A file that goes when the test is done with it.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new(name: &str, text: &str) -> Self {
-        let name = format!("ebb-sim-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, text).unwrap();
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
 
 #[test]

@@ -15,12 +15,12 @@ use ebb_testkit::{Need, PATIENCE, wait_until};
 use crate::chain::*;
 use crate::switches::{at, frame};
 
-/// So many waits of 50 ms without a frame are the end. Waits, not time: a machine that stood still
-/// for a second has waited once.
+/// After so many waits of 50 ms without a frame, no more frames come. Waits are counted and not time, because a machine
+/// that stood still for a second has waited once.
 const SILENCE: usize = 6;
 
-/// Both hosts send bursts; what each received in the end, after `expected` frames at least (or
-/// [`PATIENCE`]).
+/// Both hosts send bursts. Returns how many frames each received, after waiting for `expected` ones, or for
+/// [`PATIENCE`].
 fn exchange_bursts(
     sockets: &[PacketSocket; 2],
     bursts: usize,
@@ -63,7 +63,8 @@ fn exchange_bursts(
     received
 }
 
-/// What came through, the statistics of all switches, and the packet-hops.
+/// Sends 2000 frames in either direction. Returns how many came through, the statistics of all switches, and how many
+/// packets all switches together have had.
 fn flood(options: DriverOptions) -> ([usize; 2], Vec<SwitchReport>, u64) {
     let sockets = ["h1", "h2"].map(open);
     let (network, _) = chain(200_000);
@@ -77,7 +78,7 @@ fn flood(options: DriverOptions) -> ([usize; 2], Vec<SwitchReport>, u64) {
 
 fn two_threads_forward_what_one_forwards() {
     let _space = Space::enter();
-    // Threads that do all they have every millisecond only, five times the delay of a link, too.
+    // Threads that work at once, and threads that work every millisecond only, which is five times the delay of a link.
     let alone = [(1, 0), (2, 0), (1, 1000), (2, 1000)];
     let every = [false, true].map(|senders| alone.map(|(n, us)| (n, us, senders)));
     for (threads, coalesce_us, senders) in every.into_iter().flatten() {
@@ -116,7 +117,7 @@ fn what_is_not_sent_is_counted() {
             true => "link del p2",
             false => "link set p2 down",
         });
-        // From h1 only: the other one's interface is gone, too, or its carrier.
+        // Only h1 can send: the interface of the other host has gone as well, or has no carrier.
         const SENT: u64 = 1000;
         send(&sockets[0], &vec![frame(2, BYTES); SENT as usize]);
         let last = switches[SWITCHES - 1];
@@ -146,7 +147,7 @@ fn what_is_not_sent_is_counted() {
     }
 }
 
-/// Deleted and made again, as Mininet and container runtimes do, it is another interface.
+/// An interface that is deleted and made again, as Mininet and container runtimes do, is another interface.
 fn an_interface_that_is_made_again_is_opened_again() {
     for senders in [false, true] {
         let space = Space::enter();
@@ -172,7 +173,7 @@ fn an_interface_that_is_made_again_is_opened_again() {
         wait_until("all are counted", || lost() >= 50);
         space.make_pair(2);
         let h2 = open("h2");
-        // It is looked for every second.
+        // The driver looks for it every second.
         let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
         wait_until("it is opened again", || {
             send(&h1, &[frame(2, BYTES)]);
@@ -214,7 +215,7 @@ fn how_late_frames_were_is_told() {
                 .expect("it runs")
         };
         assert_eq!(exchange_bursts(&sockets, 1, 20, [20, 20]), [20, 20]);
-        // What another thread sends is known a turn later.
+        // The departures of what another thread sends are known a turn later.
         let all_known = || {
             wait_until("all departures are known", || {
                 [first, last].map(|s| lateness(s).departures.count >= 20) == [true; 2]
@@ -250,7 +251,7 @@ fn how_late_frames_were_is_told() {
                 );
             }
         }
-        // It has no interface, and a thread with the others.
+        // A switch without an interface that shares its thread with the others has no lateness.
         assert_eq!(lateness(switches[1]), LatenessReport::default());
         handle.stop();
         running.join().expect("no panic");
@@ -268,7 +269,7 @@ fn threads_with_nothing_to_do_sleep() {
     thread::sleep(Duration::from_millis(500));
     let busy_ms = (used() - before).rem_euclid(1_000_000_000) / 1_000_000;
     assert!(busy_ms < 100, "{busy_ms} ms of 500 ms");
-    // They know what time it is all the same.
+    // Although they sleep, they know what time it is.
     for switch in [switches[0], switches[SWITCHES - 1]] {
         let clock = || rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let now = |s: &mut ebb_engine::Switch| s.now().as_nanos();
@@ -359,7 +360,7 @@ fn links_captures_and_restarts_while_it_runs() {
     assert!(again.is_err(), "the driver has ended");
 }
 
-/// The ways of the frames that were captured.
+/// The directions in which the captured frames went.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<Direction>>>);
 

@@ -15,7 +15,7 @@ use ebb_traffic_manager::TrafficManagerConfig;
 use crate::chain::{BYTES, SWITCHES, Space, chain, open, options, send, start};
 use crate::switches::{at, forward, frame, trim_program};
 
-/// As on BMv2, if nobody says otherwise.
+/// Packets that a queue holds if nobody says otherwise, as on BMv2.
 const QUEUE_PACKETS: u64 = 64;
 
 /// A switch without a traffic manager configuration between p1 and p2.
@@ -48,7 +48,7 @@ fn send_numbers(socket: &PacketSocket, numbers: std::ops::Range<u32>) {
     send(socket, &numbers.map(numbered).collect::<Vec<_>>());
 }
 
-/// More frames than any test needs for pressure.
+/// A number of frames that is more than any test needs to fill the queues.
 const MANY: u32 = 100_000;
 
 /// Sends frames, a few at a time, until something is so. Returns how many.
@@ -88,7 +88,7 @@ fn backlog_bytes(space: &Space) -> u64 {
     }
 }
 
-/// Has p2 take so much a second.
+/// Limits the rate at which p2 takes frames.
 fn slow_down(space: &Space, rate: &str) {
     let limits = "burst 2000 limit 4000000";
     space.tc(&format!("qdisc add dev p2 root tbf rate {rate} {limits}"));
@@ -101,7 +101,7 @@ fn speed_up(space: &Space) {
 fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there() {
     for senders in [false, true] {
         let space = Space::enter();
-        // 250 frames a second.
+        // At 2 Mbit/s, 250 frames leave in a second.
         slow_down(&space, "2mbit");
         let [h1, h2] = ["h1", "h2"].map(open);
         let mut buffers = ReceiveBuffers::new(32, MAX_FRAME_BYTES);
@@ -117,7 +117,7 @@ fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there()
                 .expect("it runs")
         };
 
-        // 20 of them in 2 ms: far more than go out, and enough for the sending thread.
+        // Twenty frames in 2 ms are far more than go out, and enough for the sending thread to send.
         let (mut sent, mut arrived, mut backlogs) = (0, Vec::new(), Vec::new());
         for round in 0..100 {
             send_numbers(&h1, sent..sent + 20);
@@ -157,7 +157,7 @@ fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there()
         assert!(dropped > 100, "{dropped}");
         assert!(arrived.is_sorted(), "{arrived:?}");
 
-        // Fast again, it takes all that comes at once, as far as the queue holds it.
+        // When it is fast again, it takes all that comes at once, as far as the queue holds it.
         speed_up(&space);
         let before = arrived.len();
         for burst in 1..=10 {
@@ -177,7 +177,7 @@ fn what_a_slow_interface_does_not_take_waits_in_the_queue_and_is_dropped_there()
     }
 }
 
-/// Two threads, links with delays, queues without an end: nothing is lost.
+/// With links that have delays and queues without an end, nothing is lost.
 fn a_slow_interface_holds_back_a_chain_of_switches_on_two_threads() {
     let space = Space::enter();
     slow_down(&space, "4mbit");
@@ -205,7 +205,7 @@ fn a_slow_interface_holds_back_a_chain_of_switches_on_two_threads() {
 
 fn an_interface_that_goes_down_while_frames_wait_for_it_drops_them_and_comes_back() {
     let space = Space::enter();
-    // A frame in 160 ms: none leaves while the test looks.
+    // At 50 kbit/s a frame leaves in 160 ms: none does while the test looks.
     slow_down(&space, "50kbit");
     let [h1, h2] = ["h1", "h2"].map(open);
     let (network, switch) = plain_switch();
@@ -261,7 +261,7 @@ fn what_waits_for_an_interface_at_the_end_is_counted() {
         .iter()
         .find(|row| row.reason == "interface-busy");
     let busy = busy.map_or(0, |row| row.count.packets);
-    // Sent by the switch: the kernel holds them, or has sent the few that the burst allows.
+    // What the switch has sent is held by the kernel, apart from the few frames that the burst allowed to leave.
     let taken = port.transmitted.packets - busy;
     assert!(
         busy > 0 && taken >= held && taken <= held + 5,

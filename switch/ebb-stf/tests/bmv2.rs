@@ -57,7 +57,7 @@ impl Bmv2 {
         Bmv2 { folder, process }
     }
 
-    /// What has left so far.
+    /// The frames that have left so far, with their ports.
     fn output(&self) -> Vec<Frame> {
         let of = |port: u16| {
             let bytes = fs::read(self.folder.join(format!("{port}_out.pcap"))).unwrap_or_default();
@@ -66,7 +66,7 @@ impl Bmv2 {
         PORTS.into_iter().flat_map(of).collect()
     }
 
-    /// Waits for that many frames.
+    /// Waits until that many frames have left.
     fn wait_for(&mut self, count: usize) -> Vec<Frame> {
         wait_until("the frames have left", || {
             assert!(!self.process.has_ended(), "simple_switch ended");
@@ -101,7 +101,7 @@ fn pcap<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     out
 }
 
-/// The frames that are whole.
+/// The frames of a pcap file that are whole; the last one may still be being written.
 fn frames(pcap: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     let mut rest = pcap.get(24..).unwrap_or_default();
@@ -121,7 +121,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|d| (d[0] * 16 + d[1]) as u8).collect()
 }
 
-/// The `packet`s and `expect`s of a script.
+/// The frames of the lines `packet` and `expect` of a script.
 fn script(text: &str) -> (Vec<Frame>, Vec<Frame>) {
     let of = |command: &str| {
         let lines = text.lines().filter_map(|line| line.strip_prefix(command));
@@ -135,7 +135,7 @@ fn script(text: &str) -> (Vec<Frame>, Vec<Frame>) {
     (of("packet "), of("expect "))
 }
 
-/// Its script passes on our switch.
+/// Checks that the script of a program passes on our switch.
 fn passes(program: &str) {
     let output = stf(&[], &[path("bmv2").join(program)]);
     assert_eq!(stdout(&output), "1 tests: 1 passed\n");
@@ -153,7 +153,7 @@ fn simple_switch() {
     let text = read("differences.bmv2");
     let (packets, expected) = script(&text);
     let output = Bmv2::start(DIFFERENCES, &packets).wait_for(expected.len());
-    // Packets that take longer are overtaken.
+    // The order is not fixed: packets that take longer are overtaken.
     let sorted = |mut frames: Vec<Frame>| {
         frames.sort();
         frames
@@ -164,7 +164,7 @@ fn simple_switch() {
 fn a_false_assertion_ends_simple_switch() {
     let mut bmv2 = Bmv2::start(DIFFERENCES, &[(0, hex("04 00 00000000"))]);
     let status = bmv2.process.wait();
-    // Not what it does with arguments it does not know.
+    // It exits without a signal if it does not know its arguments.
     assert!(status.signal().is_some(), "{status}");
 }
 

@@ -153,7 +153,7 @@ fn nothing_to_run_is_an_error() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// p4c's test data, where it is: `EBB_P4C_TESTDATA` is its folder `testdata/p4_16_samples`.
+/// `EBB_P4C_TESTDATA` is the folder `testdata/p4_16_samples` of p4c.
 fn the_corpus_of_p4c() {
     let corpus = std::env::var_os("EBB_P4C_TESTDATA").expect("checked");
     let output = stf(&[], &[PathBuf::from(corpus)]);
@@ -165,7 +165,7 @@ fn the_corpus_of_p4c() {
     eprintln!("{}", text.lines().last().unwrap_or_default());
 }
 
-/// With the reason in docs/stf.md.
+/// Programs of the corpus that fail, for the reasons in docs/stf.md.
 const KNOWN_FAILURES: &[&str] = &["/extern-funcs-bmv2.p4"];
 
 ebb_testkit::tests! {

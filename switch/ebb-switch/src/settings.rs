@@ -283,24 +283,9 @@ impl SwitchEntry {
 
 #[cfg(test)]
 mod tests {
+    use ebb_testkit::Folder;
+
     use super::*;
-
-    struct TempFile(PathBuf);
-
-    impl TempFile {
-        fn new(name: &str, text: &str) -> Self {
-            let name = format!("ebb-settings-{}-{name}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            std::fs::write(&path, text).expect("written");
-            Self(path)
-        }
-    }
-
-    impl Drop for TempFile {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_file(&self.0);
-        }
-    }
 
     const TWO: &str = r#"
         fabric_socket = "fabric.sock"
@@ -317,28 +302,29 @@ mod tests {
         cpu_port = 510
     "#;
 
-    fn read(name: &str, text: &str) -> Result<Settings, String> {
-        let file = TempFile::new(name, text);
-        Settings::from_fabric_file(&file.0).map_err(|e| e.to_string())
+    fn read(folder: &Folder, name: &str, text: &str) -> Result<Settings, String> {
+        let file = folder.write(name, text);
+        Settings::from_fabric_file(&file).map_err(|e| e.to_string())
     }
 
     #[test]
     fn a_fabric_file_names_switches_and_links() {
         let host = "[[host]]\nname = \"h1\"\nat = \"s1:1\"\n";
         let text = format!("{TWO}\n[[link]]\na = \"s1:2\"\nb = \"s2:1\"\n{host}");
-        let settings = read("good.toml", &text).expect("accepted");
+        let folder = Folder::new("settings");
+        let settings = read(&folder, "good.toml", &text).expect("accepted");
         assert_eq!(settings.links, [[(0, 2), (1, 1)]]);
         assert_eq!(settings.hosts, [("h1".to_owned(), (0, 1))]);
-        let beside = |name: &str| std::env::temp_dir().join(name);
-        assert_eq!(settings.fabric_socket, Some(beside("fabric.sock")));
-        assert_eq!(settings.captures, beside("pcaps"));
+        assert_eq!(settings.fabric_socket, Some(folder.join("fabric.sock")));
+        assert_eq!(settings.captures, folder.join("pcaps"));
         assert_eq!(settings.switches[0].interfaces, [(1, "s1-eth1".to_owned())]);
         let program = settings.switches[1].program.as_ref().expect("a program");
-        assert_eq!(*program, std::env::temp_dir().join("fabric.json"));
+        assert_eq!(*program, folder.join("fabric.json"));
     }
 
     #[test]
     fn mistakes_name_their_place() {
+        let folder = Folder::new("settings");
         let with = |rest: &str| format!("{TWO}\n{rest}");
         for (name, text, expected) in [
             (
@@ -384,7 +370,7 @@ mod tests {
                 "switch \"s1\": ports in `interfaces`",
             ),
         ] {
-            let message = read(name, &text).expect_err(name);
+            let message = read(&folder, name, &text).expect_err(name);
             assert!(message.contains(expected), "{message}\nlacks {expected}");
         }
     }

@@ -62,7 +62,7 @@ fn what_does_not_fit_is_deflected_and_trimmed_by_the_program() {
     let s = fabric.add_switch(switch("s", deflecting_profile(GIGABIT, 0)));
     attach(&mut fabric, at(s, 2));
     fabric.with_switch(s, |switch| forward(switch, 9, 2));
-    // One is being sent, two wait, two do not fit.
+    // One frame is being sent, two wait, and two do not fit.
     inject_burst(&mut fabric, 5, at(s, 1), &frame(9, 1500));
     let outputs = run(&mut fabric);
     let lengths: Vec<_> = outputs.iter().map(|o| o.frame.len()).collect();
@@ -170,7 +170,7 @@ fn every_packet_is_accounted_for() {
         rows.map(|row| row.count.packets).sum::<u64>()
     };
     assert_eq!((of("no-such-port"), of("no-replica")), (2, 1));
-    // To the drop port, to an unknown address, and the stub, which no entry matches.
+    // One frame goes to the drop port, one to an unknown address, and the stub matches no entry.
     assert_eq!(of("ingress-mark-to-drop"), 3);
 }
 

@@ -162,7 +162,7 @@ fn a_restarted_switch_has_nothing_left_and_keeps_its_links() {
     fabric.restart_switch(s[0]).expect("a switch");
     assert!(fabric.switch(s[0]).expect("a switch").pipeline().is_none());
     inject(&mut fabric, us(16), at(s[0], 3), frame(1, 1500));
-    // The one that was being sent is on its way.
+    // The frame that was being sent is on its way and arrives.
     assert_eq!(run(&mut fabric).len(), 1);
     let report = SwitchReport::of(fabric.switch(s[0]).expect("a switch"));
     assert_eq!(
@@ -228,7 +228,7 @@ struct Captured(Arc<Mutex<Frames>>);
 
 #[derive(Clone, Default)]
 struct Frames {
-    /// Length, and time in ns.
+    /// Direction, length in bytes and time in nanoseconds of every frame.
     recorded: Vec<(Direction, usize, u64)>,
     /// How many of them had been recorded at the last flush.
     flushed: usize,

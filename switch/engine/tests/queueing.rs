@@ -14,15 +14,16 @@ use crate::switches::*;
 
 const FRAME_BYTES: usize = 125;
 const RATE: BitRate = BitRate::from_mbps(125);
-/// Delay of every link.
+/// The delay of every link.
 const DELAY: Duration = Duration::from_micros(1);
 const FRAMES: usize = 25_000;
-/// Successive waits depend on each other, the means of long batches hardly.
+/// Into how many batches the frames are cut to estimate an error: successive waits depend on each other, the means of
+/// long batches hardly.
 const BATCHES: usize = 25;
 const SEED: u64 = 1;
 const PORT: u16 = 2;
 
-/// Frames leave at given times, as if its link took no time to put them on.
+/// A host whose frames leave at given times, as if its link took no time to put them on; it notes when frames arrive.
 struct Source {
     name: &'static str,
     to_send: VecDeque<Instant>,
@@ -65,7 +66,7 @@ fn service() -> Duration {
     RATE.time_for(FRAME_BYTES as u64)
 }
 
-/// Times of departure from the source.
+/// The times at which frames leave the source.
 fn poisson(load: f64) -> Vec<Instant> {
     let mut random = ChaCha8Rng::seed_from_u64(SEED);
     let mean_ps = service().as_picos() as f64 / load;
@@ -96,7 +97,7 @@ fn waits(sent: &[Instant]) -> (Vec<Duration>, QueueStatistics) {
     let sink = simulation.add_host(Source::new("sink"));
     simulation.connect(at(switch, 1), at(source, 0)).unwrap();
     simulation.connect(at(switch, PORT), at(sink, 0)).unwrap();
-    // Only now it says when it wants to be woken.
+    // A host is asked when it wants to be woken after each call.
     simulation.with_host(source, |host| host.to_send = sent.iter().copied().collect());
     simulation.run_until(Instant::FAR_FUTURE, |_, _| false);
     let arrived = &simulation.host(sink).unwrap().arrived;
@@ -120,7 +121,7 @@ fn lindley(sent: &[Instant]) -> Vec<Duration> {
     waits.collect()
 }
 
-/// Mean and its standard error, of values that depend on those near them.
+/// The mean of values that depend on those near them, and its standard error.
 fn mean(values: impl ExactSizeIterator<Item = f64>) -> (f64, f64) {
     let values: Vec<f64> = values.collect();
     let batches = values.chunks_exact(values.len() / BATCHES);
@@ -133,7 +134,7 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> (f64, f64) {
     (mean, (squares / (count - 1.0) / count).sqrt())
 }
 
-/// Probabilities of 0, 1, .. frames in an M/D/1 system, from the balance of the chain of departures:
+/// The probabilities of 0, 1, .. frames in an M/D/1 system, from the balance of the chain of departures:
 /// the frames left behind by one, and those that come while the next is sent.
 fn states(load: f64, count: usize) -> Vec<f64> {
     let arrivals = |n: usize| (1..=n).fold((-load).exp(), |p, i| p * load / i as f64);
@@ -146,7 +147,7 @@ fn states(load: f64, count: usize) -> Vec<f64> {
     states
 }
 
-/// Frames in the system, the one being sent included, that each arrival finds.
+/// How many frames each arrival finds in the system, the one being sent included.
 fn found(sent: &[Instant], waits: &[Duration]) -> Vec<usize> {
     let gone: Vec<_> = (sent.iter().zip(waits))
         .map(|(at, wait)| *at + *wait + service())
@@ -166,7 +167,7 @@ fn poisson_arrivals_wait_as_in_m_d_1() {
         let (waits, statistics) = waits(&sent);
         assert_eq!(waits, lindley(&sent), "load {load}");
 
-        // Pollaczek and Khinchine, for a service that takes the same time always.
+        // The formula of Pollaczek and Khinchine, for a service that takes the same time always.
         let theory = load / (2.0 * (1.0 - load));
         let service_ps = service().as_picos() as f64;
         let in_services = |wait: &Duration| wait.as_picos() as f64 / service_ps;

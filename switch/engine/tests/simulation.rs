@@ -11,7 +11,7 @@ use crate::switches::*;
 
 const RATE: BitRate = BitRate::from_mbps(1000);
 
-/// Sends frames at given times, one after the other, and notes what arrives.
+/// A host that sends frames at given times, one after the other, and notes what arrives.
 struct Station {
     name: String,
     to_send: VecDeque<(Instant, Vec<u8>)>,
@@ -85,8 +85,8 @@ fn chain(length: u8) -> (Simulation<Station>, Vec<NodeId>) {
 
 type Arrivals = Vec<(Instant, Vec<u8>)>;
 
-/// Every host floods every other one: queues fill, packets are deflected, trimmed and dropped.
-/// The hash of the trace, and what arrived at each host.
+/// Every host floods every other one: queues fill, packets are deflected, trimmed and dropped. Returns the hash of the
+/// trace, and what arrived at each host.
 fn flood(parts: usize) -> (u64, Vec<Arrivals>) {
     let (mut simulation, hosts) = chain(5);
     simulation.spread(parts);

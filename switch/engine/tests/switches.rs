@@ -16,7 +16,7 @@ pub fn trim_program() -> Pipeline {
     Pipeline::load(&program).expect("loadable")
 }
 
-/// Queue 0 of two packets that deflects, queue 7 without limit.
+/// A profile in which queue 0 holds two packets and deflects, and queue 7 has no limit.
 pub fn deflecting_profile(rate: BitRate, delay_ns: u64) -> Profile {
     let queue = |id, capacity_packets, on_full| QueueConfig {
         id,

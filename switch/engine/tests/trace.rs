@@ -104,7 +104,7 @@ fn copies_and_deflections_are_followed() {
         multicast(switch, 9, 5, &[2, 3]);
         seen = watch(switch, &[], u64::MAX, usize::MAX);
     });
-    // One is sent at once, two wait, and the fourth does not fit.
+    // One packet is sent at once, two wait, and the fourth does not fit.
     for _ in 0..4 {
         send(&mut network, switch, 1, 9);
     }
@@ -159,7 +159,7 @@ fn a_watch_ends() {
     assert_eq!(enough.lock().unwrap().len(), 3);
     assert_eq!(Arc::strong_count(&few), 1);
     assert_eq!(Arc::strong_count(&enough), 1);
-    // Their places are free again.
+    // The places of watches that have ended are free again.
     network.with_switch(switch, |switch| {
         for _ in 0..8 {
             watch(switch, &[], 1, 1);

@@ -1,8 +1,8 @@
 //! Programs that were made up: our compiler takes every one, and native code, interpreter and plain
 //! interpreter do the same with random entries, other state and packets.
 //!
-//! `EBB_GENERATED=0..2000 cargo test -p ebb-switch-fuzz-harness --test generated` takes other seeds
-//! than the few fixed ones.
+//! `EBB_GENERATED=0..2000 cargo test -p ebb-switch-fuzz-harness generated::` takes other seeds than
+//! the few fixed ones.
 
 use std::ops::Range;
 

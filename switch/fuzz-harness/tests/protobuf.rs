@@ -1,6 +1,6 @@
 //! What the compiler writes for controllers, read back by the messages that the server has.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ebb_p4_generator::program;
 use ebb_p4c::diagnostics::Diagnostics;
@@ -16,36 +16,13 @@ use ebb_p4runtime::proto::p4::{
     update,
 };
 use ebb_switch_fuzz_harness::PROGRAMS;
+use ebb_testkit::Folder;
 use prost::Message;
 
 fn compile(name: &str, text: &str) -> Compiled {
     let (mut sources, diagnostics) = (SourceMap::default(), Diagnostics::default());
     let compiled = ebb_p4c::compile(name, text, &Options::default(), &mut sources, &diagnostics);
     compiled.unwrap_or_else(|| panic!("{name}: {}", diagnostics.render(&sources, false)))
-}
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("ebb-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
-        let file = self.0.join(name);
-        std::fs::write(&file, bytes).expect("a file");
-        file
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What stays behind in the folder for temporary files does no harm.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// The text form and the binary form are the same P4Info, in the programs of the compiler's own tests, which have every

@@ -92,24 +92,9 @@ fn may_connect(peer: u32, owner: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ebb_testkit::Folder;
+
     use super::*;
-
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let name = format!("ebb-socket-{}-{name}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     fn refusal(path: &Path) -> io::Error {
         PrivateSocket::bind(path).err().expect("refused")
@@ -117,8 +102,8 @@ mod tests {
 
     #[test]
     fn nobody_else_may_open_it_and_it_goes_away_again() {
-        let folder = Folder::new("mode");
-        let path = folder.0.join("s");
+        let folder = Folder::new("socket");
+        let path = folder.join("s");
         let socket = PrivateSocket::bind(&path).unwrap();
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -129,18 +114,18 @@ mod tests {
 
     #[test]
     fn a_socket_without_a_process_is_replaced_and_nothing_else_is() {
-        let folder = Folder::new("left");
-        let path = folder.0.join("s");
+        let folder = Folder::new("socket");
+        let path = folder.join("s");
         drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         PrivateSocket::bind(&path).unwrap();
-        let file = folder.0.join("file");
+        let file = folder.join("file");
         fs::write(&file, "mine").unwrap();
         refusal(&file);
-        std::os::unix::fs::symlink(&file, folder.0.join("link")).unwrap();
-        refusal(&folder.0.join("link"));
+        std::os::unix::fs::symlink(&file, folder.join("link")).unwrap();
+        refusal(&folder.join("link"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
-        let long = folder.0.join("n".repeat(100));
+        let long = folder.join("n".repeat(100));
         assert!(refusal(&long).to_string().contains("at most 107 bytes"));
     }
 

@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn the_files_have_both_directions_of_a_port_with_their_times() {
-        let name = format!("ebb-serve-test-{}.pcap", std::process::id());
-        let stem = std::env::temp_dir().join(name);
+        let folder = ebb_testkit::Folder::new("capture");
+        let stem = folder.join("stem");
         let second = 1_000_000_000;
         let mut sink = to_files(stem.clone(), 7 * second)().expect("files");
         let frames = [
@@ -159,7 +159,6 @@ mod tests {
             let since_epoch = packet.timestamp.as_nanos();
             assert_eq!(since_epoch, u128::from(7 * second + ns), "{direction:?}");
             assert!(reader.next_packet().is_none());
-            fs::remove_file(path).expect("removed");
         }
     }
 

@@ -49,7 +49,7 @@ fn accept(tm: &mut TrafficManager<u32>, now: Instant, queue: u8, id: u32) {
     ));
 }
 
-/// Dequeues and transmits everything due; start times and packets.
+/// Dequeues and transmits everything that is due; returns the start times and the packets.
 fn run(tm: &mut TrafficManager<u32>, now: Instant) -> Vec<(Instant, u32)> {
     let mut sent = Vec::new();
     while let Some(d) = tm.dequeue(now, PORT) {
@@ -265,7 +265,7 @@ fn averages_and_delays() {
     }
     run(&mut tm, us(100));
     let q = &tm.statistics()[0].queues[0];
-    // Waiting: two packets for 12 us, then one for 12 us.
+    // Two packets wait for 12 us, then one for 12 us.
     assert_eq!(q.average_depth_packets, 1.5);
     assert_eq!(q.arrival_depth_packets, 1.0);
     assert_eq!((q.max_depth_packets, q.max_depth_bytes), (3, 4500));

@@ -1,4 +1,4 @@
-//! One executable: linking takes longer than most of the tests.
+//! The traffic manager from outside. One executable: linking takes longer than most of the tests.
 
 mod behaviour;
 mod config;

@@ -250,7 +250,8 @@ mod tests {
 
     #[test]
     fn a_socket_that_a_killed_daemon_left_is_taken_over_and_a_file_is_not() {
-        let path = std::env::temp_dir().join(format!("ebb-socket-{}", std::process::id()));
+        let folder = ebb_testkit::Folder::new("socket");
+        let path = folder.join("s");
         let address = Address::Path(path.clone());
         let first = Listener::bind(address.clone()).unwrap();
         assert!(Listener::bind(address.clone()).is_err());
@@ -262,6 +263,5 @@ mod tests {
         std::fs::write(&path, "precious").unwrap();
         assert!(Listener::bind(address).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -118,11 +118,8 @@ mod tests {
     use ebb_transport::ndp::NdpParams;
 
     fn read_text(name: &str, text: &str) -> anyhow::Result<Params> {
-        let path = std::env::temp_dir().join(format!("ebb-agent-{}-{name}", std::process::id()));
-        std::fs::write(&path, text).unwrap();
-        let params = read(Some(&path));
-        std::fs::remove_file(&path).unwrap();
-        params
+        let folder = ebb_testkit::Folder::new("params");
+        read(Some(&folder.write(name, text)))
     }
 
     #[test]

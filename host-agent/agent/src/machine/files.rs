@@ -251,84 +251,60 @@ pub fn is_stream(descriptor: impl AsFd) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use ebb_testkit::{Folder, names};
+
     use super::*;
     use std::io::Write;
-    use std::path::PathBuf;
 
-    struct Dir(PathBuf);
-
-    impl Dir {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("ebb-{}-{name}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Dir(path)
-        }
-
-        fn open(&self) -> Arc<OwnedFd> {
-            Arc::new(open_directory(&self.0).unwrap())
-        }
-
-        fn names(&self) -> Vec<String> {
-            let entries = std::fs::read_dir(&self.0).unwrap();
-            let mut names: Vec<String> = entries
-                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-                .collect();
-            names.sort();
-            names
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).unwrap();
-        }
+    fn open(folder: &Folder) -> Arc<OwnedFd> {
+        Arc::new(open_directory(folder).unwrap())
     }
 
     #[test]
     fn a_file_has_its_name_only_when_it_is_kept() {
-        let dir = Dir::new("keep");
-        let mut kept = Temporary::create(dir.open(), "1").unwrap();
-        let dropped = Temporary::create(dir.open(), "2").unwrap();
+        let dir = Folder::new("files");
+        let mut kept = Temporary::create(open(&dir), "1").unwrap();
+        let dropped = Temporary::create(open(&dir), "2").unwrap();
         kept.file().write_all(b"content").unwrap();
-        assert_eq!(dir.names(), [".ebb-1.part", ".ebb-2.part"]);
+        assert_eq!(names(&dir), [".ebb-1.part", ".ebb-2.part"]);
         kept.keep("a", Existing::Keep).unwrap();
         drop(dropped);
-        assert_eq!(dir.names(), ["a"]);
+        assert_eq!(names(&dir), ["a"]);
     }
 
     #[test]
     fn a_file_that_is_there_stays_unless_it_may_be_replaced() {
-        let dir = Dir::new("existing");
-        let outside = Dir::new("existing-outside");
-        let target = outside.0.join("target");
-        for path in [dir.0.join("a"), target.clone()] {
+        let dir = Folder::new("files");
+        let outside = Folder::new("files");
+        let target = outside.join("target");
+        for path in [dir.join("a"), target.clone()] {
             std::fs::write(path, "precious").unwrap();
         }
-        std::os::unix::fs::symlink(&target, dir.0.join("link")).unwrap();
-        std::os::unix::fs::symlink(outside.0.join("none"), dir.0.join("dangling")).unwrap();
+        std::os::unix::fs::symlink(&target, dir.join("link")).unwrap();
+        std::os::unix::fs::symlink(outside.join("none"), dir.join("dangling")).unwrap();
         let keep = |name: &str, existing| {
-            let mut temporary = Temporary::create(dir.open(), "1").unwrap();
+            let mut temporary = Temporary::create(open(&dir), "1").unwrap();
             temporary.file().write_all(b"new").unwrap();
             temporary.keep(name, existing)
         };
         for name in ["a", "link", "dangling"] {
             for error in [
                 keep(name, Existing::Keep).unwrap_err(),
-                check_free(&dir.open(), name).unwrap_err(),
+                check_free(&open(&dir), name).unwrap_err(),
             ] {
                 assert!(error.to_string().contains("is there already"), "{error}");
             }
         }
-        assert_eq!(std::fs::read(dir.0.join("a")).unwrap(), b"precious");
+        assert_eq!(std::fs::read(dir.join("a")).unwrap(), b"precious");
         // The link is replaced, not what it points to.
         for name in ["a", "link", "dangling"] {
             keep(name, Existing::Replace).unwrap();
-            assert_eq!(std::fs::read(dir.0.join(name)).unwrap(), b"new");
+            assert_eq!(std::fs::read(dir.join(name)).unwrap(), b"new");
         }
         assert_eq!(std::fs::read(&target).unwrap(), b"precious");
-        assert_eq!(outside.names(), ["target"]);
-        assert_eq!(dir.names(), ["a", "dangling", "link"]);
-        check_free(&dir.open(), "b").unwrap();
+        assert_eq!(names(&outside), ["target"]);
+        assert_eq!(names(&dir), ["a", "dangling", "link"]);
+        check_free(&open(&dir), "b").unwrap();
         keep("b", Existing::Keep).unwrap();
     }
 
@@ -350,15 +326,15 @@ mod tests {
 
     #[test]
     fn only_what_nobody_writes_is_a_leftover() {
-        let dir = Dir::new("leftovers");
+        let dir = Folder::new("files");
         for name in [".ebb-old.part", ".ebb-kept", "x.part", "precious"] {
-            std::fs::write(dir.0.join(name), "x").unwrap();
+            dir.write(name, "x");
         }
-        std::os::unix::fs::symlink("precious", dir.0.join(".ebb-link.part")).unwrap();
-        let open = Temporary::create(dir.open(), "1").unwrap();
-        remove_leftovers(&dir.0).unwrap();
+        std::os::unix::fs::symlink("precious", dir.join(".ebb-link.part")).unwrap();
+        let open = Temporary::create(open(&dir), "1").unwrap();
+        remove_leftovers(&dir).unwrap();
         assert_eq!(
-            dir.names(),
+            names(&dir),
             [
                 ".ebb-1.part",
                 ".ebb-kept",
@@ -372,17 +348,16 @@ mod tests {
 
     #[test]
     fn no_name_and_no_link_leads_out_of_a_served_directory() {
-        let outside = Dir::new("outside");
-        let secret = outside.0.join("secret");
-        std::fs::write(&secret, "secret").unwrap();
-        let dir = Dir::new("served");
-        std::fs::write(dir.0.join("good"), "good").unwrap();
-        std::fs::create_dir(dir.0.join("sub")).unwrap();
-        std::os::unix::fs::symlink(&secret, dir.0.join("absolute")).unwrap();
-        let relative = Path::new("..").join(outside.0.file_name().unwrap());
-        std::os::unix::fs::symlink(relative.join("secret"), dir.0.join("relative")).unwrap();
-        std::os::unix::fs::symlink("good", dir.0.join("inside")).unwrap();
-        let fd = dir.open();
+        let outside = Folder::new("files");
+        let secret = outside.write("secret", "secret");
+        let dir = Folder::new("files");
+        dir.write("good", "good");
+        dir.make_dir("sub");
+        std::os::unix::fs::symlink(&secret, dir.join("absolute")).unwrap();
+        let relative = Path::new("..").join(outside.file_name().unwrap());
+        std::os::unix::fs::symlink(relative.join("secret"), dir.join("relative")).unwrap();
+        std::os::unix::fs::symlink("good", dir.join("inside")).unwrap();
+        let fd = open(&dir);
         for name in ["good", "inside"] {
             assert_eq!(FileSource::open_in(fd.as_fd(), name).unwrap().len(), 4);
         }
@@ -403,8 +378,8 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_sources() {
-        let dir = Dir::new("sources");
-        assert!(FileSource::new(open_directory(&dir.0).unwrap()).is_err());
+        let dir = Folder::new("files");
+        assert!(FileSource::new(open_directory(&dir).unwrap()).is_err());
         let (_, writer) = std::io::pipe().unwrap();
         assert!(FileSource::new(writer.into()).is_err());
     }

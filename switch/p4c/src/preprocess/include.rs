@@ -143,16 +143,17 @@ pub fn text(name: String, bytes: Vec<u8>) -> Result<Found, Missing> {
 
 #[cfg(test)]
 mod tests {
+    use ebb_testkit::Folder;
+
     use super::*;
 
     #[test]
     fn what_is_no_text_says_where() {
-        let folder = std::env::temp_dir().join(format!("ebb-p4c-include-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(folder.join("latin.p4"), b"// fine\n// caf\xe9\n").expect("a file");
-        let result = find("latin.p4", Some(&folder), &[]);
-        std::fs::remove_dir_all(&folder).expect("removed");
-        let missing = result.err().expect("unreadable");
+        let folder = Folder::new("include");
+        folder.write("latin.p4", b"// fine\n// caf\xe9\n");
+        let missing = find("latin.p4", Some(&folder), &[])
+            .err()
+            .expect("unreadable");
         assert_eq!(missing.code, "include-unreadable");
         assert!(missing.problem.ends_with("latin.p4` is not UTF-8 text"));
         assert!(missing.help.starts_with("byte 0xe9 in its line 2 "));
@@ -167,13 +168,11 @@ mod tests {
             let why = missing.problem;
             assert!(why.ends_with("it is not an ordinary file"), "{why}");
         }
-        let folder = std::env::temp_dir().join(format!("ebb-p4c-large-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
+        let folder = Folder::new("include");
         // It has a hole in place of bytes.
         let file = File::create(folder.join("large.p4")).expect("a file");
         file.set_len(MAX_BYTES + 1).expect("a size");
         let missing = find("large.p4", Some(&folder), &[]).err();
-        std::fs::remove_dir_all(&folder).expect("removed");
         let why = missing.expect("refused").problem;
         assert!(why.ends_with("it has more than 67108864 bytes"), "{why}");
     }

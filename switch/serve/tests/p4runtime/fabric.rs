@@ -1,6 +1,6 @@
 //! The fabric service.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Controller, Running};
@@ -12,6 +12,7 @@ use ebb_p4runtime::proto::fabric::LinkState;
 use ebb_p4runtime::proto::fabric::fabric_client::FabricClient;
 use ebb_p4runtime::{Fabric, Layout, LinkEnd, Node, Server, SwitchInfo};
 use ebb_serve::EngineFabric;
+use ebb_testkit::Folder;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
@@ -21,24 +22,6 @@ const UP: LinkState = LinkState {
     corrupt: 0.0,
     rate_bps: None,
 };
-
-/// The folder of a test, for its socket and captures.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let name = format!("ebb-fabric-{}-{test}", std::process::id());
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// This network under a virtual clock:
 ///
@@ -107,12 +90,12 @@ struct Served {
 }
 
 impl Served {
-    async fn start(test: &str) -> Self {
-        let folder = Folder::new(test);
-        let (s1, fabric) = simulated(&folder.0);
+    async fn start() -> Self {
+        let folder = Folder::new("fabric");
+        let (s1, fabric) = simulated(&folder);
         let any = "127.0.0.1:0".parse().unwrap();
         let server = Server::bind(&[any]).unwrap();
-        let socket = folder.0.join("fabric.sock");
+        let socket = folder.join("fabric.sock");
         let server = server.with_fabric(&socket, fabric.clone()).unwrap();
         let s1 = Running::with(server, s1);
         let endpoint = Endpoint::from_shared(format!("unix:{}", socket.display())).unwrap();
@@ -158,7 +141,7 @@ fn down(a: &str, b: &str) -> proto::SetLinkRequest {
 
 #[tokio::test]
 async fn the_fabric_is_described_with_both_ends_and_states_of_links() {
-    let mut served = Served::start("described").await;
+    let mut served = Served::start().await;
     served.set(down("s2:2", "")).await.unwrap();
     let request = proto::GetFabricRequest {};
     let fabric = served
@@ -192,7 +175,7 @@ async fn the_fabric_is_described_with_both_ends_and_states_of_links() {
 
 #[tokio::test]
 async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_asked_to() {
-    let mut served = Served::start("change").await;
+    let mut served = Served::start().await;
     // The request sees the link from s2, against the order of the layout.
     let lossy = proto::SetLinkRequest {
         loss: Some(0.25),
@@ -237,7 +220,7 @@ async fn a_change_leaves_what_it_does_not_mention_and_the_other_direction_if_ask
 
 #[tokio::test]
 async fn places_that_are_not_there_are_named_with_what_is() {
-    let mut served = Served::start("places").await;
+    let mut served = Served::start().await;
     for (request, code, expected) in [
         (
             down("s9", "s1"),
@@ -280,7 +263,7 @@ async fn places_that_are_not_there_are_named_with_what_is() {
 
 #[tokio::test]
 async fn shares_are_from_0_to_1() {
-    let mut served = Served::start("shares").await;
+    let mut served = Served::start().await;
     for share in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
         let request = proto::SetLinkRequest {
             corrupt: Some(share),
@@ -295,13 +278,13 @@ async fn shares_are_from_0_to_1() {
 
 #[tokio::test]
 async fn captures_are_at_switch_ports() {
-    let mut served = Served::start("captures").await;
+    let mut served = Served::start().await;
     let start = |at: &str, toward: &str, name: &str| proto::StartCaptureRequest {
         at: at.into(),
         toward: toward.into(),
         name: name.into(),
     };
-    let folder = served.folder.0.clone();
+    let folder = served.folder.to_path_buf();
     let client = &mut served.client;
     let files = client.start_capture(start("s2", "h2", "a.pcap")).await;
     let files = files.unwrap().into_inner();
@@ -351,7 +334,7 @@ async fn captures_are_at_switch_ports() {
 
 #[tokio::test]
 async fn a_restarted_switch_knows_its_controllers_no_more() {
-    let mut served = Served::start("restart").await;
+    let mut served = Served::start().await;
     let mut controller = served.s1.ready().await;
     let restart = |name: &str| proto::RestartSwitchRequest { name: name.into() };
     served.client.restart_switch(restart("s1")).await.unwrap();
@@ -386,8 +369,8 @@ async fn a_restarted_switch_knows_its_controllers_no_more() {
 
 #[tokio::test]
 async fn a_socket_that_is_taken_is_named() {
-    let served = Served::start("taken").await;
-    let socket = served.folder.0.join("fabric.sock");
+    let served = Served::start().await;
+    let socket = served.folder.join("fabric.sock");
     let server = Server::bind(&[]).unwrap();
     let error = server.with_fabric(&socket, served.fabric.clone());
     let message = error.err().expect("refused").to_string();

@@ -1,11 +1,12 @@
 //! How a server starts: with TLS, and with a program that no controller has installed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common::{Controller, DEVICE_ID, OneSwitch, Running, config, fixture};
 use ebb_p4runtime::proto::p4;
 use ebb_p4runtime::proto::p4::p4_runtime_client::P4RuntimeClient;
 use ebb_p4runtime::{Server, TlsFiles, read_config};
+use ebb_testkit::Folder;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tonic::Code;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
@@ -54,29 +55,6 @@ fn files_that_do_not_fit_say_so() {
     assert!(error.ends_with("is not PEM: expected a line \"-----BEGIN CERTIFICATE\""));
 }
 
-/// A folder of certificates that goes away again.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("ebb-tls-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 #[tokio::test]
 async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -88,11 +66,11 @@ async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
         let certificate = params.signed_by(&key, &authority).unwrap();
         (certificate.pem(), key.serialize_pem())
     };
-    let folder = Folder::new();
+    let folder = Folder::new("tls");
     let (certificate, key) = signed();
     let mut files = TlsFiles {
-        certificate: folder.file("server.pem", &certificate),
-        key: folder.file("server.key", &key),
+        certificate: folder.write("server.pem", &certificate),
+        key: folder.write("server.key", &key),
         client_authority: None,
     };
     let root = Certificate::from_pem(authority.pem());
@@ -107,7 +85,7 @@ async fn with_mutual_tls_only_clients_of_the_authority_get_in() {
     assert!(!asks(&one_sided, None).await, "without TLS");
     one_sided.stop().await;
 
-    files.client_authority = Some(folder.file("authority.pem", &authority.pem()));
+    files.client_authority = Some(folder.write("authority.pem", authority.pem()));
     let mutual = Running::with(server().with_tls(&files).unwrap(), OneSwitch::start());
     assert!(asks(&mutual, Some(proven)).await);
     assert!(!asks(&mutual, Some(known)).await, "without a certificate");
