@@ -16,6 +16,9 @@ SLOW_BPS = 100_000
 class StepTest(FabricTest):
     """Sends a burst into a slow port; the frames differ in their TCP ports."""
 
+    needs = frozenset({Feature.SLOW_PORT})
+    manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
+
     def threshold(self, depth: int) -> None:
         """Has port 2 mark above this depth, in the unit of the target."""
         self.control.insert(ECN_THRESHOLD.entry({"egress_port": 2}, depth=depth))
@@ -34,9 +37,6 @@ class StepTest(FabricTest):
 class Threshold(StepTest):
     """Packets are marked from the one on that finds more than `depth` packets in the queue."""
 
-    needs = frozenset({Feature.SLOW_PORT})
-    manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
-
     def runTest(self) -> None:
         self.threshold(2)
         busy, *queued = self.burst([Ecn.ECT0] * 5)  # they find 0 1 2 3 4
@@ -46,9 +46,6 @@ class Threshold(StepTest):
 
 class OnlyEct(StepTest):
     """Not-ECT is never marked, however deep the queue."""
-
-    needs = frozenset({Feature.SLOW_PORT})
-    manager = TrafficManager(rate_bps=SLOW_BPS, slow_ports=(2,))
 
     def runTest(self) -> None:
         self.threshold(0)

@@ -25,16 +25,6 @@ TRIM_CAPACITY = 3
 SIZE = 128
 """Bytes that are kept of a frame."""
 
-DEFLECTING = TrafficManager(
-    queues=(
-        Queue(DATA_QUEUE, capacity_packets=CAPACITY, on_full="deflect"),
-        Queue(6, capacity_packets=CAPACITY, on_full="deflect"),
-        Queue(CONTROL_QUEUE, capacity_packets=TRIM_CAPACITY),
-    ),
-    rate_bps=SLOW_BPS,
-    slow_ports=(2,),
-)
-
 
 class TrimTest(FabricTest):
     """Ports with a queue, and what is trimmed because it does not fit."""
@@ -60,11 +50,23 @@ def full(**fields: Any) -> bytes:
     return ebb(host_ip(2), length=FULL_FRAME_BYTES, **fields)
 
 
-class Deflected(TrimTest):
-    """What the queue refuses is cut and overtakes what is in the queue."""
+class DeflectionTest(TrimTest):
+    """Data queues of port 2 that deflect what does not fit."""
 
     needs = frozenset({Feature.DEFLECTION})
-    manager = DEFLECTING
+    manager = TrafficManager(
+        queues=(
+            Queue(DATA_QUEUE, capacity_packets=CAPACITY, on_full="deflect"),
+            Queue(6, capacity_packets=CAPACITY, on_full="deflect"),
+            Queue(CONTROL_QUEUE, capacity_packets=TRIM_CAPACITY),
+        ),
+        rate_bps=SLOW_BPS,
+        slow_ports=(2,),
+    )
+
+
+class Deflected(DeflectionTest):
+    """What the queue refuses is cut and overtakes what is in the queue."""
 
     def runTest(self) -> None:
         self.trim(SIZE)
@@ -77,12 +79,9 @@ class Deflected(TrimTest):
         self.expect_count(TRIM_SENT, 2, 1)
 
 
-class AnyPacketOfTheClass(TrimTest):
+class AnyPacketOfTheClass(DeflectionTest):
     """TCP, and packets with IPv4 options, are trimmed too; ECN bits stay, and a broken header
     checksum is not repaired."""
-
-    needs = frozenset({Feature.DEFLECTION})
-    manager = DEFLECTING
 
     def runTest(self) -> None:
         self.trim(SIZE)
@@ -96,11 +95,8 @@ class AnyPacketOfTheClass(TrimTest):
         self.expect(2, busy, *(trimmed(routed(frame, 2), SIZE) for frame in frames), *queued)
 
 
-class DamagedHeaderStaysDamaged(TrimTest):
+class DamagedHeaderStaysDamaged(DeflectionTest):
     """The receiver must be able to see that the header was damaged before the trim."""
-
-    needs = frozenset({Feature.DEFLECTION})
-    manager = DEFLECTING
 
     def runTest(self) -> None:
         self.trim(SIZE)
@@ -113,11 +109,8 @@ class DamagedHeaderStaysDamaged(TrimTest):
         self.expect(2, busy, expected, *queued)
 
 
-class ShortPacketsStayWhole(TrimTest):
+class ShortPacketsStayWhole(DeflectionTest):
     """A packet not longer than `size` leaves whole and unchanged, but through the trim queue."""
-
-    needs = frozenset({Feature.DEFLECTION})
-    manager = DEFLECTING
 
     def runTest(self) -> None:
         self.trim(SIZE)
@@ -128,11 +121,8 @@ class ShortPacketsStayWhole(TrimTest):
         self.expect(2, busy, short, exact, trimmed(longer, SIZE), *queued)
 
 
-class LastHop(TrimTest):
+class LastHop(DeflectionTest):
     """An entry for a port takes the place of the default; the smallest useful size."""
-
-    needs = frozenset({Feature.DEFLECTION})
-    manager = DEFLECTING
 
     def runTest(self) -> None:
         self.trim(SIZE)
@@ -150,11 +140,8 @@ class LastHop(TrimTest):
         self.expect(2, busy, expected, *queued)
 
 
-class OthersAreDropped(TrimTest):
+class OthersAreDropped(DeflectionTest):
     """A class that is not trimmable is dropped when its queue deflects."""
-
-    needs = frozenset({Feature.DEFLECTION})
-    manager = DEFLECTING
 
     def runTest(self) -> None:
         self.trim(SIZE)
@@ -166,11 +153,8 @@ class OthersAreDropped(TrimTest):
         self.expect_count(TRIMMED, 2, 0)
 
 
-class ControlIsNeverTrimmed(TrimTest):
+class ControlIsNeverTrimmed(DeflectionTest):
     """Control packets pass a full data queue; if their own queue refuses them they are dropped."""
-
-    needs = frozenset({Feature.DEFLECTION})
-    manager = DEFLECTING
 
     def runTest(self) -> None:
         self.trim(SIZE)
@@ -191,11 +175,10 @@ class ControlIsNeverTrimmed(TrimTest):
         self.expect_drops("not-trimmable", 1)
 
 
-class EveryTrimIsAccountedFor(TrimTest):
+class EveryTrimIsAccountedFor(DeflectionTest):
     """TRIM = TX_TRIM + DROPPED_TRIM, with a trim queue that overflows."""
 
     needs = frozenset({Feature.DEFLECTION, Feature.QUEUE_STATISTICS})
-    manager = DEFLECTING
 
     def runTest(self) -> None:
         self.trim(SIZE)
