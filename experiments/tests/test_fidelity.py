@@ -19,6 +19,8 @@ from statistics import mean
 from typing import Any
 
 import pytest
+from ebb_controller.mechanisms.counters import PORT_IN, PORT_OUT
+from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Run
@@ -100,7 +102,7 @@ def test_a_lone_flow_takes_the_same_time(tmp_path: Path) -> None:
     loaded = load("ndp", [traffic("one", {"type": "incast", "senders": 1}, 100_000)])
     virtual, wall = both(loaded, "ndp", tmp_path)
     assert times(wall)[0] == pytest.approx(times(virtual)[0], rel=0.03)
-    for counter in ("port_in", "port_out", "trimmed"):
+    for counter in (PORT_IN.name, PORT_OUT.name, TRIMMED.name):
         assert wall.total(counter) == virtual.total(counter)
 
 
@@ -122,7 +124,7 @@ def test_an_incast_does_the_same(tmp_path: Path, scheme: str, tolerance: Toleran
     assert mean(there) == pytest.approx(mean(here), rel=tolerance.fct)
     assert there[-1] == pytest.approx(here[-1], rel=tolerance.fct)
     for counts in (
-        [results.total("trimmed") for results in (virtual, wall)],
+        [results.total(TRIMMED.name) for results in (virtual, wall)],
         [results.marks for results in (virtual, wall)],
         [sum(results.losses.values()) for results in (virtual, wall)],
     ):

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
+from ebb_controller.mechanisms.trimming import TRIMMED
 from ebb_experiments.results.arrow import SCHEMAS
 from ebb_experiments.results.results import Results
 from ebb_experiments.run.run import Binaries, Run
@@ -107,7 +108,7 @@ def test_the_files_of_a_run_say_the_same(tmp_path: Path) -> None:
     assert about["versions"]["simulator"].startswith("ebb-simulator ")
     # What the traffic managers handed back is what the program trimmed or dropped.
     deflected = sum(queue["deflected_packets"] for queue in results.rows("queues"))
-    assert results.total("trimmed") == deflected > 0
+    assert results.total(TRIMMED.name) == deflected > 0
 
 
 @needs_simulator

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from ebb_controller.drop_reason import named
 from ebb_controller.mechanisms import summed
 from ebb_topologies.model import Topology
 
+from ebb_experiments.results.results import NO_LOSS
+from ebb_experiments.results.switches import COUNTED_TWICE
 from ebb_experiments.study.arrivals import fairness, goodput_meanwhile
 from ebb_experiments.study.metric_spec import (
     Delay,
@@ -319,16 +320,12 @@ def _network(metric: Network, tables: Tables) -> float | None:
         return _one(flows, ENDED.mean())
     if metric.of == "ended_at":
         return _one(flows.filter(ENDED), pl.col("finished_at_ns").max())
-    counters = tables["counters"]
-    names = summed(metric.of)
     counted = pl.col("packets").sum()
-    total = _one(counters.filter(pl.col("counter").is_in(names)), counted) or 0.0
-    if metric.of == "lost":
-        other = pl.col("reason").is_in(["link-corrupt", "egress"])
-        total += _one(tables["drops"].filter(~other), counted) or 0.0
-        copies = pl.col("reason").is_in(named("replica-to-source"))
-        total -= _one(counters.filter(copies), counted) or 0.0
-    return total
+    counters = tables["counters"].filter(pl.col("counter").is_in(summed(metric.of)))
+    if metric.of != "lost":
+        return _one(counters, counted) or 0.0
+    lost = ~pl.col("reason").is_in([*NO_LOSS, COUNTED_TWICE])
+    return sum(_one(each.filter(lost), counted) or 0.0 for each in (counters, tables["drops"]))
 
 
 def _at(peer: str | None, table: pl.LazyFrame) -> pl.LazyFrame:
