@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
-import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from ebb_controller.controller import Controller, Program
-from ebb_controller.scheme import Scheme, load_scheme
-from ebb_controller.traffic_manager import TrafficManagers
-from ebb_topologies.dilation import Dilation
-from ebb_topologies.model import Topology, from_table
-
 from ebb_experiments.bench.section import Context, Section
-from ebb_experiments.run.agents import agent_parameters
-from ebb_experiments.run.loop import LoopThread
-from ebb_experiments.run.simulator import FlowSpec, Simulator
+from ebb_experiments.run.run import Binaries, Run
+from ebb_experiments.run.virtual import Virtual
+from ebb_experiments.scenario.loaded import resolve
+from ebb_experiments.scenario.spec import ScenarioFile
 
 RATE_BPS = 100_000_000_000
 DELAY_NS = 1_000
 MTU_BYTES = 1500
-DILATION = Dilation(100)
+DILATION = 100
 """Dilation of the simulated fabric, which keeps v1model's microseconds fine enough for 100
 Gbit/s."""
 WINDOW_PACKETS = 128
 """Initial window: more than the 85 packets that are under way in a round trip of six links."""
-SEED = 1
-LIMIT_NS = 1_000_000_000
-"""Nominal time after which a run is given up."""
+SENDERS = 16
+"""Hosts of an incast."""
 
 HTSIM_K = 8
 HTSIM_BYTES = 2_000_000
@@ -62,7 +53,7 @@ class Cost:
     """How many flows failed or did not end."""
     packet_hops: int
     events: int
-    simulated_us: float
+    simulated_ns: float
     """Nominal."""
     setup_seconds: float
     setup_mb: float
@@ -90,22 +81,19 @@ class Cost:
         return self.cpu_seconds / max(self.seconds, 1e-9)
 
 
-Pattern = Callable[[Topology, int], list[FlowSpec]]
-"""Makes the flows of a topology, of so many bytes from each host."""
+Workload = Callable[[int, int], dict[str, Any]]
+"""Gives the keys of a workload for so many hosts, each of which sends so many bytes."""
 
 
 def run(context: Context) -> Section:
     """Makes all runs one after the other, so that each has the machine for itself."""
     for name in ("finsy", "ebb_controller"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    bench = _Bench(context)
     scale = 10 if context.quick else 1
     rows: list[tuple[str, int, Cost]] = []
 
-    def measure(name: str, k: int, pattern: Pattern, size: int, threads: int = 1) -> Cost:
-        topology = fat_tree(k)
-        label = f"{name}-k{k}-threads{threads}"
-        cost = bench.measure(label, topology, pattern(topology, size), threads)
+    def measure(name: str, k: int, workload: Workload, size: int, threads: int = 1) -> Cost:
+        cost = simulate(context, f"{name}-k{k}-threads{threads}", k, workload, size, threads)
         rows.append((name, k, cost))
         return cost
 
@@ -117,12 +105,12 @@ def run(context: Context) -> Section:
         k: measure("per host", k, permutation, size // scale)
         for k, size in sizes[: 2 if context.quick else None]
     }
-    patterns = {"line rate": permutation, "incast": incast_mix}
+    workloads: dict[str, Workload] = {"line rate": permutation, "incast": incasts}
     if context.quick:
-        del patterns["line rate"]
+        del workloads["line rate"]
     memory = [
-        measure(name, MEMORY_K, pattern, MEMORY_BYTES // scale)
-        for name, pattern in patterns.items()
+        measure(name, MEMORY_K, workload, MEMORY_BYTES // scale)
+        for name, workload in workloads.items()
     ]
     return Section(
         title="Fat-trees in virtual time: NDP, 100 Gbit/s, compiled fabric.p4 on every hop",
@@ -130,7 +118,7 @@ def run(context: Context) -> Section:
             "htsim_bytes": HTSIM_BYTES // scale,
             "mtu_bytes": MTU_BYTES,
             "delay_ns": DELAY_NS,
-            "dilation": DILATION.factor,
+            "dilation": DILATION,
             "initial_window_packets": WINDOW_PACKETS,
         },
         columns=(
@@ -197,123 +185,64 @@ def _reached(yes: bool) -> str:
     return "reached" if yes else "missed"
 
 
-def fat_tree(k: int) -> Topology:
-    """Nominal."""
-    table = {
-        "fat_tree": {"k": k},
-        "link_defaults": {"rate_bps": RATE_BPS, "delay_ns": DELAY_NS},
-    }
-    return from_table(table, f"fat-tree-k{k}")
-
-
-def permutation(topology: Topology, size: int) -> list[FlowSpec]:
+def permutation(hosts: int, size: int) -> dict[str, Any]:
     """Every host sends to another one and hears from another one, all at once."""
-    names = [host.name for host in topology.hosts]
-    random.Random(SEED).shuffle(names)
-    # One cycle through all hosts: nobody sends to itself.
-    return [
-        FlowSpec(
-            id=n, source=source, destination=names[(n + 1) % len(names)], bytes=size, start_at_ns=0
-        )
-        for n, source in enumerate(names)
-    ]
+    return {"traffic": [_part("permutation", {"type": "permutation"}, size)]}
 
 
-def incast_mix(topology: Topology, size: int, senders: int = 16) -> list[FlowSpec]:
-    """Every host sends; half of them in groups of `senders` to one host each."""
-    flows = permutation(topology, size)
-    half = len(flows) // 2 // senders * senders
-    sinks = [flow.destination for flow in flows[half::2]]
-    return [
-        FlowSpec(
-            id=flow.id,
-            source=flow.source,
-            destination=sinks[flow.id // senders] if flow.id < half else flow.destination,
-            bytes=size // senders if flow.id < half else size,
-            start_at_ns=0,
-        )
-        for flow in flows
-    ]
+def incasts(hosts: int, size: int) -> dict[str, Any]:
+    """Every host sends, all at once: half of them in groups of `SENDERS` to one host each, the
+    others a permutation."""
+    groups = [f"incast-{number}" for number in range(hosts // 2 // SENDERS)]
+    many: dict[str, Any] = {"type": "incast", "senders": SENDERS, "to": "others"}
+    return {
+        "group": [
+            *({"name": group, "count": SENDERS} for group in groups),
+            {"name": "others", "rest": True},
+        ],
+        "traffic": [
+            *(_part(group, many | {"from": group}, size // SENDERS) for group in groups),
+            _part("others", {"type": "permutation", "hosts": "others"}, size),
+        ],
+    }
 
 
-@dataclass(slots=True)
-class _Bench:
-    context: Context
-
-    def measure(
-        self, name: str, topology: Topology, flows: Sequence[FlowSpec], threads: int
-    ) -> Cost:
-        started = time.monotonic()
-        build = self.context.agent.parent
-        scheme = _scheme()
-        slowed = DILATION.topology(topology)
-        nominal = agent_parameters(
-            self.context.agent, scheme, rate_bps=RATE_BPS, mtu_bytes=MTU_BYTES
-        )
-        parameters = DILATION.slow(nominal)
-        told: list[dict[str, Any]] = []
-        simulator = Simulator(
-            build / "ebb-simulator",
-            slowed,
-            scheme.transport,
-            parameters,
-            scheme.fabric,
-            flows,
-            self.context.directory / name,
-            seed=SEED,
-            threads=threads,
-            records=told,
-        )
-        program = Program(build / "fabric.p4info.txtpb", build / "fabric.json")
-        with simulator, LoopThread() as loop:
-            managers = TrafficManagers(slowed)
-            # The controller's own work is no part of what is measured.
-            controller = Controller(slowed, program, "bytes", traffic_managers=managers)
-            with loop.inside(controller):
-                loop.run(controller.configure(scheme.fabric))
-            loop.run(managers.close())
-            setup, before = time.monotonic() - started, _Usage.of(simulator.pid)
-            pause = simulator.run(round(DILATION.time(LIMIT_NS)), until_flows_end=True)
-            after = _Usage.of(simulator.pid)
-            trace_hash = simulator.report()
-        done = [record for record in told if record["role"] == "sender"]
-        return Cost(
-            hosts=len(topology.hosts),
-            threads=threads,
-            unfinished=len(flows) - sum(record["status"] == "finished" for record in done),
-            packet_hops=pause.packet_hops,
-            events=pause.events,
-            simulated_us=pause.at_ns / DILATION.factor / 1e3,
-            setup_seconds=setup,
-            setup_mb=before.peak_mb,
-            seconds=pause.seconds,
-            cpu_seconds=after.cpu_seconds - before.cpu_seconds,
-            peak_mb=after.peak_mb,
-            trace_hash=trace_hash,
-        )
+def _part(name: str, pattern: dict[str, Any], size: int) -> dict[str, Any]:
+    fixed = {"type": "fixed", "bytes": size}
+    return {"name": name, "pattern": pattern, "arrivals": {"type": "once"}, "size": fixed}
 
 
-def _scheme() -> Scheme:
-    scheme = load_scheme("ndp")
-    agent = scheme.agent | {"ndp": {"initial_window_packets": WINDOW_PACKETS}}
-    return scheme.model_copy(update={"agent": agent})
-
-
-@dataclass(frozen=True, slots=True)
-class _Usage:
-    """What a process has used, threads that have ended included."""
-
-    cpu_seconds: float
-    peak_mb: float
-
-    @classmethod
-    def of(cls, pid: int) -> _Usage:
-        proc = Path(f"/proc/{pid}")
-        # The name of the program, in parentheses, may contain anything.
-        fields = (proc / "stat").read_text().rpartition(")")[2].split()
-        user, system = int(fields[11]), int(fields[12])
-        status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-        return cls(
-            cpu_seconds=(user + system) / os.sysconf("SC_CLK_TCK"),
-            peak_mb=int(status["VmHWM"].split()[0]) * 1024 / 1e6,
-        )
+def simulate(
+    context: Context, name: str, k: int, workload: Workload, size: int, threads: int
+) -> Cost:
+    """Runs a scenario once."""
+    scheme = {"agent": {"ndp": {"initial_window_packets": WINDOW_PACKETS}}}
+    spec = ScenarioFile.model_validate(
+        {
+            "fat_tree": {"k": k, "rate_bps": RATE_BPS, "delay_ns": DELAY_NS},
+            "schemes": ["ndp"],
+            "override": {"ndp": scheme},
+            "workload": workload(k**3 // 4, size),
+            "dilation": DILATION,
+            "mtu_bytes": MTU_BYTES,
+        }
+    )
+    directory = context.directory / name
+    directory.mkdir()
+    clock = Virtual(Binaries(context.agent.parent), threads)
+    results = Run(resolve(spec, name, directory), "ndp", 1, clock, directory).go()
+    run = results.run
+    return Cost(
+        hosts=run["topology"]["hosts"],
+        threads=threads,
+        unfinished=results.unfinished,
+        packet_hops=run["packet_hops"],
+        events=run["events"],
+        simulated_ns=run["simulated_ns"],
+        setup_seconds=run["setup_seconds"],
+        setup_mb=run["setup_peak_bytes"] / 1e6,
+        seconds=run["clock_seconds"],
+        cpu_seconds=run["clock_cpu_seconds"],
+        peak_mb=run["peak_bytes"] / 1e6,
+        trace_hash=run["trace_hash"],
+    )

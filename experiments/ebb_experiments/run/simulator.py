@@ -43,18 +43,6 @@ class SimulatorError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class FlowSpec:
-    """One object that one host sends to another."""
-
-    id: int
-    source: str
-    destination: str
-    bytes: int
-    start_at_ns: int
-    priority: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Group:
     """Receivers of one-to-many transfers; the network must know them before the clock runs."""
 
@@ -74,14 +62,9 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Progress):
     """Where the clock stopped, and what it took so far."""
 
-    at_ns: int
-    packet_hops: int
-    events: int
-    ended: int
-    unfinished: int
     seconds: float
     """Real time for which the clock has run, all in all, in seconds."""
 
@@ -97,14 +80,13 @@ class Simulator:
     """Parameters of the agents, as `ebb-agent params` shows them."""
     queues: FabricParameters
     """Parameters of the switches, of which only the queues are used before the controller comes."""
-    flows: Sequence[FlowSpec]
+    workload: dict[str, Any]
+    """Keys of a workload file, dilated."""
     directory: Path
     """Folder for the network file and the simulator's log."""
     seed: int = 1
     threads: int = 0
     """Threads; 0: as many as there are processors. The result does not depend on it."""
-    workload: dict[str, Any] | None = None
-    """Keys of a workload file, dilated; none: the transfers are `flows`."""
     workload_place: str = WORKLOAD
     """What people call the file that the workload comes from."""
     coding_bps: int = 0
@@ -166,17 +148,6 @@ class Simulator:
             ]
             for link in self.topology.links
         ]
-        transfers = [
-            {
-                "id": flow.id,
-                "sources": [flow.source],
-                "destinations": [flow.destination],
-                "bytes": flow.bytes,
-                "start_ns": flow.start_at_ns,
-                "priority": flow.priority,
-            }
-            for flow in self.flows
-        ]
         return {
             "scheme": self.transport,
             "params": self.parameters,
@@ -186,9 +157,9 @@ class Simulator:
             "links": links,
             "coding_bps": self.coding_bps,
             "content": self.content,
+            "workload": WORKLOAD,
             **({"ends_with": list(self.ends_with)} if self.ends_with else {}),
             **({"arrivals_every_ns": n} if (n := self.arrivals_every_ns) else {}),
-            **({"transfers": transfers} if self.workload is None else {"workload": WORKLOAD}),
             **({"fabric_socket": str(self.fabric_socket)} if self.faults else {}),
         }
 
@@ -196,8 +167,7 @@ class Simulator:
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "network.json"
         write(file, json.dumps(self.network()))
-        if self.workload is not None:
-            write(self.directory / WORKLOAD, json.dumps(self.workload))
+        write(self.directory / WORKLOAD, json.dumps(self.workload))
         with self._log.open("w") as log:
             # It must not go on with a run when whoever started it is killed.
             dies_with_us = ["setpriv", "--pdeathsig", "KILL", "--"]

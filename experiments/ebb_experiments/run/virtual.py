@@ -25,6 +25,7 @@ from ebb_experiments.run.agents import task_parameters
 from ebb_experiments.run.loop import LoopThread
 from ebb_experiments.run.run import Binaries, Task, read_counters, versions
 from ebb_experiments.run.simulator import Pause, Progress, Simulator
+from ebb_experiments.run.usage import Usage
 from ebb_experiments.scenario.faults import Reinstall, Reroute, Step, carry_out
 from ebb_experiments.scenario.loaded import Loaded, sampled_queues
 
@@ -84,11 +85,10 @@ class _Simulation:
             self._scheme.transport,
             dilation.slow(nominal),
             self._scheme.fabric,
-            (),
+            dilation.slow(workload),
             self.task.directory,
             seed=self.task.seed,
             threads=self.threads,
-            workload=dilation.slow(workload),
             workload_place=traffic.place,
             coding_bps=round(dilation.rate(spec.coding_bps)),
             content=spec.content,
@@ -127,8 +127,9 @@ class _Simulation:
             if queues := sampled_queues(spec, self.loaded.topology, self._scheme):
                 every_ns = max(1, round(dilation.time(spec.sample[0].every_ns)))
                 simulator.sample(every_ns, queues)
-            configured = time.monotonic()
+            configured, before = time.monotonic(), Usage.of(simulator.pid)
             pause, done = self._let_run(simulator, loop, controller, admin, managers)
+            after = Usage.of(simulator.pid)
             trace_hash = simulator.report()
             statistics = loop.run(managers.statistics())
             counters = loop.run(read_counters(controller))
@@ -146,6 +147,9 @@ class _Simulation:
         results.run = self._about(simulator, pause, trace_hash, nominal, workload) | {
             "steps": done,
             "setup_seconds": configured - begun,
+            "setup_peak_bytes": before.peak_bytes,
+            "clock_cpu_seconds": after.cpu_seconds - before.cpu_seconds,
+            "peak_bytes": after.peak_bytes,
             "wall_seconds": time.monotonic() - begun,
         }
         return results

@@ -1,0 +1,32 @@
+"""What a process has taken of the processors and of memory so far."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+"""How many clock ticks of the kernel's accounts are a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Numbers of one process, threads that have ended included (proc(5))."""
+
+    cpu_seconds: float
+    """User and system time."""
+    memory_bytes: int
+    """Resident memory."""
+    peak_bytes: int
+    """The most resident memory that it ever had."""
+
+    @classmethod
+    def of(cls, pid: int) -> Usage:
+        proc = Path(f"/proc/{pid}")
+        # The name of the program, in parentheses, may contain anything.
+        fields = (proc / "stat").read_text().rpartition(")")[2].split()
+        user, system = int(fields[11]), int(fields[12])
+        status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+        now, peak = (int(status[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
+        return cls((user + system) / TICKS, now, peak)
