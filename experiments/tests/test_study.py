@@ -12,7 +12,7 @@ import pytest
 import tomli_w
 from ebb_experiments.run.virtual import Binaries
 from ebb_experiments.study import cli
-from ebb_experiments.study.pace import Pace, expected_end
+from ebb_experiments.study.eta import Eta, expected_end
 from ebb_experiments.study.run import plan
 from ebb_experiments.study.spec import experiment_file, known_experiments, load_experiment
 from ebb_experiments.study.store import Store
@@ -94,17 +94,17 @@ def test_the_first_seed_of_every_experiment_is_run_before_the_second_of_any(
 
 def test_what_is_left_takes_as_long_as_its_likes_took() -> None:
     planned = trials(experiment(), "x", "quick", HERE)
-    pace = Pace(planned, workers=2)
-    assert pace.left() is None
+    eta = Eta(planned, workers=2)
+    assert eta.left() is None
     dctcp_6k, dctcp_30k, ndp, *second_seed = planned
-    pace.ended(dctcp_6k, 10)
-    assert pace.left() == (10 + 10 + 3 * 10) / 2  # all like the only one that is known
-    pace.ended(dctcp_30k, 20)
-    pace.ended(ndp, 40)
-    assert pace.left() == (10 + 20 + 40) / 2
+    eta.ended(dctcp_6k, 10)
+    assert eta.left() == (10 + 10 + 3 * 10) / 2  # all like the only one that is known
+    eta.ended(dctcp_30k, 20)
+    eta.ended(ndp, 40)
+    assert eta.left() == (10 + 20 + 40) / 2
     for trial in second_seed[:2]:
-        pace.ended(trial, None)
-    assert pace.left() == 40  # a single one is not shared by two workers
+        eta.ended(trial, None)
+    assert eta.left() == 40  # a single one is not shared by two workers
     assert expected_end(None) == "end not known yet"
     assert expected_end(60).startswith("about 60 s to go, until ")
 

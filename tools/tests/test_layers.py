@@ -46,7 +46,7 @@ def test_what_is_here_is_allowed(packages: Path) -> None:
         ("ebb_topologies/model.py", "ebb_controller.scheme"),
         ("ebb_controller/scheme.py", "ebb_experiments.scenario.faults"),
         ("ebb_experiments/scenario/faults.py", "ebb_experiments.run.wall"),
-        ("ebb_experiments/study/look.py", "ebb_experiments.study.figures"),
+        ("ebb_experiments/study/plot_style.py", "ebb_experiments.study.figures"),
         ("ebb_experiments/results/load.py", "ebb_agent.record"),
     ],
 )

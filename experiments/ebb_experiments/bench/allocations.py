@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 from ebb_topologies.files import InputError
 
+from ebb_experiments.bench.machine import output_of
 from ebb_experiments.bench.section import Cell, Context, Section
 
 LINE = re.compile(r"^allocations: (?P<what>.+): (?P<count>\d+) for (?P<packets>\d+) packets$")
@@ -16,11 +16,8 @@ def run(context: Context) -> Section:
     """Runs `host-agent/transport/tests/allocations.rs`, which prints what it counts."""
     command = ["cargo", "test", "--locked", "-p", "ebb-transport"]
     command += ["--test", "allocations", "--", "--nocapture", "--test-threads=1"]
-    done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {(done.stdout + done.stderr).strip()}")
     rows: list[tuple[Cell, ...]] = []
-    for line in done.stdout.splitlines():
+    for line in output_of(*command, folder=context.root).splitlines():
         found = LINE.search(line.partition("... ")[2] or line)
         if found:
             count, packets = int(found["count"]), int(found["packets"])

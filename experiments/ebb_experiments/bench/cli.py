@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import signal
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from ebb_controller.reconcile import ControllerError
 from ebb_topologies.files import InputError, write
+from ebb_topologies.processes import ProcessDied
 from ebb_topologies.text import printable
 from rich.console import Console
 
@@ -31,6 +33,7 @@ from ebb_experiments.bench import (
 )
 from ebb_experiments.bench.section import Context, Section
 from ebb_experiments.results.load import MOST_OF_OTHERS, Others
+from ebb_experiments.run.agents import AgentError
 from ebb_experiments.run.simulator import SimulatorError
 
 SUBJECTS: dict[str, Callable[[Context], Section]] = {
@@ -48,6 +51,8 @@ SUBJECTS: dict[str, Callable[[Context], Section]] = {
 }
 """Subjects by name, in the order in which they run."""
 ROOT = Path(__file__).resolve().parents[3]
+EXPECTED = (InputError, ControllerError, SimulatorError, AgentError, ProcessDied)
+"""Errors with a message for people."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     failure."""
     parser = _parser()
     args = parser.parse_args(argv)
+    for name in ("finsy", "ebb_controller"):  # what matters is raised
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     # Networks of namespaces and processes are taken down, as after Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     unknown = sorted(set(args.subjects) - set(SUBJECTS))
@@ -95,7 +102,7 @@ def _run(args: argparse.Namespace) -> int:
                     style="bold yellow",
                     highlight=False,
                 )
-    except (InputError, ControllerError, SimulatorError) as error:
+    except EXPECTED as error:
         print(f"bench: {printable(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

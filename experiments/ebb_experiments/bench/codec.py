@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
-from ebb_topologies.files import InputError
-
+from ebb_experiments.bench.machine import example
 from ebb_experiments.bench.section import Context, Section
 
 
 def run(context: Context) -> Section:
     """Builds and runs `host-agent/transport/examples/codec_speed.rs`."""
-    command = ["cargo", "run", "--quiet", "--locked", "-p", "ebb-transport"]
-    command += ["--example", "codec_speed", "--", "0.2" if context.quick else "0.7"]
-    done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    result = json.loads(done.stdout)
+    seconds = "0.2" if context.quick else "0.7"
+    result = json.loads(example(context, "ebb-transport", "codec_speed", seconds))
     return Section(
         title="RaptorQ on one processor",
         parameters={"symbol_bytes": result["symbol_bytes"], "overhead": result["overhead"]},

@@ -8,12 +8,14 @@ from typing import Any
 from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.traffic_manager import PortParameters, QueueParameters
 
-from ebb_experiments.bench.fabric_net import COALESCE_US, BenchFabric, Load
+from ebb_experiments.bench.fabric_net import COALESCE_US, BenchFabric, Cpu, Load
 from ebb_experiments.bench.fabric_transports import (
     AGENT_COALESCE_US,
     CATCH_UP_PACKETS,
+    SCHEMES,
     WINDOW_PACKETS,
     Transfers,
+    scenario,
     transfer,
 )
 from ebb_experiments.bench.section import Cell, Context, Section
@@ -35,7 +37,6 @@ SLOWEST_BPS = 500_000
 LONG_SECONDS = 20.0
 """Length of a second run at line rate: what falls behind slowly has lost packets by then."""
 REASONS_SHOWN = 3
-SCHEMES = ("dctcp", "ndp", "scdp")
 
 
 def run(context: Context) -> Section:
@@ -49,8 +50,9 @@ def run(context: Context) -> Section:
     at_line: dict[str, Load] = {}
     long_runs: dict[str, Load] = {}
     transfers: list[Transfers] = []
+    loaded = scenario(LINE_BPS, 1.0 if context.quick else seconds)
     for switch, fused in kinds:
-        with BenchFabric(context, switch, fused, LINE_BPS) as fabric:
+        with BenchFabric(context, switch, fused, loaded) as fabric:
             fabric.configure(PARAMETERS)
             at_line[switch] = fabric.load(LINE_BPS, seconds, PACKET_BYTES)
             rows.append(_row(switch, "line rate", at_line[switch]))
@@ -60,11 +62,11 @@ def run(context: Context) -> Section:
                 long_runs[f"{switch}, {LONG_SECONDS:g} s,"] = long
             if fabric.has_traffic_manager:
                 for scheme in SCHEMES:
-                    done = transfer(fabric, scheme, LINE_BPS, 1.0 if context.quick else seconds)
+                    done = transfer(fabric, scheme)
                     rows.append(_transfer_row(switch, done))
                     transfers.append(done)
                 fabric.configure(PARAMETERS)
-                fabric.set_rate(SEARCH_LINK_BPS)
+                fabric.set_rate(SEARCH_LINK_BPS, PARAMETERS)
             precision = 0.2 if context.quick else SEARCH_PRECISION
             tried = search(fabric, at_line[switch], seconds / 2.5, precision)
             best[switch] = max(
@@ -141,11 +143,14 @@ def _row(switch: str, what: str, load: Load) -> tuple[Cell, ...]:
         100 * load.delivered,
         round(load.packets_per_second),
         load.delay_p50_ns / 1e6,
-        load.cpu.switches / load.seconds,
-        load.agents_cpu_s / load.seconds,
-        load.cpu.machine / load.seconds,
+        *_shares(load.cpu),
         load.switch_us_per_hop,
     )
+
+
+def _shares(cpu: Cpu) -> tuple[float, ...]:
+    """Processors that switches, agents and all processes kept busy."""
+    return tuple(each / cpu.clock for each in (cpu.switches, cpu.agents, cpu.machine))
 
 
 def _transfer_row(switch: str, done: Transfers) -> tuple[Cell, ...]:
@@ -155,9 +160,7 @@ def _transfer_row(switch: str, done: Transfers) -> tuple[Cell, ...]:
         None,
         None,
         None,
-        done.cpu.switches / done.seconds,
-        done.agents_cpu_s / done.seconds,
-        done.cpu.machine / done.seconds,
+        *_shares(done.cpu),
         None,
     )
 

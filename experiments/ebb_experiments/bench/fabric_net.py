@@ -9,37 +9,33 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import logging
 import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ebb_controller.controller import Program
 from ebb_controller.mechanisms import FabricParameters
-from ebb_controller.multicast import MulticastGroup
 from ebb_topologies import preflight
 from ebb_topologies.files import InputError
-from ebb_topologies.model import Host, Switch, Topology, from_table
+from ebb_topologies.model import Host, Topology
 from ebb_topologies.processes import Process
 from ebb_topologies.targets import EbbFabricTarget, target
 from ebb_topologies.traffic_manager import traffic_manager_config
 
-from ebb_experiments.bench.line import REALTIME_PRIORITY
-from ebb_experiments.bench.machine import machine_cpu_s, process_cpu_s
+from ebb_experiments.bench.machine import REALTIME_PRIORITY, busy_seconds, realtime
 from ebb_experiments.bench.section import Context
-from ebb_experiments.run.fabric import Fabric
+from ebb_experiments.run.agents import Agent, Line
 from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.players import Benches, Plan, Player
+from ebb_experiments.run.run import Binaries
+from ebb_experiments.run.usage import Usage
+from ebb_experiments.run.wall import Wall, Where
+from ebb_experiments.scenario.loaded import Loaded
 
-Record = dict[str, Any]
-LINK_DELAY_NS = 100_000
-"""Propagation delay of every link: 10 us at 1 Gbit/s, ten times slower."""
 COALESCE_US = 1000
 """How long frames wait for more at the switches: two and a half full packets at 100 Mbit/s."""
 SETTLE_SECONDS = 1.0
@@ -55,11 +51,19 @@ class Cpu:
     """Processor time, in seconds."""
 
     switches: float
+    agents: float
     machine: float
     """Time of all processes of the machine, interrupts included."""
+    clock: float
+    """By the wall clock, which each of them may take once per processor."""
 
     def __sub__(self, other: Cpu) -> Cpu:
-        return Cpu(switches=self.switches - other.switches, machine=self.machine - other.machine)
+        return Cpu(
+            switches=self.switches - other.switches,
+            agents=self.agents - other.agents,
+            machine=self.machine - other.machine,
+            clock=self.clock - other.clock,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +88,7 @@ class Load:
     drops: dict[str, int]
     """Packets that the switches dropped, by reason."""
     cpu: Cpu
-    """Processor time while the hosts sent."""
-    agents_cpu_s: float
+    """Processor time while the hosts sent; of the agents, from their start to their end."""
     packet_hops: float
     """Packets received, each times the number of switches on its way."""
 
@@ -101,7 +104,7 @@ class Load:
     def switch_us_per_hop(self) -> float | None:
         return self.cpu.switches * 1e6 / self.packet_hops if self.packet_hops else None
 
-    def as_json(self) -> Record:
+    def as_json(self) -> Line:
         return dataclasses.asdict(self) | {"delivered": self.delivered}
 
 
@@ -113,67 +116,75 @@ class TunedFabric(EbbFabricTarget):
         return [*super().fabric_command(file, pcap), "--coalesce-us", str(COALESCE_US)]
 
 
-class BenchFabric(Fabric):
-    """The running fabric; use as a context manager."""
+@dataclass
+class Metered(Benches):
+    """Agents that play a workload, and what everybody takes of the processors meanwhile."""
 
-    def __init__(
-        self, context: Context, switch: str, fused: bool, rate_bps: int, threads: int = 1
-    ) -> None:
-        build = context.root / "build"
-        chosen = target(switch, build, fused)
+    read: Callable[[Iterable[Process]], Cpu]
+    """Reads the processor time so far, that of these agents too."""
+    before: Cpu | None = None
+    after: Cpu | None = None
+
+    def done(self) -> bool:
+        self.after = self.read(agent.process for agent in self.plan.agents.started)
+        self.before = self.before or self.after
+        return super().done()
+
+    @property
+    def cpu(self) -> Cpu:
+        """Processor time from the start of the traffic to its end."""
+        assert self.before is not None
+        assert self.after is not None
+        return self.after - self.before
+
+
+class BenchFabric(Wall):
+    """The running fabric of a scenario; use as a context manager."""
+
+    metered: Metered
+    """What was measured of the last task."""
+
+    def __init__(self, context: Context, switch: str, fused: bool, loaded: Loaded) -> None:
+        binaries = Binaries(context.root / "build")
+        chosen = target(switch, binaries.directory, fused)
         if isinstance(chosen, EbbFabricTarget):
-            chosen = TunedFabric(chosen.binary, threads=threads)
-        super().__init__(
-            fat_tree(rate_bps),
-            chosen,
-            Program(build / "fabric.p4info.txtpb", build / "fabric.json"),
-            context.directory / f"fabric-{switch}",
-            LoopThread(),
-            config_file=self._config_file,
-        )
+            chosen = TunedFabric(chosen.binary)
+        directory = context.directory / f"fabric-{switch}"
+        first = realtime(context)
+        where = Where(chosen, binaries.program, binaries, directory, runner=first)
+        super().__init__(loaded, where, LoopThread())
         self.context = context
-        self.fused = fused
-        self.pairs = permutation(self.topology)
-        self.parameters = FabricParameters()
-        self._runs = 0
+        self.pairs = ring(self.topology)
+        self._loads = 0
 
     def _start(self, stack: ExitStack) -> None:
-        logging.getLogger("finsy").setLevel(logging.CRITICAL + 1)  # what matters is raised
         self.directory.mkdir(exist_ok=True)
         files = [self.context.agent, self.program.p4info, self.program.json]
         preflight.check(self.topology, self.target, files, self.directory)
         stack.enter_context(self.loop)
         super()._start(stack)
-        self.run_first(self.net.switch_processes.values())
-
-    def _config_file(self, switch: Switch) -> Path:
-        """The traffic-manager file of a switch: links between threads need their delays from the
-        start."""
-        config = traffic_manager_config(self.topology, switch, self.parameters.ports)
-        path = self.directory / f"{switch.name}-tm.json"
-        path.write_text(json.dumps(config))
-        return path
+        self._run_first(self.net.switch_processes.values())
 
     @property
     def has_traffic_manager(self) -> bool:
         return self.managers is not None
 
-    def configure(
-        self, parameters: FabricParameters, groups: Sequence[MulticastGroup] = ()
-    ) -> None:
-        self.parameters = parameters
-        super().configure(parameters, groups)
-
-    def set_rate(self, rate_bps: int) -> None:
-        """Sets another rate for all links; without a traffic manager there is none to set."""
+    def set_rate(self, rate_bps: int, parameters: FabricParameters) -> None:
+        """Sets another rate for all links, and queues anew; without a traffic manager there are
+        none to set."""
         if self.managers is None:
             return
-        topology = fat_tree(rate_bps)
+        links = tuple(dataclasses.replace(link, rate_bps=rate_bps) for link in self.topology.links)
+        topology = dataclasses.replace(self.topology, links=links)
         configs = {
-            switch.name: traffic_manager_config(topology, switch, self.parameters.ports)
+            switch.name: traffic_manager_config(topology, switch, parameters.ports)
             for switch in topology.switches
         }
         self.loop.run(self.managers.configure(configs))
+
+    def player(self, plan: Plan) -> Player:
+        self.metered = Metered(plan, self.cpu)
+        return self.metered
 
     # -- load -------------------------------------------------------------------------------
 
@@ -186,106 +197,60 @@ class BenchFabric(Fabric):
             *("--packet-bytes", str(packet_bytes), "--settle-seconds", f"{SETTLE_SECONDS:g}"),
             *("--start-at-ns", str(start_ns), "--json"),
         ]
-        agents = {
-            source.name: self.spawn(source, "load", ["load", to.ip, *arguments])
-            for source, to in self.pairs
-        }
-        self.wait_ready(agents, start_ns)
-        with self.on_time():
+        self._loads += 1
+        agents = self.agents(self.directory / "records", f"load-{self._loads}")
+        by_host = {}
+        for source, to in self.pairs:
+            (port,) = self.topology.neighbours[source.name]
+            own = ("--interface", f"{source.name}-eth{port}")
+            name = f"{agents.prefix}-{source.name}"
+            by_host[source.name] = agents.start(source.name, name, "load", to.ip, *arguments, *own)
+        for agent in by_host.values():  # they must listen before the first one sends
+            agent.wait_ready((start_ns - time.monotonic_ns()) / 1e9)
+        with self._on_time():
             sleep_until(start_ns)
             cpu_before = self.cpu()
             sleep_until(start_ns + round(seconds * 1e9))
             cpu = self.cpu() - cpu_before
-        records = {host: self.end(agent, SETTLE_SECONDS) for host, agent in agents.items()}
-        after = self.drops()
-        return self._summary(rate_bps, seconds, packet_bytes, records, after - before, cpu)
+        deadline = time.monotonic() + SETTLE_SECONDS + PATIENCE_SECONDS
+        records = {host: _lines_at_end(agent, deadline) for host, agent in by_host.items()}
+        drops = self.drops() - before
+        return self._summary(rate_bps, seconds, records, drops, cpu)
 
     def _summary(
         self,
         rate_bps: float,
         seconds: float,
-        packet_bytes: int,
-        records: dict[str, list[Record]],
+        records: dict[str, list[Line]],
         drops: Counter[str],
         cpu: Cpu,
     ) -> Load:
-        sent = [_one(lines, direction="sent") for lines in records.values()]
-        ends = [_one(lines, event="end") for lines in records.values()]
-        offered = sum(record["packets"] + record["skipped"] + record["refused"] for record in sent)
-        by_address = {host.ip: host for host in self.topology.hosts}
-        received = hops = reordered = 0
-        medians, tails = [], []
-        for name, lines in records.items():
-            for record in lines:
-                if record.get("direction") != "received" or not record["received"]:
-                    continue
-                received += record["received"]
-                reordered += record["reordered"]
-                hops += record["received"] * self.hops(by_address[record["peer"]].name, name)
-                medians.append(record["delay"]["p50_ns"])
-                tails.append(record["delay"]["p99_ns"])
+        every = [line for lines in records.values() for line in lines]
+        sent = [line for line in every if line.get("direction") == "sent"]
+        ends = [line for line in every if line.get("event") == "end"]
+        by_address = {host.ip: host.name for host in self.topology.hosts}
+        received = [
+            (line, self.topology.distances(host)[by_address[line["peer"]]] - 1)
+            for host, lines in records.items()
+            for line in lines
+            if line.get("direction") == "received" and line["received"]
+        ]
+        medians = sorted(line["delay"]["p50_ns"] for line, _hops in received)
+        agents_ns: int = sum(end["cpu_ns"] for end in ends)
         return Load(
             rate_bps=rate_bps,
             seconds=seconds,
-            offered=offered,
-            sent=sum(record["packets"] for record in sent),
-            received=received,
-            reordered=reordered,
-            delay_p50_ns=sorted(medians)[len(medians) // 2] if medians else 0.0,
-            delay_p99_ns=max(tails, default=0.0),
+            offered=sum(line["packets"] + line["skipped"] + line["refused"] for line in sent),
+            sent=sum(line["packets"] for line in sent),
+            received=sum(line["received"] for line, _hops in received),
+            reordered=sum(line["reordered"] for line, _hops in received),
+            delay_p50_ns=medians[len(medians) // 2] if medians else 0.0,
+            delay_p99_ns=max((line["delay"]["p99_ns"] for line, _hops in received), default=0.0),
             agent_drops=sum(end["kernel_drops"] for end in ends),
             drops=dict(drops),
-            cpu=cpu,
-            agents_cpu_s=sum(end["cpu_ns"] for end in ends) / 1e9,
-            packet_hops=hops,
+            cpu=dataclasses.replace(cpu, agents=agents_ns / 1e9),
+            packet_hops=sum(line["received"] * hops for line, hops in received),
         )
-
-    def hops(self, source: str, to: str) -> int:
-        """How many switches are between two hosts."""
-        return self.topology.distances(to)[source] - 1
-
-    # -- agents -----------------------------------------------------------------------------
-
-    def interface(self, host: Host) -> str:
-        (port,) = self.topology.neighbours[host.name]
-        return f"{host.name}-eth{port}"
-
-    def spawn(self, host: Host, name: str, arguments: list[str]) -> tuple[Process, Path]:
-        """Starts an agent of a host; returns it and the file that its lines go to."""
-        self._runs += 1
-        full_name = f"{name}-{self._runs}-{host.name}"
-        output = self.directory / "records" / f"{full_name}.jsonl"
-        output.parent.mkdir(exist_ok=True)
-        first = ["chrt", "--rr", str(REALTIME_PRIORITY)] if self.context.realtime else []
-        command = [*first, str(self.context.agent), *arguments]
-        command += ["--interface", self.interface(host)]
-        with output.open("wb") as sink:
-            return self.net.spawn_on(host.name, full_name, command, stdout=sink), output
-
-    def wait_ready(self, agents: dict[str, tuple[Process, Path]], start_ns: int) -> None:
-        """Waits until all agents listen; that must be before the first one sends."""
-        for process, output in agents.values():
-            while '"ready"' not in output.read_text():
-                if not process.running:
-                    raise process.died()
-                if time.monotonic_ns() > start_ns:
-                    raise InputError(
-                        f"the agents were not ready within {START_SECONDS:g} s: "
-                        "this machine is too busy for a benchmark"
-                    )
-                time.sleep(0.01)
-
-    def end(self, agent: tuple[Process, Path], seconds: float) -> list[Record]:
-        """Waits for an agent that is about to end; returns its lines."""
-        process, output = agent
-        deadline = time.monotonic() + seconds + PATIENCE_SECONDS
-        while process.running:
-            if time.monotonic() > deadline:
-                raise InputError(f"{process.name} does not end (log: {process.log})")
-            time.sleep(0.01)
-        if process.popen.returncode != 0:
-            raise process.died()
-        return [json.loads(line) for line in output.read_text().splitlines()]
 
     # -- counting ---------------------------------------------------------------------------
 
@@ -304,12 +269,18 @@ class BenchFabric(Fabric):
                 found[drop.reason] += drop.count.packets
         return found
 
-    def cpu(self) -> Cpu:
-        processes = {process.popen.pid for process in self.net.switch_processes.values()}
-        return Cpu(switches=sum(process_cpu_s(pid) for pid in processes), machine=machine_cpu_s())
+    def cpu(self, agents: Iterable[Process] = ()) -> Cpu:
+        """Processor time so far, of these agents and of all switches."""
+        switches = {process.popen.pid for process in self.net.switch_processes.values()}
+        return Cpu(
+            switches=sum(Usage.of(pid).cpu_seconds for pid in switches),
+            agents=sum(Usage.of(agent.popen.pid).cpu_seconds for agent in agents),
+            machine=busy_seconds(),
+            clock=time.monotonic(),
+        )
 
     @contextmanager
-    def on_time(self) -> Iterator[None]:
+    def _on_time(self) -> Iterator[None]:
         """With `--realtime` this thread runs before others, so that it looks at them when it means
         to."""
         if not self.context.realtime:
@@ -322,8 +293,8 @@ class BenchFabric(Fabric):
         finally:
             os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
-    def run_first(self, processes: Iterable[Process]) -> None:
-        """With `--realtime` lets processes run before all others of the machine; switches, too."""
+    def _run_first(self, processes: Iterable[Process]) -> None:
+        """With `--realtime` lets processes run before all others of the machine."""
         if not self.context.realtime:
             return
         parameters = os.sched_param(REALTIME_PRIORITY)
@@ -332,26 +303,24 @@ class BenchFabric(Fabric):
                 os.sched_setscheduler(int(thread.name), os.SCHED_RR, parameters)
 
 
-def fat_tree(rate_bps: int) -> Topology:
-    links = {"rate_bps": rate_bps, "delay_ns": LINK_DELAY_NS}
-    return from_table({"fat_tree": {"k": 4}, "link_defaults": links}, "bench fabric")
-
-
-def permutation(topology: Topology, seed: int = 1) -> list[tuple[Host, Host]]:
-    """Every host sends to one and receives from one, not itself."""
-    hosts, others = list(topology.hosts), list(topology.hosts)
-    chance = random.Random(seed)
-    while any(a is b for a, b in zip(hosts, others, strict=True)):
-        chance.shuffle(others)
-    return list(zip(hosts, others, strict=True))
+def ring(topology: Topology, seed: int = 1) -> list[tuple[Host, Host]]:
+    """Every host sends to one and receives from one: the next in a ring that is drawn."""
+    hosts = list(topology.hosts)
+    random.Random(seed).shuffle(hosts)
+    return list(zip(hosts, [*hosts[1:], hosts[0]], strict=True))
 
 
 def sleep_until(monotonic_ns: int) -> None:
     time.sleep(max(0, monotonic_ns - time.monotonic_ns()) / 1e9)
 
 
-def _one(lines: list[Record], **wanted: str) -> Record:
-    """The only one of the lines that has these values."""
-    matches: Callable[[Record], bool] = lambda line: wanted.items() <= line.items()  # noqa: E731
-    (found,) = filter(matches, lines)
-    return found
+def _lines_at_end(agent: Agent, deadline: float) -> list[Line]:
+    """Waits for an agent that is about to end, until then at the latest (`time.monotonic`); returns
+    what it printed."""
+    while agent.process.running:
+        if time.monotonic() > deadline:
+            raise InputError(f"{agent.process.name} does not end (log: {agent.process.log})")
+        time.sleep(0.01)
+    if agent.process.popen.returncode != 0:
+        raise agent.process.died()
+    return agent.lines()

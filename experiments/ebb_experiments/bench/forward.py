@@ -7,14 +7,11 @@ import itertools
 import json
 import shutil
 import statistics
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
-from ebb_topologies.files import InputError
 
 from ebb_experiments.bench.forward_net import ForwardNet, Load, Program, Who
+from ebb_experiments.bench.machine import output_of
 from ebb_experiments.bench.section import Cell, Context, Section
 
 RATES = (40_000, 100_000)
@@ -117,20 +114,13 @@ def _forward_tool(context: Context) -> str:
     path."""
     command = ["cargo", "build", "--quiet", "--locked", "-p", "ebb-packet-io"]
     command += ["--example", "forward", "--message-format", "json"]
-    done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    (built,) = (
+    built = map(json.loads, output_of(*command, folder=context.root).splitlines())
+    (path,) = (
         line["executable"]
-        for line in map(_json, done.stdout.splitlines())
+        for line in built
         if line.get("target", {}).get("name") == "forward" and line.get("executable")
     )
-    return str(built)
-
-
-def _json(line: str) -> dict[str, Any]:
-    found = json.loads(line)
-    return found if isinstance(found, dict) else {}
+    return str(path)
 
 
 def _find(runs: list[Run], like: Run, who: str, program: str) -> Run | None:

@@ -11,12 +11,10 @@ from __future__ import annotations
 import contextlib
 import enum
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import finsy
 from ebb_controller.controller import Controller
@@ -24,11 +22,13 @@ from ebb_controller.controller import Program as Compiled
 from ebb_controller.mechanisms import FabricParameters
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, from_table
+from ebb_topologies.processes import ProcessTable
 
-from ebb_experiments.bench.line import INTERFACE, REALTIME_PRIORITY, Line, Middle, stdout_of
-from ebb_experiments.bench.machine import process_cpu_s
+from ebb_experiments.bench.machine import output_of, realtime
 from ebb_experiments.bench.section import Context
+from ebb_experiments.bench.testbed import INTERFACE, Middle, Testbed
 from ebb_experiments.run.loop import LoopThread
+from ebb_experiments.run.usage import Usage
 
 SETTLE_SECONDS = 0.3
 """Pause for packets under way."""
@@ -62,7 +62,7 @@ class Load:
     """Processor time of the process between the veths."""
 
 
-class ForwardNet(Line):
+class ForwardNet(Testbed):
     """The two hosts; use it as a context manager, and `between` inside. The receiver has no
     address: its kernel counts the packets and throws them away."""
 
@@ -73,29 +73,20 @@ class ForwardNet(Line):
         self.program = program
         self.pid = 0
 
-    def __enter__(self) -> ForwardNet:
-        super().__enter__()
-        return self
-
-    @property
-    def _first(self) -> list[str]:
-        """Beginning of a command that with `--realtime` runs before all other processes."""
-        return ["chrt", "--rr", str(REALTIME_PRIORITY)] if self.context.realtime else []
-
     @contextlib.contextmanager
     def between(self, who: Who) -> Iterator[None]:
         """Runs the process, and fills its tables if it is a switch."""
         topology = _rack()
         grpc = topology.switches[0].grpc_port
         known = {"{1}": self.ports[0], "{2}": self.ports[1], "{grpc}": str(grpc)}
-        command = [*self._first, *who.command]
+        command = [*realtime(self.context), *who.command]
         for name, value in known.items():
             command = [part.replace(name, value) for part in command]
-        log = self.context.directory / f"forward-{self.program.value}-{who.name}.log"
-        with log.open("wb") as output, ExitStack() as stack:
-            process = subprocess.Popen(command, stdout=output, stderr=output)
-            stack.callback(_end, process)
-            self.pid = process.pid
+        processes = ProcessTable(self.context.directory)
+        with ExitStack() as stack:
+            stack.callback(processes.stop)
+            process = processes.spawn(f"forward-{self.program.value}-{who.name}", command)
+            self.pid = process.popen.pid
             if who.is_switch:
                 loop = stack.enter_context(LoopThread())
                 compiled = _compiled(self.context, self.program)
@@ -107,32 +98,32 @@ class ForwardNet(Line):
                     loop.run(controller.configure(FabricParameters().without_deflection(), []))
             else:
                 time.sleep(SETTLE_SECONDS)
-            if process.poll() is not None:
-                raise InputError(f"{who.name} ended: {log.read_text().strip()}")
+            if not process.running:
+                raise process.died()
             yield
 
     def load(self, frame_bytes: int, rate: int, seconds: float) -> Load:
         """Sends packets of a length at a rate."""
         topology = _rack()
         first, second = topology.hosts
-        cpu_s = process_cpu_s(self.pid)
+        cpu_s = Usage.of(self.pid).cpu_seconds
         before = self._arrived()
         what = (str(frame_bytes), str(rate), f"{seconds:g}")
         packet = (first.gateway_mac, first.ip, second.ip)
-        sent = stdout_of(
-            *self.inside("a"), *self._first, self.tool, "send", INTERFACE, *what, *packet
+        sent = output_of(
+            *self.inside("a"), *realtime(self.context), self.tool, "send", INTERFACE, *what, *packet
         )
         time.sleep(SETTLE_SECONDS)
         received = self._arrived() - before
         return Load(
             sent=json.loads(sent)["frames"],
             received=received,
-            cpu_s=process_cpu_s(self.pid) - cpu_s,
+            cpu_s=Usage.of(self.pid).cpu_seconds - cpu_s,
         )
 
     def _arrived(self) -> int:
         """How many frames came to the second host."""
-        text = stdout_of("ip", "-n", self.namespace("b"), "-j", "-s", "link", "show", INTERFACE)
+        text = output_of("ip", "-n", self.namespace("b"), "-j", "-s", "link", "show", INTERFACE)
         return int(json.loads(text)[0]["stats64"]["rx"]["packets"])
 
 
@@ -151,7 +142,7 @@ def _compiled(context: Context, program: Program) -> Compiled:
     output = context.directory / "ipv4_router.json"
     source = context.root / "p4src" / "ipv4_router.p4"
     compiler = context.agent.parent / "ebb-p4c"
-    stdout_of(str(compiler), "-o", str(output), "--p4runtime-files", str(p4info), str(source))
+    output_of(str(compiler), "-o", str(output), "--p4runtime-files", str(p4info), str(source))
     return Compiled(p4info, output)
 
 
@@ -169,12 +160,3 @@ async def _fill_router(address: str, compiled: Compiled) -> None:
             if time.monotonic() > deadline:
                 raise InputError(f"the switch at {address} takes no program: {error}") from error
             time.sleep(0.2)
-
-
-def _end(process: subprocess.Popen[Any]) -> None:
-    process.terminate()
-    try:
-        process.wait(5)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

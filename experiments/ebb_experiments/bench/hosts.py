@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import subprocess
 import time
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from typing import Any
 
 from ebb_topologies.files import InputError
 
-from ebb_experiments.bench.line import ADDRESSES, INTERFACE, Line, wait_ready
 from ebb_experiments.bench.section import Context
+from ebb_experiments.bench.testbed import ADDRESSES, INTERFACE, Testbed, wait_ready
 
 PORT = 7000
 PATIENCE_SECONDS = 60.0
@@ -46,16 +45,12 @@ class Transfer:
         return self.sender_cpu_s / gigabytes, self.receiver_cpu_s / gigabytes
 
 
-class TwoHosts(Line):
+class TwoHosts(Testbed):
     """The two hosts with their agents; use it as a context manager."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
         self.context = context
-
-    def __enter__(self) -> TwoHosts:
-        super().__enter__()
-        return self
 
     def transfer(self, scheme: str, object_bytes: int, parameters: dict[str, Any]) -> Transfer:
         """Sends one generated object from a to b."""
@@ -100,8 +95,4 @@ def _wait(process: subprocess.Popen[str]) -> float:
             raise InputError(f"an agent does not end: {process.args!r}")
         time.sleep(0.005)
     process.returncode = os.waitstatus_to_exitcode(status)
-    return _cpu_s(usage)
-
-
-def _cpu_s(usage: resource.struct_rusage) -> float:
     return usage.ru_utime + usage.ru_stime

@@ -1,13 +1,21 @@
-"""What the figures were measured on, and the time of its processors."""
+"""What the figures are measured on, and how commands are run there."""
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from pathlib import Path
 from typing import Any
 
-TICKS = os.sysconf("SC_CLK_TCK")
+from ebb_topologies.files import InputError
+
+from ebb_experiments.bench.section import Context
+from ebb_experiments.results.load import read_stat
+from ebb_experiments.run.usage import TICKS
+
+REALTIME_PRIORITY = 10
+"""Priority (SCHED_RR) of what is measured with `--realtime`."""
 
 
 def describe() -> dict[str, Any]:
@@ -27,16 +35,27 @@ def describe() -> dict[str, Any]:
     }
 
 
-def process_cpu_s(pid: int) -> float:
-    """User and system time of all threads of a process, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system = int(fields[11]), int(fields[12])
-    return (user + system) / TICKS
+def busy_seconds() -> float:
+    """Time in which the machine's processors were not idle, interrupts included, in seconds."""
+    busy, _all = read_stat()
+    return busy / TICKS
 
 
-def machine_cpu_s() -> float:
-    """Time in which the machine's processors were not idle, in seconds."""
-    name, *fields = Path("/proc/stat").read_text().splitlines()[0].split()
-    assert name == "cpu"
-    user, nice, system, _idle, _iowait, irq, softirq, *_ = map(int, fields)
-    return (user + nice + system + irq + softirq) / TICKS
+def realtime(context: Context) -> list[str]:
+    """Beginning of a command that with `--realtime` runs before all other processes: all its
+    threads, unlike with `engine.realtime_priority`."""
+    return ["chrt", "--rr", str(REALTIME_PRIORITY)] if context.realtime else []
+
+
+def example(context: Context, package: str, name: str, *arguments: str) -> str:
+    """Builds and runs an example of a crate; returns what it prints."""
+    command = ["cargo", "run", "--quiet", "--locked", "-p", package, "--example", name, "--"]
+    return output_of(*command, *arguments, folder=context.root)
+
+
+def output_of(*command: str, folder: Path | None = None) -> str:
+    """Runs a command in a folder (none: the current one); returns what it prints."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InputError(f"{' '.join(command)} failed: {(done.stdout + done.stderr).strip()}")
+    return done.stdout

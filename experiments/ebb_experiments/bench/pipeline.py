@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any
 
-from ebb_topologies.files import InputError
-
+from ebb_experiments.bench.machine import example
 from ebb_experiments.bench.section import Context, Section
 
 PACKETS = 600_000
@@ -16,12 +14,8 @@ PACKETS = 600_000
 def run(context: Context) -> Section:
     """Builds and runs `switch/pipeline/examples/native.rs`."""
     packets = PACKETS // 10 if context.quick else PACKETS
-    command = ["cargo", "run", "--quiet", "--locked", "-p", "ebb-pipeline"]
-    command += ["--example", "native", "--", str(packets)]
-    done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    runs: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    printed = example(context, "ebb-pipeline", "native", str(packets))
+    runs: list[dict[str, Any]] = [json.loads(line) for line in printed.splitlines()]
     quickest = {(r["program"], r["executor"]): r["quickest_batch_ns"] for r in runs}
     ratios = {
         program: quickest[program, "interpreted"] / quickest[program, "native"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -87,8 +86,6 @@ Workload = Callable[[int, int], dict[str, Any]]
 
 def run(context: Context) -> Section:
     """Makes all runs one after the other, so that each has the machine for itself."""
-    for name in ("finsy", "ebb_controller"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
     scale = 10 if context.quick else 1
     rows: list[tuple[str, int, Cost]] = []
 

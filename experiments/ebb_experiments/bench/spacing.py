@@ -26,10 +26,11 @@ from typing import Any
 
 from ebb_topologies.files import InputError
 
-from ebb_experiments.bench.line import ADDRESSES, INTERFACE, Line, Middle, wait_ready
-from ebb_experiments.bench.machine import process_cpu_s
 from ebb_experiments.bench.section import Cell, Context, Section
+from ebb_experiments.bench.testbed import ADDRESSES, INTERFACE, Middle, Testbed, wait_ready
 from ebb_experiments.bench.wiretap import Frame, Wiretap, inside
+from ebb_experiments.results.numbers import percentile
+from ebb_experiments.run.usage import Usage
 
 TARGET_US = 60.0
 RATE_BPS = 100_000_000
@@ -105,7 +106,8 @@ class Spacing:
 
     def errors_us(self) -> list[float]:
         """Distances of the gaps, in us, from the ideal one, which is the mean gap of the run."""
-        return sorted(abs(gap - self.mean_us) for gap in self.gaps_us)
+        mean_us = self.mean_us
+        return [abs(gap - mean_us) for gap in self.gaps_us]
 
     def row(self, who: str, waking: str) -> tuple[Cell, ...]:
         if not self.is_usable:
@@ -115,9 +117,9 @@ class Spacing:
             f"{who}, {waking}",
             len(errors),
             PACKET_BYTES * 8 / self.mean_us,
-            percentile(errors, 0.5),
-            percentile(errors, 0.99),
-            percentile(errors, 0.999),
+            percentile(errors, 50),
+            percentile(errors, 99),
+            percentile(errors, 99.9),
             100 * self.cpu_share,
         )
 
@@ -134,7 +136,7 @@ def run(context: Context) -> Section:
             rows.append(spacing.row(who, waking))
             details[f"{who}, {waking}"] = spacing.gaps_us
             if spacing.is_usable and (not engine or waking == list(WAKING)[-1]):
-                worst = percentile(spacing.errors_us(), 0.99)
+                worst = percentile(spacing.errors_us(), 99)
                 verdict = "reached" if worst <= TARGET_US else "missed"
                 verdicts.append(
                     f"{who}, {waking}: p99 {worst:.0f} us from even; "
@@ -142,8 +144,8 @@ def run(context: Context) -> Section:
                 )
     for name, added in latencies(context).items():
         verdicts.append(
-            f"unpaced, {name}: {percentile(added, 0.5):.0f} us median, "
-            f"{percentile(added, 0.99):.0f} us p99"
+            f"unpaced, {name}: {percentile(added, 50):.0f} us median, "
+            f"{percentile(added, 99):.0f} us p99"
         )
     return Section(
         title="Spacing of paced packets at 100 Mbit/s: distance from even",
@@ -166,17 +168,17 @@ def run(context: Context) -> Section:
 def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
     """An object that takes as long as asked for; `hull`, that is DCTCP with the pacer."""
     object_bytes = int((seconds + PATIENCE_SECONDS) * RATE_BPS / 8)
-    with SpacedLine(context) as line:
-        tap = Wiretap(line.namespace("b"), INTERFACE)
-        params = line.parameters({"engine": engine, **AGENT})
+    with PacedTestbed(context) as testbed:
+        tap = Wiretap(testbed.namespace("b"), INTERFACE)
+        params = testbed.parameters({"engine": engine, **AGENT})
         # The other end shall be there in time, but not look all the time.
-        plain = line.parameters({"engine": {**engine, "spin_microseconds": 0}})
+        plain = testbed.parameters({"engine": {**engine, "spin_microseconds": 0}})
         flow = ("--interface", INTERFACE, "--json", "--scheme", "hull", "--params")
         receive = ("recv", "--port", str(PORT), "--count", "1", *flow, plain)
         send = ("send", "--generate", str(object_bytes), f"{ADDRESSES['b']}:{PORT}")
-        with line.agent(context, "b", receive) as receiver:
+        with testbed.agent(context, "b", receive) as receiver:
             wait_ready(receiver)
-            with line.agent(context, "a", (*send, *flow, params)) as sender:
+            with testbed.agent(context, "a", (*send, *flow, params)) as sender:
                 associate(tap)
                 spacing = collect(tap, sender, seconds)
                 sender.terminate()
@@ -186,10 +188,10 @@ def own_flow(context: Context, engine: dict[str, int], seconds: float) -> Spacin
 
 def bump(context: Context, engine: dict[str, int], seconds: float) -> Spacing:
     """Kernel TCP that sends clumps, through `ebb-agent pace`."""
-    with SpacedLine(context, Middle.NAMESPACE) as line:
-        tap = Wiretap(line.namespace("b"), INTERFACE)
-        with line.pace({"pacer": PACER, "engine": engine}) as pace:
-            clumps = Clumps(line)
+    with PacedTestbed(context, Middle.NAMESPACE) as testbed:
+        tap = Wiretap(testbed.namespace("b"), INTERFACE)
+        with testbed.pace({"pacer": PACER, "engine": engine}) as pace:
+            clumps = Clumps(testbed)
             associate(tap)
             clumps.extra = EXTRA_CLUMPS
             spacing = collect(tap, pace, seconds)
@@ -203,19 +205,19 @@ def latencies(context: Context) -> dict[str, list[float]]:
     """How long UDP packets take from host to host in us, with and without the bump."""
     added = {}
     for name, middle in (("without the bump", Middle.NONE), ("with the bump", Middle.NAMESPACE)):
-        with SpacedLine(context, middle) as line, contextlib.ExitStack() as stack:
+        with PacedTestbed(context, middle) as testbed, contextlib.ExitStack() as stack:
             if middle is Middle.NAMESPACE:
-                stack.enter_context(line.pace({}))
-            taps = [Wiretap(line.namespace(side), INTERFACE) for side in ("a", "b")]
+                stack.enter_context(testbed.pace({}))
+            taps = [Wiretap(testbed.namespace(side), INTERFACE) for side in ("a", "b")]
             time.sleep(0.2)
-            host = inside(line.namespace("a"), lambda: socket.socket(type=socket.SOCK_DGRAM))
+            host = inside(testbed.namespace("a"), lambda: socket.socket(type=socket.SOCK_DGRAM))
             for number in range(500):
                 host.sendto(number.to_bytes(4, "big").ljust(200), (ADDRESSES["b"], 9))
                 time.sleep(0.002)
             sent, arrived = (
                 {f.bytes[42:46]: f.at_ns for f in tap.frames() if f.bytes[23] == 17} for tap in taps
             )
-        added[name] = sorted((at - sent[key]) / 1e3 for key, at in arrived.items() if key in sent)
+        added[name] = [(at - sent[key]) / 1e3 for key, at in arrived.items() if key in sent]
     return added
 
 
@@ -241,28 +243,24 @@ def gaps_us(frames: Sequence[Frame]) -> list[float]:
 
 def collect(tap: Wiretap, pacer: subprocess.Popen[str], seconds: float) -> Spacing:
     """Leaves the frames in the kernel while the flow goes on."""
-    start, cpu_before = time.monotonic(), process_cpu_s(pacer.pid)
+    start, cpu_before = time.monotonic(), Usage.of(pacer.pid).cpu_seconds
     time.sleep(seconds)
-    end, cpu = time.monotonic(), process_cpu_s(pacer.pid)
+    end, cpu = time.monotonic(), Usage.of(pacer.pid).cpu_seconds
     gaps = gaps_us(tap.frames())
     return Spacing(gaps_us=gaps, cpu_share=(cpu - cpu_before) / (end - start))
-
-
-def percentile(ordered: Sequence[float], part: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * part))]
 
 
 class Clumps(threading.Thread):
     """Kernel TCP from a to b: one clump after the other, each at its time."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, testbed: Testbed) -> None:
         super().__init__()
         self._stopped = threading.Event()
         self.extra = 0
         self._server = inside(
-            line.namespace("b"), lambda: socket.create_server((ADDRESSES["b"], PORT))
+            testbed.namespace("b"), lambda: socket.create_server((ADDRESSES["b"], PORT))
         )
-        self._client = inside(line.namespace("a"), socket.socket)
+        self._client = inside(testbed.namespace("a"), socket.socket)
         self._client.connect((ADDRESSES["b"], PORT))
         self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._peer, _ = self._server.accept()
@@ -292,17 +290,13 @@ class Clumps(threading.Thread):
             pass
 
 
-class SpacedLine(Line):
+class PacedTestbed(Testbed):
     """The two hosts with the agents of this subject."""
 
     def __init__(self, context: Context, middle: Middle = Middle.NONE) -> None:
         super().__init__(middle)
         self.context = context
         self._files = 0
-
-    def __enter__(self) -> SpacedLine:
-        super().__enter__()
-        return self
 
     def parameters(self, parameters: dict[str, Any]) -> str:
         self._files += 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 
-from ebb_topologies.files import InputError
-
+from ebb_experiments.bench.machine import example
 from ebb_experiments.bench.section import Context, Section
 
 MOST = 2.0
@@ -15,12 +13,8 @@ MOST = 2.0
 
 def run(context: Context) -> Section:
     """Builds and runs `switch/pipeline/examples/tables`."""
-    command = ["cargo", "run", "--quiet", "--locked", "-p", "ebb-pipeline"]
-    command += ["--example", "tables", "--", "60000" if context.quick else "600000"]
-    done = subprocess.run(command, cwd=context.root, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    result = json.loads(done.stdout)
+    packets = "60000" if context.quick else "600000"
+    result = json.loads(example(context, "ebb-pipeline", "tables", packets))
     rows = result["rows"]
     ratios = ", ".join(f"{row['ratio']:.2f} with {row['flows']} flows" for row in rows)
     met = all(row["ratio"] <= MOST for row in rows)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
@@ -18,10 +16,13 @@ from typing import Any
 import finsy
 import grpc
 from ebb_topologies.files import InputError
+from ebb_topologies.processes import Process, ProcessTable
 from finsy.p4schema import P4Schema
 from finsy.proto import p4r, p4r_grpc
 
+from ebb_experiments.bench.machine import output_of
 from ebb_experiments.bench.section import Context, Section
+from ebb_experiments.run.usage import Usage
 
 BATCH = 500
 """How many updates one Write has."""
@@ -93,38 +94,28 @@ class ReadBack:
         )
 
 
+@dataclass(frozen=True, slots=True)
 class Server:
     """A switch process without ports."""
 
-    def __init__(self, name: str, command: list[str], address: str, log: Path) -> None:
-        self.name, self.address, self._log = name, address, log
-        with log.open("w") as file:
-            self._process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+    name: str
+    address: str
+    process: Process
 
     def wait(self) -> None:
         host, _, port = self.address.partition(":")
         deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline and self._process.poll() is None:
+        while time.monotonic() < deadline and self.process.running:
             with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
                 return
             time.sleep(0.05)
-        raise InputError(f"{self.name} does not listen at {self.address}; its output: {self._log}")
+        raise InputError(
+            f"{self.name} does not listen at {self.address}: {self.process.last_words()} "
+            f"(log: {self.process.log})"
+        )
 
-    def usage(self) -> tuple[float, int]:
-        """Processor time so far in seconds, and resident memory in bytes."""
-        proc = Path(f"/proc/{self._process.pid}")
-        fields = (proc / "stat").read_text().rpartition(")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])
-        pages = int((proc / "statm").read_text().split()[1])
-        return ticks / os.sysconf("SC_CLK_TCK"), pages * os.sysconf("SC_PAGE_SIZE")
-
-    def stop(self) -> None:
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=10)
-            return
-        self._process.kill()
-        self._process.wait()
+    def usage(self) -> Usage:
+        return Usage.of(self.process.popen.pid)
 
 
 def run(context: Context) -> Section:
@@ -189,9 +180,7 @@ def _program(context: Context) -> tuple[bytes, Path]:
     json, p4info = context.directory / "writes.json", context.directory / "writes.p4info.txtpb"
     command = [str(context.agent.with_name("ebb-p4c")), "--p4runtime-files", str(p4info)]
     command += ["-o", str(json), str(Path(__file__).with_name("writes.p4"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    output_of(*command)
     return json.read_bytes(), p4info
 
 
@@ -215,12 +204,13 @@ def _free_port() -> int:
 @contextmanager
 def _serve(context: Context, name: str, command: list[str]) -> Iterator[Server]:
     address = f"127.0.0.1:{_free_port()}"
-    server = Server(name, [*command, address], address, context.directory / f"{name}.log")
+    processes = ProcessTable(context.directory)
     try:
+        server = Server(name, address, processes.spawn(name, [*command, address]))
         server.wait()
         yield server
     finally:
-        server.stop()
+        processes.stop()
 
 
 Program = tuple[bytes, Path]
@@ -317,10 +307,10 @@ def _read_back(server: Server, stub: Any, table: str, table_id: int) -> ReadBack
         table=table,
         entries=entries,
         seconds=seconds,
-        server_cpu_s=after[0] - before[0],
+        server_cpu_s=after.cpu_seconds - before.cpu_seconds,
         messages=len(sizes),
         largest_bytes=max(sizes, default=0),
-        memory_bytes=after[1] - before[1],
+        memory_bytes=after.memory_bytes - before.memory_bytes,
     )
 
 
@@ -368,9 +358,6 @@ def _bytes(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
-Usage = tuple[float, int]
-
-
 def _result(
     server: Server,
     client: str,
@@ -381,14 +368,14 @@ def _result(
 ) -> Run:
     """A run from its times: by the clock, and processor time of this process."""
     (seconds, client_cpu_s) = times
-    (cpu_before, memory_before), (cpu_after, memory_after) = usage
+    before, after = usage
     return Run(
         switch=server.name,
         client=client,
         table=table,
         writes=count,
         seconds=seconds,
-        server_cpu_s=cpu_after - cpu_before,
+        server_cpu_s=after.cpu_seconds - before.cpu_seconds,
         client_cpu_s=client_cpu_s,
-        memory_bytes=memory_after - memory_before,
+        memory_bytes=after.memory_bytes - before.memory_bytes,
     )

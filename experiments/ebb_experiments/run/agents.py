@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -145,13 +145,15 @@ class Agents:
     """Folder for what the agents print."""
     prefix: str
     """How the names of their processes begin."""
+    runner: Sequence[str] = ()
+    """Command that starts each of them, such as `chrt`; empty: none."""
     started: list[Agent] = field(default_factory=list)
 
     def start(self, host: str, name: str, *arguments: str) -> Agent:
         """Starts `ebb-agent` with these arguments, in the namespace of the host."""
         output = self.directory / f"{name}.jsonl"
         output.parent.mkdir(parents=True, exist_ok=True)
-        command = [str(self.binary), *arguments]
+        command = [*self.runner, str(self.binary), *arguments]
         with output.open("wb") as sink:
             process = self.net.spawn_on(host, f"{self.prefix}-{name}", command, stdout=sink)
         agent = Agent(process, output, self.net.check)

@@ -28,5 +28,6 @@ class Usage:
         fields = (proc / "stat").read_text().rpartition(")")[2].split()
         user, system = int(fields[11]), int(fields[12])
         status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-        now, peak = (int(status[key].split()[0]) * 1024 for key in ("VmRSS", "VmHWM"))
+        # One that has ended and is not waited for has no memory any more.
+        now, peak = (int(status.get(k, "0").split()[0]) * 1024 for k in ("VmRSS", "VmHWM"))
         return cls((user + system) / TICKS, now, peak)

@@ -65,6 +65,8 @@ class Where:
     """Run directory of the fabric: `FabricNet` keeps logs and process ids there."""
     pcap: bool = False
     """Whether each switch port has a pcap file."""
+    runner: Sequence[str] = ()
+    """Command that starts each agent, such as `chrt`; empty: none."""
 
 
 class Wall(Fabric):
@@ -126,11 +128,18 @@ class Wall(Fabric):
     def carry_out(self, task: Task) -> Results:
         """Runs a task. Raises what the parts of the fabric raise, with the reason."""
         prefix = file_name(f"{task.scheme}-{task.play.label}")
-        agents = Agents(self.net, self.where.binaries.agent, task.directory / "records", prefix)
-        plan = Plan.of(task, agents)
-        files = task.play.traffic.objects == "files"
-        player: Player = Commands(plan) if files else Benches(plan)
-        return _Phase(self, task, plan, player).go()
+        plan = Plan.of(task, self.agents(task.directory / "records", prefix))
+        return _Phase(self, task, plan, self.player(plan)).go()
+
+    def agents(self, directory: Path, prefix: str) -> Agents:
+        """Starts agents that print into files of this folder."""
+        where = self.where
+        return Agents(self.net, where.binaries.agent, directory, prefix, where.runner)
+
+    def player(self, plan: Plan) -> Player:
+        """Who moves the objects of a task."""
+        files = plan.task.play.traffic.objects == "files"
+        return Commands(plan) if files else Benches(plan)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ebb_experiments.study import mininet, report
 from ebb_experiments.study.claims import Checked
-from ebb_experiments.study.pace import duration
+from ebb_experiments.study.eta import duration
 from ebb_experiments.study.run import Plan, cluster, plan, run
 from ebb_experiments.study.spec import (
     SIZES,

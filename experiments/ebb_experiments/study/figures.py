@@ -1,4 +1,4 @@
-"""Figures of an experiment, by matplotlib; one look per scheme (`look.py`)."""
+"""Figures of an experiment, by matplotlib; one style per scheme (`plot_style.py`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from ebb_experiments.study.arrivals import rates
 from ebb_experiments.study.claims import Estimate, estimate
-from ebb_experiments.study.look import LOOKS, Look
 from ebb_experiments.study.metric_spec import Rates, Samples
 from ebb_experiments.study.metrics import Numbers, Row, depths, sample
+from ebb_experiments.study.plot_style import PLOT_STYLES, PlotStyle
 from ebb_experiments.study.spec import Axis, Experiment, Figure, Scalar
 from ebb_experiments.study.store import Tables
 from ebb_experiments.study.trials import Trial
@@ -305,9 +305,9 @@ def _rates(figure: Figure, metric: Rates, data: Data, place: Axes, where: dict[s
                 break
 
 
-def _schemes(figure: Figure, data: Data) -> list[tuple[str, Look]]:
+def _schemes(figure: Figure, data: Data) -> list[tuple[str, PlotStyle]]:
     names = [s for s in data.experiment.schemes(data.size) if s in (figure.schemes or [s])]
-    return [(name, LOOKS[data.experiment.look(name)]) for name in names]
+    return [(name, PLOT_STYLES[data.experiment.look(name)]) for name in names]
 
 
 def _curves(figure: Figure, data: Data, scheme: str) -> list[Scalar | None]:
@@ -319,7 +319,7 @@ def _curves(figure: Figure, data: Data, scheme: str) -> list[Scalar | None]:
 
 
 def _curve(
-    figure: Figure, data: Data, look: Look, number: int, point: Scalar | None
+    figure: Figure, data: Data, look: PlotStyle, number: int, point: Scalar | None
 ) -> tuple[str, Any]:
     """Label and line style of a scheme at a point of the axis of `curves`, if there is one."""
     if figure.curves is None or point is None:

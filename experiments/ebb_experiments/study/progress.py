@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ebb_experiments.study.pace import Pace, duration, expected_end
+from ebb_experiments.study.eta import Eta, duration, expected_end
 from ebb_experiments.study.store import Store
 from ebb_experiments.study.trials import Trial
 
@@ -22,7 +22,7 @@ def progress(
 ) -> Iterator[Callable[[Trial, str], None]]:
     """Tells how far the trials are: on a terminal by a bar; elsewhere, as in a log, by a line every
     so often."""
-    pace = Pace([trial for _id, trial in missing], workers)
+    eta = Eta([trial for _id, trial in missing], workers)
     told = begun = time.monotonic()
     with Progress(
         TextColumn("{task.completed}/{task.total} trials"),
@@ -39,8 +39,8 @@ def progress(
         def advance(trial: Trial, trial_id: str) -> None:
             nonlocal done, told
             done += 1
-            pace.ended(trial, store.seconds(trial, trial_id))
-            text = f"{expected_end(pace.left())}; last: {trial.experiment} {trial.name}"
+            eta.ended(trial, store.seconds(trial, trial_id))
+            text = f"{expected_end(eta.left())}; last: {trial.experiment} {trial.name}"
             bar.update(task, advance=1, text=text)
             if not console.is_terminal and time.monotonic() - told > LINE_SECONDS:
                 told = time.monotonic()

@@ -17,12 +17,12 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 
 from ebb_experiments.run.run import Binaries, versions
 from ebb_experiments.study.claims import Checked, Estimate, Verdict, check, estimate
+from ebb_experiments.study.eta import duration
 from ebb_experiments.study.figures import Data, draw
-from ebb_experiments.study.look import LOOKS
 from ebb_experiments.study.metric_spec import Samples
 from ebb_experiments.study.metrics import Row, row
 from ebb_experiments.study.mininet import too_busy
-from ebb_experiments.study.pace import duration
+from ebb_experiments.study.plot_style import PLOT_STYLES
 from ebb_experiments.study.spec import Experiment, Figure
 from ebb_experiments.study.store import Store, Tables
 from ebb_experiments.study.trial import BUILD
@@ -224,7 +224,7 @@ def table(experiment: Experiment, rows: Sequence[Row]) -> list[list[str]]:
     order = list(experiment.scheme)
     lines = [head]
     for key, members in sorted(groups.items(), key=lambda g: _order(g[0], order)):
-        line = [LOOKS[experiment.look(key[0])].label, *(_point(point) for point in key[1:])]
+        line = [PLOT_STYLES[experiment.look(key[0])].label, *(_point(point) for point in key[1:])]
         line.append(str(len(members)))
         for name in metrics:
             numbers = [member[name] for member in members if member[name] is not None]

@@ -9,8 +9,8 @@ from ebb_topologies.files import InputError, load, validate
 from pydantic import Field, model_validator
 
 from ebb_experiments.scenario.spec import Override, Spec
-from ebb_experiments.study.look import LOOKS
 from ebb_experiments.study.metric_spec import Metric
+from ebb_experiments.study.plot_style import PLOT_STYLES
 
 PAPERS = Path(__file__).resolve().parents[2] / "papers"
 SIZES = ("quick", "full")
@@ -22,7 +22,7 @@ class Variant(Override):
     """A scheme of the experiment: an override of a scheme's file, and how it is drawn."""
 
     look: str | None = None
-    """Row of `look.py`; none: the one of the scheme's name."""
+    """Row of `plot_style.py`; none: the one of the scheme's name."""
     set: dict[str, Any] = {}
     """Paths of the scenario that differ with it, as in `axis.set`."""
 
@@ -170,7 +170,7 @@ class Experiment(Spec):
         for claim in self.claim:
             _known(f"claim '{claim.text}': each", claim.each, axes)
         for name, scheme in self.scheme.items():
-            _known(f"scheme.{name}: look", [scheme.look or name], LOOKS)
+            _known(f"scheme.{name}: look", [scheme.look or name], PLOT_STYLES)
         return self
 
     def look(self, scheme: str) -> str:

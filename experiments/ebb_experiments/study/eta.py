@@ -11,7 +11,7 @@ from ebb_experiments.study.trials import Trial
 Kind = tuple[str, ...]
 
 
-class Pace:
+class Eta:
     """Trials differ by orders of magnitude between experiments, and by factors between points and
     schemes; they differ little between seeds. So what is left takes as long as its likes took:
     those of the same scheme and points, else of the same scheme, else of the experiment, else

@@ -13,16 +13,17 @@ import enum
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 from ebb_topologies.files import InputError
 from ebb_topologies.processes import uninterrupted
 
+from ebb_experiments.bench.machine import output_of, realtime
 from ebb_experiments.bench.section import Context
 
 ADDRESSES = {"a": "10.0.0.2", "b": "10.0.0.3"}
 """Addresses of the hosts that are told to have one."""
 INTERFACE = "eth1"
-REALTIME_PRIORITY = 10
 QUIET = ("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
 """Switches IPv6 off, so that nobody sends what was not asked for."""
 
@@ -36,7 +37,7 @@ class Middle(enum.Enum):
     loopback."""
 
 
-class Line:
+class Testbed:
     """The namespaces and veths; use it as a context manager."""
 
     def __init__(self, middle: Middle = Middle.NONE, *, addressed: bool = True) -> None:
@@ -52,7 +53,7 @@ class Line:
     def namespace(self, part: str) -> str:
         return f"{self.name}-{part}"
 
-    def __enter__(self) -> Line:
+    def __enter__(self) -> Self:
         if os.geteuid() != 0:
             raise InputError("network namespaces need root: run it as root")
         try:
@@ -68,10 +69,10 @@ class Line:
             # A namespace takes its end of a veth with it, but only later.
             for port in self.ports if self.middle is Middle.HERE else ():
                 with contextlib.suppress(InputError):
-                    stdout_of("ip", "link", "delete", port)
+                    output_of("ip", "link", "delete", port)
             for part in self._parts:
                 with contextlib.suppress(InputError):
-                    stdout_of("ip", "netns", "delete", self.namespace(part))
+                    output_of("ip", "netns", "delete", self.namespace(part))
 
     @property
     def _parts(self) -> str:
@@ -79,8 +80,8 @@ class Line:
 
     def _create(self) -> None:
         for part in self._parts:
-            stdout_of("ip", "netns", "add", self.namespace(part))
-            stdout_of(*self.inside(part), *QUIET)
+            output_of("ip", "netns", "add", self.namespace(part))
+            output_of(*self.inside(part), *QUIET)
         if self.middle is Middle.NONE:
             self._join("a", INTERFACE, "b")
         else:
@@ -94,12 +95,12 @@ class Line:
         peer = ("peer", "name", INTERFACE, "netns", self.namespace(host))
         self._ip(part, "link", "add", port, "type", "veth", *peer)
         if not part:
-            stdout_of("sysctl", "-qw", f"net.ipv6.conf.{port}.disable_ipv6=1")
+            output_of("sysctl", "-qw", f"net.ipv6.conf.{port}.disable_ipv6=1")
         self._ip(part, "link", "set", port, "up")
         self._ip(host, "link", "set", INTERFACE, "up")
 
     def _ip(self, part: str, *args: str) -> None:
-        stdout_of("ip", *(("-n", self.namespace(part)) if part else ()), *args)
+        output_of("ip", *(("-n", self.namespace(part)) if part else ()), *args)
 
     def inside(self, part: str) -> tuple[str, ...]:
         """Beginning of a command that runs in a namespace."""
@@ -111,12 +112,12 @@ class Line:
     ) -> Iterator[subprocess.Popen[str]]:
         """Runs `ebb-agent`, which ends with the context. `first`: before all other processes, if
         the benchmark runs with `--realtime`."""
+        runner = realtime(context) if first else []
         process = subprocess.Popen(
-            [*self.inside(part), str(context.agent), *args],
+            [*self.inside(part), *runner, str(context.agent), *args],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=_run_first if first and context.realtime else None,
         )
         try:
             yield process
@@ -126,23 +127,9 @@ class Line:
                 process.wait()
 
 
-def _run_first() -> None:
-    """Lets all threads of the process run first, its workers too, unlike
-    `engine.realtime_priority`."""
-    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(REALTIME_PRIORITY))
-
-
 def wait_ready(process: subprocess.Popen[str]) -> None:
     """Waits until an agent says that it is ready."""
     assert process.stdout is not None
     if '"ready"' not in process.stdout.readline():
         assert process.stderr is not None
         raise InputError(f"an agent does not start: {process.stderr.read().strip()}")
-
-
-def stdout_of(*command: str) -> str:
-    """Runs a command; returns what it prints."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise InputError(f"{' '.join(command)} failed: {done.stderr.strip()}")
-    return done.stdout

@@ -1,0 +1,39 @@
+"""How a scheme is drawn, the same in every figure: colours of Okabe and Ito, which the colour-blind
+tell apart too; markers and lines that survive a black-and-white print."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlotStyle:
+    label: str
+    colour: str
+    marker: str
+    line: str = "-"
+
+
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, RED, PINK, GREY = "#B8A900", "#0072B2", "#D55E00", "#CC79A7", "#777777"
+
+PLOT_STYLES: dict[str, PlotStyle] = {
+    "tcp": PlotStyle("TCP, drop-tail", BLACK, "o"),
+    "tcp-ecn": PlotStyle("TCP-ECN", GREY, "X", "--"),
+    "tcp-ecn-pacer": PlotStyle("TCP-ECN, paced", GREY, "P"),
+    "tcp-qos": PlotStyle("TCP, small flows first", GREY, "v", "--"),
+    "dctcp": PlotStyle("DCTCP, K = 30 KB", BLUE, "s"),
+    "dctcp-65": PlotStyle("DCTCP, K = 65 packets", BLUE, "s"),
+    "dctcp-6k-pacer": PlotStyle("DCTCP, K = 6 KB, paced", SKY, "D"),
+    "dctcp-6k-no-pacer": PlotStyle("DCTCP, K = 6 KB", SKY, "d", "--"),
+    "hull": PlotStyle("HULL", RED, "^"),
+    "hull-no-pacer": PlotStyle("HULL without pacer", ORANGE, "<", "--"),
+    "ndp": PlotStyle("NDP", GREEN, "v"),
+    "ndp-16": PlotStyle("NDP, window of 16", GREY, "^", ":"),
+    "ndp-per-flow": PlotStyle("NDP, a path per flow", GREY, "X", "--"),
+    "ndp-daisy": PlotStyle("NDP, daisy chain", YELLOW, ">", "--"),
+    "ndp-3-blocks": PlotStyle("NDP, 3 blocks at once", YELLOW, ">", "--"),
+    "scdp": PlotStyle("SCDP", PINK, "*"),
+    "scdp-one-level": PlotStyle("SCDP without MLFQ", "#6A3D9A", "p", "--"),
+}
+"""Styles by scheme, in the order of legends."""
