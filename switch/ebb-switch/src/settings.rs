@@ -11,8 +11,6 @@ use serde::Deserialize;
 use crate::config_file::{FileError, read_config, read_traffic_manager_config};
 use crate::options::{Options, TracePoint};
 
-const DEFAULT_DROP_PORT: u16 = 511;
-
 /// One switch of the process.
 #[derive(Debug)]
 pub struct SwitchSettings {
@@ -244,7 +242,7 @@ fn one() -> u8 {
 }
 
 fn default_drop_port() -> u16 {
-    DEFAULT_DROP_PORT
+    511
 }
 
 impl SwitchEntry {
