@@ -31,10 +31,14 @@ class IncomingObject:
 
     name: str
     object_bytes: int
+    """Length of the content."""
     sha256: str
+    """Hash of the content that its sender has announced, in hexadecimal digits."""
     scheme: str
     peer: str
+    """Address and port of the sender."""
     local: str
+    """Address and port that it comes to."""
     transfer: Transfer = field(repr=False)
     _agent: Daemon = field(repr=False)
 
@@ -127,7 +131,9 @@ class Listener:
         self._objects: queue.SimpleQueue[IncomingObject | None] = queue.SimpleQueue()
         self._closed = False
         self.number = 0
+        """Number of the listener, from the daemon; 0 before that has answered."""
         self.local = ""
+        """Address and port where it listens, "IP:PORT"; empty before the daemon has answered."""
 
     def __iter__(self) -> Iterator[IncomingObject]:
         return self

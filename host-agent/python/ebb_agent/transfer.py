@@ -23,7 +23,8 @@ class Progress:
 
 
 class Transfer:
-    """What `Agent.start_send`, `Agent.start_fetch` and `IncomingObject.accept` return."""
+    """A transfer under way: what `Agent.start_send` and `Agent.start_fetch` return, and what an
+    `IncomingObject` has."""
 
     def __init__(self, number: int, cancel: Callable[[int], None]) -> None:
         self.number = number

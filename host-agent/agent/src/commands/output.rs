@@ -57,24 +57,32 @@ impl Output {
         self.wants_progress
     }
 
-    pub fn ready(&self, scheme: Scheme, local: SocketAddrV4) {
-        if self.json {
-            record::print("ready", [json!({"scheme": scheme, "local": local})]);
-        } else {
-            self.print(format!("listening for {scheme} on {local}"));
+    /// Tells of an event: as a line of JSON with the fields of `parts`, or with `text` for people.
+    pub fn report(
+        &self,
+        event: &str,
+        parts: impl IntoIterator<Item = Value>,
+        text: impl FnOnce() -> String,
+    ) {
+        match (self.json, self.to_stderr) {
+            (true, false) => record::print(event, parts),
+            (true, true) => {
+                // A closed stderr must not turn an error into a panic.
+                let _ = writeln!(std::io::stderr(), "{}", record::line(event, parts));
+            }
+            (false, _) => self.print(text()),
         }
     }
 
+    pub fn ready(&self, scheme: Scheme, local: SocketAddrV4) {
+        let ready = json!({"scheme": scheme, "local": local});
+        self.report("ready", [ready], || {
+            format!("listening for {scheme} on {local}")
+        });
+    }
+
     pub fn flow(&self, flow: &Value) {
-        match (self.json, self.to_stderr) {
-            (true, false) => record::print("flow", [flow.clone()]),
-            (true, true) => {
-                // A closed stderr must not turn an error into a panic.
-                let line = record::line("flow", [flow.clone()]);
-                let _ = writeln!(std::io::stderr(), "{line}");
-            }
-            (false, _) => self.print(describe(flow)),
-        }
+        self.report("flow", [flow.clone()], || describe(flow));
     }
 
     pub fn progress(&self, name: &str, done_bytes: u64, total_bytes: Option<u64>) {

@@ -13,7 +13,7 @@ pub fn print(event: &str, parts: impl IntoIterator<Item = Value>) {
     print_line(line(event, parts));
 }
 
-/// What [`print`] prints.
+/// The line that [`print`] prints.
 pub fn line(event: &str, parts: impl IntoIterator<Item = Value>) -> String {
     let mut fields = Map::from_iter([("event".to_owned(), event.into())]);
     for part in parts {

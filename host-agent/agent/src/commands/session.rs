@@ -10,7 +10,7 @@ use crate::api::client::Client;
 use crate::api::socket::{Address, Connection};
 use crate::commands::args::EngineArgs;
 use crate::commands::record;
-use crate::daemon::{Lifetime, Service};
+use crate::daemon::{Lifetime, Service, serve_own};
 use crate::engine::lateness::Lateness;
 use crate::engine::params;
 use crate::engine::runtime::Runtime;
@@ -124,10 +124,7 @@ where
     let mut service = Service::start(&mut runtime, lifetime).context("cannot start threads")?;
     with(&service)?;
     let (ours, theirs) = Connection::pair().context("cannot create a socket")?;
-    service
-        .mailbox()
-        .connect(theirs)
-        .context("cannot start threads")?;
+    serve_own(theirs, &service.mailbox()).context("cannot start threads")?;
     std::thread::scope(|scope| {
         let client = scope.spawn(move || work(Client::open(ours)?));
         let mut ran = runtime.run(&mut service);

@@ -3,64 +3,18 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use ebb_host::ClientId;
-use serde::Serialize;
 
-use super::{Command, Mailbox};
+use super::mailbox::{Command, Mailbox};
+use super::outbox::Outbox;
 use crate::api::message::{Error, ErrorCode, Outcome, Reply, Request};
 use crate::api::socket::{Connection, Listener};
 
-/// The most messages that wait for a client, which is given up if there is one more.
-const MAX_WAITING: usize = 16_384;
 /// A client that takes no message for so long is given up.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// While more messages than this wait for a client, it is not told how far its transfers are.
-const BUSY_MESSAGES: usize = 64;
-
-/// The way to a client.
-#[derive(Clone)]
-pub struct Outbox {
-    /// Messages to write; after `None` the connection is closed.
-    messages: SyncSender<Option<String>>,
-    /// Messages that are not written yet.
-    waiting: Arc<AtomicUsize>,
-    connection: Arc<Connection>,
-}
-
-impl Outbox {
-    /// Has a message written, and never waits for that.
-    pub fn send(&self, message: &impl Serialize) {
-        let Ok(text) = serde_json::to_string(message) else {
-            return;
-        };
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        if self.messages.try_send(Some(text)).is_err() {
-            tracing::warn!("a client does not read: it is given up");
-            self.close();
-        }
-    }
-
-    /// Whether more messages wait than for a client that wants to know how far things are.
-    pub fn is_busy(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > BUSY_MESSAGES
-    }
-
-    /// Closes the connection when all messages have been read.
-    pub fn finish(&self) {
-        if self.messages.try_send(None).is_err() {
-            self.close();
-        }
-    }
-
-    fn close(&self) {
-        self.connection.close();
-    }
-}
-
 /// Takes clients until the process ends.
 pub fn accept_all(listener: &Listener, mailbox: &Mailbox) {
     let mut last: ClientId = 1;
@@ -81,21 +35,19 @@ pub fn accept_all(listener: &Listener, mailbox: &Mailbox) {
     }
 }
 
+/// Serves the client in this process.
+pub fn serve_own(connection: Connection, mailbox: &Mailbox) -> io::Result<()> {
+    start(0, connection, mailbox)
+}
+
 /// Serves one client.
-pub fn start(client: ClientId, connection: Connection, mailbox: &Mailbox) -> io::Result<()> {
+fn start(client: ClientId, connection: Connection, mailbox: &Mailbox) -> io::Result<()> {
     connection.set_send_timeout(PATIENCE)?;
     let connection = Arc::new(connection);
-    let (messages, to_write) = sync_channel(MAX_WAITING);
-    let outbox = Outbox {
-        messages,
-        waiting: Arc::default(),
-        connection: connection.clone(),
-    };
-    let waiting = outbox.waiting.clone();
-    let writer = connection.clone();
+    let (outbox, to_write) = Outbox::new(&connection);
     std::thread::Builder::new()
         .name(format!("client-{client}-out"))
-        .spawn(move || write(&writer, &to_write, &waiting))?;
+        .spawn(move || to_write.write_all())?;
     let mailbox = mailbox.clone();
     mailbox.send(Command::Connected {
         client,
@@ -110,17 +62,6 @@ pub fn start(client: ClientId, connection: Connection, mailbox: &Mailbox) -> io:
             mailbox.send(Command::Gone { client });
         })?;
     Ok(())
-}
-
-fn write(connection: &Connection, messages: &Receiver<Option<String>>, waiting: &AtomicUsize) {
-    while let Ok(Some(message)) = messages.recv() {
-        if connection.send(message.as_bytes(), None).is_err() {
-            // The client has gone or does not read, which the reading thread notices.
-            break;
-        }
-        waiting.fetch_sub(1, Ordering::Relaxed);
-    }
-    connection.close();
 }
 
 fn read(

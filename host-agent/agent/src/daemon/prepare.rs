@@ -17,7 +17,7 @@ use ebb_transport::object::{
 };
 
 use super::fair_queue::FairQueue;
-use super::{Command, Mailbox};
+use super::mailbox::{Command, Mailbox};
 use crate::api::message::Generate;
 use crate::machine::files::{FileSource, OpenError};
 use crate::machine::lock::lock;
@@ -49,7 +49,7 @@ type Task = ebb_host::Task<Source>;
 enum Version {
     /// A file as it was when it was hashed: device, inode, length, times of change in ns.
     File(u64, u64, u64, i128, i128),
-    /// Length and seed.
+    /// Content that is made here: length and seed.
     Generated(u64, u64),
 }
 
@@ -59,7 +59,7 @@ type Hashes = BTreeMap<Version, [u8; 32]>;
 /// The client for whom something is prepared; for what other hosts fetch, the one that offers it.
 type Owner = Option<ClientId>;
 
-/// What the threads share.
+/// What the threads of a preparer share.
 struct Shared {
     queue: FairQueue<Owner, Work>,
     known: Mutex<Hashes>,
@@ -88,6 +88,7 @@ enum Step {
     Rest(Work),
 }
 
+/// The threads that prepare, as the engine sees them.
 pub struct Preparer(Arc<Shared>);
 
 impl Preparer {

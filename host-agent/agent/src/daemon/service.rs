@@ -12,10 +12,10 @@ use ebb_transport::{Event, Scheme};
 use ebb_units::{Duration, Instant};
 use serde_json::{Value, json};
 
-use super::clients::Outbox;
+use super::mailbox::{Command, Mailbox};
+use super::outbox::Outbox;
 use super::prepare::Source;
 use super::storage::{Listening, Objects};
-use super::{Command, Mailbox};
 use crate::api::message::{
     self, Disposition, Ending, Generate, Operation, Outcome, Reply, Request,
 };

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use ebb_host::{Key, Update};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use super::mailbox::{Command, Mailbox};
 use super::sink::{Progress, Sink, Target};
-use super::{Command, Mailbox};
 use crate::machine::lock::lock;
 use crate::machine::waker::Waker;
 
@@ -29,7 +29,7 @@ const THREADS: usize = 4;
 /// engine wake it: a wake-up for every packet would cost the engine more than the packet.
 const NAP: Duration = Duration::from_micros(500);
 const WAKEFUL: Duration = Duration::from_millis(20);
-/// Buffers kept for the transports to use again.
+/// The most buffers that are kept for the transports to use again.
 const MAX_RETURNED: usize = 4096;
 
 /// Bytes of a flow that wait, seen by engine and sink.
@@ -67,7 +67,7 @@ struct Shared {
     mailbox: Mailbox,
 }
 
-/// The engine's side.
+/// The sinks as the engine sees them: the way to their threads.
 pub struct Sinks {
     queues: Vec<Arc<Queue>>,
     shared: Arc<Shared>,
@@ -194,7 +194,7 @@ struct Worker {
     shared: Arc<Shared>,
     open: BTreeMap<Key, Open>,
     orders: VecDeque<Order>,
-    /// Sinks that got something.
+    /// Sinks that got something since they were last written.
     touched: Vec<Key>,
     last_work: Instant,
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ebb_host::{ClientId, Key, Prepared, Pushed, Storage, Task, Update};
 use ebb_transport::object::EnvelopeHeader;
 
-use super::Mailbox;
+use super::mailbox::Mailbox;
 use super::prepare::{Preparer, Source};
 use super::sink::{Directory, Target};
 use super::sinks::{Backlog, Sinks};
@@ -29,6 +29,7 @@ pub struct Listening {
     pub existing: Existing,
 }
 
+/// The storage of the host: directories, descriptors and the threads that read and write them.
 pub struct Objects {
     pub sinks: Sinks,
     preparer: Preparer,

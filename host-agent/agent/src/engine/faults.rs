@@ -168,8 +168,8 @@ impl Faults {
     }
 
     fn happens(&mut self, rate: f64) -> bool {
-        // Without a draw where there is nothing to draw for: each fault alone is then the same
-        // sequence, whichever it is.
+        // Nothing is drawn for faults that are off: a fault that is the only one then happens to the
+        // same packets, whichever fault it is.
         rate > 0.0 && self.rng.random_bool(rate)
     }
 }

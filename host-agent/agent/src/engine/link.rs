@@ -19,7 +19,7 @@ use crate::machine::interface::Interface;
 use crate::machine::next_hop::NextHops;
 use crate::machine::waker::Waker;
 
-/// Frames per system call, in each direction.
+/// The most frames that one system call sends or receives.
 const BATCH_FRAMES: usize = 64;
 /// How long a frame waits for which the interface's queue had no room; the kernel does not tell when it
 /// has.

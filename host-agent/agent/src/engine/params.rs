@@ -12,7 +12,7 @@ use crate::engine::faults::FaultParams;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineParams {
-    /// Threads that decode. 0: one less than the machine has processors, at least one.
+    /// Threads that decode, at most 1024. 0: one less than the machine has processors, at least one.
     pub workers: u32,
     /// How long the engine looks for more to do before it sleeps, and how long before something is
     /// due it stops to sleep. Saves the latency of waking up, and costs a processor that others may
@@ -50,23 +50,16 @@ impl EngineParams {
     }
 
     fn validate(&self) -> Result<(), String> {
-        if self.workers > MAX_WORKERS {
-            return Err(format!(
-                "engine.workers is {}; at most {MAX_WORKERS} make sense",
-                self.workers
-            ));
-        }
-        if self.spin_microseconds > MAX_SPIN_MICROSECONDS {
-            return Err(format!(
-                "engine.spin_microseconds is {}; at most {MAX_SPIN_MICROSECONDS} make sense",
-                self.spin_microseconds
-            ));
-        }
-        if self.coalesce_microseconds > MAX_COALESCE_MICROSECONDS {
-            return Err(format!(
-                "engine.coalesce_microseconds is {}; at most {MAX_COALESCE_MICROSECONDS} make sense",
-                self.coalesce_microseconds
-            ));
+        for (key, value, most) in [
+            ("workers", self.workers, 1024),
+            ("spin_microseconds", self.spin_microseconds, 1000),
+            ("coalesce_microseconds", self.coalesce_microseconds, 1000),
+        ] {
+            if value > most {
+                return Err(format!(
+                    "engine.{key} is {value}; at most {most} make sense"
+                ));
+            }
         }
         if self.realtime_priority > 99 {
             return Err(format!(
@@ -77,10 +70,6 @@ impl EngineParams {
         Ok(())
     }
 }
-
-const MAX_WORKERS: u32 = 1024;
-const MAX_SPIN_MICROSECONDS: u32 = 1000;
-const MAX_COALESCE_MICROSECONDS: u32 = 1000;
 
 /// All sections; each has defaults for all its keys.
 pub type Params = ebb_transport::Params<EngineParams, FaultParams>;

@@ -140,7 +140,7 @@ impl Runtime {
         self.link.hops().clone()
     }
 
-    /// How late this engine is, now and later.
+    /// How late this engine is; what is returned stays up to date.
     pub fn lateness(&self) -> Lateness {
         self.lateness.clone()
     }

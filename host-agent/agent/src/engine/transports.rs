@@ -12,13 +12,13 @@ use crate::engine::params::Params;
 use crate::machine::kernel_rules::KernelRule;
 use crate::machine::port_lock::{PortLock, PortRange};
 
-/// One block of source ports: enough for a command.
+/// Source ports that a command asks for; it gets a block of them.
 pub const FEW_SOURCE_PORTS: u16 = 1;
 
-/// Source ports of a scheme, unless the process has opened it already.
+/// Source ports of a scheme that the host application opens.
 const SOURCE_PORTS: u16 = 64;
 
-/// How often a port that is to be given back is looked at.
+/// How often it is looked whether a port that is to be given back is still in use.
 const GIVE_BACK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the packets of one of our port ranges look like.
@@ -28,35 +28,40 @@ pub struct Selector {
     pub ports: PortRange,
 }
 
-/// Opened as they are asked for.
+/// The transports of this process, which are opened as they are asked for.
 pub struct Transports {
     address: Ipv4Addr,
     params: Params,
+    /// Each transport has a seed of its own that is made of this one.
     seed: u64,
     slots: Vec<Slot>,
     /// Whose turn it is, an index into `slots`.
     turn: usize,
+    /// What the socket must let through has changed since somebody asked for it.
     changed: bool,
     /// Ports that are not listened on any more, and are given back when nothing uses them.
     closing: Vec<(Scheme, u16)>,
-    /// When to look at those.
+    /// When it is looked next whether those are still in use.
     look_at: Instant,
-    /// The application confirms what arrived whole.
+    /// Whether the application confirms itself what arrived whole: [`Transport::hold_confirmations`].
     holds: bool,
 }
 
+/// A transport and its ports.
 struct Slot {
     scheme: Scheme,
     transport: Box<dyn Transport + Send>,
     /// The first one has the source ports, the others are for services.
     ports: Vec<PortLock>,
-    /// One for each of them.
+    /// The rules that hide the ports from the kernel, one for each element of `ports`.
     rules: Vec<KernelRule>,
-    /// The packet that leaves when this scheme's turn comes. With one scheme only it is taken the
-    /// moment it leaves; several must all show theirs, so that control packets go first.
+    /// The packet that leaves when this scheme's turn comes. With one scheme it is taken the moment it
+    /// leaves; of several, each must show its own, so that control packets go first. `None`: it is not
+    /// asked for yet, or there is none.
     head: Option<TxInfo>,
+    /// The bytes of that packet.
     packet: Vec<u8>,
-    /// It had nothing to send in this turn.
+    /// The transport had nothing to send in this turn.
     dry: bool,
 }
 
@@ -75,7 +80,7 @@ impl Transports {
         }
     }
 
-    /// For all transports: see [`Transport::hold_confirmations`].
+    /// Has the application confirm what arrived whole, for all transports.
     pub fn hold_confirmations(&mut self) {
         self.holds = true;
         for slot in &mut self.slots {
@@ -171,7 +176,7 @@ impl Transports {
         Some(&mut *self.slots[index].transport)
     }
 
-    /// All that are open.
+    /// All transports that are open.
     pub fn iter_mut(
         &mut self,
     ) -> impl Iterator<Item = (Scheme, &mut (dyn Transport + Send + 'static))> {

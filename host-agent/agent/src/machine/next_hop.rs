@@ -37,7 +37,7 @@ pub struct NextHops {
 }
 
 struct Table {
-    /// Longest prefix first.
+    /// Routes through the interface, the longest prefix first.
     routes: Vec<Route>,
     neighbours: HashMap<Ipv4Addr, MacAddress>,
     read_at: Instant,

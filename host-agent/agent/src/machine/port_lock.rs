@@ -77,7 +77,7 @@ impl PortRange {
 }
 
 impl fmt::Display for PortRange {
-    /// As `ip rule` has it.
+    /// The range as `ip rule` writes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PortRange { first, last } if first == last => write!(f, "{first}"),
@@ -116,7 +116,7 @@ pub struct PortLock {
 }
 
 impl PortLock {
-    /// A port to be reached at.
+    /// Takes a port that others send to.
     pub fn take(address: Ipv4Addr, port: u16) -> anyhow::Result<Self> {
         match try_lock(address, &port.to_string())? {
             Some(socket) => Ok(PortLock {
@@ -130,7 +130,7 @@ impl PortLock {
         }
     }
 
-    /// At least `count` ports in a row to send from.
+    /// Takes at least `count` ports in a row to send from.
     pub fn take_sources(address: Ipv4Addr, protocol: Protocol, count: u16) -> anyhow::Result<Self> {
         let pool = Pool::of(protocol);
         let blocks = count.max(1).div_ceil(BLOCK_PORTS).min(pool.blocks);

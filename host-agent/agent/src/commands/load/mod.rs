@@ -26,7 +26,6 @@ use serde_json::json;
 pub use args::{LoadArgs, SinkArgs};
 
 use crate::commands::output::Output;
-use crate::commands::record;
 use crate::machine::clock;
 use crate::machine::interface::Interface;
 use crate::machine::kernel_rules::KernelRule;
@@ -36,8 +35,9 @@ use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
 use args::ReceiveArgs;
 use packet::Path;
-use receiver::Receiver;
+use receiver::{Peer, Receiver};
 use sender::Sender;
+use stream::StreamCounts;
 
 /// Room for half a second of full frames at 100 Mbit/s, for a process that waits for the CPU.
 const RING_BYTES: usize = 8 << 20;
@@ -129,11 +129,9 @@ impl Host {
         let ring = ReceiveRing::map(&self.socket, RING_BYTES).context("no receive ring")?;
         let mut receiver = Receiver::new(self.interface.mac, ring);
         ebb_packet_io::wake_up_on_time();
-        if output.is_json() {
-            record::print("ready", [json!({"local": self.local})]);
-        } else {
-            output.text(&format!("receiving on {}", self.local));
-        }
+        output.report("ready", [json!({"local": self.local})], || {
+            format!("receiving on {}", self.local)
+        });
         let cpu_before_ns = clock::process_cpu_ns();
         let mut wakeups = 0_u64;
         loop {
@@ -159,27 +157,22 @@ impl Host {
         receiver.end_all(|peer, counts| show(&output, peer, counts));
         let cpu_ns = clock::process_cpu_ns() - cpu_before_ns;
         let kernel_drops = self.socket.take_kernel_drops().unwrap_or(0);
-        if output.is_json() {
-            if let Some(sender) = &sender {
-                record::print("load", [sender.to_json()]);
-            }
-            let end = json!({
-                "cpu_ns": cpu_ns,
-                "wakeups": wakeups,
-                "kernel_drops": kernel_drops,
-                "ignored": receiver.ignored(),
-            });
-            record::print("end", [end]);
-        } else {
-            if let Some(sender) = &sender {
-                output.text(&sender.to_text());
-            }
-            output.text(&format!(
+        if let Some(sender) = &sender {
+            output.report("load", [sender.to_json()], || sender.to_text());
+        }
+        let end = json!({
+            "cpu_ns": cpu_ns,
+            "wakeups": wakeups,
+            "kernel_drops": kernel_drops,
+            "ignored": receiver.ignored(),
+        });
+        output.report("end", [end], || {
+            format!(
                 "processor {:.3} s, {wakeups} wake-ups, \
                  {kernel_drops} frames that did not fit into the socket's buffer",
                 cpu_ns as f64 / 1e9
-            ));
-        }
+            )
+        });
         Ok(true)
     }
 
@@ -211,28 +204,27 @@ impl Host {
     }
 }
 
-fn show(output: &Output, peer: &receiver::Peer, counts: &stream::StreamCounts) {
-    if output.is_json() {
-        let stream = json!({
-            "direction": "received",
-            "peer": peer.address,
-            "stream": peer.stream,
-        });
-        record::print("load", [stream, counts.to_json()]);
-        return;
-    }
+/// Tells of a stream that is over.
+fn show(output: &Output, peer: &Peer, counts: &StreamCounts) {
+    let stream = json!({
+        "direction": "received",
+        "peer": peer.address,
+        "stream": peer.stream,
+    });
     let seconds = counts.elapsed_ns() as f64 / 1e9;
-    output.text(&format!(
-        "received {} packets of {} in {seconds:.2} s ({:.1} Mbit/s), {} lost, {} reordered, {} trimmed, {} twice; \
-         delay {:.3} ms, at most {:.3}",
-        counts.received,
-        peer.address,
-        counts.bytes as f64 * 8e-6 / seconds.max(1e-9),
-        counts.lost(),
-        counts.reordered,
-        counts.trimmed,
-        counts.duplicates,
-        counts.mean_delay_ns() / 1e6,
-        counts.max_delay_ns() as f64 / 1e6,
-    ));
+    output.report("load", [stream, counts.to_json()], || {
+        format!(
+            "received {} packets of {} in {seconds:.2} s ({:.1} Mbit/s), {} lost, {} reordered, \
+             {} trimmed, {} twice; delay {:.3} ms, at most {:.3}",
+            counts.received,
+            peer.address,
+            counts.bytes as f64 * 8e-6 / seconds.max(1e-9),
+            counts.lost(),
+            counts.reordered,
+            counts.trimmed,
+            counts.duplicates,
+            counts.mean_delay_ns() / 1e6,
+            counts.max_delay_ns() as f64 / 1e6,
+        )
+    });
 }

@@ -55,7 +55,7 @@ impl Receiver {
         }
     }
 
-    /// Counts what has arrived; whether anything has.
+    /// Counts what has arrived. True: something has.
     pub fn receive(&mut self, socket: &PacketSocket) -> anyhow::Result<bool> {
         let (mac, streams, ignored) = (self.mac, &mut self.streams, &mut self.ignored);
         let take = |frame: ReceivedFrame<'_>| {

@@ -16,7 +16,7 @@ use crate::machine::clock;
 use crate::machine::signals::Signals;
 use crate::machine::waker::Waker;
 
-/// Frames per system call.
+/// The most frames that one system call receives.
 const BATCH: usize = 32;
 /// Batches read from one side before the other side and the pacer get their turn.
 const BATCHES_PER_TURN: usize = 4;

@@ -7,7 +7,7 @@ use ebb_wire::{EthernetHeader, Protocol, TcpFlags, TcpHeader};
 
 const VLAN_TYPES: [u16; 2] = [0x8100, 0x88a8];
 const VLAN_TAG_BYTES: usize = 4;
-/// With 802.1ad there are two.
+/// The most VLAN tags of a frame: two with 802.1ad.
 const MAX_VLAN_TAGS: usize = 2;
 const ETHERTYPE_AT: usize = 12;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
@@ -58,7 +58,7 @@ struct Position {
     is_last: bool,
 }
 
-/// Where the headers start.
+/// Where the headers of a frame start, in bytes.
 struct Layout {
     network: usize,
     is_ipv4: bool,

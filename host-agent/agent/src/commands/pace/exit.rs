@@ -35,8 +35,8 @@ impl Exit {
         }
     }
 
-    /// A frame from inside, with its checksum, that is in a slot of the batch at hand. An error:
-    /// it is dropped.
+    /// Takes a frame from inside, with its checksum, that is in a slot of the batch at hand. After an
+    /// error the frame is dropped.
     pub fn handle(
         &mut self,
         now: Instant,
