@@ -16,7 +16,7 @@ counter(PORTS, CounterType.packets_and_bytes) port_out;
 @brief("packets dropped by the program, by the numbers of drop_reason.p4")
 counter(256, CounterType.packets_and_bytes) dropped;
 
-// In egress, for what goes onto the link.
+// Counts what goes onto the link. Applied in egress to packets that are not dropped.
 control EgressCounters(in metadata_t meta, in standard_metadata_t standard_metadata) {
     @brief("packets that went onto the link by the trim queue: TX_TRIM of SAI")
     counter(PORTS, CounterType.packets_and_bytes) trim_sent;
@@ -34,7 +34,7 @@ control EgressCounters(in metadata_t meta, in standard_metadata_t standard_metad
     }
 }
 
-// Last in ingress and in egress: drops what any block before gave a reason for.
+// Drops the packets that any block before gave a reason for, and counts them. Applied last in ingress and in egress.
 control DropAndCount(in metadata_t meta, inout standard_metadata_t standard_metadata) {
     apply {
         if (meta.drop_reason != DropReason.NONE) {

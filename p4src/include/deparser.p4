@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Headers back in front of the payload; those that were not parsed are skipped.
+// Puts the headers back in front of the payload; those that were not parsed are skipped.
 
 #ifndef DEPARSER_P4
 #define DEPARSER_P4

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A group lists every port of its tree, so one copy would go back to where the packet came from. Replication
-// happens after ingress; the copy is stopped here, first in egress. Groups have class D addresses, by which a
+// happens after ingress; the copy is stopped here, in egress. Groups have class D addresses, by which a
 // copy is recognised even after a deflection.
 
 #ifndef MULTICAST_P4

@@ -45,6 +45,7 @@ def test_what_is_here_is_allowed(packages: Path) -> None:
     [
         ("ebb_topologies/model.py", "ebb_controller.scheme"),
         ("ebb_controller/scheme.py", "ebb_experiments.scenario.faults"),
+        ("ebb_controller/mechanisms/arp.py", "ebb_controller.reconcile"),
         ("ebb_experiments/scenario/faults.py", "ebb_experiments.run.wall"),
         ("ebb_experiments/study/plot_style.py", "ebb_experiments.study.figures"),
         ("ebb_experiments/results/load.py", "ebb_agent.record"),
