@@ -226,7 +226,7 @@ mod tests {
         }
         let error = "Ndp".parse::<Scheme>().unwrap_err().to_string();
         assert!(
-            error.contains("`Ndp`") && error.contains("reno-ecn, dctcp or hull"),
+            error.contains("`Ndp`") && error.contains("reno-ecn, dctcp"),
             "{error}"
         );
     }
