@@ -20,6 +20,7 @@ import finsy
 from ebb_controller.controller import Controller
 from ebb_controller.controller import Program as Compiled
 from ebb_controller.mechanisms import FabricParameters
+from ebb_controller.mechanisms.route import IPV4_ROUTE, next_hop
 from ebb_topologies.files import InputError
 from ebb_topologies.model import Topology, from_table
 from ebb_topologies.processes import ProcessTable
@@ -148,8 +149,8 @@ def _compiled(context: Context, program: Program) -> Compiled:
 
 async def _fill_router(address: str, compiled: Compiled) -> None:
     options = finsy.SwitchOptions(p4info=compiled.p4info, p4blob=compiled.json)
-    action = finsy.Action("set_next_hop", port=2, src_mac="02:00:00:00:00:02", dst_mac=NEXT_HOP)
-    entry = finsy.P4TableEntry("ipv4_route", match=finsy.Match(dst="10.0.0.0/24"), action=action)
+    # The table of the router has the names of that of the fabric.
+    entry = IPV4_ROUTE.entry_for({"dst": "10.0.0.0/24"}, next_hop(2, "02:00:00:00:00:02", NEXT_HOP))
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
