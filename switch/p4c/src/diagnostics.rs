@@ -280,16 +280,11 @@ fn has_long_line(file: &SourceFile, diagnostic: &Diagnostic) -> bool {
 }
 
 /// Adapter that shows a [`Diagnostic`] through miette's source snippets.
+#[derive(Debug)]
 struct Shown<'a> {
     diagnostic: &'a Diagnostic,
     head: String,
     source: Option<NamedSource<String>>,
-}
-
-impl fmt::Debug for Shown<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.head)
-    }
 }
 
 impl fmt::Display for Shown<'_> {

@@ -12,6 +12,17 @@ pub struct Digest {
     calls: Vec<Span>,
 }
 
+impl Digest {
+    /// Whether the call at a place, with data of this type, sends the digest.
+    fn has_call(&self, ty: &Type, span: Span) -> bool {
+        match name_of(ty) {
+            Some(name) => self.name == name,
+            // An action stands in the program once, wherever it is called.
+            None => self.ty == *ty && self.calls.contains(&span),
+        }
+    }
+}
+
 /// A call of an extern function.
 pub struct ExternCall<'a> {
     pub name: &'a str,
@@ -27,17 +38,11 @@ pub fn digests(flat: &Flat) -> Vec<Digest> {
         let (true, Some(ty)) = (call.name == "digest", call.type_arg) else {
             continue;
         };
-        let named = name_of(ty);
-        let known = all.iter_mut().find(|d| match &named {
-            Some(name) => d.name == *name,
-            // An action stands in the program once, wherever it is called.
-            None => d.ty == *ty && d.calls.contains(&call.span),
-        });
-        if let Some(known) = known {
+        if let Some(known) = all.iter_mut().find(|d| d.has_call(ty, call.span)) {
             known.calls.push(call.span);
             continue;
         }
-        let name = named.unwrap_or_else(|| {
+        let name = name_of(ty).unwrap_or_else(|| {
             numbered += 1;
             format!("digest_{}", numbered - 1)
         });
@@ -52,11 +57,7 @@ pub fn digests(flat: &Flat) -> Vec<Digest> {
 
 /// The digest that this call sends.
 pub fn of_call<'a>(all: &'a [Digest], ty: &Type, span: Span) -> Option<&'a Digest> {
-    let named = name_of(ty);
-    all.iter().find(|d| match &named {
-        Some(name) => d.name == *name,
-        None => d.ty == *ty && d.calls.contains(&span),
-    })
+    all.iter().find(|d| d.has_call(ty, span))
 }
 
 fn name_of(ty: &Type) -> Option<String> {

@@ -157,6 +157,14 @@ impl Type {
         }
     }
 
+    /// The width in bits of `bit<W>` and `int<W>`, and whether it is the latter; none for other types.
+    pub fn as_bits(&self) -> Option<(u32, bool)> {
+        match self.stored() {
+            Type::Bits { width, signed } => Some((*width, *signed)),
+            _ => None,
+        }
+    }
+
     pub fn is_poison(&self) -> bool {
         matches!(self, Type::Poison)
     }

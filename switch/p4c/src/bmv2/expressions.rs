@@ -190,28 +190,16 @@ impl Backend<'_> {
 
     fn cast(&self, operand: &Expr, to: &Type) -> Json {
         match (operand.ty.stored(), to.stored()) {
-            (Type::Bool, Type::Bool) => self.value(operand),
-            (Type::Bool, _) => self.data(operand),
-            (_, Type::Bool) => Json::unary("d2b", self.value(operand)),
-            (
-                Type::Bits {
-                    width: a,
-                    signed: s,
-                },
-                Type::Bits {
-                    width: b,
-                    signed: t,
-                },
-            ) => {
-                let value = self.value(operand);
-                // Widening keeps the number, unless a negative one becomes unsigned.
-                if s == t && b >= a {
-                    value
-                } else {
-                    fit(value, to)
-                }
-            }
-            _ => self.value(operand),
+            (Type::Bool, Type::Bool) => return self.value(operand),
+            (Type::Bool, _) => return self.data(operand),
+            (_, Type::Bool) => return Json::unary("d2b", self.value(operand)),
+            _ => {}
+        }
+        let value = self.value(operand);
+        match (operand.ty.as_bits(), to.as_bits()) {
+            // Widening keeps the number, unless a negative one becomes unsigned.
+            (Some((a, s)), Some((b, t))) if s != t || b < a => fit(value, to),
+            _ => value,
         }
     }
 }
@@ -223,23 +211,17 @@ pub(super) fn mask(value: Json, width: u32) -> Json {
 
 /// Brings a number of any size into the range of its type.
 fn fit(value: Json, ty: &Type) -> Json {
-    match ty.stored() {
-        Type::Bits {
-            width,
-            signed: true,
-        } => Json::binary("two_comp_mod", value, hex_value(*width, 32)),
-        Type::Bits { width, .. } => mask(value, *width),
-        _ => value,
+    match ty.as_bits() {
+        Some((width, true)) => Json::binary("two_comp_mod", value, hex_value(width, 32)),
+        Some((width, false)) => mask(value, width),
+        None => value,
     }
 }
 
 /// The bits of a possibly negative number as an unsigned one.
 fn unsigned(value: Json, ty: &Type) -> Json {
-    match ty.stored() {
-        Type::Bits {
-            width,
-            signed: true,
-        } => mask(value, *width),
+    match ty.as_bits() {
+        Some((width, true)) => mask(value, width),
         _ => value,
     }
 }

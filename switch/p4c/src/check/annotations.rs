@@ -246,12 +246,8 @@ impl Checker<'_> {
             first if first.is_word("string") && rest.len() == 2 => Some(vec![uri]),
             first if first.is_word("bit") => {
                 let written = Parser::new(rest, &silent).whole_type().ok()?;
-                let width = match self.ty(&written) {
-                    Type::Bits {
-                        width,
-                        signed: false,
-                    } => width,
-                    _ => return None,
+                let Type::Bits { width, .. } = self.ty(&written) else {
+                    return None;
                 };
                 Some(vec![uri, AnnotationValue::of(Value::Int(width.into()))])
             }

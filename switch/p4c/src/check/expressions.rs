@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::infer::anonymous_struct;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
 use crate::budget::expr_parts;
@@ -10,7 +9,7 @@ use crate::diagnostics::Diagnostic;
 use crate::eval::{self, Value};
 use crate::ir::{Expr, ExprKind};
 use crate::source::Span;
-use crate::types::{FieldType, Type};
+use crate::types::{FieldType, StructKind, StructType, Type};
 
 impl Checker<'_> {
     pub(super) fn expr(&mut self, expr: &ast::Expr) -> Expr {
@@ -53,26 +52,7 @@ impl Checker<'_> {
                 self.binary(*op, left, right, span)
             }
             Ast::Conditional(condition, then, otherwise) => {
-                let condition = self.expr(condition);
-                let condition = self.coerce(condition, &Type::Bool);
-                let (then, otherwise) = (self.expr(then), self.expr(otherwise));
-                let Some((then, otherwise)) = self.same_type(then, otherwise, "?:", span) else {
-                    return Expr::poison(span);
-                };
-                if let Some(Value::Bool(value)) = condition.as_value() {
-                    return if *value { then } else { otherwise };
-                }
-                if matches!(then.ty, Type::Int) {
-                    let message = "the width of this value is not known";
-                    let help = "give the literals a width, such as 8w1";
-                    self.error_with_help("unknown-width", span, message, help);
-                    return Expr::poison(span);
-                }
-                let ty = then.ty.clone();
-                typed(
-                    ExprKind::Conditional(Box::new(condition), Box::new(then), Box::new(otherwise)),
-                    ty,
-                )
+                self.conditional(condition, then, otherwise, span)
             }
             Ast::Cast(ty, operand) => {
                 let to = self.ty(ty);
@@ -121,6 +101,34 @@ impl Checker<'_> {
                 Expr::poison(span)
             }
         }
+    }
+
+    /// `condition ? then : otherwise`
+    fn conditional(
+        &mut self,
+        condition: &ast::Expr,
+        then: &ast::Expr,
+        otherwise: &ast::Expr,
+        span: Span,
+    ) -> Expr {
+        let condition = self.expr_of(condition, &Type::Bool);
+        let (then, otherwise) = (self.expr(then), self.expr(otherwise));
+        let Some((then, otherwise)) = self.same_type(then, otherwise, "?:", span) else {
+            return Expr::poison(span);
+        };
+        if let Some(Value::Bool(value)) = condition.as_value() {
+            return if *value { then } else { otherwise };
+        }
+        if matches!(then.ty, Type::Int) {
+            let message = "the width of this value is not known";
+            let help = "give the literals a width, such as 8w1";
+            self.error_with_help("unknown-width", span, message, help);
+            return Expr::poison(span);
+        }
+        let ty = then.ty.clone();
+        let parts = [condition, then, otherwise].map(Box::new);
+        let [condition, then, otherwise] = parts;
+        Expr::new(ExprKind::Conditional(condition, then, otherwise), ty, span)
     }
 
     /// An expression that must convert to `ty`.
@@ -246,63 +254,65 @@ impl Checker<'_> {
         if let Some(converted) = self.try_coerce(operand.clone(), to) {
             return Expr { span, ..converted };
         }
-        // A `type` is cast to what it is made of, and back, as it is.
-        let renamed = matches!(from, Type::New(_)) || matches!(to, Type::New(_));
-        let allowed = match (from.stored(), to.stored()) {
-            (
-                Type::Bits {
-                    width: a,
-                    signed: s,
-                },
-                Type::Bits {
-                    width: b,
-                    signed: t,
-                },
-            ) => (a == b || s == t) && (!renamed || a == b && s == t),
-            (
-                Type::Bits {
-                    width: 1,
-                    signed: false,
-                },
-                Type::Bool,
-            )
-            | (
-                Type::Bool,
-                Type::Bits {
-                    width: 1,
-                    signed: false,
-                },
-            )
-            | (Type::Bits { .. }, Type::Int) => true,
-            (Type::Int, Type::Bool) => operand
-                .as_int()
-                .is_some_and(|v| *v == 0.into() || *v == 1.into()),
-            (a, b) => a == b && renamed,
-        };
         let folds = !matches!(to.stored(), Type::Int) || operand.as_int().is_some();
-        if !allowed || !folds {
-            let message = format!(
-                "`{}` cannot be cast to `{}`",
-                self.show(&from),
-                self.show(to)
-            );
-            let mut diagnostic = Diagnostic::error("bad-cast", span, message);
-            let numbers = (from.stored(), to.stored());
-            if matches!(to.stored(), Type::Int) {
-                diagnostic = diagnostic.label("not known at compile time").help(format!(
-                    "`int` is for constants; compute in `{}`, which literals adapt to",
-                    self.show(from.stored())
-                ));
-            } else if renamed {
-                diagnostic = diagnostic
-                    .help("a `type` is cast to and from what it is made of: cast in two steps");
-            } else if matches!(numbers, (Type::Bits { .. }, Type::Bits { .. })) {
-                diagnostic = diagnostic.help("change the width and the sign in two casts");
-            }
-            self.report(diagnostic);
+        if !folds || !may_cast(&operand, to) {
+            self.bad_cast(&from, to, span);
             return Expr::poison(span);
         }
         let cast = operand.folded_cast(to);
         Expr { span, ..cast }
     }
+
+    fn bad_cast(&self, from: &Type, to: &Type, span: Span) {
+        let (have, want) = (self.show(from), self.show(to));
+        let message = format!("`{have}` cannot be cast to `{want}`");
+        let mut diagnostic = Diagnostic::error("bad-cast", span, message);
+        if matches!(to.stored(), Type::Int) {
+            diagnostic = diagnostic.label("not known at compile time").help(format!(
+                "`int` is for constants; compute in `{}`, which literals adapt to",
+                self.show(from.stored())
+            ));
+        } else if is_renaming(from, to) {
+            diagnostic = diagnostic
+                .help("a `type` is cast to and from what it is made of: cast in two steps");
+        } else if from.as_bits().is_some() && to.as_bits().is_some() {
+            diagnostic = diagnostic.help("change the width and the sign in two casts");
+        }
+        self.report(diagnostic);
+    }
+}
+
+/// Whether the cast is to a `type` from what it is made of, or back: it leaves the value as it is.
+fn is_renaming(from: &Type, to: &Type) -> bool {
+    matches!(from, Type::New(_)) || matches!(to, Type::New(_))
+}
+
+/// Whether an explicit cast is allowed (specification, section 8.11.1).
+fn may_cast(operand: &Expr, to: &Type) -> bool {
+    const ONE_BIT: Type = Type::bit(1);
+    let (from, renamed) = (operand.ty.stored(), is_renaming(&operand.ty, to));
+    if let (Some((a, s)), Some((b, t))) = (from.as_bits(), to.as_bits()) {
+        return match renamed {
+            true => a == b && s == t,
+            false => a == b || s == t,
+        };
+    }
+    match (from, to.stored()) {
+        (Type::Bits { .. }, Type::Int) => true,
+        (number, Type::Bool) | (Type::Bool, number) if *number == ONE_BIT => true,
+        (Type::Int, Type::Bool) => operand.as_number::<u8>().is_some_and(|v| v <= 1),
+        (a, b) => a == b && renamed,
+    }
+}
+
+/// The struct type that `{ a = .., b = .. }` has until it meets a named one.
+fn anonymous_struct(fields: Vec<FieldType>, span: Span) -> Type {
+    Type::Struct(Rc::new(StructType {
+        kind: StructKind::Struct,
+        name: String::new(),
+        args: Vec::new(),
+        fields,
+        annotations: Vec::new(),
+        span,
+    }))
 }

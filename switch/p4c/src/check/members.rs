@@ -2,7 +2,6 @@
 
 use num_bigint::BigInt;
 
-use super::infer::member;
 use super::{Checker, Entity};
 use crate::ast::{self, ExprKind as Ast};
 use crate::diagnostics::Diagnostic;
@@ -189,6 +188,6 @@ pub(super) fn enum_value(e: &EnumType, name: &str) -> Option<Value> {
     let index = e.members.iter().position(|m| m == name)?;
     Some(match &e.underlying {
         Some((_, values)) => Value::Int(values.get(index)?.clone()),
-        None => member(name),
+        None => Value::Member(name.to_owned()),
     })
 }

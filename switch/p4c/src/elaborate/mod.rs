@@ -11,11 +11,11 @@
 
 mod calls;
 mod controls;
-mod elements;
 mod expressions;
 pub mod flat;
 mod loops;
 mod parsers;
+mod run_time_indices;
 mod statements;
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! `type` makes a new type of a number, a bool or another `type` (P4_16, section 7.2.12).
+//! `type` makes a new type of a number, a bool or another `type`.
 
 use crate::diagnostics::Diagnostics;
 use crate::ir::Program;
