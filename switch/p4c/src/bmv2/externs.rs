@@ -167,6 +167,40 @@ impl Backend<'_> {
                     vec![self.argument(receiver), hex_value(id, 32)],
                 )
             }
+            (
+                "clone"
+                | "clone_preserving_field_list"
+                | "resubmit_preserving_field_list"
+                | "recirculate_preserving_field_list",
+                _,
+            ) => return self.packet_copy(name, args, span),
+            ("clone3" | "resubmit" | "recirculate", _) => {
+                let new = if name == "clone3" { "clone" } else { name };
+                let message = format!("`{name}` is not supported");
+                let help =
+                    format!("use `{new}_preserving_field_list` and @field_list on the metadata");
+                self.error_with_help("unsupported-extern", span, message, help);
+                return;
+            }
+            (
+                "verify_checksum"
+                | "update_checksum"
+                | "verify_checksum_with_payload"
+                | "update_checksum_with_payload",
+                _,
+            ) => {
+                let message = format!("`{name}` belongs in the checksum controls");
+                self.error("misplaced-call", span, message);
+                return;
+            }
+            _ => return self.unknown_function(name, span),
+        };
+        self.emit(op, parameters, span);
+    }
+
+    /// Functions that send the packet once more, with the metadata of a field list.
+    fn packet_copy(&mut self, name: &str, args: &[Expr], span: Span) {
+        let (op, parameters) = match (name, args) {
             ("clone", [kind, session]) => {
                 let op = self.clone_op(kind, span);
                 let id = self.empty_field_list();
@@ -188,31 +222,14 @@ impl Backend<'_> {
                     vec![hex_value(self.field_list(list, span), 32)],
                 )
             }
-            ("clone3" | "resubmit" | "recirculate", _) => {
-                let new = if name == "clone3" { "clone" } else { name };
-                let message = format!("`{name}` is not supported");
-                let help =
-                    format!("use `{new}_preserving_field_list` and @field_list on the metadata");
-                self.error_with_help("unsupported-extern", span, message, help);
-                return;
-            }
-            (
-                "verify_checksum"
-                | "update_checksum"
-                | "verify_checksum_with_payload"
-                | "update_checksum_with_payload",
-                _,
-            ) => {
-                let message = format!("`{name}` belongs in the checksum controls");
-                self.error("misplaced-call", span, message);
-                return;
-            }
-            (other, _) => {
-                let message = format!("BMv2 has no extern function `{other}`");
-                return self.unsupported_extern(span, message);
-            }
+            _ => return self.unknown_function(name, span),
         };
         self.emit(op, parameters, span);
+    }
+
+    fn unknown_function(&self, name: &str, span: Span) {
+        let message = format!("BMv2 has no extern function `{name}`");
+        self.unsupported_extern(span, message);
     }
 
     fn check_stage(&self, stage: Stage, name: &str, span: Span) {

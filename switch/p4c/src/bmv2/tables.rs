@@ -25,75 +25,54 @@ impl Pipeline<'_, '_> {
         self.backend.node_names.take(&name);
 
         let ((key, selector), before) = self.backend.apart(|b| b.key(flat, declared));
-        let count_lpm = key
-            .iter()
-            .filter(|k| k.match_type == json::MatchType::Lpm)
-            .count();
-        if count_lpm > 1 {
+        let is_lpm = |k: &&json::KeyField| k.match_type == json::MatchType::Lpm;
+        if key.iter().filter(is_lpm).count() > 1 {
             let message = format!("table `{name}` has more than one lpm key");
             self.backend.error("several-lpm-keys", span, message);
         }
 
         let kind = self.implementation(flat, selector);
-        let simple = kind == json::TableKind::Simple;
-        let action_ids: Vec<u32> = flat
-            .actions
-            .iter()
-            .map(|a| self.backend.action_id(*a))
-            .collect();
-        let default_entry = declared
-            .default_action
-            .as_ref()
-            .filter(|_| simple)
+        let backend = &mut *self.backend;
+        let actions = flat.actions.iter();
+        let action_ids: Vec<u32> = actions.map(|a| backend.action_id(*a)).collect();
+        let default_action = declared.default_action.as_ref();
+        let default_entry = default_action
+            .filter(|_| kind == json::TableKind::Simple)
             .map(|call| json::DefaultEntry {
                 action_id: action_ids[call.action_ref],
                 action_const: declared.default_is_const,
-                action_data: flat
-                    .default_data
-                    .iter()
-                    .map(|d| self.backend.data_hex(d))
-                    .collect(),
+                action_data: backend.action_data(&flat.default_data),
                 action_entry_const: declared.default_is_const,
             });
-        let entries = (!flat.entries.is_empty()).then(|| self.backend.entries(flat, &action_ids));
-        let max_size = self.backend.max_size(flat);
+        let entries = (!flat.entries.is_empty()).then(|| backend.entries(flat, &action_ids));
         if flat.entries.iter().any(|e| !e.is_const) {
-            self.backend.diagnostics.report(
-                Diagnostic::warning(
-                    "entries-not-const",
-                    span,
-                    format!(
-                        "BMv2 takes all entries of table `{name}` as constant, ebb-switch does not"
-                    ),
-                )
-                .help("write `const entries` if they are not to change"),
+            let message = format!(
+                "BMv2 takes all entries of table `{name}` as constant, ebb-switch does not"
+            );
+            backend.diagnostics.report(
+                Diagnostic::warning("entries-not-const", span, message)
+                    .help("write `const entries` if they are not to change"),
             );
         }
         for direct in flat.counters.iter().chain(&flat.meters) {
-            self.backend.direct_tables.insert(*direct, index);
+            backend.direct_tables.insert(*direct, index);
         }
+        let object_name = |object: Option<usize>| Some(backend.flat.objects[object?].name.clone());
+        let action_name = |action: &usize| backend.flat.actions[*action].name.clone();
         let table = json::Table {
             name: name.clone(),
             id: 0,
-            source_info: self.backend.source_info(span),
+            source_info: backend.source_info(span),
             match_type: table_match_type(&key),
             key,
             kind,
-            action_profile: flat
-                .implementation
-                .map(|o| self.backend.flat.objects[o].name.clone()),
-            max_size: Some(max_size),
+            action_profile: object_name(flat.implementation),
+            max_size: Some(backend.max_size(flat)),
             with_counters: flat.counters.is_some(),
             support_timeout: declared.support_timeout,
-            direct_meters: flat
-                .meters
-                .map(|o| self.backend.flat.objects[o].name.clone()),
+            direct_meters: object_name(flat.meters),
             action_ids,
-            actions: flat
-                .actions
-                .iter()
-                .map(|a| self.backend.flat.actions[*a].name.clone())
-                .collect(),
+            actions: flat.actions.iter().map(action_name).collect(),
             base_default_next: successors.base_default.clone(),
             next_tables: successors.by_action.clone(),
             default_entry,
@@ -215,19 +194,18 @@ impl Backend<'_> {
         }
     }
 
-    /// A constant argument of an action.
-    fn data_hex(&self, expr: &Expr) -> json::HexStr {
-        match expr.as_value() {
-            Some(value) => hex(
-                &self.member_number(value, &expr.ty),
-                expr.ty.width().unwrap_or(32),
-            ),
-            None => {
+    /// The constant arguments of an action.
+    fn action_data(&self, data: &[Expr]) -> Vec<json::HexStr> {
+        let argument = |expr: &Expr| {
+            let Some(value) = expr.as_value() else {
                 let message = "action data must be known at compile time";
                 self.error("not-constant", expr.span, message);
-                hex(&BigInt::zero(), 8)
-            }
-        }
+                return hex(&BigInt::zero(), 8);
+            };
+            let width = expr.ty.width().unwrap_or(32);
+            hex(&self.member_number(value, &expr.ty), width)
+        };
+        data.iter().map(argument).collect()
     }
 
     fn entries(&self, table: &FlatTable, action_ids: &[u32]) -> Vec<json::Entry> {
@@ -245,7 +223,7 @@ impl Backend<'_> {
                 match_key: self.match_key(entry, &kinds),
                 action_entry: json::ActionEntry {
                     action_id: action_ids[entry.action],
-                    action_data: entry.data.iter().map(|d| self.data_hex(d)).collect(),
+                    action_data: self.action_data(&entry.data),
                 },
                 priority: Some(priority),
                 is_const: (!declared.entries_are_const).then_some(entry.is_const),

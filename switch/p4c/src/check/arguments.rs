@@ -37,61 +37,14 @@ impl Checker<'_> {
             .collect();
         let given = self.match_arguments(&signature.name, &params, args, span)?;
 
-        // Each call has its own unknowns, also when a function calls itself generically.
-        let unknowns: Vec<_> = signature
-            .type_params
-            .iter()
-            .map(|p| self.new_type_var(&p.name))
-            .collect();
-        let vars = unknowns.iter().cloned().map(Type::Var);
-        let renaming = types::bind(&signature.type_params, vars);
-        let mut inference = Inference {
-            unknowns: unknowns.clone(),
-            found: Vec::new(),
-        };
-        if !type_args.is_empty() {
-            if type_args.len() != unknowns.len() {
-                let message = format!(
-                    "`{}` takes {} type arguments, {} given",
-                    signature.name,
-                    unknowns.len(),
-                    type_args.len()
-                );
-                self.error("type-argument-count", span, message);
-                return None;
-            }
-            let written = unknowns.iter().cloned().zip(type_args.iter().cloned());
-            inference.found = written
-                .filter(|(_, t)| !matches!(t, Type::DontCare))
-                .collect();
-        }
-
+        let (renaming, mut inference) = self.unknowns(signature, type_args, span)?;
         let mut values = Vec::new();
         for (param, arg) in params.iter().zip(&given) {
-            let value = match arg {
-                Some(arg) => self.expr(&arg.value),
-                None => match &param.default {
-                    Some(default) if self.diagnostics.spend(expr_parts(default), span) => {
-                        default.clone()
-                    }
-                    _ => Expr::poison(span),
-                },
-            };
+            let value = self.argument_value(param, *arg, span);
             let pattern = param.ty.substitute(&renaming);
             if !self.unify(&pattern, &value.ty, &mut inference) {
-                let known = pattern.substitute(&inference.found);
-                let message = format!(
-                    "argument `{}` of `{}` has type `{}`, expected `{}`",
-                    param.name,
-                    signature.name,
-                    self.show(&value.ty),
-                    self.show(&known)
-                );
-                self.report(
-                    Diagnostic::error("type-mismatch", value.span, message)
-                        .label(format!("this is `{}`", self.show(&value.ty)))
-                        .note(param.span, "the parameter"),
-                );
+                let expected = pattern.substitute(&inference.found);
+                self.argument_mismatch(param, &signature.name, &value, &expected);
                 return None;
             }
             values.push(value);
@@ -118,9 +71,59 @@ impl Checker<'_> {
             let ty = param.ty.substitute(&renaming).substitute(&inference.found);
             checked.push(self.pass(param, value, &ty));
         }
-        let inferred = unknowns.into_iter();
-        let inferred = inferred.map(|unknown| Type::Var(unknown).substitute(&inference.found));
+        let unknowns = inference.unknowns.into_iter();
+        let inferred = unknowns.map(|unknown| Type::Var(unknown).substitute(&inference.found));
         Some((checked, types::bind(&signature.type_params, inferred)))
+    }
+
+    /// An unknown for each type parameter, and those of them that are written. Each call has unknowns of its own, also
+    /// when a function calls itself generically.
+    fn unknowns(
+        &mut self,
+        signature: &Signature,
+        type_args: &[Type],
+        span: Span,
+    ) -> Option<(Bindings, Inference)> {
+        let params = &signature.type_params;
+        let unknowns: Vec<_> = params.iter().map(|p| self.new_type_var(&p.name)).collect();
+        if !type_args.is_empty() && type_args.len() != unknowns.len() {
+            let message = format!(
+                "`{}` takes {} type arguments, {} given",
+                signature.name,
+                unknowns.len(),
+                type_args.len()
+            );
+            self.error("type-argument-count", span, message);
+            return None;
+        }
+        let renaming = types::bind(params, unknowns.iter().cloned().map(Type::Var));
+        let mut found = types::bind(&unknowns, type_args.iter().cloned());
+        found.retain(|(_, ty)| !matches!(ty, Type::DontCare));
+        Some((renaming, Inference { unknowns, found }))
+    }
+
+    /// The argument that is given for a parameter, or its default value.
+    fn argument_value(&mut self, param: &Param, arg: Option<&ast::Arg>, span: Span) -> Expr {
+        match (arg, &param.default) {
+            (Some(arg), _) => self.expr(&arg.value),
+            (None, Some(default)) if self.diagnostics.spend(expr_parts(default), span) => {
+                default.clone()
+            }
+            _ => Expr::poison(span),
+        }
+    }
+
+    fn argument_mismatch(&self, param: &Param, callee: &str, value: &Expr, expected: &Type) {
+        let (have, want) = (self.show(&value.ty), self.show(expected));
+        let message = format!(
+            "argument `{}` of `{callee}` has type `{have}`, expected `{want}`",
+            param.name
+        );
+        self.report(
+            Diagnostic::error("type-mismatch", value.span, message)
+                .label(format!("this is `{have}`"))
+                .note(param.span, "the parameter"),
+        );
     }
 
     /// Checks one argument against the direction of its parameter.

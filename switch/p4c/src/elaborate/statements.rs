@@ -3,7 +3,8 @@
 use super::flat::{Branches, FlatKind, FlatStmt, Role};
 use super::{Elaborator, Env};
 use crate::eval::Value;
-use crate::ir::{BinaryOp, Expr, ExprKind, Stmt, StmtKind, UnaryOp};
+use crate::ir::{BinaryOp, Expr, ExprKind, Stmt, StmtKind, UnaryOp, VarId};
+use crate::source::Span;
 use crate::types::Type;
 
 impl Elaborator<'_> {
@@ -27,15 +28,7 @@ impl Elaborator<'_> {
                 self.write(&target, value);
             }
             StmtKind::Update(target, op, value) => {
-                let target = self.place(target, env);
-                let mut old = self.read(target.clone());
-                if value.has_effects() {
-                    old = self.saved(old);
-                }
-                let value = self.expr(value, env);
-                let ty = target.ty.clone();
-                let result = self.binary(*op, old, value, ty, span);
-                self.write(&target, result);
+                self.update(target, *op, value, env, span);
             }
             StmtKind::Call(call) => self.call_statement(call, env, span),
             StmtKind::If(condition, then, otherwise) => {
@@ -66,24 +59,7 @@ impl Elaborator<'_> {
                 self.apply_table(*table, Branches::Actions(cases, rest), env, span);
             }
             StmtKind::Declare(var, init) => {
-                let declared = &self.program.vars[*var];
-                let ty = declared.ty.substitute(&env.types);
-                let init = init.as_ref().map(|i| self.expr(i, env));
-                let name = declared.name.clone();
-                // Constants that turn out to be known need no storage.
-                if let Some(value) = &init
-                    && !declared.writable
-                    && value.as_value().is_some()
-                {
-                    env.vars.insert(*var, value.clone());
-                    return;
-                }
-                let storage = self.add_var(&name, ty, Role::Local, span);
-                env.vars.insert(*var, storage.clone());
-                match init {
-                    Some(value) => self.push(FlatKind::Assign(storage, value), span),
-                    None => self.invalidate(&storage),
-                }
+                self.declare(*var, init.as_ref(), env, span);
             }
             StmtKind::For {
                 condition,
@@ -127,13 +103,46 @@ impl Elaborator<'_> {
         }
     }
 
+    /// `target op= value`
+    fn update(&mut self, target: &Expr, op: BinaryOp, value: &Expr, env: &Env, span: Span) {
+        let target = self.place(target, env);
+        let mut old = self.read(target.clone());
+        if value.has_effects() {
+            old = self.saved(old);
+        }
+        let value = self.expr(value, env);
+        let result = self.binary(op, old, value, target.ty.clone(), span);
+        self.write(&target, result);
+    }
+
+    /// A constant or variable of a body, with its value if it has one.
+    fn declare(&mut self, var: VarId, init: Option<&Expr>, env: &mut Env, span: Span) {
+        let declared = &self.program.vars[var];
+        let init = init.map(|i| self.expr(i, env));
+        // Constants that turn out to be known need no storage.
+        if let Some(value) = &init
+            && !declared.writable
+            && value.as_value().is_some()
+        {
+            env.vars.insert(var, value.clone());
+            return;
+        }
+        let ty = declared.ty.substitute(&env.types);
+        let storage = self.add_var(&declared.name, ty, Role::Local, span);
+        env.vars.insert(var, storage.clone());
+        match init {
+            Some(value) => self.push(FlatKind::Assign(storage, value), span),
+            None => self.invalidate(&storage),
+        }
+    }
+
     fn if_statement(
         &mut self,
         condition: &Expr,
         then: &[Stmt],
         otherwise: &[Stmt],
         env: &Env,
-        span: crate::source::Span,
+        span: Span,
     ) {
         // `if (t.apply().hit)` is a branch of the table itself.
         let (inner, negated) = match &condition.kind {
@@ -167,7 +176,7 @@ impl Elaborator<'_> {
         subject: &Expr,
         arms: &[(Vec<Option<Expr>>, Vec<Stmt>)],
         env: &Env,
-        span: crate::source::Span,
+        span: Span,
     ) {
         let value = self.expr(subject, env);
         let subject = self.saved(value);
